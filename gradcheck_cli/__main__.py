@@ -1,0 +1,5 @@
+"""`python -m gradcheck_cli`."""
+
+from gradcheck_cli.cli.app import main
+
+main()

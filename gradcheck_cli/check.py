@@ -1,0 +1,187 @@
+"""The worker's whole way on one page: a file or module → custom gradients → findings."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import jax
+
+from gradcheck_cli.discover import importing, lines
+from gradcheck_cli.errors import UserError
+from gradcheck_cli.examine import examine
+from gradcheck_cli.finding import Site
+from gradcheck_cli.frameworks.jax import find as jax_find
+from gradcheck_cli.frameworks.jax.gradient import JaxGradient
+from gradcheck_cli.frameworks.jax.hooks import recording
+from gradcheck_cli.frameworks.seam import Found
+from gradcheck_cli.inputs.infer.probing import Hints
+from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
+from gradcheck_cli.rulebook import find
+from gradcheck_cli.words import (
+    Doing,
+    Event,
+    FileFinding,
+    Finding,
+    Finished,
+    NotCovered,
+    Task,
+    Unreached,
+)
+
+Emit = Callable[[Event], None]
+
+
+def check_file(task: Task, emit: Emit) -> None:
+    """Import, find, examine each; whatever goes wrong is said, never raised."""
+    emit(Doing(phase="importing"))
+    with recording() as recorded:
+        module = _import(task, emit)
+        if module is not None:
+            _check_module(module, task, recorded, emit)
+    emit(Finished(jax=str(jax.__version__)))
+
+
+def _check_module(module: ModuleType, task: Task, recorded: list[Found], emit: Emit) -> None:
+    path = str(Path(task.path or getattr(module, "__file__", None) or "").resolve())
+    own = _own(task, module)
+    emit(Doing(phase="looking for custom gradients"))
+    scopes = sorted({scope for mark in task.marked if (scope := mark.partition("@")[2])})
+    if task.functions:
+        gradients, missing = _named(module, task, recorded, scopes, path, own, emit)
+    else:
+        gradients, missing = jax_find.find(module, path, recorded, scopes, own)
+    for gradient in gradients:
+        _check_one(gradient, task, path, emit)
+    reached = {g.name for g in gradients} | {g.place.qualname for g in gradients}
+    for item in missing:
+        emit(Unreached(not_covered=_unreached(item.place.qualname, item.reason)))
+    if not task.functions:
+        told = " ".join(item.place.qualname for item in missing)
+        for mark in task.marked:
+            name, _, scope = mark.partition("@")
+            if name not in reached and not name.startswith("<") and (not scope or scope not in told):
+                emit(Unreached(not_covered=_unreached(name, _why_unreached(scope))))
+
+
+def _check_one(gradient: JaxGradient, task: Task, path: str, emit: Emit) -> None:
+    site = _site(gradient, task, path)
+
+    def doing(phase: str) -> None:
+        emit(Doing(phase=phase, gradient=gradient.place.qualname, line=site.line))
+
+    hints = Hints(
+        keys=keys_read(gradient.primal),
+        unpacked=unpacked(gradient.primal),
+        functions=[("jnp.tanh", jax.numpy.tanh), ("jnp.add", jax.numpy.add)],
+        make_key=lambda: jax.random.key(0),
+    )
+    try:
+        emit(examine(gradient, task, site, hints, doing))
+    except UserError as error:
+        emit(FileFinding(finding=_file_finding(task, "check-failed", str(error), site.line)))
+    except Exception as error:
+        told = traceback.format_exc(limit=-3)
+        message = f"cgcheck itself failed on `{gradient.name}`: {type(error).__name__}: {error}"
+        finding = _file_finding(task, "internal-error", message, site.line, help=told)
+        emit(FileFinding(finding=finding))
+
+
+def _import(task: Task, emit: Emit) -> ModuleType | None:
+    rule, line = "import-failed", 1
+    try:
+        return importing.import_file(Path(task.path)) if task.path else importing.import_module(task.module or "")
+    except SystemExit as error:
+        rule, message = "module-exited", f"the module calls sys.exit({error.code!r}) while it is imported"
+        line = lines.raised_at(error, task.path)
+    except ModuleNotFoundError as error:
+        message = f"the module imports `{error.name}`, which is not installed here"
+        line = lines.raised_at(error, task.path)
+        if error.name and (task.module or "").startswith(error.name):
+            message = f"there is no module `{error.name}`"
+        else:
+            message += f": pip install {(error.name or '').partition('.')[0]}"
+    except BaseException as error:
+        message = f"importing it raised {type(error).__name__}: {str(error)[:300]}"
+        line = lines.raised_at(error, task.path)
+    emit(FileFinding(finding=_file_finding(task, rule, message, line)))
+    return None
+
+
+def _named(
+    module: ModuleType,
+    task: Task,
+    recorded: list[Found],
+    scopes: list[str],
+    path: str,
+    own: Callable[[str], bool],
+    emit: Emit,
+) -> tuple[list[JaxGradient], list[jax_find.Missing]]:
+    """The functions that the target names, custom gradients or not."""
+    known, missing = jax_find.find(module, path, recorded, scopes, own)
+    chosen: list[JaxGradient] = []
+    for name in task.functions:
+        hits = [g for g in known if name in (g.name, g.place.qualname)]
+        if not hits:
+            direct = jax_find.named(module, name, path, own)
+            hits = [direct] if direct is not None else []
+        if not hits:
+            message = f"there is no function `{name}` in {task.display}"
+            emit(FileFinding(finding=_file_finding(task, "import-failed", message, 1)))
+        chosen += hits
+    return chosen, []
+
+
+def _own(task: Task, module: ModuleType) -> Callable[[str], bool]:
+    """Whose code is the user's: the project's files, or the checked package's own."""
+    if task.path:
+        root, here = str(Path(task.root).resolve()), str(Path(task.path).resolve())
+        site = tuple(p for p in map(str, sys.path) if p.endswith("site-packages"))
+        return lambda path: path == here or (
+            path.startswith(root + "/") and not path.startswith(site)
+        )
+    package = sys.modules[module.__name__.partition(".")[0]]
+    folders = tuple(f"{Path(p).resolve()}/" for p in getattr(package, "__path__", []))
+    return lambda path: bool(folders) and path.startswith(folders)
+
+
+def _site(gradient: JaxGradient, task: Task, path: str) -> Site:
+    source = gradient.place.path if task.module else path
+    line, column, end = lines.definition(source, gradient.place)
+    shown = task.display if task.path else lines.relative_to_packages(gradient.place.path)
+    return Site(shown, line, column, end, gradient.place.qualname, task.module or task.display)
+
+
+def _file_finding(task: Task, name: str, message: str, line: int, help: str | None = None) -> Finding:
+    rule = find(name)
+    return Finding(
+        rule=rule.name,
+        code=rule.code,
+        severity=rule.severity,
+        path=task.display,
+        line=line,
+        message=message,
+        help=help or rule.help,
+        fingerprint=f"{rule.code}-{task.display}",
+    )
+
+
+def _unreached(name: str, reason: str) -> NotCovered:
+    return NotCovered(
+        gradient=name,
+        law=None,
+        what="the whole gradient",
+        reason=reason,
+        add=f"a module-level name for it, or a function without arguments that makes `{name}`",
+    )
+
+
+def _why_unreached(scope: str) -> str:
+    if scope:
+        return f"it is made inside `{scope}`, and calling that with guessed arguments did not make it"
+    return "the source defines it, but the import did not make it"
+
+

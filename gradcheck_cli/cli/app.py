@@ -1,0 +1,65 @@
+"""`cgcheck`: the command group. `cgcheck PATH…` is `cgcheck check PATH…`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from gradcheck_cli import __version__
+
+
+class _CheckByDefault(TyperGroup):
+    """Inserts `check` before anything that is neither a command nor a flag of the group."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
+            args = ["check", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_CheckByDefault,
+    name="cgcheck",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"cgcheck {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Check custom gradients: are they right, where do they break, and what to write instead.
+
+    cgcheck PATH… is short for cgcheck check PATH….
+    """
+
+
+def main() -> None:
+    """Entry point of the `cgcheck` command."""
+    from gradcheck_cli.cli import check, explain, rules  # noqa: F401  (they register themselves)
+    from gradcheck_cli.errors import UserError
+    from gradcheck_cli.outcomes import COULD_NOT_CHECK, INTERRUPTED
+
+    try:
+        app()
+    except UserError as error:
+        print(f"cgcheck: {error}", file=sys.stderr)
+        sys.exit(COULD_NOT_CHECK)
+    except KeyboardInterrupt:
+        print("cgcheck: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)

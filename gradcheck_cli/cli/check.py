@@ -1,0 +1,88 @@
+"""`cgcheck check PATH…`: check custom gradients."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradcheck_cli.cli.app import app
+
+
+class Color(StrEnum):
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class FailOn(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    NEVER = "never"
+
+
+class Device(StrEnum):
+    CPU = "cpu"
+    GPU = "gpu"
+
+
+@app.command()
+def check(
+    paths: Annotated[
+        list[str],
+        typer.Argument(help="Files, folders, package.module, or either with :function.", show_default=False),
+    ],
+    output_format: Annotated[
+        list[str] | None,
+        typer.Option("--output-format", help="text, json, or json:FILE. Repeatable."),
+    ] = None,
+    select: Annotated[list[str] | None, typer.Option(help="Only these rules (names, codes, families).")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Not these rules.")] = None,
+    fail_on: Annotated[FailOn | None, typer.Option(help="Least severity that fails the run.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings and unchecked gradients fail too.")] = False,
+    dtype: Annotated[list[str] | None, typer.Option(help="float32, float64, float16, bfloat16. Repeatable.")] = None,
+    points: Annotated[int | None, typer.Option(help="Points for each signature.", show_default="256")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random choices.", show_default="0")] = None,
+    max_time: Annotated[float | None, typer.Option(help="Seconds for each file.", show_default="120")] = None,
+    at: Annotated[list[str] | None, typer.Option(help='Points to try first, as in "x=100". Repeatable.')] = None,
+    reach: Annotated[float | None, typer.Option(help="Largest magnitude that inputs have.", show_default="1e9")] = None,
+    device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not reuse earlier results (nothing is kept yet).")] = False,
+    import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
+    color: Annotated[Color, typer.Option(help="Colour in the text report.")] = Color.AUTO,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Open notes, laws and inputs.")] = False,
+    durations: Annotated[bool, typer.Option("--durations", help="Add times to the report.")] = False,
+) -> None:  # fmt: skip
+    """Check every custom gradient in the given files, folders or modules."""
+    import msgspec
+
+    from gradcheck_cli.cli.outputs import Outputs
+    from gradcheck_cli.config import load, validated
+    from gradcheck_cli.findings_filter import Filter
+    from gradcheck_cli.inputs.pairs import parse_pairs
+    from gradcheck_cli.scan.files import resolve
+    from gradcheck_cli.session import Session
+
+    outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
+    first = Path(paths[0].rpartition(":")[0] or paths[0])
+    settings, root = load(first if first.exists() else Path.cwd())
+    flags = {
+        "select": select, "ignore": ignore, "dtype": dtype, "points": points, "seed": seed,
+        "max_time": max_time, "reach": reach, "jobs": jobs,
+        "fail_on": fail_on and fail_on.value, "device": device and device.value,
+        "strict": strict or None, "import_all": import_all or None,
+    }  # fmt: skip
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = validated(msgspec.structs.replace(settings, **given), "command line")
+    Filter.of(settings.select, settings.ignore)
+    for text in at or ():
+        parse_pairs(text)
+    targets = resolve(paths, settings.exclude)
+    with outputs.progress(len(targets)) as progress:
+        report = Session(settings, root, at or (), durations).run(targets, progress)
+    outputs.write(report, root)
+    raise typer.Exit(report.summary.exit_code)

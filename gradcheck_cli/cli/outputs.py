@@ -1,0 +1,88 @@
+"""Where reports go: text to the terminal, JSON to standard output or a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradcheck_cli.errors import UsageError
+from gradcheck_cli.words import Doing, Event, Report
+
+FORMATS = ("text", "json")
+Progress = Callable[[str, Event | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Pairs of a format and a file (None: standard output)."""
+
+    targets: Sequence[tuple[str, str | None]]
+    color: str
+    verbose: bool
+
+    @staticmethod
+    def parse(formats: Sequence[str], color: str, verbose: bool) -> Outputs:
+        targets: list[tuple[str, str | None]] = []
+        for text in formats:
+            name, _, file = text.partition(":")
+            if name not in FORMATS:
+                raise UsageError(f"unknown output format `{name}`; known: {', '.join(FORMATS)}")
+            targets.append((name, file or None))
+        if sum(file is None for _, file in targets) > 1:
+            raise UsageError("only one format can go to standard output; give the others a file, as json:FILE")
+        return Outputs(targets, color, verbose)
+
+    @contextmanager
+    def progress(self, files: int) -> Iterator[Progress]:
+        """One changing line on standard error, if that is a terminal."""
+        if not sys.stderr.isatty():
+            yield lambda display, event: None
+            return
+        finished = 0
+
+        def show(display: str, event: Event | None) -> None:
+            nonlocal finished
+            finished += event is None
+            what = f"{event.gradient or ''} {event.phase}" if isinstance(event, Doing) else ""
+            text = f"[{finished}/{files}] {display} {what}".strip()
+            sys.stderr.write(f"\r\x1b[K{text[:78]}")
+            sys.stderr.flush()
+
+        try:
+            yield show
+        finally:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def write(self, report: Report, root: Path) -> None:
+        for name, file in self.targets:
+            if name == "json":
+                from gradcheck_cli.report import json
+
+                _put(json.render(report), file)
+            else:
+                from gradcheck_cli.report.text import render
+
+                _put(render(report, root, color=self._colored(file), verbose=self.verbose), file)
+
+    def _colored(self, file: str | None) -> bool:
+        import os
+
+        if self.color != "auto":
+            return self.color == "always"
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        return file is None and sys.stdout.isatty() and not plain
+
+
+def _put(text: str, file: str | None) -> None:
+    if file is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from None

@@ -1,0 +1,51 @@
+"""Lines: where a definition's name stands, and where an import raised."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import site
+import sysconfig
+import traceback
+from pathlib import Path
+
+from gradcheck_cli.frameworks.seam import Place
+
+_LOOK_AHEAD = 40
+
+
+def definition(path: str, place: Place) -> tuple[int, int, int]:
+    """Line, column and end column of the name in its `def`, below any decorators."""
+    name = place.qualname.rpartition(".")[2]
+    pattern = re.compile(rf"\s*(?:async\s+)?def\s+({re.escape(name)})\b")
+    for line in range(place.line, place.line + _LOOK_AHEAD):
+        text = linecache.getline(path, line)
+        match = pattern.match(text)
+        if match:
+            return line, match.start(1) + 1, match.end(1) + 1
+    text = linecache.getline(path, place.line)
+    start = len(text) - len(text.lstrip()) + 1
+    return place.line, start, max(start + 1, len(text.rstrip()) + 1)
+
+
+def raised_at(error: BaseException, path: str) -> int:
+    """The last line of the file itself in the error's traceback."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return error.lineno or 1
+    resolved = str(Path(path).resolve())
+    found = 1
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename in (path, resolved):
+            found = frame.lineno or found
+    return found
+
+
+def relative_to_packages(path: str) -> str:
+    """An installed file as its path below site-packages."""
+    roots = [*site.getsitepackages(), sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"]]
+    for root in roots:
+        try:
+            return Path(path).resolve().relative_to(Path(root).resolve()).as_posix()
+        except ValueError:
+            continue
+    return Path(path).as_posix()

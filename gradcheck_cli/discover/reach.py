@@ -1,0 +1,105 @@
+"""Reach what an import alone does not make: attributes, registries, methods, and what factories build."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+_MOST_CALLS = 40
+_DEPTH = 2
+
+
+def attributes(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """Module attributes, private ones too, and what plain containers and classes hold."""
+    for name, value in list(vars(module).items()):
+        if name.startswith("__"):
+            continue
+        yield name, value
+        yield from _inside(name, value, module.__name__)
+
+
+def _inside(name: str, value: object, module: str) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for key, item in list(value.items()):
+            yield f"{name}[{key!r}]", item
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield f"{name}[{i}]", item
+    elif inspect.isclass(value) and value.__module__ == module:
+        for key, item in list(vars(value).items()):
+            if isinstance(item, (staticmethod, classmethod)):
+                item = item.__func__
+            if not key.startswith("__"):
+                yield f"{name}.{key}", item
+
+
+def call_factory(function: Callable[..., Any]) -> str | None:
+    """Call a function so that it makes what is nested in it; the reason if nothing worked.
+
+    The hooks record what is made; results that are callable are called in turn.
+    """
+    reason: str | None = None
+    for count, arguments in enumerate(_arguments(function)):
+        if count >= _MOST_CALLS:
+            break
+        try:
+            result = function(*arguments)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            continue
+        _call_results(result, _DEPTH)
+        return None
+    return reason or "it takes no arguments that could be guessed"
+
+
+def _call_results(result: object, depth: int) -> None:
+    if depth == 0:
+        return
+    for item in result if isinstance(result, (tuple, list)) else (result,):
+        if inspect.isfunction(item):
+            for arguments in itertools.islice(_arguments(item), 4):
+                try:
+                    inner = item(*arguments)
+                except Exception:
+                    continue
+                _call_results(inner, depth - 1)
+                break
+
+
+def instance_of(cls: type) -> object | None:
+    """An instance of a class, if small numbers satisfy its constructor."""
+    for arguments in itertools.islice(_arguments(cls), _MOST_CALLS):
+        try:
+            made: object = cls(*arguments)
+        except Exception:
+            continue
+        return made
+    return None
+
+
+def _arguments(function: Callable[..., Any]) -> Iterator[Sequence[Any]]:
+    """Guesses for the required positional parameters, the plainest first."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    required = [
+        p
+        for p in signature.parameters.values()
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    if not required:
+        yield ()
+        return
+    values: list[Any] = [
+        np.float32(0.5), 2, np.ones(3, np.float32), np.tanh, np.eye(3, dtype=np.float32), True, "relu",
+    ]  # fmt: skip
+    for value in values:
+        yield (value,) * len(required)
+    if len(required) > 1:
+        yield from itertools.product(values[:4], repeat=len(required))

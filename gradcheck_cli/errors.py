@@ -1,0 +1,35 @@
+"""One tree of errors.
+
+CgcheckError
+├── UserError            the user can mend it: exit code 2
+│   ├── UsageError       the command line
+│   ├── SettingsError    [tool.cgcheck] in pyproject.toml
+│   └── TargetError      a path or module that is not there
+└── InternalError        our bug: exit code 3
+"""
+
+from __future__ import annotations
+
+
+class CgcheckError(Exception):
+    """Base of all errors that cgcheck raises on purpose."""
+
+
+class UserError(CgcheckError):
+    """Something the user can mend."""
+
+
+class UsageError(UserError):
+    """The command line does not make sense."""
+
+
+class SettingsError(UserError):
+    """The settings do not make sense."""
+
+
+class TargetError(UserError):
+    """A path, module or function that is not there."""
+
+
+class InternalError(CgcheckError):
+    """A bug of ours."""

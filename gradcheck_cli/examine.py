@@ -1,0 +1,245 @@
+"""One custom gradient, from its parameters to its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradcheck_cli.finding import Site, fingerprint, make_finding
+from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
+from gradcheck_cli.inputs.at import parse_at
+from gradcheck_cli.inputs.constants import mined
+from gradcheck_cli.inputs.floats import format_of
+from gradcheck_cli.inputs.infer.probing import Hints, probe
+from gradcheck_cli.inputs.lattice import Points, make_points
+from gradcheck_cli.laws import LAWS, Judgement
+from gradcheck_cli.measure.engine import Measurements, Probe, measure
+from gradcheck_cli.measure.states import UNDECIDED
+from gradcheck_cli.reals.walk import NotCovered as NoRule
+from gradcheck_cli.rulebook import find
+from gradcheck_cli.verdict import verdict
+from gradcheck_cli.words import (
+    Checked,
+    Evidence,
+    Finding,
+    Gradient,
+    Input,
+    LawResult,
+    NotCovered,
+    Outcome,
+    Severity,
+    Status,
+    Task,
+)
+
+_ARRAY_SHARE = 4  # array signatures get this fraction of the points
+
+
+@dataclass(slots=True)
+class _Notebook:
+    """What is gathered while the subjects of one gradient are judged."""
+
+    findings: list[Finding] = field(default_factory=list)
+    laws: dict[str, LawResult] = field(default_factory=dict)
+    inputs: list[Input] = field(default_factory=list)
+    dtypes: list[str] = field(default_factory=list)
+    not_covered: list[NotCovered] = field(default_factory=list)
+    points: int = 0
+    undecided: int = 0
+    checked: bool = False
+    multiprecision: bool = False
+
+
+def examine(
+    gradient: CustomGradient,
+    task: Task,
+    site: Site,
+    hints: Hints,
+    doing: Callable[[str], None],
+) -> Checked:
+    """All dtypes, all signatures that fit, all laws."""
+    book = _Notebook()
+    reasons: list[str] = []
+    for dtype in task.dtypes:
+        doing("finding inputs")
+        probed = probe(gradient, dtype, hints)
+        if not probed.subjects:
+            reasons.append(f"{dtype}: {probed.reason}")
+        for subject in probed.subjects:
+            try:
+                _judge_subject(subject, gradient, task, site, book, doing)
+            except RuleError as error:
+                book.checked = True
+                book.findings.append(_structure(gradient, site, error, dtype))
+                break
+            except (Rejected, NoRule) as error:
+                reasons.append(f"{subject.signature.describe()}: {error}")
+    return _summed(gradient, site, book, reasons)
+
+
+def _judge_subject(
+    subject: Subject,
+    gradient: CustomGradient,
+    task: Task,
+    site: Site,
+    book: _Notebook,
+    doing: Callable[[str], None],
+) -> None:
+    doing(f"tracing at {subject.signature.describe()}")
+    traces = subject.traces()
+    fmt = format_of(subject.dtype)
+    programs = [p for p in (traces.primal, traces.rule) if p is not None]
+    scalar = all(not leaf.shape for leaf in subject.leaves)
+    budget = task.points if scalar else max(16, task.points // _ARRAY_SHARE)
+    points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
+    points = parse_at(task.at, subject.leaves, fmt, points)
+    doing(f"running at {subject.signature.describe()}")
+    probes = [p for law in LAWS for p in law.plan(len(points), subject.outputs)]
+    m = measure(subject, points, probes, seed=task.seed)
+    book.checked = True
+    book.points += m.count
+    book.undecided += _undecided(m)
+    if subject.dtype not in book.dtypes:
+        book.dtypes.append(subject.dtype)
+    _note_inputs(subject, points, book)
+    for law in LAWS:
+        judgement = law.judge(m)
+        _note_law(judgement, book)
+        for failure in judgement.failures:
+            doing(f"explaining {failure.rule}")
+            if not _is_known(failure.rule, failure.severity, book):
+                book.findings.append(make_finding(failure, m, gradient, site))
+
+
+def _is_known(rule: str, severity: Severity, book: _Notebook) -> bool:
+    """The same rule with the same or a graver severity was found at a simpler signature."""
+    return any(f.rule == rule and f.severity.rank >= severity.rank for f in book.findings if f.dtypes)
+
+
+def _undecided(m: Measurements) -> int:
+    states = np.concatenate([m.reference.states("values"), m.reference.states("gradients")], axis=1)
+    return int((states == UNDECIDED).any(axis=1).sum())
+
+
+def _note_inputs(subject: Subject, points: Points, book: _Notebook) -> None:
+    for leaf, array in zip(subject.leaves, points.leaves, strict=True):
+        low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
+        book.inputs.append(
+            Input(
+                path=leaf.path,
+                dtype=subject.dtype,
+                shape=list(leaf.shape),
+                domain=f"[{low:g}, {high:g}]",
+                source=leaf.source,
+            )
+        )
+
+
+def _note_law(judgement: Judgement, book: _Notebook) -> None:
+    """Outcomes of several signatures add up; the worst stands."""
+    order = [Outcome.NOT_APPLICABLE, Outcome.PASS, Outcome.NOT_COVERED, Outcome.FAIL]
+    old = book.laws.get(judgement.law)
+    book.multiprecision |= judgement.multiprecision
+    outcome = judgement.outcome
+    points = judgement.points
+    reason = judgement.reason
+    if old is not None:
+        points += old.points
+        if order.index(old.outcome) >= order.index(outcome):
+            outcome, reason = old.outcome, old.reason or reason
+    judged = outcome in (Outcome.PASS, Outcome.FAIL)
+    evidence = Evidence.MULTIPRECISION if judgement.multiprecision else Evidence.CERTIFIED
+    book.laws[judgement.law] = LawResult(
+        law=judgement.law,
+        outcome=outcome,
+        evidence=evidence if judged else None,
+        points=points,
+        reason=reason,
+    )
+
+
+def _structure(gradient: CustomGradient, site: Site, error: RuleError, dtype: str) -> Finding:
+    rule = find("gradient-structure")
+    return Finding(
+        rule=rule.name,
+        code=rule.code,
+        severity=Severity.ERROR,
+        path=site.path,
+        line=site.line,
+        column=site.column,
+        end_line=site.line,
+        end_column=site.end_column,
+        message=f"the rule does not fit its function: {error.message}",
+        help=rule.help,
+        gradient=gradient.place.qualname,
+        dtypes=[dtype],
+        backends=[gradient.framework],
+        fingerprint=fingerprint(rule.name, site, error.stage, 0),
+        reproduce=f"cgcheck {site.target}",
+    )
+
+
+def _summed(
+    gradient: CustomGradient, site: Site, book: _Notebook, reasons: Sequence[str]
+) -> Checked:
+    status = Status.CHECKED if book.checked else Status.UNCHECKED
+    reason = None
+    if status is Status.UNCHECKED:
+        reason = reasons[-1] if reasons else "no inputs were found"
+        book.not_covered.append(
+            NotCovered(
+                gradient=gradient.place.qualname,
+                law=None,
+                what="the whole gradient",
+                reason=reason,
+                add=_line_to_add(gradient),
+            )
+        )
+    for law in book.laws.values():
+        if law.outcome is Outcome.NOT_COVERED:
+            book.not_covered.append(
+                NotCovered(gradient=gradient.place.qualname, law=law.law, what=f"the law {law.law}", reason=law.reason or "")
+            )  # fmt: skip
+    if book.undecided:
+        book.not_covered.append(
+            NotCovered(
+                gradient=gradient.place.qualname,
+                law=None,
+                what=f"{book.undecided} of {book.points} probes",
+                reason="the truth there could not be enclosed within the precision limit",
+            )
+        )
+    order = [Severity.ERROR, Severity.WARNING, Severity.NOTE]
+    findings = sorted(book.findings, key=lambda f: (order.index(f.severity), f.code, f.message))
+    evidence = Evidence.MULTIPRECISION if book.multiprecision else Evidence.CERTIFIED
+    return Checked(
+        gradient=Gradient(
+            id=fingerprint("gradient", site, gradient.kind, 0),
+            name=gradient.name,
+            qualname=gradient.place.qualname,
+            path=site.path,
+            line=site.line,
+            framework=gradient.framework,
+            kind=gradient.kind,
+            backend=gradient.framework,
+            device="cpu",
+            dtypes=book.dtypes,
+            status=status,
+            reason=reason,
+            verdict=verdict(findings) if book.checked else None,
+            evidence=evidence if book.laws else None,
+            inputs=book.inputs,
+            points=book.points,
+            laws=list(book.laws.values()),
+        ),
+        findings=findings,
+        not_covered=book.not_covered,
+    )
+
+
+def _line_to_add(gradient: CustomGradient) -> str:
+    """What would make it checkable: a function that calls it with arrays of the right shape."""
+    names = ", ".join(p.name for p in gradient.parameters()) or "…"
+    return f"a function without arguments that calls {gradient.name}({names}) at module level"

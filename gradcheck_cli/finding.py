@@ -1,0 +1,278 @@
+"""From a failure to a finding: witness, boundary, words with numbers, the command that reproduces it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.diagnose.replacement import find_replacement
+from gradcheck_cli.frameworks.seam import CustomGradient
+from gradcheck_cli.laws.floats import JIT
+from gradcheck_cli.laws.law import Failure, component_name
+from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.boundary import Interval, find_boundary
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
+from gradcheck_cli.rulebook import find
+from gradcheck_cli.words import Boundary, Finding, Number, Profile, Witness, WitnessInput
+
+_MOST_ELEMENTS = 64
+_STATES = {POLE: "±inf (pole)", KINK: "kink", OUTSIDE: "undefined", UNDECIDED: "undecided"}
+_STABILITY = ("non-finite-value", "non-finite-gradient", "imprecise-value", "imprecise-gradient")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where findings of one gradient are shown."""
+
+    path: str
+    line: int
+    column: int
+    end_column: int
+    qualname: str
+    target: str
+
+
+def make_finding(failure: Failure, m: Measurements, gradient: CustomGradient, site: Site) -> Finding:
+    rule = find(failure.rule)
+    intervals = _boundary(failure, m)
+    fix = _fix(failure, m) if failure.rule in _STABILITY else None
+    number, _ = component_name(m, failure.what, failure.component)
+    return Finding(
+        rule=rule.name,
+        code=rule.code,
+        severity=failure.severity,
+        path=site.path,
+        line=site.line,
+        column=site.column,
+        end_line=site.line,
+        end_column=site.end_column,
+        message=_message(failure, m, intervals),
+        help=failure.help or rule.help,
+        gradient=gradient.place.qualname,
+        modes=list(failure.modes),
+        dtypes=[m.subject.dtype],
+        backends=[gradient.framework],
+        witness=_witness(failure, m),
+        boundary=[_as_boundary(i, m) for i in intervals],
+        profile=_profile(failure, m),
+        fix=fix,
+        fingerprint=fingerprint(rule.name, site, failure.cause, number),
+        reproduce=_reproduce(failure, m, site),
+    )
+
+
+def fingerprint(rule: str, site: Site, cause: str, number: int) -> str:
+    """Stable over edits: neither numbers at the witness nor lines enter."""
+    text = "|".join((rule, site.path, site.qualname, cause, str(number)))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# -- words -----------------------------------------------------------------------------
+
+
+def _message(failure: Failure, m: Measurements, intervals: Sequence[Interval]) -> str:
+    where = " and ".join(_range_text(i, m) for i in intervals)
+    return f"{failure.message}, {where}" if where else failure.message
+
+
+def _range_text(interval: Interval, m: Measurements) -> str:
+    name = argument_name(m, interval.leaf, interval.element)
+    start, stop = m.fmt.show(interval.start), m.fmt.show(interval.stop)
+    if interval.start_open and interval.stop_open:
+        return f"for every {name} that was tried"
+    if interval.start_open:
+        return f"for {name} ≤ {stop}"
+    if interval.stop_open:
+        return f"for {name} ≥ {start}"
+    return f"at {name} = {start}" if start == stop else f"for {start} ≤ {name} ≤ {stop}"
+
+
+def argument_name(m: Measurements, leaf: int, element: int) -> str:
+    """`x`, or `x[2, 0]` for an element of an array."""
+    spec = m.subject.leaves[leaf]
+    if not spec.shape:
+        return spec.path
+    index = ", ".join(str(int(i)) for i in np.unravel_index(element, spec.shape))
+    return f"{spec.path}[{index}]"
+
+
+def _reproduce(failure: Failure, m: Measurements, site: Site) -> str:
+    leaves = m.subject.leaves
+    command = f"cgcheck {site.target}:{site.qualname}" if "<" not in site.qualname else f"cgcheck {site.target}"
+    if all(not leaf.shape for leaf in leaves):
+        values = ", ".join(
+            f"{leaf.path}={m.fmt.show(float(p[failure.row]))}" for leaf, p in zip(leaves, m.points, strict=True)
+        )
+        command += f' --at "{values}"'
+    return command if m.subject.dtype == "float32" else f"{command} --dtype {m.subject.dtype}"
+
+
+# -- numbers -----------------------------------------------------------------------------
+
+
+def _witness(failure: Failure, m: Measurements) -> Witness:
+    row, k = failure.row, failure.component
+    mode = failure.modes[0] if failure.modes else JIT
+    floats = m.floats[mode]
+    number, index = component_name(m, failure.what, k)
+    gradients = failure.what == GRADIENTS
+    rule = m.rule
+    values = columns(floats.rule_value, m.count)[row]
+    value_at = k if not gradients else _value_component(m, k)
+    got = columns(floats.custom, m.count)[row] if floats.custom is not None else None
+    auto = columns(floats.auto, m.count)[row] if floats.auto is not None else None
+    judged = values[value_at] if not gradients else (got if got is not None else auto)[k]  # type: ignore[index]
+    truth = m.reference.middle(VALUES if not gradients else GRADIENTS)[row][value_at if not gradients else k]
+    return Witness(
+        inputs=[
+            WitnessInput(
+                path=leaf.path,
+                dtype=m.subject.dtype,
+                shape=list(leaf.shape),
+                value=_values(p[row], m),
+                recipe=None if leaf.size <= _MOST_ELEMENTS else m.recipes[row],
+            )
+            for leaf, p in zip(m.subject.leaves, m.points, strict=True)
+        ],
+        cotangent=_values(np.concatenate([c[row].reshape(-1) for c in m.cotangents]), m),
+        argument=m.subject.leaves[number].path if gradients else None,
+        index=list(index),
+        value=_number(float(values[value_at]), m),
+        value_real=_real(m.reference.balls(VALUES)[row][value_at], int(m.reference.states(VALUES)[row][value_at])),
+        custom=_number(float(got[k]), m) if got is not None and gradients else None,
+        custom_real=_formula(rule, m, row, k) if gradients else None,
+        auto=_number(float(auto[k]), m) if auto is not None and gradients else None,
+        truth=_real(m.reference.balls(GRADIENTS)[row][k], int(m.reference.states(GRADIENTS)[row][k]))
+        if gradients
+        else None,
+        bits=round(float(correct_bits(np.array([judged]), np.array([truth]), m)[0]), 1),
+        mode=mode,
+    )
+
+
+def _value_component(m: Measurements, k: int) -> int:
+    """The output beside a gradient component: the same place where shapes agree, else the first."""
+    total = sum(int(np.prod(shape, dtype=int)) for shape in m.subject.outputs)
+    return k if k < total else 0
+
+
+def _formula(rule: Any, m: Measurements, row: int, k: int) -> str | None:
+    if rule is None:
+        return None
+    return _real(columns(rule.gradients, m.count)[row][k], int(columns(rule.gradient_states, m.count)[row][k]))
+
+
+def _real(ball: arb, state: int) -> str:
+    """A decimal string, as many digits as are certain, at most 12."""
+    if state not in (REGULAR, LIMIT):
+        return _STATES[state]
+    if ball.contains(0) and not ball.is_zero():
+        return "0"
+    return tidy(ball.str(12, radius=False))
+
+
+def tidy(text: str) -> str:
+    """1.00000000000 → 1, 2.06115361819e-9 stays."""
+    mantissa, mark, exponent = text.partition("e")
+    if "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}e{int(exponent)}" if mark else mantissa
+
+
+def _number(value: float, m: Measurements) -> Number:
+    """A JSON number that reads back as the same float of the dtype, or a string."""
+    if not np.isfinite(value):
+        return str(value)
+    return float(m.fmt.show(value))
+
+
+def _values(array: Any, m: Measurements) -> Number | list[Number] | None:
+    flat = np.asarray(array, float).reshape(-1)
+    if flat.size > _MOST_ELEMENTS:
+        return None
+    numbers = [_number(float(v), m) for v in flat]
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def correct_bits(got: Any, truth: Any, m: Measurements) -> Any:
+    """Correct bits of each float, between 0 and the dtype's digits."""
+    with np.errstate(all="ignore"):
+        error = np.abs(got - truth) / np.abs(truth)
+        bits = np.where(error > 0, -np.log2(error), m.fmt.digits)
+    bits = np.where((got == truth) | (np.isnan(truth)), m.fmt.digits, bits)
+    return np.clip(np.where(np.isnan(got), 0.0, bits), 0.0, float(m.fmt.digits))
+
+
+# -- boundary and profile -------------------------------------------------------------------
+
+
+def _boundary(failure: Failure, m: Measurements) -> list[Interval]:
+    """Along the argument of the failing component, or for a value along the largest one."""
+    if failure.holds is None or failure.everywhere:
+        return []
+    leaf, element = _argument(failure, m)
+    values = np.unique(np.concatenate([p[m.base_rows()].reshape(-1) for p in m.points]))
+    values = values[:: max(1, len(values) // 256)]
+    found = find_boundary(m, failure.row, leaf, element, values, failure.holds)
+    if found is None or (found.start_open and found.stop_open):
+        return []
+    return [found]
+
+
+def _argument(failure: Failure, m: Measurements) -> tuple[int, int]:
+    if failure.what == GRADIENTS:
+        number, index = component_name(m, GRADIENTS, failure.component)
+        shape = m.subject.leaves[number].shape
+        return number, int(np.ravel_multi_index(index, shape)) if shape else 0
+    sizes = [float(np.abs(p[failure.row]).max(initial=0)) for p in m.points]
+    leaf = int(np.argmax(sizes))
+    flat = np.abs(m.points[leaf][failure.row].reshape(-1))
+    return leaf, int(flat.argmax()) if flat.size else 0
+
+
+def _as_boundary(interval: Interval, m: Measurements) -> Boundary:
+    shape = m.subject.leaves[interval.leaf].shape
+    index = [int(i) for i in np.unravel_index(interval.element, shape)] if shape else []
+    return Boundary(
+        argument=m.subject.leaves[interval.leaf].path,
+        index=index,
+        start=_number(interval.start, m),
+        stop=_number(interval.stop, m),
+        from_open=interval.start_open,
+        to_open=interval.stop_open,
+    )
+
+
+def _profile(failure: Failure, m: Measurements) -> Profile | None:
+    """Correct bits over a single scalar argument."""
+    leaves = m.subject.leaves
+    if failure.rule not in _STABILITY or len(leaves) != 1 or leaves[0].shape or failure.component:
+        return None
+    floats = m.floats[failure.modes[0] if failure.modes else JIT]
+    arrays = floats.rule_value if failure.what == VALUES else (floats.custom or floats.auto or [])
+    rows = m.base_rows()
+    rows = rows[np.argsort(m.points[0][rows], kind="stable")]
+    rows = rows[np.isin(m.reference.states(failure.what)[rows, 0], (REGULAR, LIMIT))]
+    truth = m.reference.middle(failure.what)[rows, 0]
+    bits = correct_bits(columns(arrays, m.count)[rows, 0], truth, m)
+    flushed = (np.abs(truth) < m.fmt.tiny) | (np.abs(truth) > m.fmt.max)
+    bits = np.where(flushed, float(m.fmt.digits), bits)
+    return Profile(
+        argument=leaves[0].path,
+        at=[_number(float(v), m) for v in m.points[0][rows]],
+        bits=[round(float(b), 1) for b in bits],
+        full=float(m.fmt.digits),
+    )
+
+
+def _fix(failure: Failure, m: Measurements) -> str | None:
+    found = find_replacement(m, failure.row, failure.what)
+    if found is None:
+        return None
+    return found.value if failure.what == VALUES else found.gradient

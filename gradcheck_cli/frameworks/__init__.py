@@ -1,0 +1,1 @@
+"""One folder a framework, behind one seam. Nothing here imports a framework."""

@@ -1,0 +1,1 @@
+"""JAX: hooks, adoption, float runs, traces. Import the modules, not this package."""

@@ -1,0 +1,114 @@
+"""From an object to a `JaxGradient`: which function it wraps, what it leaves undifferentiated."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
+from gradcheck_cli.frameworks.jax.hooks import is_custom_gradient, label, user_function
+from gradcheck_cli.frameworks.seam import Found, Place
+
+Own = Callable[[str], bool]
+
+_FILTER_VJP, _FILTER_JVP, _NNX_VJP = "filter_custom_vjp", "filter_custom_jvp", "CustomVjp"
+
+
+def kind_of(thing: object) -> str | None:
+    """The kind of custom gradient that this object is, if any."""
+    if isinstance(thing, jax.custom_vjp):
+        return "custom_gradient" if is_custom_gradient(thing) else "custom_vjp"
+    if isinstance(thing, jax.custom_jvp):
+        return "custom_jvp"
+    name = type(thing).__name__
+    module = type(thing).__module__.partition(".")[0]
+    if module == "equinox" and name in (_FILTER_VJP, _FILTER_JVP):
+        return name
+    if module == "flax" and name == _NNX_VJP:
+        return "nnx.custom_vjp"
+    return None
+
+
+def unwrapped(thing: object) -> object:
+    """The custom gradient under `jit`, `functools.partial` and other wrappers, or the thing itself."""
+    seen = 0
+    while kind_of(thing) is None and seen < 8:
+        inner = getattr(thing, "__wrapped__", None) or getattr(thing, "func", None)
+        if inner is None:
+            break
+        thing, seen = inner, seen + 1
+    return thing
+
+
+def primal_of(thing: Any) -> Callable[..., Any]:
+    """The function that the rule differentiates, as the user wrote it."""
+    kind = kind_of(thing)
+    if kind == "custom_gradient":
+        user = user_function(thing)
+
+        @functools.wraps(user)
+        def primal(*args: Any, **kwargs: Any) -> Any:
+            return user(*args, **kwargs)[0]
+
+        return primal
+    if kind == _FILTER_VJP:
+        return thing.fn  # type: ignore[no-any-return]
+    if kind == _FILTER_JVP:
+        inner = thing.fn.fun
+        return inner.__closure__[inner.__code__.co_freevars.index("fn")].cell_contents  # type: ignore[no-any-return]
+    return thing.fun  # type: ignore[no-any-return]
+
+
+def adopt(found: Found, own: Own, bound: tuple[Any, ...] = ()) -> JaxGradient | None:
+    """A recorded object as a custom gradient."""
+    thing: Any = found.thing
+    kind = kind_of(thing)
+    if kind is None:
+        return None
+    label(thing)
+    primal = primal_of(thing)
+    place = place_of(primal, found)
+    nondiff = tuple(getattr(thing, "nondiff_argnums", ()))
+    return JaxGradient(
+        name=place.qualname.rpartition(".")[2],
+        kind=kind,
+        place=place,
+        rule=thing,
+        primal=primal,
+        own=own,
+        nondiff=frozenset(n for n in nondiff if isinstance(n, int)),
+        only_first=kind == _FILTER_VJP,
+        bound=bound,
+    )
+
+
+def adopt_function(function: Callable[..., Any], name: str, place: Place, own: Own) -> JaxGradient:
+    """A plain function: its value and its automatic gradient are judged."""
+    return JaxGradient(
+        name=name, kind=FUNCTION, place=place, rule=function, primal=function, own=own
+    )
+
+
+def place_of(function: Any, found: Found) -> Place:
+    """Where the primal is defined; where the rule was made, if it has no source."""
+    inner = inspect.unwrap(function)
+    while isinstance(inner, functools.partial):
+        inner = inspect.unwrap(inner.func)
+    code = getattr(inner, "__code__", None)
+    if code is None:
+        return Place(found.path, found.line, f"<{found.kind}>")
+    qualname = getattr(inner, "__qualname__", code.co_name)
+    return Place(code.co_filename, code.co_firstlineno, qualname)
+
+
+def rule_is_missing(thing: Any) -> bool:
+    """Decorated, but no derivative rule was ever given."""
+    if isinstance(thing, jax.custom_jvp):
+        return thing.jvp is None
+    if isinstance(thing, jax.custom_vjp):
+        return thing.fwd is None or thing.bwd is None
+    return False

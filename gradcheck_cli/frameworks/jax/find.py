@@ -1,0 +1,115 @@
+"""All JAX custom gradients of one module: recorded ones, attributes, methods, nested ones."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gradcheck_cli.discover.reach import attributes, call_factory, instance_of
+from gradcheck_cli.frameworks.jax.adopt import adopt, adopt_function, kind_of, rule_is_missing, unwrapped
+from gradcheck_cli.frameworks.jax.gradient import JaxGradient
+from gradcheck_cli.frameworks.seam import Found, Place
+
+Own = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A gradient that is there and cannot be checked, with the reason."""
+
+    place: Place
+    reason: str
+
+
+def find(
+    module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
+) -> tuple[list[JaxGradient], list[Missing]]:
+    """The module's own custom gradients, in the order of their lines."""
+    _adopt_attributes(module, path, recorded)
+    missing = [m for scope in scopes if (m := _enter(module, path, scope)) is not None]
+    gradients: dict[tuple[str, int], JaxGradient] = {}
+    for found in recorded:
+        if found.thing is None:
+            continue
+        gradient = adopt(found, own)
+        if gradient is None or not _same(path, found.path, gradient.place.path):
+            continue
+        if rule_is_missing(found.thing):
+            missing.append(Missing(gradient.place, "no derivative rule was ever defined for it"))
+            continue
+        key = (gradient.place.qualname, gradient.place.line)
+        gradients.setdefault(key, _bound(module, gradient))
+    ordered = sorted(gradients.values(), key=lambda g: (g.place.line, g.place.qualname))
+    return ordered, missing
+
+
+def named(module: ModuleType, name: str, path: str, own: Own) -> JaxGradient | None:
+    """One function by name: its custom gradient, or the plain function itself."""
+    thing: Any = module
+    for part in name.split("."):
+        thing = getattr(thing, part, None)
+    if thing is None or not callable(thing):
+        return None
+    inner = unwrapped(thing)
+    if kind_of(inner) is not None:
+        found = Found(inner, kind_of(inner) or "", path, 1)
+        gradient = adopt(found, own)
+        return None if gradient is None else replace(gradient, name=name.rpartition(".")[2])
+    code = getattr(inspect.unwrap(thing), "__code__", None)
+    place = Place(code.co_filename if code else path, code.co_firstlineno if code else 1, name)
+    return adopt_function(thing, name.rpartition(".")[2], place, own)
+
+
+def _adopt_attributes(module: ModuleType, path: str, recorded: list[Found]) -> None:
+    """Custom gradients that were made before the hooks stood (installed modules)."""
+    known = {id(found.thing) for found in recorded}
+    for name, value in attributes(module):
+        inner = unwrapped(value)
+        kind = kind_of(inner)
+        if kind is not None and id(inner) not in known:
+            known.add(id(inner))
+            recorded.append(Found(inner, kind, "", 1, {"attribute": name}))
+
+
+def _enter(module: ModuleType, path: str, scope: str) -> Missing | None:
+    """Call the function (or method) that makes a nested custom gradient."""
+    thing: Any = module
+    for part in scope.split("."):
+        if inspect.isfunction(thing):
+            break  # deeper scopes are reached by calling the results
+        owner = thing
+        thing = getattr(thing, part, None)
+        if inspect.isclass(owner) and inspect.isfunction(thing):
+            instance = instance_of(owner)
+            thing = None if instance is None else getattr(instance, part)
+            break
+    if not callable(thing):
+        return Missing(Place(path, 1, scope), f"`{scope}` is not there after the import")
+    reason = call_factory(thing)
+    if reason is None:
+        return None
+    return Missing(Place(path, 1, scope), f"calling `{scope}` with guessed arguments failed: {reason}")
+
+
+def _same(path: str, *others: str) -> bool:
+    here = Path(path)
+    return any(other == path or (other and Path(other).resolve() == here) for other in others)
+
+
+def _bound(module: ModuleType, gradient: JaxGradient) -> JaxGradient:
+    """A method gets an instance for `self`, if its class can be made."""
+    owner, _, _ = gradient.place.qualname.rpartition(".")
+    if not owner or "<locals>" in gradient.place.qualname:
+        return gradient
+    cls: Any = module
+    for part in owner.split("."):
+        cls = getattr(cls, part, None)
+    parameters = list(gradient.parameters())
+    if not inspect.isclass(cls) or not parameters or parameters[0].name not in ("self", "cls"):
+        return gradient
+    instance = cls if parameters[0].name == "cls" else instance_of(cls)
+    return gradient if instance is None else replace(gradient, bound=(instance,))

@@ -1,0 +1,84 @@
+"""One JAX custom gradient: how it is called, and how it is fitted to a signature."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+from gradcheck_cli.frameworks.jax.subject import JaxSubject, fit_subject
+from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
+
+FUNCTION = "function"
+
+
+@dataclass(frozen=True, slots=True)
+class JaxGradient:
+    """`rule` is what user code calls (with its custom derivative), `primal` what it differentiates."""
+
+    name: str
+    kind: str
+    place: Place
+    rule: Callable[..., Any]
+    primal: Callable[..., Any]
+    own: Callable[[str], bool]
+    nondiff: frozenset[int] = frozenset()
+    only_first: bool = False
+    bound: tuple[Any, ...] = ()
+    framework: str = field(default="jax")
+
+    @property
+    def has_rule(self) -> bool:
+        return self.kind != FUNCTION
+
+    def parameters(self) -> Sequence[Parameter]:
+        """The parameters that a call must or may fill (a bound `self` is not one)."""
+        try:
+            signature = inspect.signature(self.primal)
+        except (TypeError, ValueError):
+            return [Parameter("x", 0, differentiable=True, keyword_only=False)]
+        found: list[Parameter] = []
+        for index, parameter in enumerate(signature.parameters.values()):
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                continue
+            if index < len(self.bound):
+                continue
+            default = OMITTED if parameter.default is parameter.empty else parameter.default
+            differentiable = index not in self.nondiff and not (self.only_first and index > 0)
+            found.append(
+                Parameter(
+                    parameter.name,
+                    index,
+                    differentiable,
+                    parameter.kind is parameter.KEYWORD_ONLY,
+                    default,
+                    _annotation(parameter.annotation),
+                )
+            )
+        if not found and any(
+            p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()
+        ):
+            return [Parameter("args", len(self.bound), differentiable=True, keyword_only=False)]
+        return found
+
+    def fit(self, signature: Signature, dtype: str) -> JaxSubject:
+        return fit_subject(self, signature, dtype)
+
+    def called(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.partial(fun, *self.bound) if self.bound else fun
+
+
+def _annotation(annotation: Any) -> str | None:
+    if annotation is inspect.Parameter.empty:
+        return None
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+
+
+def ready() -> str:
+    """Version of the framework."""
+    return str(jax.__version__)

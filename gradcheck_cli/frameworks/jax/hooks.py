@@ -1,0 +1,164 @@
+"""Import hooks: record every custom gradient at the moment it is made, wherever that is."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from gradcheck_cli.frameworks.seam import Found
+
+_HERE = str(Path(__file__).parent)
+_JAX = str(Path(jax.__file__).parent)
+_PASS_THROUGH = (_HERE, _JAX, "functools.py", "<string>")
+_WRAPPER_PACKAGES = ("equinox", "flax")
+
+
+@contextmanager
+def recording() -> Iterator[list[Found]]:
+    """While active, made custom gradients are appended to the list."""
+    found: list[Found] = []
+    undo: list[Callable[[], None]] = []
+    for cls, kind in ((jax.custom_vjp, "custom_vjp"), (jax.custom_jvp, "custom_jvp")):
+        undo.append(_patch_init(cls, kind, found))
+    undo.append(_patch_custom_gradient(found))
+    finder = _WrapperFinder(found, undo)
+    sys.meta_path.insert(0, finder)
+    finder.patch_loaded()
+    try:
+        yield found
+    finally:
+        sys.meta_path.remove(finder)
+        for step in reversed(undo):
+            step()
+
+
+def _patch_init(cls: Any, kind: str, found: list[Found]) -> Callable[[], None]:
+    original = cls.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        before = len(found)
+        original(self, *args, **kwargs)
+        del found[before:]  # a wrapper's inner rule is the wrapper's
+        place = _maker()
+        if place is not None:
+            _sign(getattr(self, "fun", None), place)
+            found.append(Found(self, kind, *place))
+
+    cls.__init__ = __init__
+
+    def undo() -> None:
+        cls.__init__ = original
+
+    return undo
+
+
+def _patch_custom_gradient(found: list[Found]) -> Callable[[], None]:
+    import jax.custom_derivatives as derivatives
+
+    original = jax.custom_gradient
+
+    def custom_gradient(fun: Any) -> Any:
+        before = len(found)
+        made = original(fun)
+        del found[before:]  # the custom_vjp inside
+        label(made)
+        place = _maker()
+        if place is not None:
+            found.append(Found(made, "custom_gradient", *place))
+        return made
+
+    custom_gradient.__doc__ = original.__doc__
+    jax.custom_gradient = derivatives.custom_gradient = custom_gradient
+
+    def undo() -> None:
+        jax.custom_gradient = derivatives.custom_gradient = original
+
+    return undo
+
+
+def is_custom_gradient(thing: Any) -> bool:
+    """Made by `jax.custom_gradient`: a custom_vjp around JAX's own closure."""
+    code = getattr(getattr(thing, "fun", None), "__code__", None)
+    return (
+        isinstance(thing, jax.custom_vjp)
+        and code is not None
+        and code.co_name == "wrapped_fun"
+        and "fun" in code.co_freevars
+    )
+
+
+def user_function(thing: Any) -> Any:
+    """The function that the user wrote, under custom_gradient's closure."""
+    fun = thing.fun
+    index = fun.__code__.co_freevars.index("fun")
+    return fun.__closure__[index].cell_contents
+
+
+def label(thing: Any) -> None:
+    """Give JAX's closure the user's file and line, so that traces name the user's code."""
+    if not is_custom_gradient(thing):
+        return
+    code = getattr(user_function(thing), "__code__", None)
+    if isinstance(code, types.CodeType):
+        thing.fun.__code__ = thing.fun.__code__.replace(
+            co_filename=code.co_filename, co_firstlineno=code.co_firstlineno
+        )
+
+
+def _sign(fun: Any, place: tuple[str, int]) -> None:
+    """A wrapper's closure carries its maker's file and line, so that it is not a library's rule."""
+    code = getattr(fun, "__code__", None)
+    if isinstance(code, types.CodeType) and _plumbing(code.co_filename):
+        fun.__code__ = code.replace(co_filename=place[0], co_firstlineno=place[1])
+
+
+def _plumbing(name: str) -> bool:
+    return (
+        name.startswith("<frozen")
+        or any(name.startswith(part) or name.endswith(part) for part in _PASS_THROUGH)
+        or any(f"/site-packages/{package}/" in name for package in _WRAPPER_PACKAGES)
+    )
+
+
+def _maker() -> tuple[str, int] | None:
+    """File and line of the first frame that is neither ours nor a library's plumbing."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not _plumbing(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class _WrapperFinder:
+    """Patches equinox's and flax's wrappers once they are imported; imports nothing itself."""
+
+    def __init__(self, found: list[Found], undo: list[Callable[[], None]]) -> None:
+        self._found, self._undo = found, undo
+        self._done: set[tuple[str, str]] = set()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if len(self._done) < len(_WRAPPERS):
+            self.patch_loaded()
+
+    def patch_loaded(self) -> None:
+        for module_name, attribute in _WRAPPERS:
+            module = sys.modules.get(module_name)
+            cls = getattr(module, attribute, None)
+            key = (module_name, attribute)
+            if isinstance(cls, type) and key not in self._done:
+                self._done.add(key)
+                self._undo.append(_patch_init(cls, _WRAPPERS[key], self._found))
+
+
+_WRAPPERS = {
+    ("equinox._ad", "filter_custom_vjp"): "filter_custom_vjp",
+    ("equinox._ad", "filter_custom_jvp"): "filter_custom_jvp",
+    ("flax.nnx.transforms.autodiff", "CustomVjp"): "nnx.custom_vjp",
+}

@@ -1,0 +1,315 @@
+"""A JAX custom gradient at one signature: traced once, compiled once a mode, run in batches."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradcheck_cli.frameworks.jax.rewrite import stepwise, without_own_rules
+from gradcheck_cli.frameworks.seam import Floats, Rejected, RuleError, Traces
+from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Signature
+from gradcheck_cli.reals.program import build
+from gradcheck_cli.reals.tables.elementwise import BINARY, IDENTITIES, UNARY
+
+if TYPE_CHECKING:
+    from gradcheck_cli.frameworks.jax.gradient import JaxGradient
+
+Array = np.ndarray[Any, Any]
+JIT, OP_BY_OP = "jit", "op-by-op"
+
+# A program of these alone runs on all points as one array.
+_POINTWISE = {
+    *UNARY, *BINARY, *IDENTITIES,
+    "integer_pow", "square", "clamp", "round", "select_n", "eq", "ne", "lt", "le", "gt", "ge",
+    "and", "or", "not", "xor", "is_finite", "convert_element_type", "broadcast_in_dim", "iota",
+    "reshape", "squeeze",
+}  # fmt: skip
+
+
+def fit_subject(gradient: JaxGradient, signature: Signature, dtype: str) -> JaxSubject:
+    """Try the signature abstractly; `Rejected` if the function refuses it, `RuleError` if its rule does."""
+    leaves = signature.leaves
+    if not leaves:
+        raise Rejected("no differentiable argument")
+    avals = tuple(jax.ShapeDtypeStruct(leaf.shape, jnp.dtype(dtype)) for leaf in leaves)
+    with precision(dtype):
+        primal = _flat(gradient.called(gradient.primal), signature)
+        rule = _flat(gradient.called(gradient.rule), signature)
+        try:
+            shapes = jax.eval_shape(primal, *avals)
+        except Exception as error:
+            raise Rejected(brief(error)) from None
+        if not shapes:
+            raise Rejected("it returns no float array")
+        return JaxSubject(gradient, signature, dtype, avals, tuple(shapes), primal, rule)
+
+
+@dataclass(slots=True)
+class JaxSubject:
+    """See `Subject` in the seam."""
+
+    gradient: JaxGradient
+    signature: Signature
+    dtype: str
+    avals: tuple[Any, ...]
+    out_avals: tuple[Any, ...]
+    primal: Callable[..., Any]
+    rule: Callable[..., Any]
+    elementwise: bool = False
+    has_auto: bool = True
+    _compiled: dict[tuple[str, int], Any] = field(default_factory=dict)
+    _traces: Traces | None = None
+
+    @property
+    def leaves(self) -> Sequence[Leaf]:
+        return self.signature.leaves
+
+    @property
+    def outputs(self) -> Sequence[tuple[int, ...]]:
+        return [tuple(aval.shape) for aval in self.out_avals]
+
+    @property
+    def output_dtypes(self) -> list[str]:
+        return [str(aval.dtype) for aval in self.out_avals]
+
+    def traces(self) -> Traces:
+        """Both programs, traced once."""
+        if self._traces is None:
+            with precision(self.dtype):
+                self._traces = self._trace()
+        return self._traces
+
+    def _trace(self) -> Traces:
+        own = self.gradient.own
+        try:
+            bare = without_own_rules(self.primal, own, *self.avals)
+        except Exception as error:
+            raise Rejected(brief(error)) from None
+        truth = self._pullback_jaxpr(bare)
+        if truth is None:
+            truth = self._forward_jaxpr(bare)
+        rule = None
+        if self.gradient.has_rule:
+            rule = self._rule_jaxpr()
+            self.has_auto = self._pullback_jaxpr(self.primal) is not None
+        primal_program = build(truth)
+        rule_program = None if rule is None else build(rule)
+        names = primal_program.primitives() | (rule_program.primitives() if rule_program else set())
+        self.elementwise = names <= _POINTWISE and all(not leaf.shape for leaf in self.leaves)
+        return Traces(primal_program, rule_program)
+
+    def _pullback_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
+        try:
+            return jax.make_jaxpr(_with_pullback(fun, len(self.avals)))(*self.avals, *self.out_avals)
+        except Exception:  # reverse mode does not go through it
+            return None
+
+    def _rule_jaxpr(self) -> Any:
+        try:
+            return jax.make_jaxpr(_with_pullback(self.rule, len(self.avals)))(
+                *self.avals, *self.out_avals
+            )
+        except Exception as error:
+            raise RuleError(type(error).__name__, brief(error)) from None
+
+    def _forward_jaxpr(self, fun: Callable[..., Any]) -> Any:
+        """The pullback by forward mode: one tangent for each element."""
+
+        def both(*args: Any) -> Any:
+            leaves, cotangents = args[: len(self.avals)], args[len(self.avals) :]
+            values = fun(*leaves)
+            jacobians = jax.jacfwd(fun, argnums=tuple(range(len(leaves))))(*leaves)
+            gradients = [
+                sum(
+                    jnp.tensordot(ct, jacobian[i], axes=ct.ndim)
+                    for ct, jacobian in zip(cotangents, jacobians, strict=True)
+                )
+                for i in range(len(leaves))
+            ]
+            return tuple(values), tuple(gradients)
+
+        try:
+            return jax.make_jaxpr(both)(*self.avals, *self.out_avals)
+        except Exception as error:
+            raise Rejected(f"neither reverse nor forward mode goes through it: {brief(error)}") from None
+
+    def stand_ins(self) -> Iterator[tuple[JaxSubject, str, str]]:
+        """Stable library functions at this signature, with their spelling."""
+        from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
+        from gradcheck_cli.frameworks.jax.stable import STABLE
+
+        plain = Signature(tuple((leaf.path, leaf) for leaf in self.leaves))
+        for stable in STABLE:
+            gradient = JaxGradient(
+                name=stable.value, kind=FUNCTION, place=self.gradient.place, rule=stable.function,
+                primal=stable.function, own=lambda path: False,
+            )  # fmt: skip
+            try:
+                subject = fit_subject(gradient, plain, self.dtype)
+                subject.traces()
+            except Rejected:
+                continue
+            yield subject, stable.value, stable.gradient
+
+    # -- floats -----------------------------------------------------------------------
+
+    def run(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Mapping[str, Floats]:
+        """All probes in both modes; the batch is padded so that few sizes are compiled."""
+        count = len(points[0])
+        size = self._size(count)
+        padded = [_padded(a, size, self.dtype) for a in points]
+        padded += [
+            _padded(a, size, dtype) for a, dtype in zip(cotangents, self.output_dtypes, strict=True)
+        ]
+        with precision(self.dtype):
+            self._compile_all(size)
+            return {
+                mode: self._unpacked(self._compiled[mode, size](*padded), count)
+                for mode in (JIT, OP_BY_OP)
+            }
+
+    def _size(self, count: int) -> int:
+        """A batch size that is compiled already, if one is large enough."""
+        ready = [size for mode, size in self._compiled if mode == JIT and size >= count]
+        return min(ready, default=_bucket(count))
+
+    def single(self, mode: str, point: Sequence[Array], cotangent: Sequence[Array]) -> Floats:
+        """One probe alone, as user code would run it."""
+        args = [jnp.asarray(a, self.dtype) for a in point]
+        args += [jnp.asarray(a, d) for a, d in zip(cotangent, self.output_dtypes, strict=True)]
+        with precision(self.dtype):
+            key = (mode, 0)
+            if key not in self._compiled:
+                self._compiled[key] = jax.jit(self._one) if mode == JIT else self._one
+            outs = self._compiled[key](*args)
+            return self._unpacked(jax.tree.map(lambda x: x[None], outs), 1)
+
+    def _one(self, *args: Any) -> Any:
+        count = len(self.avals)
+        both = _with_pullback(self.rule, count)(*args)
+        auto = None
+        if self.gradient.has_rule and self.has_auto:
+            auto = _with_pullback(self.primal, count)(*args)[1]
+        return tuple(self.rule(*args[:count])), both, auto
+
+    def _compile_all(self, size: int) -> None:
+        """Lower in this thread, compile both modes at once: XLA gives up the interpreter's lock."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        wanted = [mode for mode in (JIT, OP_BY_OP) if (mode, size) not in self._compiled]
+        if not wanted:
+            return
+        lowered = [self._lowered(mode, size) for mode in wanted]
+        options = [None if mode == JIT else {"xla_disable_hlo_passes": "algsimp"} for mode in wanted]
+        with ThreadPoolExecutor(2) as pool:
+            done = pool.map(lambda pair: pair[0].compile(compiler_options=pair[1]), zip(lowered, options, strict=True))
+            for mode, compiled in zip(wanted, done, strict=True):
+                self._compiled[mode, size] = compiled
+
+    def _lowered(self, mode: str, size: int) -> Any:
+        avals = (*self.avals, *self.out_avals)
+        one = self._one if mode == JIT else stepwise(self._one, *avals)
+        if self.elementwise:
+            batched = jax.vmap(one)
+        else:
+            batched = lambda *args: jax.lax.map(lambda row: one(*row), args)  # noqa: E731
+        rows = [jax.ShapeDtypeStruct((size, *aval.shape), aval.dtype) for aval in avals]
+        return jax.jit(batched).lower(*rows)
+
+    def _unpacked(self, outs: Any, count: int) -> Floats:
+        value, (rule_value, gradients), auto = outs
+        host = functools.partial(_host, count=count)
+        if not self.gradient.has_rule:
+            return Floats(host(value), host(rule_value), None, host(gradients))
+        return Floats(host(value), host(rule_value), host(gradients), None if auto is None else host(auto))
+
+
+# -- pieces -----------------------------------------------------------------------
+
+
+@contextmanager
+def precision(dtype: str) -> Iterator[None]:
+    """float64 exists only where it is asked for: the user's program stays what it is."""
+    if dtype == "float64" and not jax.config.jax_enable_x64:
+        with jax.enable_x64(True):
+            yield
+    else:
+        yield
+
+
+def brief(error: Exception) -> str:
+    """The first paragraph of an error, on one line, without terminal colours or paths of ours."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return f"{type(error).__name__}: {paragraph[:400]}" if paragraph else type(error).__name__
+
+
+def _flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+    """The function of its float leaves alone, returning its float outputs alone."""
+
+    def flat(*leaves: Any) -> tuple[Any, ...]:
+        supply = iter(leaves)
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        positional = True
+        for name, value in signature.arguments:
+            if value is OMITTED:
+                positional = False
+                continue
+            filled = _filled(value, supply)
+            if positional and name not in signature.keywords:
+                args.append(filled)
+            else:
+                kwargs[name] = filled
+        out = jax.tree_util.tree_leaves(fun(*args, **kwargs))
+        return tuple(
+            jnp.asarray(x) for x in out if jnp.issubdtype(jnp.result_type(x), jnp.inexact)
+        )
+
+    return flat
+
+
+def _filled(value: Any, supply: Iterator[Any]) -> Any:
+    if isinstance(value, Leaf):
+        return next(supply)
+    if isinstance(value, Fixed):
+        return value.value
+    if isinstance(value, dict):
+        return {key: _filled(value[key], supply) for key in sorted(value)}
+    if isinstance(value, (tuple, list)):
+        return type(value)(_filled(item, supply) for item in value)
+    return value
+
+
+def _with_pullback(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """(leaves…, cotangents…) → (values, gradients)."""
+
+    def both(*args: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        values, pullback = jax.vjp(fun, *args[:count])
+        return tuple(values), tuple(pullback(tuple(args[count:])))
+
+    return both
+
+
+def _bucket(count: int) -> int:
+    return max(16, 1 << (count - 1).bit_length())
+
+
+def _padded(array: Array, size: int, dtype: str) -> Any:
+    cast = np.asarray(array).astype(jnp.dtype(dtype))
+    if len(cast) == size:
+        return cast
+    fill = np.broadcast_to(cast[-1:], (size - len(cast), *cast.shape[1:]))
+    return np.concatenate([cast, fill])
+
+
+def _host(arrays: Sequence[Any], count: int) -> list[Array]:
+    return [np.asarray(a)[:count].astype(np.float64) for a in arrays]

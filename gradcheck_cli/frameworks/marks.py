@@ -1,0 +1,56 @@
+"""How each framework's custom gradients look in source: names only, nothing imported.
+
+`callables` are decorators or functions that make a custom gradient; `bases` are
+classes whose subclasses are one. `roots` are the top-level modules they come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    framework: str
+    roots: frozenset[str]
+    callables: frozenset[str]
+    bases: frozenset[str] = frozenset()
+    checked: bool = True
+
+
+JAX = Marks(
+    framework="jax",
+    roots=frozenset({"jax", "equinox", "flax"}),
+    callables=frozenset(
+        {
+            "custom_vjp",
+            "custom_jvp",
+            "custom_gradient",
+            "filter_custom_vjp",
+            "filter_custom_jvp",
+        }
+    ),
+)
+
+# Recognised so that a file of theirs is never green by silence; not checked yet.
+TORCH = Marks(
+    framework="torch",
+    roots=frozenset({"torch"}),
+    callables=frozenset(),
+    bases=frozenset({"Function", "autograd.Function"}),
+    checked=False,
+)
+TENSORFLOW = Marks(
+    framework="tensorflow",
+    roots=frozenset({"tensorflow"}),
+    callables=frozenset({"custom_gradient", "RegisterGradient"}),
+    checked=False,
+)
+KERAS = Marks(
+    framework="keras",
+    roots=frozenset({"keras"}),
+    callables=frozenset({"custom_gradient"}),
+    checked=False,
+)
+
+MARKS: tuple[Marks, ...] = (JAX, TORCH, TENSORFLOW, KERAS)

@@ -1,0 +1,104 @@
+"""The one seam between cgcheck and a framework. It is batched: a probe is a row.
+
+A `CustomGradient` is what was found; fitted to a `Signature` it becomes a
+`Subject`, which can be run in floats and walked over the reals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from gradcheck_cli.inputs.spec import Leaf, Parameter, Signature
+from gradcheck_cli.reals.program import Program
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Floats:
+    """Results in the framework's floats for a batch of probes, in one mode.
+
+    Each list holds one array per output (values) or per differentiable leaf
+    (gradients), with the batch axis first. `custom` is None for a function
+    without a rule, `auto` where autodiff does not go through the primal.
+    """
+
+    value: list[Array]
+    rule_value: list[Array]
+    custom: list[Array] | None
+    auto: list[Array] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """The programs over the reals: (leaves…, cotangents…) → (values…, gradients…)."""
+
+    primal: Program
+    rule: Program | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is defined."""
+
+    path: str
+    line: int
+    qualname: str
+
+
+class Rejected(Exception):
+    """A signature that the function does not take: try another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleError(Exception):
+    """The function runs, its derivative rule raises. That is a finding."""
+
+    stage: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.message}"
+
+
+class Subject(Protocol):
+    """A custom gradient at one signature and dtype."""
+
+    signature: Signature
+    dtype: str
+    outputs: Sequence[tuple[int, ...]]
+    elementwise: bool
+
+    @property
+    def leaves(self) -> Sequence[Leaf]: ...
+    def traces(self) -> Traces: ...
+    def stand_ins(self) -> Iterator[tuple[Subject, str, str]]: ...
+    def run(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Mapping[str, Floats]: ...
+    def single(self, mode: str, point: Sequence[Array], cotangent: Sequence[Array]) -> Floats: ...
+
+
+class CustomGradient(Protocol):
+    """A function with a user-written derivative rule, or a plain function."""
+
+    name: str
+    kind: str
+    place: Place
+    framework: str
+
+    def parameters(self) -> Sequence[Parameter]: ...
+    def fit(self, signature: Signature, dtype: str) -> Subject: ...
+
+
+@dataclass(slots=True)
+class Found:
+    """What a framework's hooks recorded: an object, and the line that made it."""
+
+    thing: object
+    kind: str
+    path: str
+    line: int
+    extra: dict[str, object] = field(default_factory=dict)

@@ -1,0 +1,25 @@
+"""Constants that the primal or the rule compares against or adds: faults live at both sides of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from gradcheck_cli.reals.program import Program
+
+_MOST = 24
+
+
+def mined(programs: Iterable[Program]) -> list[float]:
+    """Scalar float constants of the programs, simplest first."""
+    found: set[float] = set()
+    for program in programs:
+        for value in program.all_constants():
+            array = np.asarray(value) if not hasattr(value, "dtype") or value.dtype.kind != "V" else None
+            if array is None or array.size != 1 or array.dtype.kind not in "fiu":
+                continue
+            number = float(array.reshape(()))
+            if np.isfinite(number) and number not in (0.0, 1.0, -1.0):
+                found.add(number)
+    return sorted(found, key=lambda v: (len(repr(v)), abs(v), v))[:_MOST]

@@ -1,0 +1,58 @@
+"""Cotangents by name: what a probe is multiplied with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+BASE, OTHER, SUM, ZERO, TINY, HUGE = "base", "other", "sum", "zero", "tiny", "huge"
+
+# Short dyadics: exact in every float format, no two equal, none symmetric.
+_WEIGHTS = (1.0, -0.5, 2.0, 0.75, -1.5, 0.25, 1.25, -2.5, 3.0, -0.625)
+TINY_FACTOR, HUGE_FACTOR = 2.0**-20, 2.0**20
+
+
+def cotangent(name: str, outputs: Sequence[tuple[int, ...]]) -> list[Array]:
+    """One array per output. A single scalar output gets 1 as its base."""
+    base, other = _weights(outputs, 0), _weights(outputs, 3)
+    made = {
+        BASE: base,
+        OTHER: other,
+        SUM: [a + b for a, b in zip(base, other, strict=True)],
+        ZERO: [np.zeros_like(a) for a in base],
+        TINY: [a * TINY_FACTOR for a in base],
+        HUGE: [a * HUGE_FACTOR for a in base],
+    }
+    return made[name] if name in made else _one_hot(int(name.removeprefix("one-hot ")), outputs)
+
+
+def one_hot_names(outputs: Sequence[tuple[int, ...]], most: int) -> list[str]:
+    """Names of the first one-hot cotangents."""
+    total = sum(int(np.prod(shape, dtype=int)) for shape in outputs)
+    return [f"one-hot {k}" for k in range(min(total, most))]
+
+
+def _weights(outputs: Sequence[tuple[int, ...]], start: int) -> list[Array]:
+    made, position = [], start
+    for shape in outputs:
+        size = int(np.prod(shape, dtype=int))
+        line = [_WEIGHTS[(position + k) % len(_WEIGHTS)] for k in range(size)]
+        made.append(np.array(line, np.float64).reshape(shape))
+        position += size
+    return made
+
+
+def _one_hot(k: int, outputs: Sequence[tuple[int, ...]]) -> list[Array]:
+    made = []
+    for shape in outputs:
+        size = int(np.prod(shape, dtype=int))
+        line = np.zeros(size)
+        if 0 <= k < size:
+            line[k] = 1.0
+        made.append(line.reshape(shape))
+        k -= size
+    return made

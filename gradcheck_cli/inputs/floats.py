@@ -1,0 +1,82 @@
+"""Floating-point formats: their limits, their neighbours, their ordinals."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One float dtype. `eps` is the gap above 1, `digits` the bits of the significand."""
+
+    name: str
+    dtype: Any
+    bits: Any
+    eps: float
+    tiny: float
+    max: float
+    digits: int
+
+    def round(self, values: Any) -> Array:
+        """Nearest floats of this format, as float64 (exact)."""
+        with np.errstate(over="ignore"):
+            return np.asarray(values, np.float64).astype(self.dtype).astype(np.float64)
+
+    def ordinals(self, values: Any) -> Array:
+        """Position among all floats: neighbours differ by one, −0 and 0 are one number."""
+        raw = np.asarray(values, np.float64).astype(self.dtype).view(self.bits).astype(np.int64)
+        low = np.int64(np.iinfo(self.bits).min)
+        return np.where(raw < 0, low - raw, raw)
+
+    def from_ordinals(self, ordinals: Any) -> Array:
+        """The floats at these positions, as float64."""
+        n = np.asarray(ordinals, np.int64)
+        low = np.int64(np.iinfo(self.bits).min)
+        raw = np.where(n < 0, low - n, n).astype(self.bits)
+        return raw.view(self.dtype).astype(np.float64)
+
+    def moved(self, values: Any, steps: Any) -> Array:
+        """Floats some ulp away, kept finite."""
+        top = int(self.ordinals(self.max))
+        return self.from_ordinals(np.clip(self.ordinals(values) + steps, -top, top))
+
+    def show(self, value: float) -> str:
+        """Shortest text that reads back as the same float of this format."""
+        if not np.isfinite(value):
+            return str(float(value))
+        if self.name == "float64":
+            return _tidy(repr(float(value)))
+        if self.name == "float32":
+            return _tidy(str(np.float32(value)))
+        return _tidy(repr(float(f"{value:.5g}")))
+
+
+@functools.cache
+def format_of(dtype: str) -> Format:
+    """The format by name."""
+    kind = {"bfloat16": ml_dtypes.bfloat16}.get(dtype) or np.dtype(dtype).type
+    info = ml_dtypes.finfo(kind)
+    width = np.dtype(kind).itemsize
+    return Format(
+        name=dtype,
+        dtype=np.dtype(kind),
+        bits={2: np.int16, 4: np.int32, 8: np.int64}[width],
+        eps=float(info.eps),
+        tiny=float(info.tiny),
+        max=float(info.max),
+        digits=int(info.nmant) + 1,
+    )
+
+
+def _tidy(text: str) -> str:
+    """100.0 → 100, 1e+09 → 1e9."""
+    mantissa, mark, exponent = text.partition("e")
+    mantissa = mantissa.removesuffix(".0")
+    return f"{mantissa}e{int(exponent)}" if mark else mantissa

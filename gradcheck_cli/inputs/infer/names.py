@@ -1,0 +1,49 @@
+"""What a parameter's name says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.inputs.spec import Fixed
+
+_AXIS = frozenset({"axis", "axes", "dim"})
+_COUNT = frozenset({"n", "num", "k", "order", "degree", "num_classes", "n_iter", "iters", "steps", "size"})
+_LABELS = frozenset(
+    {"labels", "label", "targets", "target", "idx", "index", "indices", "segment_ids", "y"}
+)
+_MASK = frozenset({"mask", "masks", "where"})
+_KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
+_FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def fixed_by_name(name: str, shape: tuple[int, ...], make_key: Callable[[], Any]) -> list[Fixed]:
+    """Non-float stand-ins that the name suggests, likeliest first."""
+    source = f"the name `{name}`"
+    lowered = name.lower().strip("_")
+    if lowered in _AXIS:
+        return [Fixed(-1, "-1", source), Fixed(0, "0", source)]
+    if lowered in _KEY:
+        return [Fixed(make_key(), "key(0)", source)]
+    if lowered in _FLAG:
+        return [Fixed(False, "False", source), Fixed(True, "True", source)]
+    if lowered in _LABELS:
+        return [_integers(shape, source), _integers(shape[:1], source)]
+    if lowered in _MASK:
+        size = int(np.prod(shape, dtype=int))
+        pattern = (np.arange(size) % 3 != 1).reshape(shape)
+        return [Fixed(pattern, f"bool{list(shape)}", source)]
+    if lowered in _COUNT:
+        return [Fixed(3, "3", source), Fixed(2, "2", source)]
+    return []
+
+
+def _integers(shape: tuple[int, ...], source: str) -> Fixed:
+    size = int(np.prod(shape, dtype=int))
+    return Fixed(
+        (np.arange(size) * 2 % 3).astype(np.int32).reshape(shape), f"i32{list(shape)}", source
+    )

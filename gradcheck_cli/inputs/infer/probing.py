@@ -1,0 +1,149 @@
+"""Probing: offer the function small signatures until it accepts some (abstractly, nothing runs)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, Subject
+from gradcheck_cli.inputs.infer.names import fixed_by_name
+from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
+from gradcheck_cli.inputs.spec import OMITTED, Leaf, Parameter, Signature
+
+# Dimensions differ, so that a transposed or summed axis shows.
+_UNIFORM: tuple[tuple[int, ...], ...] = ((), (3,), (3, 4), (3, 3), (2, 3, 4), (2, 5, 3, 4))
+_MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
+_MOST_TRIES = 400
+_WANTED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The outcome: what fits, or why nothing does."""
+
+    subjects: list[Subject]
+    tried: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What is known about the function besides its parameters."""
+
+    keys: dict[str, list[str]]
+    unpacked: dict[str, int]
+    functions: list[tuple[str, Callable[..., Any]]]
+    make_key: Callable[[], Any]
+
+
+def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
+    """Up to two accepted signatures: the smallest, and one of higher rank."""
+    parameters = list(gradient.parameters())
+    subjects: list[Subject] = []
+    ranks: set[int] = set()
+    reason = "no signature was tried"
+    tried = 0
+    for signature in _signatures(parameters, hints):
+        if tried >= _MOST_TRIES or len(subjects) >= _WANTED:
+            break
+        rank = max((len(leaf.shape) for leaf in signature.leaves), default=0)
+        if rank in ranks:
+            continue
+        tried += 1
+        try:
+            subject = gradient.fit(signature, dtype)
+        except Rejected as error:
+            reason = str(error)
+            continue
+        subjects.append(subject)
+        ranks.add(rank)
+    return Probe(subjects, tried, reason)
+
+
+def _signatures(parameters: Sequence[Parameter], hints: Hints) -> Iterator[Signature]:
+    """Uniform shapes first, then mixtures, the simplest first."""
+    seen: set[str] = set()
+    for shape in _UNIFORM:
+        for choice in _product([_options(p, shape, hints) for p in parameters], 24):
+            yield from _new(parameters, choice, seen)
+    sizes = [_shape_options(p, hints) for p in parameters]
+    for choice in _product(sizes, 4 * _MOST_TRIES):
+        yield from _new(parameters, choice, seen)
+
+
+def _new(parameters: Sequence[Parameter], choice: Sequence[Any], seen: set[str]) -> Iterator[Signature]:
+    signature = Signature(
+        arguments=tuple((p.name, v) for p, v in zip(parameters, choice, strict=True)),
+        keywords=frozenset(p.name for p in parameters if p.keyword_only),
+    )
+    text = signature.describe() + repr([leaf.shape for leaf in signature.leaves])
+    if text not in seen:
+        seen.add(text)
+        yield signature
+
+
+def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[Any]:
+    """What may stand for this parameter when arrays have this shape."""
+    named = fixed_by_name(parameter.name, shape, hints.make_key)
+    default = parameter.default
+    if default is not OMITTED:
+        if isinstance(default, float) and parameter.differentiable:
+            return [Leaf(parameter.name, (), "its default", centre=default), OMITTED]
+        return [OMITTED]
+    if not parameter.differentiable:
+        return [*named, *static_stand_ins(shape, hints.functions)]
+    leaf = Leaf(parameter.name, shape, "probing")
+    nested = _nested(parameter.name, shape, hints)
+    return [*nested, leaf, *named] if nested else [leaf, *named]
+
+
+def _nested(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
+    found: list[Any] = []
+    if name in hints.keys:
+        found.append(
+            {k: Leaf(f"{name}[{k!r}]", shape, "the keys that the body reads") for k in hints.keys[name]}
+        )
+    if name in hints.unpacked:
+        count = hints.unpacked[name]
+        found.append(
+            tuple(Leaf(f"{name}[{i}]", shape, "the body unpacks it") for i in range(count))
+        )
+    return found
+
+
+def _shape_options(parameter: Parameter, hints: Hints) -> list[Any]:
+    options: list[Any] = []
+    for shape in _MIXED:
+        for option in _options(parameter, shape, hints):
+            if not any(option is old or option == old for old in options if not _is_array(option)):
+                options.append(option)
+    return options
+
+
+def _is_array(option: Any) -> bool:
+    return hasattr(getattr(option, "value", None), "shape")
+
+
+def _product(options: Sequence[Sequence[Any]], most: int) -> Iterator[tuple[Any, ...]]:
+    """The product in order of total position: simple choices for all come first."""
+    total = sum(len(o) - 1 for o in options)
+    count = 0
+    for weight in range(total + 1):
+        for picks in _of_weight([len(o) for o in options], weight):
+            yield tuple(o[i] for o, i in zip(options, picks, strict=True))
+            count += 1
+            if count >= most:
+                return
+
+
+def _of_weight(lengths: Sequence[int], weight: int) -> Iterator[tuple[int, ...]]:
+    if not lengths:
+        if weight == 0:
+            yield ()
+        return
+    for first in range(min(lengths[0], weight + 1)):
+        for rest in _of_weight(lengths[1:], weight - first):
+            yield (first, *rest)
+
+

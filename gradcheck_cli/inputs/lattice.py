@@ -1,0 +1,229 @@
+"""Stress values and shapes of trouble: the points at which everything is measured."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.inputs.floats import Format
+from gradcheck_cli.inputs.spec import Leaf
+
+Array = np.ndarray[Any, Any]
+
+# In the order in which a witness is preferred: what a person would try first.
+_PLAIN = (1.0, 0.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 100.0, -100.0, 10.0, -10.0, 20.0, -20.0)
+_WIDE = (5.0, 30.0, 50.0, 80.0, 1000.0, 1e4, 1e5, 1e6, 1e9, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-9)
+_MIXED = (1.0, 0.5, -0.5, 2.0, -2.0, 100.0, -100.0, 0.0, 1e-3, 10.0, -10.0, 1000.0, 3.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Rows of values for each leaf, exactly representable; each row says how it was made."""
+
+    leaves: list[Array]
+    recipes: list[str]
+
+    def __len__(self) -> int:
+        return len(self.recipes)
+
+
+def stress_values(fmt: Format, constants: Sequence[float], reach: float) -> list[float]:
+    """One-dimensional stress values within reach, without repetition."""
+    overflow = math.log(fmt.max)
+    relatives = (
+        overflow, overflow * 1.01, overflow / 2, -math.log(fmt.tiny), math.log(1 / fmt.eps),
+        math.log(1 / fmt.eps) * 1.05, math.sqrt(fmt.max), fmt.eps, math.sqrt(fmt.eps),
+        1 + fmt.eps, 1 - fmt.eps, math.pi, math.pi / 2, 2 * math.sqrt(fmt.tiny), reach,
+    )  # fmt: skip
+    grid = 10.0 ** np.arange(-8, math.log10(reach) + 0.01, 0.5)
+    values: list[float] = list(_PLAIN)
+    values += [s * v for v in _WIDE for s in (1, -1)]
+    for constant in constants:
+        near = fmt.moved(fmt.round([constant] * 3), [0, -1, 1])
+        values += [*near.tolist(), -constant]
+    values += [s * v for v in relatives for s in (1, -1)]
+    values += [s * float(f"{v:.3g}") for v in grid for s in (1, -1)]
+    values += [-0.0]
+    return _within(fmt, values, reach)
+
+
+def _within(fmt: Format, values: Sequence[float], reach: float) -> list[float]:
+    """SEMANTICS A5: zero, or between twice the root of tiny and the reach."""
+    rounded = fmt.round(values)
+    low = 2 * math.sqrt(fmt.tiny)
+    kept: dict[tuple[float, float], float] = {}
+    for value in rounded.tolist():
+        if value == 0 or low <= abs(value) <= min(reach, fmt.max):
+            kept.setdefault((value, math.copysign(1, value)), value)
+    return list(kept.values())
+
+
+def make_points(
+    leaves: Sequence[Leaf],
+    fmt: Format,
+    constants: Sequence[float],
+    reach: float,
+    budget: int,
+    seed: int,
+) -> Points:
+    """Up to `budget` points, the plainest first."""
+    values = stress_values(fmt, constants, reach)
+    if all(not leaf.shape for leaf in leaves):
+        rows, recipes = _scalars(leaves, values, budget, seed)
+    else:
+        rows, recipes = _arrays(leaves, values, fmt, reach, budget, seed)
+    arrays = [
+        fmt.round(np.stack([np.asarray(row[i], np.float64) for row in rows]))
+        for i in range(len(leaves))
+    ]
+    return Points(arrays, recipes)
+
+
+def _scalars(
+    leaves: Sequence[Leaf], values: list[float], budget: int, seed: int
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Each argument through all values with the others plain, then mixtures."""
+    count = len(leaves)
+    if count == 1:
+        extra = [leaves[0].centre] if leaves[0].centre is not None else []
+        chosen = [*extra, *values][:budget]
+        return [(v,) for v in chosen], ["value"] * len(chosen)
+    centres = [1.0 if leaf.centre is None else leaf.centre for leaf in leaves]
+    rows: dict[tuple[float, ...], None] = {}
+    if count == 2:
+        mixed = [v for v in _MIXED if v in values]
+        rows.update(dict.fromkeys(itertools.product(mixed, mixed)))
+    for value in values:
+        for i in range(count):
+            row = list(centres)
+            row[i] = value
+            rows.setdefault(tuple(row))
+    for value in values:
+        rows.setdefault((value,) * count)
+    rng = np.random.default_rng(seed)
+    plain = values[: len(_PLAIN) + 2 * len(_WIDE)]
+    singles = list(rows)
+    random = [tuple(rng.choice(plain, count).tolist()) for _ in range(budget)]
+    half = singles[:: max(1, math.ceil(len(singles) / max(1, budget - budget // 4)))]
+    chosen = list(dict.fromkeys([*half, *random]))[:budget]
+    return list(chosen), ["value"] * len(chosen)
+
+
+Pattern = Callable[[np.random.Generator, tuple[int, ...]], Array]
+
+
+def _short_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.round(rng.standard_normal(shape) * 64) / 64
+
+
+def _huge(value: float) -> Pattern:
+    def pattern(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        out = _short_normal(rng, shape).reshape(-1)
+        if out.size:
+            out[rng.integers(out.size)] = value
+        return out.reshape(shape)
+
+    return pattern
+
+
+def _scaled(factor: float) -> Pattern:
+    return lambda rng, shape: _short_normal(rng, shape) * factor
+
+
+def _constant(value: float) -> Pattern:
+    return lambda rng, shape: np.full(shape, value)
+
+
+def _steps(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.arange(1.0, int(np.prod(shape, dtype=int)) + 1).reshape(shape)
+
+
+def _ties(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.integers(-1, 2, shape).astype(np.float64)
+
+
+def _offset(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return 1e4 + _short_normal(rng, shape)
+
+
+def _zero_row(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    out = _short_normal(rng, shape)
+    if out.ndim and len(out):
+        out[0] = 0.0
+    return out
+
+
+def _positive(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.abs(_short_normal(rng, shape)) + 0.25
+
+
+def _unit_interval(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return (rng.integers(1, 63, shape)) / 64.0
+
+
+PATTERNS: dict[str, Pattern] = {
+    "normal": _short_normal,
+    "steps": _steps,
+    "all ones": _constant(1.0),
+    "all zero": _constant(0.0),
+    "ties": _ties,
+    "one at 100": _huge(100.0),
+    "one at -100": _huge(-100.0),
+    "one at 1000": _huge(1000.0),
+    "all 100": _constant(100.0),
+    "all -100": _constant(-100.0),
+    "positive": _positive,
+    "between 0 and 1": _unit_interval,
+    "times 10": _scaled(10.0),
+    "times 100": _scaled(100.0),
+    "times 1e-3": _scaled(1e-3),
+    "zero row": _zero_row,
+    "large offset": _offset,
+    "one at 1e9": _huge(1e9),
+    "times 1e-6": _scaled(1e-6),
+    "times 1e4": _scaled(1e4),
+}
+
+
+def _arrays(
+    leaves: Sequence[Leaf],
+    values: Sequence[float],
+    fmt: Format,
+    reach: float,
+    budget: int,
+    seed: int,
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """One pattern for all leaves, then one leaf in a pattern with the others plain."""
+    rng = np.random.default_rng(seed)
+    rows: list[tuple[Any, ...]] = []
+    recipes: list[str] = []
+
+    def add(recipe: str, patterns: Sequence[Pattern]) -> None:
+        row = []
+        for leaf, pattern in zip(leaves, patterns, strict=True):
+            made = np.clip(pattern(rng, leaf.shape), -reach, reach)
+            row.append(np.clip(made, -fmt.max, fmt.max))
+        rows.append(tuple(row))
+        recipes.append(recipe)
+
+    for name, pattern in PATTERNS.items():
+        add(name, [pattern] * len(leaves))
+    if len(leaves) > 1:
+        for name, pattern in PATTERNS.items():
+            for i in range(len(leaves)):
+                base: Pattern = _positive if rng.integers(2) else _short_normal
+                chosen: list[Pattern] = [base] * len(leaves)
+                chosen[i] = pattern
+                add(f"{leaves[i].path} {name}", chosen)
+    for _ in range(4):
+        add("normal", [_short_normal] * len(leaves))
+        add("positive", [_positive] * len(leaves))
+    for i in range(max(0, budget - len(rows))):
+        stress = [values[int(n)] for n in rng.integers(0, len(values), 4)]
+        add(f"stress {i}", [lambda r, shape, s=tuple(stress): r.choice(s, shape)] * len(leaves))
+    return rows[:budget], recipes[:budget]

@@ -1,0 +1,95 @@
+"""Inputs as specifications: what a call is made of before there are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+
+class _Omitted:
+    """The argument is left out: its default stands."""
+
+    def __repr__(self) -> str:
+        return "<default>"
+
+
+OMITTED = _Omitted()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One differentiable float array. `centre` is a default that values stay around too."""
+
+    path: str
+    shape: tuple[int, ...]
+    source: str
+    centre: float | None = None
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """An argument that stays as it is: an integer array, a key, a flag, a callable."""
+
+    value: Any
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of the function under check."""
+
+    name: str
+    index: int
+    differentiable: bool
+    keyword_only: bool
+    default: Any = OMITTED
+    annotation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One way to call the function: an entry for each parameter, nested or not."""
+
+    arguments: tuple[tuple[str, Any], ...]
+    keywords: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return tuple(leaf for _, value in self.arguments for leaf in _leaves(value))
+
+    def describe(self) -> str:
+        """As in `x: f32[3 4], axis=-1`."""
+        return ", ".join(_describe(name, value) for name, value in self.arguments)
+
+
+def _leaves(value: Any) -> Iterator[Leaf]:
+    if isinstance(value, Leaf):
+        yield value
+    elif isinstance(value, dict):
+        for key in sorted(value):
+            yield from _leaves(value[key])
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _leaves(item)
+
+
+def _describe(name: str, value: Any) -> str:
+    if isinstance(value, Leaf):
+        return f"{name}: float[{' '.join(map(str, value.shape))}]"
+    if isinstance(value, Fixed):
+        return f"{name}={value.text}"
+    if isinstance(value, (tuple, list, dict)):
+        return f"{name}: {type(value).__name__}"
+    return f"{name}={value!r}"
+
+
+def renamed(leaf: Leaf, path: str) -> Leaf:
+    return replace(leaf, path=path)

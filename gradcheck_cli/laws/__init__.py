@@ -1,0 +1,15 @@
+"""The laws that every custom gradient must keep, as one literal tuple."""
+
+from __future__ import annotations
+
+from gradcheck_cli.laws.finite import FINITE
+from gradcheck_cli.laws.formula import FORMULA
+from gradcheck_cli.laws.law import Failure, Judgement, Law
+from gradcheck_cli.laws.linearity import LINEARITY
+from gradcheck_cli.laws.precision import PRECISION
+from gradcheck_cli.laws.value import VALUE
+from gradcheck_cli.laws.worth import WORTH
+
+LAWS: tuple[Law, ...] = (FORMULA, LINEARITY, VALUE, FINITE, PRECISION, WORTH)
+
+__all__ = ["LAWS", "Failure", "Judgement", "Law"]

@@ -1,0 +1,101 @@
+"""What the laws about floats share: grades by mode become failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.laws.law import Failure, Holds
+from gradcheck_cli.measure.accuracy import (
+    DIGITS,
+    GRADIENTS,
+    INFINITE,
+    NAN,
+    VALUES,
+    ZERO,
+    Grades,
+    columns,
+)
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.grading import grades
+from gradcheck_cli.measure.states import LIMIT, REGULAR
+from gradcheck_cli.words import Severity
+
+Array = np.ndarray[Any, Any]
+
+JIT, OP_BY_OP = "jit", "op-by-op"
+_ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
+
+
+def failures(
+    m: Measurements,
+    who: str,
+    rule: str,
+    causes: Sequence[str],
+    message: Callable[[str, Severity], str],
+) -> Iterator[Failure]:
+    """The worst severity of these causes, with the plainest row as witness.
+
+    A fault under jit counts as it is; one that shows only op by op is a warning.
+    """
+    by_mode = {mode: grades(m, mode, who) for mode in (JIT, OP_BY_OP)}
+    what = VALUES if who == "value" else GRADIENTS
+    for severity in _ORDER:
+        modes = [
+            mode for mode, graded in by_mode.items() if _rows(graded, severity, causes).size
+        ]
+        if not modes:
+            continue
+        mode = modes[0]
+        graded = by_mode[mode]
+        rows = _rows(graded, severity, causes)
+        cause = _gravest(graded.cause[rows].tolist(), causes)
+        row = int(next(r for r in rows if graded.cause[r] == cause))
+        component = int(graded.component[row])
+        shown = Severity.WARNING if modes == [OP_BY_OP] and severity is Severity.ERROR else severity
+        yield Failure(
+            rule=rule,
+            severity=shown,
+            row=row,
+            what=what,
+            component=component,
+            cause=f"{what} {cause}",
+            message=message(cause, shown),
+            modes=tuple(modes),
+            holds=cause_holds(mode, who, cause, component, severity),
+        )
+        return
+
+
+def _rows(graded: Grades, severity: Severity, causes: Sequence[str]) -> Array:
+    return np.array([r for r in graded.rows(severity) if graded.cause[r] in causes], int)
+
+
+def _gravest(found: Sequence[str], causes: Sequence[str]) -> str:
+    return next(cause for cause in causes if cause in found)
+
+
+def cause_holds(mode: str, who: str, cause: str, component: int, severity: Severity) -> Holds:
+    """Is the same true at other points? NaN, inf and zero are seen without forgiveness and scale."""
+
+    def holds(m: Measurements) -> Array:
+        if cause == DIGITS:
+            return np.asarray(grades(m, mode, who).severity >= severity.rank)
+        floats = m.floats[mode]
+        arrays = {"value": floats.rule_value, "custom": floats.custom, "auto": floats.auto}[who]
+        got = columns(arrays or [], m.count)[:, component]
+        what = VALUES if who == "value" else GRADIENTS
+        truth = np.abs(m.reference.middle(what)[:, component])
+        states = m.reference.states(what)[:, component]
+        known = ((states == REGULAR) | (states == LIMIT)) & (truth <= m.fmt.max)
+        balls = m.reference.balls(what)[:, component]
+        seen = {
+            NAN: lambda: np.isnan(got),
+            INFINITE: lambda: np.isinf(got),
+            ZERO: lambda: (got == 0) & np.array([not ball.is_zero() for ball in balls], bool),
+        }[cause]()
+        return np.asarray(known & seen)
+
+    return holds

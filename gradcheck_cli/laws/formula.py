@@ -1,0 +1,203 @@
+"""The author's formula equals the derivative of the primal, over the reals, for each argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.diagnose.factor import describe_factor
+from gradcheck_cli.inputs.cotangents import BASE, one_hot_names
+from gradcheck_cli.laws.law import Failure, Judgement, component_name, judged
+from gradcheck_cli.measure.accuracy import GRADIENTS, columns
+from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.formula import Comparison, comparison
+from gradcheck_cli.measure.integral import Says
+from gradcheck_cli.words import Outcome, Severity
+
+Array = np.ndarray[Any, Any]
+
+_ONE_HOT_POINTS = 6
+_WITNESSES = 3
+_RADIUS = 1e-3
+# A formula that is apart from the truth by less than rounding is the truth as far as floats can tell.
+_ROUNDING_EPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    name: str = "formula"
+
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
+        """The base cotangent everywhere, one-hot ones at the first points."""
+        probes = [Probe(i, BASE) for i in range(points)]
+        names = one_hot_names(outputs, 6)
+        if len(names) > 1:
+            probes += [Probe(i, n) for i in range(min(points, _ONE_HOT_POINTS)) for n in names]
+        return probes
+
+    def judge(self, m: Measurements) -> Judgement:
+        if m.subject.traces().rule is None:
+            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
+        if m.rule is None:
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.rule_missing)
+        facts = comparison(m)
+        failures = [*_mismatches(m, facts), *_singularities(m, facts)]
+        right_by_witness = any(f.cause == _BY_WITNESS for f in failures)
+        failures = [f for f in failures if f.cause != _BY_WITNESS]
+        result = judged(self.name, len(facts.rows), failures)
+        if right_by_witness:
+            return Judgement(
+                self.name, result.outcome, result.points, result.failures,
+                "judged by the integral of the rule: autodiff differentiates the program here, not the function",
+                multiprecision=True,
+            )  # fmt: skip
+        return result
+
+
+_BY_WITNESS = "right by the third witness"
+
+
+def _mismatches(m: Measurements, facts: Comparison) -> Iterator[Failure]:
+    """One failure for each argument whose formula is apart from the truth."""
+    start = 0
+    for leaf in m.subject.leaves:
+        part = slice(start, start + leaf.size)
+        start += leaf.size
+        gap = np.where(facts.differs[:, part], facts.gap[:, part], 0.0)
+        worst = gap.max(axis=1, initial=0.0)
+        if worst.max(initial=0.0) > _ROUNDING_EPS * m.fmt.eps:
+            yield from _mismatch(m, facts, part, worst, gap)
+
+
+def _mismatch(
+    m: Measurements, facts: Comparison, part: slice, worst: Array, gap: Array
+) -> Iterator[Failure]:
+    big = np.flatnonzero(worst > math.sqrt(m.fmt.eps))
+    if not len(big):
+        row = int(worst.argmax())
+        yield _failure(
+            m, facts, part, row, gap, "approximate-rule", Severity.WARNING, "approximate",
+            f"the formula is an approximation: off by up to {_size(worst.max())} of the gradient's scale",
+        )  # fmt: skip
+        return
+    radius = _radius_around_singularities(m, facts, big)
+    row = int(big[0])
+    if radius is not None:
+        yield _failure(
+            m, facts, part, row, gap, "safe-at-singularity", Severity.NOTE, "singularity",
+            f"the formula leaves the truth only within {radius:.1e} of a singularity",
+        )  # fmt: skip
+        return
+    says = _witnesses(m, facts, big)
+    if facts.zero_truth[part].all() or says is Says.STEP:
+        yield _failure(
+            m, facts, part, row, gap, "undeclared-surrogate", Severity.WARNING, "surrogate",
+            "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
+            "(straight-through, or a smoothed step)",
+        )  # fmt: skip
+    elif says is Says.RIGHT:
+        yield _failure(m, facts, part, row, gap, "gradient-mismatch", Severity.NOTE, _BY_WITNESS, "")
+    elif says is Says.OPEN:
+        yield _failure(
+            m, facts, part, row, gap, "inconclusive-gradient", Severity.WARNING, "inconclusive",
+            "the formula differs from autodiff through the primal, and the integral of the rule could "
+            "not decide which of them is right",
+        )  # fmt: skip
+    else:
+        everywhere = bool(facts.differs[facts.rows, part].any(axis=1).mean() > 0.9)
+        yield _failure(
+            m, facts, part, row, gap, "gradient-mismatch", Severity.ERROR, "formula",
+            _wrong_message(m, facts, part, row, everywhere), everywhere,
+        )  # fmt: skip
+
+
+def _wrong_message(
+    m: Measurements, facts: Comparison, part: slice, row: int, everywhere: bool
+) -> str:
+    assert m.rule is not None
+    truth, formula = m.reference.balls(GRADIENTS), columns(m.rule.gradients, m.count)
+    rows = [r for r in facts.rows if m.reference.states(GRADIENTS)[r, part].max(initial=0) == 0]
+    said = describe_factor(
+        [t for r in rows for t in truth[r, part]], [f for r in rows for f in formula[r, part]]
+    )
+    if said:
+        return f"the formula is wrong: {said}"
+    return "the formula is wrong" + ("" if everywhere else " at some inputs")
+
+
+def _failure(
+    m: Measurements, facts: Comparison, part: slice, row: int, gap: Array, rule: str,
+    severity: Severity, cause: str, message: str, everywhere: bool = False,
+) -> Failure:  # fmt: skip
+    component = part.start + int(gap[row].argmax())
+    leaf, _ = component_name(m, GRADIENTS, component)
+    name = m.subject.leaves[leaf].path
+    many = len(m.subject.leaves) > 1
+
+    def holds(other: Measurements) -> Array:
+        facts = comparison(other)
+        return np.asarray(facts.differs[:, component] & (facts.gap[:, component] > math.sqrt(m.fmt.eps)))
+
+    return Failure(
+        rule=rule, severity=severity, row=row, what=GRADIENTS, component=component,
+        cause=f"{cause} {name}" if many else cause,
+        message=f"d/d{name}: {message}" if many else message,
+        holds=None if everywhere or severity is not Severity.ERROR else holds, everywhere=everywhere,
+    )  # fmt: skip
+
+
+def _singularities(m: Measurements, facts: Comparison) -> Iterator[Failure]:
+    """A number where the truth has a pole, or a value beside both sides of a kink: worth a note."""
+    poles = np.flatnonzero(facts.finite_at_pole.any(axis=1))
+    if len(poles):
+        row = int(poles[0])
+        component = int(facts.finite_at_pole[row].argmax())
+        yield Failure(
+            "safe-at-singularity", Severity.NOTE, row, GRADIENTS, component, "pole",
+            "the truth has a pole, the rule gives a number",
+        )  # fmt: skip
+    outside = np.flatnonzero(facts.outside_kink)
+    if len(outside):
+        row = int(outside[0])
+        yield Failure(
+            "safe-at-singularity", Severity.NOTE, row, GRADIENTS, 0, "kink",
+            "at a kink of the primal, the rule is not between the derivatives of the two sides",
+        )  # fmt: skip
+
+
+def _radius_around_singularities(m: Measurements, facts: Comparison, rows: Array) -> float | None:
+    """The distance from poles and kinks within which all these rows lie, if it is small."""
+    singular = np.flatnonzero(facts.singular)
+    if not len(singular):
+        return None
+    x = columns(m.points, m.count)
+    distance = np.abs(x[rows][:, None] - x[singular][None]).max(axis=2).min(axis=1)
+    radius = float(distance.max())
+    return radius if 0 < radius <= _RADIUS else None
+
+
+def _witnesses(m: Measurements, facts: Comparison, rows: Array) -> Says:
+    """The third witness at a few plain rows: wrong if any says so."""
+    heard: set[Says] = set()
+    x = columns(m.points, m.count)
+    size = np.abs(x).max(axis=1)
+    plain = sorted(rows.tolist(), key=lambda r: (not 1e-2 <= size[r] <= 1e2, r))
+    for row in plain[:_WITNESSES]:
+        testimony = m.third_witness(row)
+        if testimony is not None:
+            heard.add(testimony.says)
+    for says in (Says.WRONG, Says.STEP, Says.OPEN, Says.RIGHT):
+        if says in heard:
+            return says
+    return Says.OPEN
+
+
+def _size(value: float) -> str:
+    return f"{value:.1e}"
+
+
+FORMULA = Formula()

@@ -1,0 +1,72 @@
+"""What a law is: it plans probes, and judges what was measured at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.words import Outcome, Severity
+
+Array = np.ndarray[Any, Any]
+Holds = Callable[[Measurements], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One violation at a row, before it becomes a finding.
+
+    `what` and `component` say which number; `cause` groups failures that are
+    one; `holds` tells for other measurements whether the same is true there.
+    """
+
+    rule: str
+    severity: Severity
+    row: int
+    what: str
+    component: int
+    cause: str
+    message: str
+    modes: tuple[str, ...] = ()
+    holds: Holds | None = None
+    everywhere: bool = False
+    help: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The outcome of one law on one subject."""
+
+    law: str
+    outcome: Outcome
+    points: int = 0
+    failures: Sequence[Failure] = field(default_factory=tuple)
+    reason: str | None = None
+    multiprecision: bool = False
+
+
+class Law(Protocol):
+    name: str
+
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]: ...
+    def judge(self, m: Measurements) -> Judgement: ...
+
+
+def judged(law: str, points: int, failures: Sequence[Failure], reason: str | None = None) -> Judgement:
+    """Pass without failures above a note, fail otherwise."""
+    bad = any(f.severity is not Severity.NOTE for f in failures)
+    return Judgement(law, Outcome.FAIL if bad else Outcome.PASS, points, tuple(failures), reason)
+
+
+def component_name(m: Measurements, what: str, component: int) -> tuple[int, tuple[int, ...]]:
+    """Leaf (or output) number and index of a component."""
+    shapes = [leaf.shape for leaf in m.subject.leaves] if what == "gradients" else list(m.subject.outputs)
+    for number, shape in enumerate(shapes):
+        size = int(np.prod(shape, dtype=int))
+        if component < size:
+            return number, tuple(int(i) for i in np.unravel_index(component, shape)) if shape else ()
+        component -= size
+    raise IndexError(component)

@@ -1,0 +1,83 @@
+"""The rule is linear in the cotangent: R(x, a + b) = R(x, a) + R(x, b), R(x, c·a) = c·R(x, a)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.inputs.cotangents import BASE, HUGE, HUGE_FACTOR, OTHER, SUM, TINY, TINY_FACTOR, ZERO
+from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.measure.accuracy import GRADIENTS, columns
+from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.reals.precision import working
+from gradcheck_cli.words import Outcome, Severity
+
+_POINTS = 14
+_BITS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Linearity:
+    name: str = "linearity"
+
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
+        """All cotangents at a few points: the plainest, and some spread over the rest."""
+        chosen = sorted({*range(min(points, _POINTS // 2)), *np.linspace(0, points - 1, _POINTS // 2, dtype=int).tolist()})
+        return [Probe(i, name) for i in chosen for name in (BASE, OTHER, SUM, ZERO, TINY, HUGE)]
+
+    def judge(self, m: Measurements) -> Judgement:
+        if m.subject.traces().rule is None:
+            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
+        if m.rule is None:
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.rule_missing)
+        gradients = columns(m.rule.gradients, m.count)
+        checked = 0
+        for point in sorted({p.point for p in m.probes if p.cotangent == SUM}):
+            rows = {name: m.row(Probe(point, name)) for name in (BASE, OTHER, SUM, ZERO, TINY, HUGE)}
+            if any(row is None for row in rows.values()):
+                continue
+            checked += 1
+            for name, message in _CHECKS.items():
+                broken = _broken(name, {k: gradients[v] for k, v in rows.items()})
+                if broken is not None:
+                    row = rows[name]
+                    assert row is not None
+                    failure = Failure(
+                        "nonlinear-cotangent", Severity.ERROR, row, GRADIENTS, broken,
+                        "linearity", message, everywhere=True,
+                    )  # fmt: skip
+                    return judged(self.name, checked, [failure])
+        return judged(self.name, checked, [])
+
+
+_CHECKS = {
+    ZERO: "a zero cotangent gives a gradient that is not zero: a term does not use the cotangent",
+    SUM: "the rule is not linear in the cotangent: R(a + b) is not R(a) + R(b)",
+    HUGE: "the rule is not linear in the cotangent: a cotangent 2²⁰ times as large does not give "
+    "2²⁰ times the gradient (clipped, normalised or squared?)",
+    TINY: "the rule is not linear in the cotangent: a cotangent 2⁻²⁰ times as large does not give "
+    "2⁻²⁰ times the gradient (clipped, normalised or squared?)",
+}
+
+
+def _broken(name: str, at: dict[str, Any]) -> int | None:
+    """The first component where this form of linearity fails, certified by disjoint balls."""
+    with working(_BITS):
+        for k in range(len(at[BASE])):
+            base, other, got = at[BASE][k], at[OTHER][k], at[name][k]
+            expected = {
+                ZERO: lambda: arb(0),
+                SUM: lambda base=base, other=other: base + other,
+                HUGE: lambda base=base: base * HUGE_FACTOR,
+                TINY: lambda base=base: base * TINY_FACTOR,
+            }[name]()
+            if expected.is_finite() and got.is_finite() and not expected.overlaps(got):
+                return k
+    return None
+
+
+LINEARITY = Linearity()

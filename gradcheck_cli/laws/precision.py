@@ -1,0 +1,42 @@
+"""Value and gradient keep the digits that their dtype can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.inputs.cotangents import BASE
+from gradcheck_cli.laws.floats import failures
+from gradcheck_cli.laws.law import Judgement, judged
+from gradcheck_cli.measure.accuracy import DIGITS, ZERO
+from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.words import Severity
+
+_CAUSES = (ZERO, DIGITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    name: str = "precision"
+
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
+        return [Probe(i, BASE) for i in range(points)]
+
+    def judge(self, m: Measurements) -> Judgement:
+        found = [
+            *failures(m, "value", "imprecise-value", _CAUSES, _message("value")),
+            *failures(m, m.judged, "imprecise-gradient", _CAUSES, _message("gradient")),
+        ]
+        return judged(self.name, m.count, found)
+
+
+def _message(what: str) -> Callable[[str, Severity], str]:
+    def message(cause: str, severity: Severity) -> str:
+        if cause == ZERO:
+            return f"the {what} is exactly 0 where the truth is not"
+        return f"the {what} loses its digits"
+
+    return message
+
+
+PRECISION = Precision()

@@ -1,0 +1,255 @@
+"""How good is a float? Forgiveness and local scale are measured, not assumed (SEMANTICS A2-A5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.inputs.floats import Format
+from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR
+from gradcheck_cli.measure.truth import Truth, evaluate
+from gradcheck_cli.reals.program import Program
+from gradcheck_cli.words import Severity
+
+Array = np.ndarray[Any, Any]
+
+MOVES = 8
+MOST_ULP = 4
+FEW_ULP = 4
+_WARNING_EPS = 2**6
+_SCALES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 3 / 2, 2)
+
+# Causes, from grave to light.
+NAN, INFINITE, ZERO, DIGITS = "nan", "inf", "zero", "digits"
+VALUES, GRADIENTS = "values", "gradients"
+
+
+@dataclass(frozen=True, slots=True)
+class Grades:
+    """Per row: the worst severity (-1: fine), its cause, its component, its correct bits."""
+
+    severity: Array
+    cause: Array
+    component: Array
+    bits: Array
+
+    def rows(self, severity: Severity) -> Array:
+        return np.flatnonzero(self.severity == severity.rank)
+
+    @property
+    def fine(self) -> Array:
+        return np.asarray(self.severity < 0)
+
+
+@dataclass(slots=True)
+class Reference:
+    """The truth at some rows, with its forgiveness and scale, each computed once and when asked."""
+
+    program: Program
+    fmt: Format
+    points: Sequence[Array]
+    cotangents: Sequence[Array]
+    truth: Truth
+    seed: int
+    _hulls: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+    _scales: dict[str, Array] = field(default_factory=dict)
+    _hulled: Array | None = None
+    _scaled: Array | None = None
+
+    @property
+    def goal(self) -> int:
+        return goal_bits(self.fmt)
+
+    def grade(self, floats: Sequence[Array], what: str) -> Grades:
+        """Grade floats against the truth; rows outside the domain are fine."""
+        count = len(self.points[0])
+        got = columns(floats, count)
+        mid, states = self.middle(what), self.states(what)
+        inside = (states == REGULAR) | (states == LIMIT)
+        kink = states == KINK
+        with np.errstate(all="ignore"):
+            suspect = inside & ~_close(got, mid, mid, self.fmt)
+        rows = np.flatnonzero(suspect.any(axis=1))
+        if len(rows):
+            low, high = self.hull(rows, what)
+            with np.errstate(all="ignore"):
+                suspect[rows] &= ~_close(got[rows], low, high, self.fmt)
+        broken = kink & ~np.isfinite(got)
+        rows = np.flatnonzero((suspect | broken).any(axis=1))
+        grades = Grades(
+            np.full(count, -1, np.int8), np.full(count, "", object), np.zeros(count, int), np.full(count, float(self.fmt.digits))
+        )
+        if len(rows):
+            scale = self.scale(rows, what)
+            for i, row in enumerate(rows):
+                self._grade_row(grades, row, got[row], mid[row], suspect[row], broken[row], scale[i])
+        return grades
+
+    def _grade_row(
+        self, grades: Grades, row: int, got: Array, mid: Array, suspect: Array, broken: Array, scale: float
+    ) -> None:
+        worst: tuple[int, float] | None = None
+        for k in np.flatnonzero(suspect | broken):
+            rank, cause, bits = _severity(float(got[k]), float(mid[k]), scale, self.fmt)
+            if rank < 0:
+                continue
+            key = (rank, -bits)
+            if worst is None or key > worst:
+                worst = key
+                grades.severity[row], grades.cause[row] = rank, cause
+                grades.component[row], grades.bits[row] = k, bits
+
+    # -- views on the truth -------------------------------------------------------------
+
+    def balls(self, what: str) -> Array:
+        """All components of each row in one line."""
+        return columns(self.truth.values if what == VALUES else self.truth.gradients, len(self.points[0]))
+
+    def states(self, what: str) -> Array:
+        of = self.truth.value_states if what == VALUES else self.truth.gradient_states
+        return columns(of, len(self.points[0]))
+
+    def middle(self, what: str) -> Array:
+        return as_floats(self.balls(what))
+
+    # -- forgiveness and scale ------------------------------------------------------------
+
+    def hull(self, rows: Array, what: str) -> tuple[Array, Array]:
+        """Range of the truth at the rows and a few ulp around them."""
+        count = len(self.points[0])
+        if self._hulled is None:
+            self._hulled = np.zeros(count, bool)
+            for name in (VALUES, GRADIENTS):
+                mid = self.middle(name)
+                self._hulls[name] = (mid.copy(), mid.copy())
+        new = rows[~self._hulled[rows]]
+        if len(new):
+            self._hulled[new] = True
+            self._extend_hulls(new)
+        low, high = self._hulls[what]
+        return low[rows], high[rows]
+
+    def _extend_hulls(self, rows: Array) -> None:
+        rng = np.random.default_rng(self.seed)
+        moved = []
+        for points in self.points:
+            base = np.repeat(points[rows][None], MOVES, axis=0)
+            steps = rng.integers(1, MOST_ULP + 1, base.shape) * rng.choice([-1, 1], base.shape)
+            moved.append(self.fmt.moved(base, steps).reshape(-1, *points.shape[1:]))
+        cotangents = [np.concatenate([c[rows]] * MOVES) for c in self.cotangents]
+        truth = evaluate(self.program, moved, cotangents, goal=self.goal, ties=False, nudged=False)
+        for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
+            mid = as_floats(columns(outs, len(moved[0]))).reshape(MOVES, len(rows), -1)
+            low, high = self._hulls[name]
+            low[rows] = np.fmin(low[rows], np.fmin.reduce(mid))
+            high[rows] = np.fmax(high[rows], np.fmax.reduce(mid))
+
+    def scale(self, rows: Array, what: str) -> Array:
+        """Local scale of each row (SEMANTICS A3)."""
+        count = len(self.points[0])
+        if self._scaled is None:
+            self._scaled = np.zeros(count, bool)
+            self._scales = {name: np.zeros(count) for name in (VALUES, GRADIENTS)}
+        new = rows[~self._scaled[rows]]
+        if len(new):
+            self._scaled[new] = True
+            self._measure_scale(new)
+        return self._scales[what][rows]
+
+    def _measure_scale(self, rows: Array) -> None:
+        factors = self._factors()
+        points = [
+            np.concatenate([p[rows] * factor[i] for factor in factors]) for i, p in enumerate(self.points)
+        ]
+        cotangents = [np.concatenate([c[rows]] * len(factors)) for c in self.cotangents]
+        truth = evaluate(self.program, points, cotangents, goal=16, ties=False, nudged=False)
+        for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
+            size = np.abs(as_floats(columns(outs, len(points[0]))))
+            size[~np.isfinite(size)] = 0
+            nearby = size.max(axis=1, initial=0).reshape(len(factors), len(rows)).max(axis=0)
+            here = np.abs(self.middle(name)[rows])
+            here[~np.isfinite(here)] = 0
+            self._scales[name][rows] = np.maximum(nearby, here.max(axis=1, initial=0))
+        floor = self._floor(rows)
+        self._scales[GRADIENTS][rows] = np.maximum(self._scales[GRADIENTS][rows], floor)
+
+    def _factors(self) -> list[tuple[float, ...]]:
+        """Each argument scaled as a whole, all together and one by one."""
+        count = len(self.points)
+        made = [(t,) * count for t in _SCALES]
+        if 1 < count <= 4:
+            made += [
+                tuple(t if j == i else 1.0 for j in range(count)) for i in range(count) for t in _SCALES
+            ]
+        return made
+
+    def _floor(self, rows: Array) -> Array:
+        """|ȳ|·|f(x)|/|x|: what the gradient would be if the value were spread evenly."""
+        values = np.abs(self.middle(VALUES)[rows])
+        values[~np.isfinite(values)] = 0
+        size = values.max(axis=1, initial=0)
+        ct = np.abs(columns(self.cotangents, len(self.points[0]))[rows]).max(axis=1, initial=0)
+        x = np.abs(columns(self.points, len(self.points[0]))[rows]).max(axis=1, initial=0)
+        with np.errstate(all="ignore"):
+            return np.where(x > 0, ct * size / x, 0.0)
+
+
+def goal_bits(fmt: Format) -> int:
+    """Relative accuracy in bits that the truth needs to judge this format."""
+    return fmt.digits + 16
+
+
+def columns(arrays: Sequence[Array], count: int) -> Array:
+    """All components of a row side by side."""
+    if not arrays:
+        return np.zeros((count, 0))
+    return np.concatenate([a.reshape(count, -1) for a in arrays], axis=1)
+
+
+def as_floats(balls: Array) -> Array:
+    """Midpoints as float64; nan where undefined, ±inf beyond float64."""
+    flat = [_float(ball) for ball in balls.reshape(-1)]
+    return np.array(flat, np.float64).reshape(balls.shape)
+
+
+def _float(ball: arb) -> float:
+    return math.nan if ball.is_nan() else float(ball.mid()) if ball.is_finite() else float(ball)
+
+
+def _close(got: Array, low: Array, high: Array, fmt: Format) -> Array:
+    """Inside the range, widened by rounding, underflow and overflow."""
+    slack = FEW_ULP * fmt.eps * np.maximum(np.abs(low), np.abs(high)) + fmt.tiny
+    slack = np.where(np.isfinite(slack), slack, 0.0)
+    inside = (got >= low - slack) & (got <= high + slack)
+    top = fmt.max * (1 - FEW_ULP * fmt.eps)
+    over = ((high > top) & (got >= top)) | ((low < -top) & (got <= -top))
+    # inf − inf behind an overflowing truth is overflow, not a fault of its own
+    overflow = np.isnan(got) & ((high > top) | (low < -top))
+    return np.asarray(inside | over | overflow)
+
+
+def _severity(got: float, mid: float, scale: float, fmt: Format) -> tuple[int, str, float]:
+    """SEMANTICS A4."""
+    if math.isnan(got):
+        return Severity.ERROR.rank, NAN, 0.0
+    if math.isinf(got):
+        return Severity.ERROR.rank, INFINITE, 0.0
+    error = abs(got - mid)
+    relative = error / abs(mid) if mid else math.inf
+    bits = 0.0 if relative >= 1 else min(float(fmt.digits), -math.log2(relative)) if relative else float(fmt.digits)
+    cause = ZERO if got == 0 else DIGITS
+    at_scale = error / scale if scale > 0 else math.inf
+    if at_scale > math.sqrt(fmt.eps):
+        return Severity.ERROR.rank, cause, bits
+    if at_scale > _WARNING_EPS * fmt.eps:
+        return Severity.WARNING.rank, cause, bits
+    if relative > math.sqrt(fmt.eps):
+        return Severity.NOTE.rank, cause, bits
+    return -1, "", bits
+
+

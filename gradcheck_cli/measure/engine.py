@@ -1,0 +1,159 @@
+"""Probes to measurements: few compiled calls, one walk for each program, everything in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.frameworks.seam import Floats, Subject
+from gradcheck_cli.inputs.cotangents import BASE, cotangent
+from gradcheck_cli.inputs.floats import Format, format_of
+from gradcheck_cli.inputs.lattice import Points
+from gradcheck_cli.measure.accuracy import Reference, goal_bits
+from gradcheck_cli.measure.integral import Testimony, third_witness
+from gradcheck_cli.measure.truth import Truth, evaluate
+from gradcheck_cli.reals.precision import enclose
+from gradcheck_cli.reals.walk import NotCovered
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a law asks for: a point by its number, a cotangent by its name."""
+
+    point: int
+    cotangent: str
+
+
+@dataclass(slots=True)
+class Measurements:
+    """Everything known about some rows of one subject."""
+
+    subject: Subject
+    fmt: Format
+    seed: int
+    probes: list[Probe]
+    points: list[Array]
+    cotangents: list[Array]
+    recipes: list[str]
+    floats: Mapping[str, Floats]
+    reference: Reference
+    rule: Truth | None
+    rule_missing: str | None = None
+    cache: dict[object, Any] = field(default_factory=dict)
+    _rows: dict[Probe, int] = field(default_factory=dict)
+
+    @property
+    def truth(self) -> Truth:
+        return self.reference.truth
+
+    @property
+    def count(self) -> int:
+        return len(self.probes)
+
+    @property
+    def judged(self) -> str:
+        """Whose gradient is judged: the rule's, or for a plain function autodiff's."""
+        return "auto" if next(iter(self.floats.values())).custom is None else "custom"
+
+    def row(self, probe: Probe) -> int | None:
+        if not self._rows:
+            self._rows = {p: i for i, p in enumerate(self.probes)}
+        return self._rows.get(probe)
+
+    def base_rows(self) -> Array:
+        return np.array([i for i, p in enumerate(self.probes) if p.cotangent == BASE], int)
+
+    def widened(self, rows: Array) -> tuple[Array, Array] | None:
+        """Primal's and rule's gradients with every rounded constant a ball (SEMANTICS B2)."""
+        traces = self.subject.traces()
+        if traces.rule is None:
+            return None
+        args = [a[rows] for a in (*self.points, *self.cotangents)]
+        goal = self.reference.goal
+        outputs = len(self.cotangents)
+        both = []
+        for program in (traces.primal, traces.rule):
+            enclosed = enclose(program, args, goal=goal, widen=True)
+            both.append(np.concatenate([o.reshape(len(rows), -1) for o in enclosed.outs[outputs:]], 1))
+        return both[0], both[1]
+
+    def third_witness(self, row: int) -> Testimony | None:
+        traces = self.subject.traces()
+        if traces.rule is None:
+            return None
+        return third_witness(
+            traces.primal,
+            traces.rule,
+            [p[row] for p in self.points],
+            [c[row] for c in self.cotangents],
+            self.fmt.eps,
+            self.seed,
+        )
+
+
+def measure(
+    subject: Subject,
+    points: Points,
+    probes: Sequence[Probe],
+    *,
+    seed: int,
+    kinks: bool = True,
+) -> Measurements:
+    """Run and walk all probes of all laws at once."""
+    fmt = format_of(subject.dtype)
+    probes = list(dict.fromkeys(probes))
+    index = np.array([p.point for p in probes], int)
+    rows = [leaf[index] for leaf in points.leaves]
+    named = {name: cotangent(name, subject.outputs) for name in {p.cotangent for p in probes}}
+    cotangents = [
+        np.stack([named[p.cotangent][k] for p in probes]) for k in range(len(subject.outputs))
+    ]
+    return measure_rows(
+        subject, fmt, rows, cotangents, seed, probes, [points.recipes[i] for i in index], kinks
+    )
+
+
+def measure_rows(
+    subject: Subject,
+    fmt: Format,
+    rows: list[Array],
+    cotangents: list[Array],
+    seed: int,
+    probes: list[Probe],
+    recipes: list[str],
+    kinks: bool = True,
+) -> Measurements:
+    """The same for rows that are already numbers."""
+    traces = subject.traces()
+    floats = subject.run(rows, cotangents)
+    goal = goal_bits(fmt)
+    truth = evaluate(traces.primal, rows, cotangents, goal=goal, ties=kinks, nudged=kinks)
+    rule, missing = None, None
+    if traces.rule is not None:
+        try:
+            rule = evaluate(traces.rule, rows, cotangents, goal=goal, ties=False, nudged=kinks)
+        except NotCovered as error:
+            missing = str(error)
+    reference = Reference(traces.primal, fmt, rows, cotangents, truth, seed)
+    return Measurements(
+        subject, fmt, seed, probes, rows, cotangents, recipes, floats, reference, rule, missing
+    )
+
+
+def line(m: Measurements, row: int, leaf: int, element: int, values: Array) -> Measurements:
+    """The same probe with one component of one argument moved through values."""
+    count = len(values)
+    rows = [np.repeat(p[row][None], count, axis=0) for p in m.points]
+    flat = rows[leaf].reshape(count, -1)
+    flat[:, element] = values
+    rows[leaf] = flat.reshape(rows[leaf].shape)
+    cotangents = [np.repeat(c[row][None], count, axis=0) for c in m.cotangents]
+    probes = [Probe(i, m.probes[row].cotangent) for i in range(count)]
+    return measure_rows(
+        m.subject, m.fmt, rows, cotangents, m.seed, probes, ["line"] * count, kinks=False
+    )

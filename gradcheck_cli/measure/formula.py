@@ -1,0 +1,164 @@
+"""Does the author's formula equal the truth over the reals? Facts only; the law judges them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.inputs.cotangents import BASE, OTHER
+from gradcheck_cli.measure.accuracy import GRADIENTS, as_floats, columns
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.nudge import Side
+from gradcheck_cli.measure.states import KINK, LIMIT, POLE, REGULAR
+from gradcheck_cli.reals.precision import working
+from gradcheck_cli.reals.tables.rule import elements
+
+Array = np.ndarray[Any, Any]
+
+_BITS = 256
+_SAME_LIMIT = -100  # log2 of the gap between a limit and a formula that counts as none
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Rows × components. `gap` is |custom_real − truth| at the local scale, where it was needed."""
+
+    rows: Array  # rows that the formula is judged on
+    differs: Array  # formula and truth are apart, even with rounded constants widened
+    amplifies: Array  # apart only because a rounded constant is amplified: instability
+    gap: Array
+    outside_kink: Array  # at a kink, not between the sides (one flag a row)
+    finite_at_pole: Array  # the truth has a pole, the formula a number
+    singular: Array  # rows with a pole or kink
+    zero_truth: Array  # per component: the truth is zero at every row
+
+
+def comparison(m: Measurements) -> Comparison:
+    """The comparison of these measurements, made once."""
+    if "comparison" not in m.cache:
+        m.cache["comparison"] = _compare(m)
+    found: Comparison = m.cache["comparison"]
+    return found
+
+
+def _compare(m: Measurements) -> Comparison:
+    """Compare `custom_real` with `truth` at cotangents of ordinary size."""
+    assert m.rule is not None
+    rows = np.array(
+        [i for i, p in enumerate(m.probes) if p.cotangent in (BASE, OTHER) or "one-hot" in p.cotangent],
+        int,
+    )
+    count = m.count
+    truth, states = m.reference.balls(GRADIENTS), m.reference.states(GRADIENTS)
+    formula = columns(m.rule.gradients, count)
+    formula_states = columns(m.rule.gradient_states, count)
+    regular = (states == REGULAR) | (states == LIMIT)
+    known = (formula_states == REGULAR) | (formula_states == LIMIT) | (formula_states == KINK)
+    apart = np.zeros(truth.shape, bool)
+    with working(_BITS):
+        for r in rows:
+            for k in np.flatnonzero(regular[r] & known[r]):
+                exactly = states[r, k] == REGULAR and formula_states[r, k] == REGULAR
+                apart[r, k] = _apart(truth[r, k], formula[r, k], exactly)
+    # A formula without any value where the truth has one, even by a limit.
+    apart[rows] |= (regular & ((formula_states == POLE)))[rows]
+    amplifies = _only_by_rounding(m, apart)
+    differs = apart & ~amplifies
+    zero = np.array(
+        [
+            all(truth[r, k].contains(0) for r in rows if regular[r, k]) and regular[rows, k].any()
+            for k in range(truth.shape[1])
+        ],
+        bool,
+    )
+    return Comparison(
+        rows=rows,
+        differs=differs,
+        amplifies=amplifies,
+        gap=_gaps(m, differs, truth, formula),
+        outside_kink=_outside_kink(m, rows, formula, formula_states),
+        finite_at_pole=(states == POLE) & known & np.isin(np.arange(count), rows)[:, None],
+        singular=((states == POLE) | (states == KINK)).any(axis=1),
+        zero_truth=zero,
+    )
+
+
+def _apart(a: arb, b: arb, exactly: bool) -> bool:
+    if a.overlaps(b):
+        return False
+    if exactly:
+        return True
+    return not bool(abs(a - b) <= (abs(a) + abs(b)) * arb(2) ** _SAME_LIMIT)
+
+
+def _only_by_rounding(m: Measurements, apart: Array) -> Array:
+    """SEMANTICS B2: do they meet once every rounded constant is a ball of half an ulp?"""
+    result = np.zeros_like(apart)
+    rows = np.flatnonzero(apart.any(axis=1))
+    if not len(rows):
+        return result
+    widened = m.widened(rows)
+    if widened is None:
+        return result
+    truth, formula = widened
+    for i, row in enumerate(rows):
+        for k in np.flatnonzero(apart[row]):
+            a, b = truth[i, k], formula[i, k]
+            if a.is_finite() and b.is_finite() and not (a.is_exact() and b.is_exact()):
+                result[row, k] = a.overlaps(b)
+    return result
+
+
+def _gaps(m: Measurements, differs: Array, truth: Array, formula: Array) -> Array:
+    gap = np.zeros(differs.shape)
+    rows = np.flatnonzero(differs.any(axis=1))
+    if not len(rows):
+        return gap
+    scale = m.reference.scale(rows, GRADIENTS)
+    for i, row in enumerate(rows):
+        for k in np.flatnonzero(differs[row]):
+            size = abs(truth[row, k] - formula[row, k])
+            distance = float(as_floats(np.array([size], object))[0])
+            gap[row, k] = distance / scale[i] if scale[i] > 0 and np.isfinite(distance) else np.inf
+    return gap
+
+
+def _outside_kink(m: Measurements, rows: Array, formula: Array, states: Array) -> Array:
+    """SEMANTICS E3: along each direction the rule must lie between the two sides."""
+    result = np.zeros(m.count, bool)
+    kinks = (m.reference.states(GRADIENTS) == KINK).any(axis=1)
+    for row in rows:
+        if kinks[row] and (states[row] == REGULAR).all():
+            with working(_BITS):
+                result[row] = any(
+                    not _between(side, formula[row]) for side in m.truth.sides.get(int(row), [])
+                )
+    return result
+
+
+def _between(side: Side, formula: Array) -> bool:
+    if side.before is None or side.after is None:
+        return True
+    direction = np.concatenate([np.asarray(d, float).reshape(-1) for d in side.direction])
+    steps = elements([arb(float(v)) for v in direction], direction.shape)
+    middle = (formula * steps).sum()
+    ends = [(np.concatenate(list(g)) * steps).sum() for g in (side.before, side.after)]
+    slack = (abs(ends[0]) + abs(ends[1])) * arb(2) ** _SAME_LIMIT + arb(2) ** -1200
+    low, high = ends[0].min(ends[1]) - slack, ends[0].max(ends[1]) + slack
+    return not bool(middle < low or middle > high)
+
+
+def ratio(truth: Sequence[arb], formula: Sequence[arb]) -> arb | None:
+    """The constant c with formula = c·truth at all of these, if there is one."""
+    pairs = [(t, f) for t, f in zip(truth, formula, strict=True) if not t.contains(0)]
+    if len(pairs) < 2:
+        return None
+    with working(_BITS):
+        quotients = [f / t for t, f in pairs]
+        first = functools.reduce(lambda a, b: a if a.rad() < b.rad() else b, quotients)
+        return first if all(q.overlaps(first) for q in quotients) else None

@@ -1,0 +1,134 @@
+"""The third witness (SEMANTICS F): the change of the primal against the integral of the rule.
+
+Autodiff differentiates the program, not the function; a right rule for a
+bisection differs from it. Along segments x → x + v the two must agree.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.measure.accuracy import as_floats, columns
+from gradcheck_cli.reals.domains.balls import exact
+from gradcheck_cli.reals.precision import enclose
+from gradcheck_cli.reals.program import Program
+from gradcheck_cli.reals.walk import NotCovered
+
+Array = np.ndarray[Any, Any]
+
+_NODES = 24
+_SCALES = (2.0**-12, 2.0**-9, 2.0**-6, 2.0**-4, 2.0**-2)
+_GOAL = 80
+
+
+class Says(Enum):
+    """What the witness says about the rule."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    STEP = "step"  # the primal is a step function
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Testimony:
+    says: Says
+    residuals: tuple[float, ...]
+    changes: tuple[float, ...]
+
+
+def third_witness(
+    primal: Program,
+    rule: Program,
+    point: Sequence[Array],
+    cotangent: Sequence[Array],
+    eps: float,
+    seed: int,
+) -> Testimony:
+    """Compare ȳ·(f(x+v) − f(x)) with ∫⟨rule(x+tv, ȳ), v⟩dt at several sizes of v."""
+    residuals: list[float] = []
+    changes: list[float] = []
+    direction = _direction(point, seed)
+    for scale in _SCALES:
+        pair = _compare(primal, rule, point, cotangent, [d * scale for d in direction])
+        if pair is None:
+            continue
+        residuals.append(pair[0])
+        changes.append(pair[1])
+    return Testimony(_verdict(residuals, changes, eps), tuple(residuals), tuple(changes))
+
+
+def _verdict(residuals: Sequence[float], changes: Sequence[float], eps: float) -> Says:
+    if len(residuals) < 3:
+        return Says.OPEN
+    allowed = [math.sqrt(eps) * change for change in changes]
+    over = [r > a for r, a in zip(residuals, allowed, strict=True)]
+    if not any(over):
+        return Says.RIGHT
+    first, last = residuals[0], residuals[-1]
+    grown = last > 8 * first if first > 0 else last > 0
+    if over[-1] and grown:
+        return Says.WRONG
+    if not over[-1] and not grown:
+        return Says.RIGHT  # an iteration's own tolerance, the same at every scale
+    if over[-1] and not grown:
+        return Says.STEP
+    # Right on the large scale, wrong within a small radius.
+    return Says.WRONG if over[0] else Says.OPEN
+
+
+def _direction(point: Sequence[Array], seed: int) -> list[Array]:
+    """One joint direction, scaled to the size of each argument."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for x in point:
+        size = float(np.abs(x).max(initial=0)) or 1.0
+        made.append(np.round((0.5 + rng.random(x.shape)) * 64) / 64 * size)
+    return made
+
+
+@functools.cache
+def _gauss() -> tuple[list[float], list[float]]:
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist()
+
+
+def _compare(
+    primal: Program, rule: Program, point: Sequence[Array], cotangent: Sequence[Array], step: Sequence[Array]
+) -> tuple[float, float] | None:
+    """Residual and change of ȳ·f along one segment, by panels of Gauss nodes."""
+    nodes, weights = _gauss()
+    panels = 4
+    ts = [(k + t) / panels for k in range(panels) for t in nodes]
+    ws = [w / panels for _ in range(panels) for w in weights]
+
+    def at(t: Sequence[float]) -> list[Array]:
+        line = np.array(t)
+        rows = [
+            exact(x[None] + line.reshape(-1, *(1,) * x.ndim) * v[None])
+            for x, v in zip(point, step, strict=True)
+        ]
+        return rows + [exact(np.repeat(c[None], len(t), axis=0)) for c in cotangent]
+
+    outputs = len(cotangent)
+    try:
+        ends = enclose(primal, at([0.0, 1.0]), goal=_GOAL, most_bits=1024)
+        along = enclose(rule, at(ts), goal=_GOAL, most_bits=1024)
+    except NotCovered:
+        return None
+    flat_ct = columns([c[None] for c in cotangent], 1)[0]
+    values = columns(ends.outs[:outputs], 2)
+    change = sum(((values[1] - values[0]) * exact(flat_ct)).tolist())
+    gradients = columns(along.outs[outputs:], len(ts))
+    flat_step = exact(columns([v[None] for v in step], 1)[0])
+    slopes = (gradients * flat_step[None]).sum(axis=1)
+    integral = sum((slopes * exact(ws)).tolist())
+    gap, size = as_floats(np.array([abs(change - integral), abs(change)], object)).tolist()
+    return (gap, size) if math.isfinite(gap) and math.isfinite(size) else None

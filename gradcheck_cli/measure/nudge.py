@@ -1,0 +1,162 @@
+"""Kinks, holes and poles by an exact nudge (SEMANTICS E): x ± 2⁻²⁰⁰⁰·d and x ± 2⁻⁴⁰⁰⁰·d."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, UNDECIDED
+from gradcheck_cli.reals.domains.balls import Balls, exact
+from gradcheck_cli.reals.precision import working
+from gradcheck_cli.reals.program import Program
+from gradcheck_cli.reals.tables.rule import elements
+from gradcheck_cli.reals.walk import walk
+
+Array = np.ndarray[Any, Any]
+
+NEAR, FAR = 4000, 2000
+_BITS = {FAR: 6144, NEAR: 12288}
+_DIRECTIONS = 8
+_AGREE = -300  # log2 of the relative gap that counts as the same limit
+_VANISH = -1200  # below this, a nudged value stands for zero
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One direction: the gradients just before and just after the point (None: undefined there)."""
+
+    direction: list[Array]
+    before: list[Array] | None
+    after: list[Array] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """One output: a state and a ball for each component."""
+
+    states: list[int]
+    balls: list[arb | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    outputs: list[Settled]
+    sides: list[Side]
+
+
+def nudge(program: Program, points: Sequence[Array], cotangents: Sequence[Array]) -> list[Answer]:
+    """What happens around each row, along generic joint directions."""
+    count = len(points[0])
+    directions = _directions([p.shape[1:] for p in points])
+    runs: dict[tuple[int, int, int], list[Array]] = {}
+    for scale in (FAR, NEAR):
+        with working(_BITS[scale]):
+            step = arb(2) ** -scale
+            rows: list[list[Array]] = []
+            for direction in directions:
+                for sign in (-1, 1):
+                    rows.append(
+                        [
+                            exact(p) + exact(np.broadcast_to(sign * d, p.shape)) * step
+                            for p, d in zip(points, direction, strict=True)
+                        ]
+                    )
+            batch = count * len(rows)
+            args = [np.concatenate([row[i] for row in rows]) for i in range(len(points))]
+            args += [exact(np.concatenate([c] * len(rows))) for c in cotangents]
+            outs = walk(program, Balls(batch), args)
+            outs = [np.broadcast_to(o, (batch, *o.shape[1:])) for o in outs]
+            for n in range(len(rows)):
+                cut = slice(n * count, (n + 1) * count)
+                runs[scale, n // 2, n % 2] = [o[cut].reshape(count, -1) for o in outs]
+    with working(_BITS[NEAR]):
+        return [_answer(runs, directions, row, len(cotangents)) for row in range(count)]
+
+
+def _directions(shapes: Sequence[tuple[int, ...]]) -> list[list[Array]]:
+    """Generic directions; a single number has only one."""
+    size = sum(int(np.prod(s, dtype=int)) for s in shapes)
+    if size == 1:
+        return [[np.ones(s) for s in shapes]]
+    rng = np.random.default_rng(12345)
+    made = []
+    for _ in range(_DIRECTIONS):
+        made.append(
+            [rng.choice([-1, 1], s) * (1 + rng.integers(0, 1 << 16, s) / (1 << 16)) for s in shapes]
+        )
+    return made
+
+
+def _answer(runs: Any, directions: Sequence[list[Array]], row: int, outputs: int) -> Answer:
+    limits: list[list[list[arb | None]]] = []  # [direction × sign][output] -> components
+    states: list[list[list[str]]] = []
+    for d in range(len(directions)):
+        for sign in (0, 1):
+            far, near = runs[FAR, d, sign], runs[NEAR, d, sign]
+            pairs = [
+                [_limit(a, b) for a, b in zip(f[row], n[row], strict=True)]
+                for f, n in zip(far, near, strict=True)
+            ]
+            states.append([[s for s, _ in pair] for pair in pairs])
+            limits.append([[v for _, v in pair] for pair in pairs])
+    settled = []
+    for k in range(len(limits[0])):
+        components = [
+            _together([s[k][i] for s in states], [v[k][i] for v in limits])
+            for i in range(len(limits[0][k]))
+        ]
+        settled.append(Settled([c[0] for c in components], [c[1] for c in components]))
+    sides = []
+    for d, direction in enumerate(directions):
+        before, after = limits[2 * d][outputs:], limits[2 * d + 1][outputs:]
+        sides.append(Side(direction, _whole(before), _whole(after)))
+    return Answer(settled, sides)
+
+
+def _whole(limits: Sequence[Sequence[arb | None]]) -> list[Array] | None:
+    """All components, or nothing if one of them has no limit on this side."""
+    if any(v is None for leaf in limits for v in leaf):
+        return None
+    return [elements(list(leaf), (len(leaf),)) for leaf in limits]
+
+
+def _limit(far: arb, near: arb) -> tuple[str, arb | None]:
+    """What a component tends to as the nudge shrinks."""
+    if far.is_nan() or near.is_nan():
+        return ("outside", None) if near.is_nan() else ("open", None)
+    if not near.is_finite() or not far.is_finite():
+        return "pole", None
+    small = arb(2) ** _VANISH
+    if abs(near) < small and abs(far) < small:
+        return "limit", arb(0)
+    gap = abs(near - far)
+    if gap < abs(near) * arb(2) ** _AGREE:
+        return "limit", near
+    if abs(near) > abs(far) * 3 / 2:
+        return "pole", None
+    return "open", None
+
+
+def _together(states: Sequence[str], values: Sequence[arb | None]) -> tuple[int, arb | None]:
+    """One verdict from all sides."""
+    inside = [(s, v) for s, v in zip(states, values, strict=True) if s != "outside"]
+    if not inside:
+        return OUTSIDE, None
+    if any(s == "pole" for s, _ in inside):
+        return POLE, None
+    if any(s == "open" for s, _ in inside):
+        return UNDECIDED, None
+    known = [v for _, v in inside if v is not None]
+    first = known[0]
+    if all(_same(first, v) for v in known[1:]):
+        return LIMIT, first
+    return KINK, first
+
+
+def _same(a: arb, b: arb) -> bool:
+    small = arb(2) ** _VANISH
+    return bool(abs(a - b) < (abs(a) + abs(b)) * arb(2) ** _AGREE or abs(a - b) < small)

@@ -1,0 +1,123 @@
+"""The certified side: values and gradients over the reals, with kinks, holes and poles told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.measure.nudge import Side, nudge
+from gradcheck_cli.measure.states import OUTSIDE, POLE, REGULAR, UNDECIDED
+from gradcheck_cli.reals.precision import START_BITS, Enclosed, enclose
+from gradcheck_cli.reals.program import Program
+
+Array = np.ndarray[Any, Any]
+
+@dataclass(slots=True)
+class Truth:
+    """Per output and per leaf: balls and states, rows first. `sides` holds the nudged rows."""
+
+    values: list[Array]
+    gradients: list[Array]
+    value_states: list[Array]
+    gradient_states: list[Array]
+    sides: dict[int, list[Side]] = field(default_factory=dict)
+    bits: int = START_BITS
+
+    def take(self, rows: Array) -> Truth:
+        """The same for some rows."""
+        index = {int(row): i for i, row in enumerate(rows)}
+        return Truth(
+            [a[rows] for a in self.values],
+            [a[rows] for a in self.gradients],
+            [a[rows] for a in self.value_states],
+            [a[rows] for a in self.gradient_states],
+            {index[row]: sides for row, sides in self.sides.items() if row in index},
+            self.bits,
+        )
+
+
+def evaluate(
+    program: Program,
+    points: Sequence[Array],
+    cotangents: Sequence[Array],
+    *,
+    goal: int,
+    ties: bool,
+    nudged: bool = True,
+) -> Truth:
+    """Truth at each row. With `ties`, exact ties are nudged too: their derivative is a convention."""
+    count = len(points[0])
+    outputs = len(cotangents)
+    first = enclose(program, [*points, *cotangents], goal=goal)
+    states = [_initial_states(out, first) for out in first.outs]
+    truth = Truth(
+        first.outs[:outputs],
+        first.outs[outputs:],
+        states[:outputs],
+        states[outputs:],
+        bits=first.bits,
+    )
+    if not nudged or not count:
+        return truth
+    holes = np.zeros(count, bool)
+    for state in states:
+        holes |= (state == OUTSIDE).reshape(count, -1).any(axis=1)
+    rows = np.flatnonzero(holes | (first.ties if ties else False))
+    if len(rows):
+        _resolve(program, points, cotangents, rows, first, truth, goal)
+    return truth
+
+
+def _initial_states(out: Array, first: Enclosed) -> Array:
+    """Regular, undecided, infinite, or undefined (for which the nudge is asked)."""
+    states = np.full(out.shape, REGULAR, np.int8)
+    flat, marks = out.reshape(-1), states.reshape(-1)
+    per_row = flat.size // max(1, len(out))
+    for i, ball in enumerate(flat):
+        if ball.is_nan():
+            marks[i] = OUTSIDE
+        elif not ball.is_finite():
+            marks[i] = POLE
+        elif not first.decided[i // per_row] and not ball.is_exact():
+            marks[i] = UNDECIDED
+    return states
+
+
+def _resolve(
+    program: Program,
+    points: Sequence[Array],
+    cotangents: Sequence[Array],
+    rows: Array,
+    first: Enclosed,
+    truth: Truth,
+    goal: int,
+) -> None:
+    """Ask the nudge about ties and holes, and write its answers into the truth."""
+    answers = nudge(program, [p[rows] for p in points], [c[rows] for c in cotangents])
+    for row, answer in zip(rows.tolist(), answers, strict=True):
+        tie = bool(first.ties[row])
+        for k, (balls, states) in enumerate(zip(truth.values, truth.value_states, strict=True)):
+            _settle(balls, states, row, answer.outputs[k], only_holes=True)
+        for k, (balls, states) in enumerate(
+            zip(truth.gradients, truth.gradient_states, strict=True)
+        ):
+            settled = answer.outputs[k + len(truth.values)]
+            _settle(balls, states, row, settled, only_holes=not tie)
+        truth.sides[row] = answer.sides
+
+
+def _settle(balls: Array, states: Array, row: int, settled: Any, *, only_holes: bool) -> None:
+    """Replace a component by what the nudge found."""
+    count = len(balls)
+    all_balls, all_states = balls.reshape(count, -1), states.reshape(count, -1)  # views
+    for i, (state, ball) in enumerate(zip(settled.states, settled.balls, strict=True)):
+        if only_holes and all_states[row, i] != OUTSIDE:
+            continue
+        if state == UNDECIDED and all_states[row, i] == REGULAR:
+            continue
+        all_states[row, i] = state
+        if ball is not None:
+            all_balls[row, i] = ball

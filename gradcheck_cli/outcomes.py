@@ -1,0 +1,138 @@
+"""What ends mean: a worker's death as a finding, findings as an exit code."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+import msgspec
+
+from gradcheck_cli.comments import Ignore
+from gradcheck_cli.config import Settings
+from gradcheck_cli.rulebook import find
+from gradcheck_cli.runner.pool import End, Outcome
+from gradcheck_cli.verdict import verdict
+from gradcheck_cli.words import (
+    Checked,
+    Doing,
+    Finding,
+    Gradient,
+    NotCovered,
+    Severity,
+    Status,
+    Verdict,
+)
+
+OK, FINDINGS, COULD_NOT_CHECK, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+
+# Findings that mean "this file could not be checked at all".
+_COULD_NOT = frozenset(
+    {"import-failed", "module-exited", "syntax-error", "unreadable-file", "check-failed"}
+)
+_DEATHS = frozenset({"worker-crashed", "timed-out", "out-of-memory"})
+
+
+def death(display: str, outcome: Outcome) -> Finding | None:
+    """A finding for a worker that did not finish; during the import it means exit code 2."""
+    if outcome.end is End.FINISHED:
+        return None
+    doing = outcome.doing or Doing(phase="starting")
+    name, said = {
+        End.TIMED_OUT: ("timed-out", f"it was still {doing.phase} after {outcome.seconds:.0f} s"),
+        End.OUT_OF_MEMORY: ("out-of-memory", f"it used more memory than allowed while {doing.phase}"),
+        End.GARBLED: ("worker-crashed", f"it sent garbage while {doing.phase}"),
+        End.DIED: ("worker-crashed", f"its process {_how(outcome.status)} while {doing.phase}"),
+    }[outcome.end]
+    rule = find(name)
+    about = f"`{doing.gradient}`: " if doing.gradient else ""
+    return Finding(
+        rule=rule.name,
+        code=rule.code,
+        severity=rule.severity,
+        path=display,
+        line=doing.line or 1,
+        message=about + said,
+        help=rule.help,
+        gradient=doing.gradient,
+        fingerprint=f"{rule.code}-{display}-{doing.gradient or ''}",
+    )
+
+
+def _how(status: int | None) -> str:
+    if status is None:
+        return "vanished"
+    if status < 0:
+        try:
+            return f"was killed by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"was killed by signal {-status}"
+    return f"ended with exit code {status}"
+
+
+def indexed(checked: Checked, kept: Sequence[Finding], gradient: int, first: int) -> Gradient:
+    """The gradient with the numbers of its findings; the verdict is that of the kept ones."""
+    found = checked.gradient
+    new = verdict(kept) if found.status is Status.CHECKED else found.verdict
+    return msgspec.structs.replace(
+        found, findings=list(range(first, first + len(kept))), verdict=new
+    )
+
+
+def numbered(findings: Sequence[Finding], gradient: int) -> list[Finding]:
+    return [msgspec.structs.replace(f, gradient_index=gradient) for f in findings]
+
+
+def unused(ignores: Sequence[Ignore], used: set[tuple[int, str]], display: str) -> list[Finding]:
+    """Suppressions that suppressed nothing."""
+    rule = find("unused-ignore")
+    return [
+        Finding(
+            rule=rule.name,
+            code=rule.code,
+            severity=rule.severity,
+            path=display,
+            line=ignore.line,
+            message=f"`ignore[{name}]` suppresses nothing",
+            help=rule.help,
+            fingerprint=f"{rule.code}-{display}-{name}",
+        )
+        for ignore in ignores
+        for name in ignore.rules
+        if (ignore.line, name) not in used
+    ]
+
+
+def exit_code(
+    gradients: Sequence[Gradient],
+    findings: Sequence[Finding],
+    not_covered: Sequence[NotCovered],
+    settings: Settings,
+) -> int:
+    """The highest that applies."""
+    code = OK
+    if settings.fail_on != "never":
+        least = Severity(settings.fail_on).rank
+        if settings.strict:
+            least = min(least, Severity.WARNING.rank)
+        if any(f.severity.rank >= least for f in findings if f.rule not in _COULD_NOT):
+            code = FINDINGS
+        if settings.strict and (not_covered or _open(gradients)):
+            code = FINDINGS
+    if any(_could_not(f) for f in findings):
+        code = COULD_NOT_CHECK
+    if any(f.rule == "internal-error" for f in findings):
+        code = INTERNAL
+    return code
+
+
+def _open(gradients: Sequence[Gradient]) -> bool:
+    return any(
+        g.status is Status.UNCHECKED or g.verdict is Verdict.INCONCLUSIVE for g in gradients
+    )
+
+
+def _could_not(finding: Finding) -> bool:
+    """Never imported, or dead before any gradient was in hand."""
+    if finding.rule in _COULD_NOT:
+        return finding.severity is Severity.ERROR
+    return finding.rule in _DEATHS and finding.gradient is None

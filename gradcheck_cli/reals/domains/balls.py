@@ -1,0 +1,442 @@
+"""The truth: arrays of python-flint balls.
+
+Arrays are numpy object arrays, so whole-array operations run in C loops and a
+ball that is only moved stays the same object: identity of values is identity
+of objects (SEMANTICS C1).
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from flint import arb, arb_mat
+
+from gradcheck_cli.reals.domains import scalar
+from gradcheck_cli.reals.tables.rule import elements
+from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
+
+Array = np.ndarray[Any, Any]
+
+# Below this many products, numpy's object loop beats building flint matrices.
+_SMALL_PRODUCT = 64
+
+
+@dataclass(slots=True)
+class Flags:
+    """What a walk found out about each point besides its values."""
+
+    ties: Array  # a comparison met two equal numbers
+    doubts: Array  # a discrete value could not be decided at this precision
+
+
+class Balls:
+    """One walk's worth of ball arithmetic, at the precision that flint's context holds."""
+
+    def __init__(
+        self, batch: int, *, widen: bool = False, flags: Flags | None = None, rows: Array | None = None
+    ) -> None:
+        self.batch = batch
+        self.widen = widen
+        self.flags = flags or Flags(np.zeros(batch, bool), np.zeros(batch, bool))
+        self._rows = np.arange(batch) if rows is None else rows
+        self._memo: dict[tuple[str, int], tuple[arb, arb]] = {}
+
+    # -- points -----------------------------------------------------------------
+
+    def view(self, rows: Array, batch: int) -> Balls:
+        """The same walk for some of its points."""
+        mine = self._rows if batch == 1 and len(self._rows) > 1 else self._rows[rows]
+        return Balls(self.batch, widen=self.widen, flags=self.flags, rows=mine)
+
+    def doubt_all(self) -> None:
+        self.flags.doubts[self._rows] = True
+
+    def _flag(self, flags: Array, mask: Array) -> None:
+        hit = mask.reshape(mask.shape[0], -1).any(axis=1)
+        if hit.any():
+            flags[self._rows if len(hit) == 1 else self._rows[hit]] = True
+
+    # -- constants and casts ----------------------------------------------------
+
+    def constant(self, value: Any) -> Any:
+        """A constant of the trace: an exact number, or ±½ ulp around a rounded one if widened."""
+        if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended):
+            return value[None]
+        array = np.asarray(value)
+        if array.dtype == bool:
+            return np.where(array, YES, NO).astype(np.int8)[None]
+        if array.dtype.kind in "iu":
+            return array[None]
+        wide = array.astype(np.float64)
+        if not self.widen:
+            return exact(wide)[None]
+        return _widened(array, wide)[None]
+
+    def from_integers(self, values: Array) -> Array:
+        values = np.asarray(values)
+        return elements([arb(int(v)) for v in values.reshape(-1)], values.shape)
+
+    def from_tri(self, tri: Array) -> Array:
+        table = {NO: scalar.ZERO, UNKNOWN: scalar.ZERO.union(scalar.ONE), YES: scalar.ONE}
+        return elements([table[int(v)] for v in tri.reshape(-1)], tri.shape)
+
+    def known(self, tri: Array) -> Array:
+        """Booleans of three-valued ones; unknown ones put their points in doubt."""
+        self._flag(self.flags.doubts, tri == UNKNOWN)
+        return np.asarray(tri == YES)
+
+    def to_integers(self, x: Array, dtype: Any) -> Array:
+        """Truncation, with the point in doubt where two integers are possible."""
+        out = np.zeros(x.size, dtype=np.int64)
+        doubt = np.zeros(x.size, bool)
+        for i, ball in enumerate(x.reshape(-1)):
+            if not ball.is_finite():
+                doubt[i] = True
+                continue
+            low, high = (int(float(_truncated(b))) for b in (ball.lower(), ball.upper()))
+            out[i] = low
+            doubt[i] = low != high
+        self._flag(self.flags.doubts, doubt.reshape(x.shape))
+        return out.reshape(x.shape).astype(dtype)
+
+    def nonzero(self, x: Array) -> Array:
+        zero = elements([scalar.ZERO] * x.shape[0], (x.shape[0],) + (1,) * (x.ndim - 1))
+        return self.compare("ne", x, zero)
+
+    # -- elementwise ------------------------------------------------------------
+
+    def unary(self, op: str, x: Array) -> Array:
+        """The same operation on the same ball is the same ball."""
+        fn, memo = scalar.UNARY[op], self._memo
+        out = []
+        for ball in x.reshape(-1):
+            key = (op, id(ball))
+            seen = memo.get(key)
+            if seen is None:
+                seen = memo[key] = (ball, fn(ball))
+            out.append(seen[1])
+        return elements(out, x.shape)
+
+    def binary(self, op: str, a: Array, b: Array) -> Array:
+        ufunc = _UFUNCS.get(op)
+        if ufunc is None:
+            ufunc = _UFUNCS[op] = np.frompyfunc(scalar.BINARY[op], 2, 1)
+        return np.asarray(ufunc(a, b), dtype=object)
+
+    def integer_pow(self, x: Array, n: int) -> Array:
+        return elements([scalar.integer_power(b, n) for b in x.reshape(-1)], x.shape)
+
+    def integer_unary(self, op: str, step: Any, x: Array) -> Array:
+        fn = _INTEGER_UNARY.get(op)
+        return fn(x) if fn else self.native(step, [x])[0]
+
+    def integer_binary(self, op: str, step: Any, a: Array, b: Array) -> Array:
+        fn = _INTEGER_BINARY.get(op)
+        with np.errstate(over="ignore"):
+            return fn(a, b) if fn else self.native(step, [a, b])[0]
+
+    # -- comparison and choice ----------------------------------------------------
+
+    def compare(self, op: str, a: Array, b: Array) -> Array:
+        a, b = np.broadcast_arrays(a, b)
+        out = np.empty(a.size, np.int8)
+        tie = np.zeros(a.size, bool)
+        decide = _DECIDE[op]
+        for i, (x, y) in enumerate(zip(a.reshape(-1), b.reshape(-1), strict=True)):
+            if x is y:
+                out[i] = _EQUAL[op]
+            elif x.is_exact() and y.is_exact() and x == y:
+                out[i], tie[i] = _EQUAL[op], x.is_finite()
+            else:
+                out[i] = decide(x, y)
+        self._flag(self.flags.ties, tie.reshape(a.shape))
+        return out.reshape(a.shape)
+
+    def compare_exact(self, op: str, step: Any, a: Array, b: Array) -> Array:
+        """Integers and booleans (the latter in three values)."""
+        out = np.where(_NUMPY_COMPARE[op](a, b), YES, NO).astype(np.int8)
+        if step.in_avals[0].kind == "b":
+            out = np.where((a == UNKNOWN) | (b == UNKNOWN), UNKNOWN, out).astype(np.int8)
+        return out
+
+    def is_finite(self, x: Array) -> Array:
+        """True for every real; infinite constants are points of their own."""
+        out = [NO if _infinite(b) else YES for b in x.reshape(-1)]
+        return np.array(out, np.int8).reshape(x.shape)
+
+    def select(self, kind: str, which: Array, no: Array, yes: Array) -> Array:
+        which, no, yes = np.broadcast_arrays(which, no, yes)
+        out = np.where(which == YES, yes, no)
+        open_ = which == UNKNOWN
+        if not open_.any():
+            return out
+        if kind == "f":
+            out[open_] = self.union(no[open_], yes[open_])
+        elif kind == "b":
+            out[open_] = np.where(no[open_] == yes[open_], no[open_], UNKNOWN)
+        else:
+            self._flag(self.flags.doubts, open_ & (no != yes))
+        return out
+
+    def union(self, a: Array, b: Array) -> Array:
+        if a.dtype == object:
+            return np.asarray(_UNION(a, b), dtype=object)
+        if a.dtype == np.int8:
+            return np.where(a == b, a, UNKNOWN).astype(np.int8)
+        if not np.array_equal(a, b):
+            self.doubt_all()
+        return a
+
+    # -- reductions ---------------------------------------------------------------
+
+    def reduce(self, op: str, aval: Any, x: Array, axes: tuple[int, ...]) -> Array:
+        if x.dtype != object:
+            ufunc = _INTEGER_REDUCE[op]
+            return np.asarray(ufunc.reduce(x, axis=axes), dtype=x.dtype)
+        empty = any(x.shape[a] == 0 for a in axes)
+        out = x
+        for axis in sorted(axes, reverse=True):
+            if empty:
+                out = np.full(
+                    tuple(n for d, n in enumerate(out.shape) if d != axis), _NEUTRAL[op], object
+                )
+            else:
+                out = _REDUCERS[op].reduce(out, axis=axis)
+        return np.asarray(out, dtype=object).reshape(x.shape[0], *aval.shape)
+
+    def accumulate(self, op: str, x: Array, axis: int) -> Array:
+        if x.dtype != object:
+            return np.asarray(_INTEGER_REDUCE[op].accumulate(x, axis=axis), dtype=x.dtype)
+        return np.asarray(_REDUCERS[op].accumulate(x, axis=axis), dtype=object)
+
+    def arg(self, op: str, x: Array, axis: int) -> Array:
+        """First place of the largest (smallest); in doubt where two may be."""
+        moved = np.moveaxis(x, axis, -1)
+        lines = moved.reshape(-1, moved.shape[-1])
+        sign = 1 if op == "max" else -1
+        out = np.zeros(len(lines), np.int64)
+        doubt = np.zeros(len(lines), bool)
+        tie = np.zeros(len(lines), bool)
+        for i, line in enumerate(lines):
+            best = 0
+            for j in range(1, len(line)):
+                order = _order(line[j], line[best]) * sign
+                doubt[i] |= order != order
+                tie[i] |= order == 0 and line[j] is not line[best]
+                best = j if order > 0 else best
+            out[i] = best
+        shape = moved.shape[:-1]
+        self._flag(self.flags.doubts, doubt.reshape(shape))
+        self._flag(self.flags.ties, tie.reshape(shape))
+        return out.reshape(shape)
+
+    def sort(self, values: list[Array], axis: int, keys: int, kinds: Sequence[str]) -> list[Array]:
+        batch = max(v.shape[0] for v in values)
+        moved = [
+            np.moveaxis(np.broadcast_to(v, (batch, *v.shape[1:])), axis, -1) for v in values
+        ]
+        shape = moved[0].shape
+        lines = [m.reshape(-1, shape[-1]) for m in moved]
+        doubt = np.zeros(len(lines[0]), bool)
+        tie = np.zeros(len(lines[0]), bool)
+        orders = np.empty((len(lines[0]), shape[-1]), np.int64)
+        for i in range(len(lines[0])):
+            columns = [line[i] for line in lines[:keys]]
+
+            def compare(p: int, q: int, columns: list[Any] = columns, i: int = i) -> int:
+                for column, kind in zip(columns, kinds, strict=False):
+                    if kind != "f":
+                        order: float = int(column[p] > column[q]) - int(column[p] < column[q])
+                    else:
+                        order = _order(column[p], column[q])
+                        doubt[i] |= order != order
+                        tie[i] |= order == 0 and column[p] is not column[q]
+                    if order:
+                        return 1 if order > 0 else -1
+                return 0
+
+            orders[i] = sorted(range(shape[-1]), key=functools.cmp_to_key(compare))
+        self._flag(self.flags.doubts, doubt.reshape(shape[:-1]))
+        self._flag(self.flags.ties, tie.reshape(shape[:-1]))
+        return [
+            np.moveaxis(np.take_along_axis(line, orders, 1).reshape(shape), -1, axis)
+            for line in lines
+        ]
+
+    # -- products -----------------------------------------------------------------
+
+    def matmul(self, aval: Any, a: Array, b: Array) -> Array:
+        if aval.kind != "f":
+            return np.matmul(a, b)
+        rows, inner, columns = a.shape[1], a.shape[2], b.shape[2]
+        if not inner or not rows or not columns:
+            return np.full((len(a), rows, columns), scalar.ZERO, object)
+        a, b = (m if m.dtype == object else self.from_integers(m) for m in (a, b))
+        if rows * inner * columns <= _SMALL_PRODUCT:
+            return np.stack([(x[:, :, None] * y[None]).sum(axis=1) for x, y in zip(a, b, strict=True)])
+        out = [
+            (arb_mat(rows, inner, x.reshape(-1).tolist()) * arb_mat(inner, columns, y.reshape(-1).tolist())).entries()
+            for x, y in zip(a, b, strict=True)
+        ]
+        return np.stack([elements(entries, (rows, columns)) for entries in out])
+
+    def combine(self, op: str, old: Any, new: Any) -> Any:
+        """One scattered write."""
+        return {"set": lambda: new, "add": lambda: old + new, "mul": lambda: old * new}[op]()
+
+    # -- loops and the rest ---------------------------------------------------------
+
+    def overlap_rows(self, before: Sequence[Array], after: Sequence[Array]) -> Array:
+        """For each point: do two states of a loop agree as far as their balls can tell?"""
+        same = np.ones(len(after[0]), bool)
+        for old, new in zip(before, after, strict=True):
+            if new.dtype != object:
+                continue
+            old = np.broadcast_to(old, new.shape)
+            hit = [x.overlaps(y) for x, y in zip(old.reshape(-1), new.reshape(-1), strict=True)]
+            same &= np.array(hit, bool).reshape(len(new), -1).all(axis=1)
+        return same
+
+    def native(self, step: Any, values: list[Any]) -> list[Any]:
+        """A step that no float input can reach runs as JAX runs it (SEMANTICS B3)."""
+        from gradcheck_cli.reals.walk import NotCovered
+
+        if any(isinstance(v, np.ndarray) and v.dtype == object for v in values):
+            raise NotCovered(step.name)
+        if step.subs:
+            raise NotCovered(step.name)
+        batch = max((v.shape[0] for v in values), default=1)
+        results = []
+        for i in range(batch):
+            row = [v[0] if v.shape[0] == 1 else v[i] for v in values]
+            args = [
+                self.known(v[None])[0] if aval.kind == "b" else v
+                for v, aval in zip(row, step.in_avals, strict=True)
+            ]
+            outs = step.eqn.primitive.bind(*map(_device, args), **step.params)
+            results.append(outs if step.eqn.primitive.multiple_results else [outs])
+        columns = zip(*results, strict=True)
+        return [self._stacked(list(column)) for column in columns]
+
+    def _stacked(self, column: list[Any]) -> Any:
+        parts = [self.constant(value) for value in column]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+# -- pieces -----------------------------------------------------------------------
+
+
+def exact(values: Any) -> Array:
+    """Balls of radius zero for float64 numbers."""
+    array = np.asarray(values, np.float64)
+    return elements([arb(v) for v in array.reshape(-1).tolist()], array.shape)
+
+
+def _widened(array: Array, wide: Array) -> Array:
+    spacing = np.abs(np.spacing(array)).astype(np.float64)
+    out = []
+    for value, step in zip(wide.reshape(-1).tolist(), spacing.reshape(-1).tolist(), strict=True):
+        rounded = np.isfinite(value) and not _short(value, array.dtype)
+        out.append(arb(value, step / 2) if rounded else arb(value))
+    return elements(out, wide.shape)
+
+
+def _short(value: float, dtype: Any) -> bool:
+    """Few significant bits: a number that was written, not rounded."""
+    mantissa = int(abs(np.frexp(value)[0]) * 2**53)
+    digits = 53 - ((mantissa & -mantissa).bit_length() - 1) if mantissa else 0
+    return digits <= {2: 6, 4: 12, 8: 24}[np.dtype(dtype).itemsize]
+
+
+def _infinite(ball: arb) -> bool:
+    return ball == scalar.INF or ball == -scalar.INF
+
+
+def _truncated(ball: arb) -> arb:
+    return ball.floor() if ball >= 0 else ball.ceil()
+
+
+def _order(x: arb, y: arb) -> float:
+    """Sign of x - y, nan if undecided."""
+    if x is y:
+        return 0
+    if x > y:
+        return 1
+    if x < y:
+        return -1
+    return 0 if x.is_exact() and y.is_exact() and x == y else float("nan")
+
+
+def _device(value: Any) -> Any:
+    return value if isinstance(value, jax.Array) else jax.numpy.asarray(value)
+
+
+def _tri(yes: bool, no: bool) -> int:
+    return YES if yes else NO if no else UNKNOWN
+
+
+_DECIDE: dict[str, Any] = {
+    "eq": lambda x, y: _tri(x == y, x.is_finite() and y.is_finite() and not x.overlaps(y) or _apart(x, y)),
+    "ne": lambda x, y: _tri(x != y, x == y),
+    "lt": lambda x, y: _tri(x < y, x >= y),
+    "le": lambda x, y: _tri(x <= y, x > y),
+    "gt": lambda x, y: _tri(x > y, x <= y),
+    "ge": lambda x, y: _tri(x >= y, x < y),
+}
+
+
+def _apart(x: arb, y: arb) -> bool:
+    return bool(x < y or x > y)
+
+
+_EQUAL = {"eq": YES, "ne": NO, "lt": NO, "le": YES, "gt": NO, "ge": YES}
+_NUMPY_COMPARE: dict[str, Any] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+_UFUNCS: dict[str, Any] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.frompyfunc(operator.truediv, 2, 1),
+}
+_UNION = np.frompyfunc(scalar.union, 2, 1)
+_REDUCERS: dict[str, Any] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.frompyfunc(scalar.larger, 2, 1),
+    "min": np.frompyfunc(scalar.smaller, 2, 1),
+}
+_NEUTRAL = {"add": scalar.ZERO, "mul": scalar.ONE, "max": -scalar.INF, "min": scalar.INF}
+_INTEGER_REDUCE: dict[str, Any] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.minimum,
+    "or": np.maximum,
+}
+_INTEGER_UNARY: dict[str, Any] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "sign": np.sign,
+    "floor": lambda x: x,
+    "ceil": lambda x: x,
+}
+_INTEGER_BINARY: dict[str, Any] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}

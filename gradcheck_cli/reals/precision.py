@@ -1,0 +1,125 @@
+"""Precision doubles until every question is decided, or until more bits cannot help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx
+
+from gradcheck_cli.reals.domains.balls import Balls, exact
+from gradcheck_cli.reals.program import Program
+from gradcheck_cli.reals.walk import walk
+
+Array = np.ndarray[Any, Any]
+
+START_BITS = 128
+MOST_BITS = 8192
+# What is undefined at three precisions is undefined: only a nudge can tell more.
+_UNDEFINED_ROUNDS = 2
+# Doubts that survive so many bits are exact ties in disguise.
+_MOST_BITS_FOR_DOUBTS = 2048
+# Below this, a ball around zero is narrower than any float's smallest number.
+_NOTHING = -1400
+
+
+@contextmanager
+def working(bits: int) -> Iterator[None]:
+    """Flint's precision is global; this keeps it local."""
+    before = ctx.prec
+    ctx.prec = bits
+    try:
+        yield
+    finally:
+        ctx.prec = before
+
+
+@dataclass(slots=True)
+class Enclosed:
+    """Balls for each output (rows first), and what is known about each row."""
+
+    outs: list[Array]
+    ties: Array
+    decided: Array
+    bits: int
+
+
+def enclose(
+    program: Program,
+    args: Sequence[Any],
+    *,
+    goal: int,
+    widen: bool = False,
+    most_bits: int = MOST_BITS,
+) -> Enclosed:
+    """Walk all rows; walk those again with twice the bits whose balls are too wide.
+
+    `goal` is the relative accuracy in bits that counts as decided.
+    """
+    count = len(args[0])
+    outs = [np.empty((count, *aval.shape), dtype=object) for aval in program.out_avals]
+    ties, decided = np.zeros(count, bool), np.zeros(count, bool)
+    undefined = np.zeros(count, int)
+    pending = np.arange(count)
+    bits = START_BITS
+    used = bits
+    while len(pending) and bits <= most_bits:
+        used = bits
+        with working(bits):
+            domain = Balls(len(pending), widen=widen)
+            rows = [a[pending] if a.dtype == object else exact(a[pending]) for a in args]
+            results = walk(program, domain, rows)
+            results = [np.broadcast_to(r, (len(pending), *r.shape[1:])) for r in results]
+            for out, result in zip(outs, results, strict=True):
+                out[pending] = result
+            tight, holes = _judge(results, goal)
+        ties[pending] = domain.flags.ties
+        doubts = domain.flags.doubts
+        decided[pending] = tight & ~doubts
+        undefined[pending[holes]] += 1
+        hopeless = holes & (undefined[pending] > _UNDEFINED_ROUNDS)
+        if bits >= _MOST_BITS_FOR_DOUBTS:
+            hopeless = hopeless | doubts
+        if widen:
+            hopeless = np.ones(len(pending), bool)  # these balls are meant to be wide
+        pending = pending[~(decided[pending] | hopeless)]
+        bits *= 2
+    return Enclosed(outs, ties, decided, used)
+
+
+def _judge(results: Sequence[Array], goal: int) -> tuple[Array, Array]:
+    """For each row: is every ball narrow enough, and is any undefined?"""
+    count = len(results[0]) if results else 0
+    tight, holes = np.ones(count, bool), np.zeros(count, bool)
+    columns = np.concatenate([r.reshape(count, -1) for r in results], axis=1)
+    for row, balls in enumerate(columns.tolist()):
+        size: arb | None = None
+        for ball in balls:
+            if ball.is_nan():
+                holes[row] = True
+                tight[row] = False
+            elif ball.is_exact() or ball.rel_accuracy_bits() >= goal:
+                continue
+            else:
+                size = _largest(balls) if size is None else size
+                tight[row] &= narrow(ball, size, goal)
+    return tight, holes
+
+
+def narrow(ball: arb, size: arb, goal: int) -> bool:
+    """A ball around zero counts as zero when it is far below its neighbours, or below all floats."""
+    radius = ball.rad()
+    if radius < arb(2) ** _NOTHING:
+        return True
+    return bool(ball.contains(0) and radius < size * arb(2) ** (-goal - 16))
+
+
+def _largest(balls: Sequence[arb]) -> arb:
+    size = arb(0)
+    for ball in balls:
+        if ball.is_finite():
+            size = size.max(abs(ball).mid())
+    return size

@@ -1,0 +1,52 @@
+"""Where a primitive keeps its inner jaxprs: the one place that knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax.extend import core as jex
+
+# Primitives that only call: their body stands for them.
+_CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "remat": "jaxpr",
+    "remat2": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "call_jaxpr",
+}
+
+# Primitives whose inner jaxprs run zero or more times.
+_CONTROL = {
+    "cond": ("branches",),
+    "while": ("cond_jaxpr", "body_jaxpr"),
+    "scan": ("jaxpr",),
+}
+
+
+def inlined(eqn: Any) -> Any | None:
+    """The closed jaxpr that this equation merely calls, if it is a call."""
+    key = _CALLS.get(eqn.primitive.name)
+    return None if key is None else _closed(eqn.params[key])
+
+
+def call_param(name: str) -> str | None:
+    """The parameter that holds the body of a calling primitive."""
+    return _CALLS.get(name)
+
+
+def subprograms(eqn: Any) -> list[Any]:
+    """The closed jaxprs that this equation controls, in a fixed order."""
+    found: list[Any] = []
+    for key in _CONTROL.get(eqn.primitive.name, ()):
+        value = eqn.params[key]
+        found.extend(map(_closed, value) if isinstance(value, tuple) else [_closed(value)])
+    return found
+
+
+def _closed(jaxpr: Any) -> Any:
+    return jaxpr if isinstance(jaxpr, jex.ClosedJaxpr) else jex.ClosedJaxpr(jaxpr, ())

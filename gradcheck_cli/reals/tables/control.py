@@ -1,0 +1,112 @@
+"""Control flow. Points of one batch may take different ways: they part and meet again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.reals.tables.rule import Rule, batched, spread
+from gradcheck_cli.reals.tri import UNKNOWN, YES
+
+# A loop that runs longer over the reals than any float loop would is given up.
+MAX_TRIPS = 4096
+
+
+def _rows(values: list[Any], rows: Any) -> list[Any]:
+    return [v if v.shape[0] == 1 else v[rows] for v in values]
+
+
+def _cond(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    which, *operands = values
+    branches = step.subs
+    if step.in_avals[0].kind == "b":
+        taken = [which != YES, which != 0]  # an unknown one takes both
+    else:
+        index = np.clip(which, 0, len(branches) - 1)
+        taken = [index == i for i in range(len(branches))]
+    batch = batched(values)
+    merged: list[Any] = []
+    for branch, mask in zip(branches, taken, strict=True):
+        rows = np.flatnonzero(spread(mask, batch))
+        if not len(rows):
+            continue
+        outs = walk(branch, domain.view(rows, batch), _rows(operands, rows))
+        if not merged:
+            merged = [None] * len(outs)
+        merged = [
+            _meet(domain, old, out, rows, batch) for old, out in zip(merged, outs, strict=True)
+        ]
+    return [value for value, _ in merged]
+
+
+def _meet(domain: Any, old: Any, new: Any, rows: Any, batch: int) -> tuple[Any, Any]:
+    """Write the rows of one branch; where another branch wrote, keep the union."""
+    value, seen = old or (np.empty((batch, *new.shape[1:]), dtype=new.dtype), np.zeros(batch, bool))
+    new = spread(new, len(rows))
+    again = seen[rows]
+    value[rows[~again]] = new[~again]
+    if again.any():
+        value[rows[again]] = domain.union(value[rows[again]], new[again])
+    seen[rows] = True
+    return value, seen
+
+
+def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    cond, body = step.subs
+    a, b = step.params["cond_nconsts"], step.params["body_nconsts"]
+    cond_consts, body_consts, state = values[:a], values[a : a + b], values[a + b :]
+    batch = batched(values)
+    state = [np.array(spread(v, batch)) for v in state]
+    active = np.arange(batch)
+    for _ in range(MAX_TRIPS):
+        view = domain.view(active, batch)
+        (go,) = walk(cond, view, [*_rows(cond_consts, active), *_rows(state, active)])
+        go = spread(go, len(active))
+        open_question = active[go == UNKNOWN]
+        active = active[go != 0]
+        if not len(active):
+            return state
+        before = _rows(state, active)
+        view = domain.view(active, batch)
+        after = walk(body, view, [*_rows(body_consts, active), *before])
+        after = [spread(v, len(active)) for v in after]
+        for value, new in zip(state, after, strict=True):
+            value[active] = new
+        # Newton until equality never decides: it ends once successive states overlap.
+        settled = domain.overlap_rows(before, after)
+        active = active[~(np.isin(active, open_question) & settled)]
+        if not len(active):
+            return state
+    domain.view(active, batch).doubt_all()
+    return state
+
+
+def _scan(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    (body,) = step.subs
+    p = step.params
+    consts = values[: p["num_consts"]]
+    carry = values[p["num_consts"] : p["num_consts"] + p["num_carry"]]
+    xs = values[p["num_consts"] + p["num_carry"] :]
+    length = p["length"]
+    collected: list[list[Any]] = []
+    for i in reversed(range(length)) if p["reverse"] else range(length):
+        outs = walk(body, domain, [*consts, *carry, *(x[:, i] for x in xs)])
+        carry, ys = outs[: p["num_carry"]], outs[p["num_carry"] :]
+        collected.append(ys)
+    if p["reverse"]:
+        collected.reverse()
+    columns = list(zip(*collected, strict=True)) if collected else []
+    stacked = []
+    for column in columns:
+        batch = batched(column)
+        stacked.append(np.stack([spread(v, batch) for v in column], axis=1))
+    if not columns:
+        stacked = [
+            domain.constant(np.zeros(aval.shape, aval.dtype))
+            for aval in step.out_avals[p["num_carry"] :]
+        ]
+    return [*carry, *stacked]
+
+
+TABLE: dict[str, Rule] = {"cond": _cond, "while": _while, "scan": _scan}

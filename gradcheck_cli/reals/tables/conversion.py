@@ -1,0 +1,30 @@
+"""Casts: between floats the identity, to integers the discrete functions they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.reals.tables.rule import Rule
+from gradcheck_cli.reals.tri import YES
+
+
+def _convert(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    (x,) = values
+    source, target = step.in_avals[0].kind, step.out_avals[0].kind
+    dtype = step.out_avals[0].dtype
+    if source == target == "f" or source == target == "b":
+        return [x]
+    if target == "f":
+        return [domain.from_tri(x) if source == "b" else domain.from_integers(x)]
+    if source == "f":
+        return [domain.to_integers(x, dtype) if target == "i" else domain.nonzero(x)]
+    if target == "b":
+        return [np.where(np.asarray(x) != 0, YES, 0).astype(np.int8)]
+    if source == "b":
+        return [domain.known(x).astype(dtype)]
+    return [np.asarray(x).astype(dtype)]
+
+
+TABLE: dict[str, Rule] = {"convert_element_type": _convert}

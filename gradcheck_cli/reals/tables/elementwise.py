@@ -1,0 +1,80 @@
+"""Elementwise primitives: named by what the domain calls them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.reals.tables.rule import Rule, aligned
+
+
+def _unary(op: str) -> Rule:
+    def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+        if step.in_avals[0].kind == "i":
+            return [domain.integer_unary(op, step, values[0])]
+        return [domain.unary(op, values[0])]
+
+    return rule
+
+
+def _binary(op: str) -> Rule:
+    def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+        a, b = aligned(values)
+        if step.out_avals[0].kind in "ib":
+            return [domain.integer_binary(op, step, a, b)]
+        return [domain.binary(op, a, b)]
+
+    return rule
+
+
+def _integer_pow(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    if step.out_avals[0].kind == "i":
+        return [values[0] ** step.params["y"]]
+    return [domain.integer_pow(values[0], step.params["y"])]
+
+
+def _square(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    if step.out_avals[0].kind == "i":
+        return [values[0] * values[0]]
+    return [domain.integer_pow(values[0], 2)]
+
+
+def _clamp(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    low, x, high = aligned(values)
+    if step.out_avals[0].kind == "i":
+        return [np.minimum(np.maximum(x, low), high)]
+    return [domain.binary("min", domain.binary("max", x, low), high)]
+
+
+def _round(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    if step.in_avals[0].kind == "i":
+        return list(values)
+    even = int(step.params["rounding_method"]) == 1
+    return [domain.unary("round" if even else "round_away", values[0])]
+
+
+def _same(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    return list(values)
+
+
+UNARY = (
+    "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh digamma erf erf_inv erfc exp exp2 expm1 "
+    "floor lgamma log log1p logistic neg rsqrt sign sin sinh sqrt tan tanh"
+).split()
+BINARY = "add add_any atan2 div max min mul pow rem sub".split()
+# Casts and barriers change the float, never the real number.
+IDENTITIES = (
+    "copy copy_p optimization_barrier stop_gradient reduce_precision "
+    "sharding_constraint name dce_sink pvary"
+).split()
+
+TABLE: dict[str, Rule] = {
+    **{name: _unary(name) for name in UNARY},
+    **{name: _binary("add" if name == "add_any" else name) for name in BINARY},
+    **{name: _same for name in IDENTITIES},
+    "integer_pow": _integer_pow,
+    "square": _square,
+    "clamp": _clamp,
+    "round": _round,
+}

@@ -1,0 +1,61 @@
+"""Reductions and running reductions. Maxima return the operand itself (SEMANTICS C1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.reals.tables.rule import Rule
+
+
+def _axes(step: Any) -> tuple[int, ...]:
+    return tuple(a + 1 for a in step.params["axes"])
+
+
+def _reduce(op: str) -> Rule:
+    def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+        return [domain.reduce(op, step.out_avals[0], values[0], _axes(step))]
+
+    return rule
+
+
+def _cumulate(op: str) -> Rule:
+    def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+        axis = step.params["axis"] + 1
+        x = values[0]
+        if step.params["reverse"]:
+            return [np.flip(domain.accumulate(op, np.flip(x, axis), axis), axis)]
+        return [domain.accumulate(op, x, axis)]
+
+    return rule
+
+
+def _arg(op: str) -> Rule:
+    def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+        (axis,) = step.params["axes"]
+        return [domain.arg(op, values[0], axis + 1).astype(step.params["index_dtype"])]
+
+    return rule
+
+
+def _sort(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    axis = step.params["dimension"] + 1
+    return domain.sort(values, axis, step.params["num_keys"], [a.kind for a in step.in_avals])
+
+
+TABLE: dict[str, Rule] = {
+    "reduce_sum": _reduce("add"),
+    "reduce_prod": _reduce("mul"),
+    "reduce_max": _reduce("max"),
+    "reduce_min": _reduce("min"),
+    "reduce_and": _reduce("and"),
+    "reduce_or": _reduce("or"),
+    "cumsum": _cumulate("add"),
+    "cumprod": _cumulate("mul"),
+    "cummax": _cumulate("max"),
+    "cummin": _cumulate("min"),
+    "argmax": _arg("max"),
+    "argmin": _arg("min"),
+    "sort": _sort,
+}

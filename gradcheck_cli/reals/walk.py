@@ -1,0 +1,62 @@
+"""One interpreter over programs; what a number is, is the domain's business.
+
+Every value carries a leading batch axis of length 1 or B: one walk serves all
+points of a batch, and a trace is made once for a shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcheck_cli.reals.program import Program, Step
+from gradcheck_cli.reals.tables import RULES
+
+if TYPE_CHECKING:
+    from gradcheck_cli.reals.domains.balls import Balls
+
+Array = np.ndarray[Any, Any]
+
+
+class NotCovered(Exception):
+    """A primitive has no rule over the reals."""
+
+    def __init__(self, name: str, reason: str = "") -> None:
+        super().__init__(reason or f"the primitive `{name}` has no rule over the reals yet")
+        self.name = name
+
+
+def walk(program: Program, domain: Balls, args: Sequence[Array]) -> list[Array]:
+    """Values of the program's outputs in the given domain."""
+    slots: list[Any] = [None] * program.size
+    for slot, value in program.constants.items():
+        slots[slot] = domain.constant(value)
+    for slot, value in zip(program.inputs, args, strict=True):
+        slots[slot] = value
+    for step in program.steps:
+        outs = apply(step, domain, [slots[i] for i in step.ins])
+        for slot, value in zip(step.outs, outs, strict=True):
+            slots[slot] = value
+    return [slots[i] for i in program.outputs]
+
+
+def apply(step: Step, domain: Balls, values: list[Any]) -> Sequence[Any]:
+    """The outputs of one step."""
+    rule = RULES.get(step.name)
+    if any(aval.kind == "c" for aval in (*step.in_avals, *step.out_avals)):
+        raise NotCovered(step.name, "complex numbers have no rules over the reals yet")
+    if rule is None:
+        return domain.native(step, values)
+    return rule(domain, step, values, walk)
+
+
+def uncovered(program: Program) -> Mapping[str, int]:
+    """Primitives of float values without a rule, with how often each occurs."""
+    counts: dict[str, int] = {}
+    for step in program.all_steps():
+        floats = any(aval.kind in "fc" for aval in (*step.in_avals, *step.out_avals))
+        if floats and step.name not in RULES:
+            counts[step.name] = counts.get(step.name, 0) + 1
+    return counts

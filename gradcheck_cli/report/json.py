@@ -1,0 +1,22 @@
+"""The machine-readable report: a contract, version 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gradcheck_cli.words import Report
+
+
+def render(report: Report) -> str:
+    """Indented JSON; the same report gives the same bytes."""
+    data = msgspec.to_builtins(report)
+    if data.get("durations") is None:
+        data.pop("durations", None)
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the report."""
+    return msgspec.json.schema(Report)

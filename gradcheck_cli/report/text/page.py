@@ -1,0 +1,197 @@
+"""The page: files, gradients, findings, what was not covered, the closing line."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from gradcheck_cli.report.text.caret import source_lines
+from gradcheck_cli.report.text.numbers import witness_lines
+from gradcheck_cli.report.text.plot import plot_lines
+from gradcheck_cli.words import Evidence, Finding, Gradient, NotCovered, Outcome, Report, Severity, Status, Verdict
+
+_WIDEST, _NARROWEST = 100, 60
+
+_SEVERITY_STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "cyan"}
+_VERDICT_STYLE = {
+    Verdict.CORRECT: "bold green",
+    Verdict.INTENDED: "bold cyan",
+    Verdict.INCONCLUSIVE: "bold yellow",
+    Verdict.UNSTABLE: "bold yellow",
+    Verdict.WRONG: "bold red",
+}
+
+Line = list[tuple[str, str]]  # pieces of (text, style)
+
+
+def render(report: Report, root: Path, *, color: bool, verbose: bool, width: int | None = None) -> str:
+    """The whole report as text."""
+    columns = width or shutil.get_terminal_size((80, 24)).columns
+    columns = max(_NARROWEST, min(_WIDEST, columns))
+    out = io.StringIO()
+    console = Console(
+        file=out, force_terminal=color, color_system="standard" if color else None,
+        width=columns + 1, highlight=False, soft_wrap=True, legacy_windows=False,
+    )  # fmt: skip
+    for line in _page(report, root, columns, verbose):
+        console.print(Text.assemble(*line), end="\n")
+    text = out.getvalue()
+    return "\n".join(part.rstrip() for part in text.splitlines()) + "\n"
+
+
+def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Line]:
+    paths = [g.path for g in report.gradients] + [f.path for f in report.findings]
+    for path in dict.fromkeys(paths):
+        yield [(path, "bold underline")]
+        for finding in report.findings:
+            if finding.path == path and finding.gradient_index is None:
+                yield []
+                yield from _finding(finding, root, width)
+        for gradient in report.gradients:
+            if gradient.path == path and gradient.status is Status.CHECKED:
+                yield []
+                yield from _gradient(gradient, report, root, width, verbose)
+        yield []
+    yield from _not_covered(report.not_covered, width)
+    yield from _closing(report, width)
+
+
+def _gradient(gradient: Gradient, report: Report, root: Path, width: int, verbose: bool) -> Iterator[Line]:
+    """The verdict line, the findings, the notes on one line."""
+    verdict = gradient.verdict or Verdict.CORRECT
+    yield [
+        (gradient.qualname, "bold"),
+        ("  ", ""),
+        (verdict.upper(), _VERDICT_STYLE[verdict]),
+    ]
+    yield from _wrapped(_about(gradient), width, "  ", "dim")
+    findings = [report.findings[i] for i in gradient.findings]
+    shown = [f for f in findings if verbose or f.severity is not Severity.NOTE]
+    for finding in shown:
+        yield []
+        yield from _finding(finding, root, width)
+    notes = [f for f in findings if f.severity is Severity.NOTE and f not in shown]
+    if notes:
+        yield []
+        yield from _notes(notes, width)
+    if verbose:
+        yield []
+        yield from _details(gradient, width)
+
+
+def _about(gradient: Gradient) -> str:
+    parts = [f"line {gradient.line}", gradient.kind]
+    formula = next((law for law in gradient.laws if law.law == "formula"), None)
+    if formula is not None and formula.outcome is Outcome.PASS:
+        parts.append("formula right")
+    elif formula is not None and formula.outcome is Outcome.NOT_COVERED:
+        parts.append("formula not covered")
+    if gradient.evidence is not None:
+        parts.append(f"evidence: {gradient.evidence}")
+    parts.append(f"{gradient.points} probes in {', '.join(gradient.dtypes)}")
+    return " · ".join(parts)
+
+
+def _finding(finding: Finding, root: Path, width: int) -> Iterator[Line]:
+    """One block: what, where, the numbers, the plot, what to write, how to see it again."""
+    head = f"{finding.severity}[{finding.rule}] "
+    modes = " (op by op, not under jit)" if finding.modes == ["op-by-op"] else ""
+    first, *rest = textwrap.wrap(head + finding.message + modes, width - 2) or [head]
+    yield [("  ", ""), (first[: len(head)].rstrip(), _SEVERITY_STYLE[finding.severity]), (" " + first[len(head) :], "")]
+    for line in rest:
+        yield [("  " + line, "")]
+    for text, style in source_lines(finding, root, width):
+        yield [(text, style)]
+    if finding.witness is not None:
+        for text in witness_lines(finding, width):
+            yield [(text, "")]
+    if finding.profile is not None:
+        for text in plot_lines(finding.profile, width):
+            yield [(text, "blue")]
+    if finding.fix:
+        yield from _labelled("write", finding.fix, width, "green")
+    elif finding.help:
+        yield from _labelled("help", finding.help, width, "")
+    if finding.reproduce:
+        yield from _labelled("again", finding.reproduce, width, "dim")
+
+
+def _labelled(label: str, text: str, width: int, style: str) -> Iterator[Line]:
+    lines = [part for raw in text.splitlines() for part in textwrap.wrap(raw, width - 12, break_long_words=False, break_on_hyphens=False) or [""]]
+    for i, line in enumerate(lines):
+        yield [(f"    {label if i == 0 else '':<6}", "bold"), (line, style)]
+
+
+def _notes(notes: Sequence[Finding], width: int) -> Iterator[Line]:
+    text = "; ".join(_short(note) for note in notes)
+    lines = textwrap.wrap(text, width - 8, break_on_hyphens=False)
+    for i, line in enumerate(lines):
+        yield [("  note: " if i == 0 else "        ", "cyan"), (line, "")]
+
+
+def _short(note: Finding) -> str:
+    """The message with the truth at the witness."""
+    witness = note.witness
+    truth = witness and (witness.truth if witness.argument else witness.value_real)
+    if note.rule in ("imprecise-gradient", "imprecise-value") and witness and truth:
+        at = ", ".join(f"{i.path} = {_plain(i.value)}" for i in witness.inputs if not isinstance(i.value, list))
+        return f"{note.message} (truth {truth} at {at})" if at else f"{note.message} (truth {truth})"
+    return note.message
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _details(gradient: Gradient, width: int) -> Iterator[Line]:
+    for law in gradient.laws:
+        reason = f": {law.reason}" if law.reason else ""
+        yield from _wrapped(f"law {law.law}: {law.outcome}, {law.points} probes{reason}", width, "  ", "dim")
+    for item in gradient.inputs:
+        shape = " ".join(map(str, item.shape))
+        text = f"input {item.path}: {item.dtype}[{shape}] in {item.domain}, from {item.source}"
+        yield from _wrapped(text, width, "  ", "dim")
+
+
+def _not_covered(items: Sequence[NotCovered], width: int) -> Iterator[Line]:
+    if not items:
+        return
+    yield [("Could not check", "bold yellow")]
+    for item in items:
+        yield from _wrapped(f"{item.gradient}: {item.what}: {item.reason}", width, "  ", "")
+        if item.add:
+            yield from _wrapped(f"to check it, add {item.add}", width, "    ", "dim")
+    yield []
+
+
+def _closing(report: Report, width: int) -> Iterator[Line]:
+    s = report.summary
+    if not s.gradients:
+        text = f"No custom gradients in {_count(s.files, 'file')}"
+    else:
+        text = f"{s.checked} of {_count(s.gradients, 'gradient')} checked in {_count(s.files, 'file')}"
+    if s.errors or s.warnings or s.notes:
+        text += f": {_count(s.errors, 'error')}, {_count(s.warnings, 'warning')}, {_count(s.notes, 'note')}"
+    certified = [g for g in report.gradients if g.evidence is Evidence.CERTIFIED]
+    if certified and len(certified) == s.checked and not s.errors and not s.warnings:
+        text += ", all certified"
+    style = "bold red" if s.errors else "bold yellow" if s.warnings or s.unchecked else "bold green"
+    yield from _wrapped(text + ".", width, "", style)
+    if report.durations:
+        for path, seconds in report.durations.items():
+            yield [(f"  {seconds:7.2f} s  {path}", "dim")]
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _wrapped(text: str, width: int, indent: str, style: str) -> Iterator[Line]:
+    for line in textwrap.wrap(text, width - len(indent), break_on_hyphens=False) or [""]:
+        yield [(indent + line, style)]

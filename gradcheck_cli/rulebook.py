@@ -1,0 +1,82 @@
+"""Reads `rules/`: one Markdown file a rule, with TOML front matter."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradcheck_cli.errors import UsageError
+from gradcheck_cli.words import Severity
+
+FENCE = "+++"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule page."""
+
+    name: str
+    code: str
+    family: str
+    severity: Severity
+    summary: str
+    help: str
+    body: str
+
+
+def folder() -> Path:
+    """Where the pages are: inside the wheel, or beside the package in a checkout."""
+    package = Path(__file__).parent
+    shipped = package / "rules"
+    return shipped if shipped.is_dir() else package.parent / "rules"
+
+
+@functools.cache
+def rules() -> dict[str, Rule]:
+    """All rules by name, in the order of their codes."""
+    pages = [_read(path) for path in folder().glob("*/*.md")]
+    return {rule.name: rule for rule in sorted(pages, key=lambda rule: rule.code)}
+
+
+def find(name: str) -> Rule:
+    """A rule by name or code; a helpful error otherwise."""
+    known = rules()
+    if name in known:
+        return known[name]
+    for rule in known.values():
+        if rule.code == name.upper():
+            return rule
+    close = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"; did you mean `{close[0]}`?" if close else "; `cgcheck rules` lists them"
+    raise UsageError(f"there is no rule `{name}`{hint}")
+
+
+def matching(selector: str) -> frozenset[str]:
+    """Rule names for a name, a code, a code prefix (`CG2`) or a family (`stability`)."""
+    wanted = selector.strip()
+    hits = frozenset(
+        rule.name
+        for rule in rules().values()
+        if wanted in (rule.name, rule.family)
+        or wanted.upper() == "ALL"
+        or (wanted[:2].upper() == "CG" and rule.code.startswith(wanted.upper()))
+    )
+    return hits or frozenset({find(wanted).name})
+
+
+def _read(path: Path) -> Rule:
+    text = path.read_text(encoding="utf-8")
+    _, front, body = text.split(FENCE, 2)
+    meta = tomllib.loads(front)
+    return Rule(
+        name=path.stem,
+        code=meta["code"],
+        family=path.parent.name,
+        severity=Severity(meta["severity"]),
+        summary=meta["summary"],
+        help=meta["help"],
+        body=body.strip() + "\n",
+    )

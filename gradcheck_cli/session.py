@@ -1,0 +1,254 @@
+"""The CLI's side: targets → workers → events → one report and an exit code."""
+
+from __future__ import annotations
+
+import ast
+import os
+import tokenize
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gradcheck_cli import __version__, comments, outcomes
+from gradcheck_cli.config import Settings
+from gradcheck_cli.findings_filter import Filter
+from gradcheck_cli.rulebook import find
+from gradcheck_cli.runner.pool import Outcome, Pool
+from gradcheck_cli.runner.spawn import Launcher, launcher
+from gradcheck_cli.scan.files import Target
+from gradcheck_cli.scan.marks import Mark, find_marks
+from gradcheck_cli.words import (
+    SCHEMA_VERSION,
+    Checked,
+    Event,
+    FileFinding,
+    Finding,
+    Finished,
+    Gradient,
+    NotCovered,
+    Report,
+    Severity,
+    Status,
+    Summary,
+    Task,
+    Tool,
+    Unreached,
+)
+
+Progress = Callable[[str, Event | None], None]
+
+
+@dataclass(slots=True)
+class _File:
+    """One target with what is known about it."""
+
+    display: str
+    task: Task | None
+    ignores: list[comments.Ignore] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    gradients: list[Checked] = field(default_factory=list)
+    not_covered: list[NotCovered] = field(default_factory=list)
+    unchecked: list[Gradient] = field(default_factory=list)
+    jax: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run. `at` are the points that the user asked for."""
+
+    settings: Settings
+    root: Path
+    at: Sequence[str] = ()
+    durations: bool = False
+
+    def run(self, targets: Sequence[Target], progress: Progress) -> Report:
+        """Check all targets; nothing that user code does stops the others."""
+        workers: Launcher | None = None
+        files: list[_File] = []
+        for target in targets:
+            file = self._looked_at(target)
+            files.append(file)
+            if file.task is not None and workers is None:
+                workers = launcher(self.settings.device)
+        todo = [file for file in files if file.task is not None]
+        if workers is not None:
+            try:
+                self._work(todo, workers, progress)
+            finally:
+                workers.close()
+        return self._report(files)
+
+    # -- before the workers --------------------------------------------------------------
+
+    def _looked_at(self, target: Target) -> _File:
+        """Read a file's source; only one that defines custom gradients gets a task."""
+        if target.path is None:
+            display = target.module or ""
+            return _File(display, self._task(target, display, []))
+        display = _relative(target.path, self.root)
+        file = _File(display, None)
+        try:
+            with tokenize.open(target.path) as stream:
+                source = stream.read()
+        except (SyntaxError, UnicodeDecodeError, OSError, LookupError) as error:
+            file.findings.append(_finding("unreadable-file", display, f"it cannot be read as Python source: {error}", 1))
+            return file
+        file.ignores, malformed = comments.parse(source)
+        file.findings += [
+            _finding("malformed-comment", display, f"`{m.text}`: {m.problem}", m.line) for m in malformed
+        ]
+        try:
+            marks = find_marks(ast.parse(source))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            line = getattr(error, "lineno", None) or 1
+            said = getattr(error, "msg", None) or str(error) or type(error).__name__
+            file.findings.append(_finding("syntax-error", display, f"it is not valid Python: {said}", line))
+            return file
+        self._sort_marks(file, target, marks)
+        return file
+
+    def _sort_marks(self, file: _File, target: Target, marks: Sequence[Mark]) -> None:
+        mine = [m for m in marks if m.framework == "jax"]
+        for mark in marks:
+            if mark.framework != "jax":
+                file.unchecked.append(_foreign(mark, file.display))
+                file.not_covered.append(
+                    NotCovered(gradient=mark.name, law=None, what="the whole gradient", reason=_FOREIGN.format(mark.framework))
+                )  # fmt: skip
+        if mine or target.functions or self.settings.import_all:
+            file.task = self._task(target, file.display, mine)
+        elif target.explicit and not marks:
+            file.findings.append(
+                _finding("no-custom-gradients", file.display, "it defines no custom gradient, so nothing was run", 1)
+            )  # fmt: skip
+
+    def _task(self, target: Target, display: str, marks: Sequence[Mark]) -> Task:
+        s = self.settings
+        return Task(
+            path=str(target.path.resolve()) if target.path else "",
+            root=str(self.root),
+            display=display,
+            module=target.module,
+            functions=list(target.functions),
+            marked=[f"{m.name}@{m.scope or ''}" for m in marks],
+            dtypes=s.dtype,
+            points=s.points,
+            seed=s.seed,
+            max_time=s.max_time,
+            at=list(self.at),
+            reach=s.reach,
+            device=s.device,
+        )
+
+    # -- the workers -------------------------------------------------------------------------
+
+    def _work(self, files: Sequence[_File], workers: Launcher, progress: Progress) -> None:
+        jobs = self.settings.jobs or os.cpu_count() or 1
+        pool = Pool(workers, min(jobs, len(files)), self.settings.memory_limit)
+
+        def heard(index: int, task: Task, event: Event) -> None:
+            progress(task.display, event)
+
+        def done(index: int, outcome: Outcome) -> None:
+            progress(files[index].display, None)
+
+        tasks = [file.task for file in files if file.task is not None]
+        for file, outcome in zip(files, pool.run(tasks, heard, done), strict=True):
+            _take(file, outcome)
+
+    # -- after the workers ----------------------------------------------------------------------
+
+    def _report(self, files: Sequence[_File]) -> Report:
+        chosen = Filter.of(self.settings.select, self.settings.ignore)
+        gradients: list[Gradient] = []
+        findings: list[Finding] = []
+        not_covered: list[NotCovered] = []
+        for file in files:
+            used: set[tuple[int, str]] = set()
+            findings += chosen.keep(file.findings, file.ignores, used)
+            for checked in file.gradients:
+                kept = chosen.keep(checked.findings, file.ignores, used)
+                gradients.append(outcomes.indexed(checked, kept, len(gradients), len(findings)))
+                findings += outcomes.numbered(kept, len(gradients) - 1)
+                not_covered += checked.not_covered
+            gradients += file.unchecked
+            not_covered += file.not_covered
+            findings += chosen.keep(outcomes.unused(file.ignores, used, file.display), [], set())
+        version = next((file.jax for file in files if file.jax), None)
+        return Report(
+            schema_version=SCHEMA_VERSION,
+            tool=Tool(name="cgcheck", version=__version__, jax=version),
+            summary=self._summary(files, gradients, findings, not_covered),
+            gradients=gradients,
+            findings=findings,
+            not_covered=not_covered,
+            durations={file.display: round(file.seconds, 3) for file in files} if self.durations else None,
+        )
+
+    def _summary(
+        self,
+        files: Sequence[_File],
+        gradients: Sequence[Gradient],
+        findings: Sequence[Finding],
+        not_covered: Sequence[NotCovered],
+    ) -> Summary:
+        def count(severity: Severity) -> int:
+            return sum(f.severity is severity for f in findings)
+
+        whole = sum(item.what == "the whole gradient" for item in not_covered)
+        checked = sum(g.status is Status.CHECKED for g in gradients)
+        return Summary(
+            exit_code=outcomes.exit_code(gradients, findings, not_covered, self.settings),
+            files=len(files),
+            gradients=checked + whole,
+            checked=checked,
+            unchecked=whole,
+            errors=count(Severity.ERROR),
+            warnings=count(Severity.WARNING),
+            notes=count(Severity.NOTE),
+        )
+
+
+_FOREIGN = "cgcheck {} support is not there yet: this version checks JAX"
+
+
+def _foreign(mark: Mark, display: str) -> Gradient:
+    """A custom gradient of a framework that this version does not check: named, never green."""
+    return Gradient(
+        id="", name=mark.name, qualname=mark.name, path=display, line=mark.line, framework=mark.framework,
+        kind=mark.kind, backend=mark.framework, device="cpu", dtypes=[], status=Status.UNCHECKED,
+        reason=_FOREIGN.format(mark.framework),
+    )  # fmt: skip
+
+
+def _take(file: _File, outcome: Outcome) -> None:
+    """Sort what a worker said, and say what it died of."""
+    file.seconds = outcome.seconds
+    for event in outcome.events:
+        if isinstance(event, Checked):
+            file.gradients.append(event)
+        elif isinstance(event, FileFinding):
+            file.findings.append(event.finding)
+        elif isinstance(event, Unreached):
+            file.not_covered.append(event.not_covered)
+        elif isinstance(event, Finished):
+            file.jax = event.jax
+    death = outcomes.death(file.display, outcome)
+    if death is not None:
+        file.findings.append(death)
+
+
+def _relative(path: Path, root: Path) -> str:
+    try:
+        return path.resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def _finding(name: str, display: str, message: str, line: int) -> Finding:
+    rule = find(name)
+    return Finding(
+        rule=rule.name, code=rule.code, severity=rule.severity, path=display, line=line,
+        message=message, help=rule.help, fingerprint=f"{rule.code}-{display}",
+    )  # fmt: skip
