@@ -17,6 +17,7 @@ from gradcheck_cli.finding import Site
 from gradcheck_cli.frameworks.jax import find as jax_find
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.hooks import recording
+from gradcheck_cli.frameworks.jax.setup import keep_compiled
 from gradcheck_cli.frameworks.seam import Found
 from gradcheck_cli.inputs.infer.probing import Hints
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
@@ -37,6 +38,7 @@ Emit = Callable[[Event], None]
 
 def check_file(task: Task, emit: Emit) -> None:
     """Import, find, examine each; whatever goes wrong is said, never raised."""
+    keep_compiled(task.cache)
     emit(Doing(phase="importing"))
     with recording() as recorded:
         module = _import(task, emit)

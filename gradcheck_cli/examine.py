@@ -10,11 +10,12 @@ import numpy as np
 from gradcheck_cli.finding import Site, fingerprint, make_finding
 from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
 from gradcheck_cli.inputs.at import parse_at
+from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.infer.probing import Hints, probe
 from gradcheck_cli.inputs.lattice import Points, make_points
-from gradcheck_cli.laws import LAWS, Judgement
+from gradcheck_cli.laws import LAWS, Failure, Judgement
 from gradcheck_cli.measure.engine import Measurements, Probe, measure
 from gradcheck_cli.measure.states import UNDECIDED
 from gradcheck_cli.reals.walk import NotCovered as NoRule
@@ -65,15 +66,14 @@ def examine(
     for dtype in task.dtypes:
         doing("finding inputs")
         probed = probe(gradient, dtype, hints)
-        if not probed.subjects:
+        if probed.broken is not None:
+            book.checked = True
+            book.findings.append(_structure(gradient, site, *probed.broken))
+        elif not probed.subjects:
             reasons.append(f"{dtype}: {probed.reason}")
         for subject in probed.subjects:
             try:
                 _judge_subject(subject, gradient, task, site, book, doing)
-            except RuleError as error:
-                book.checked = True
-                book.findings.append(_structure(gradient, site, error, dtype))
-                break
             except (Rejected, NoRule) as error:
                 reasons.append(f"{subject.signature.describe()}: {error}")
     return _summed(gradient, site, book, reasons)
@@ -104,10 +104,13 @@ def _judge_subject(
     if subject.dtype not in book.dtypes:
         book.dtypes.append(subject.dtype)
     _note_inputs(subject, points, book)
-    for law in LAWS:
-        judgement = law.judge(m)
+    judgements = [law.judge(m) for law in LAWS]
+    nonlinear = any(f.rule == "nonlinear-cotangent" for j in judgements for f in j.failures)
+    for judgement in judgements:
         _note_law(judgement, book)
         for failure in judgement.failures:
+            if nonlinear and failure.rule == "gradient-mismatch" and not _at_unit(failure, m):
+                continue  # the same cause: a cotangent that is not used linearly
             doing(f"explaining {failure.rule}")
             if not _is_known(failure.rule, failure.severity, book):
                 book.findings.append(make_finding(failure, m, gradient, site))
@@ -116,6 +119,11 @@ def _judge_subject(
 def _is_known(rule: str, severity: Severity, book: _Notebook) -> bool:
     """The same rule with the same or a graver severity was found at a simpler signature."""
     return any(f.rule == rule and f.severity.rank >= severity.rank for f in book.findings if f.dtypes)
+
+
+def _at_unit(failure: Failure, m: Measurements) -> bool:
+    """Is the only output scalar and its cotangent 1? Then linearity explains nothing."""
+    return m.probes[failure.row].cotangent == BASE and list(m.subject.outputs) == [()]
 
 
 def _undecided(m: Measurements) -> int:
@@ -160,7 +168,9 @@ def _note_law(judgement: Judgement, book: _Notebook) -> None:
     )
 
 
-def _structure(gradient: CustomGradient, site: Site, error: RuleError, dtype: str) -> Finding:
+def _structure(
+    gradient: CustomGradient, site: Site, subject: Subject, error: RuleError
+) -> Finding:
     rule = find("gradient-structure")
     return Finding(
         rule=rule.name,
@@ -171,10 +181,10 @@ def _structure(gradient: CustomGradient, site: Site, error: RuleError, dtype: st
         column=site.column,
         end_line=site.line,
         end_column=site.end_column,
-        message=f"the rule does not fit its function: {error.message}",
+        message=f"at {subject.signature.describe()}, the function runs and its rule raises {error.message}",
         help=rule.help,
         gradient=gradient.place.qualname,
-        dtypes=[dtype],
+        dtypes=[subject.dtype],
         backends=[gradient.framework],
         fingerprint=fingerprint(rule.name, site, error.stage, 0),
         reproduce=f"cgcheck {site.target}",

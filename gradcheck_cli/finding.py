@@ -23,6 +23,7 @@ from gradcheck_cli.words import Boundary, Finding, Number, Profile, Witness, Wit
 
 _MOST_ELEMENTS = 64
 _STATES = {POLE: "±inf (pole)", KINK: "kink", OUTSIDE: "undefined", UNDECIDED: "undecided"}
+_WITHOUT_WITNESS = ("redundant-rule",)
 _STABILITY = ("non-finite-value", "non-finite-gradient", "imprecise-value", "imprecise-gradient")
 
 
@@ -58,7 +59,7 @@ def make_finding(failure: Failure, m: Measurements, gradient: CustomGradient, si
         modes=list(failure.modes),
         dtypes=[m.subject.dtype],
         backends=[gradient.framework],
-        witness=_witness(failure, m),
+        witness=None if failure.everywhere and failure.rule in _WITHOUT_WITNESS else _witness(failure, m),
         boundary=[_as_boundary(i, m) for i in intervals],
         profile=_profile(failure, m),
         fix=fix,
@@ -84,6 +85,12 @@ def _message(failure: Failure, m: Measurements, intervals: Sequence[Interval]) -
 def _range_text(interval: Interval, m: Measurements) -> str:
     name = argument_name(m, interval.leaf, interval.element)
     start, stop = m.fmt.show(interval.start), m.fmt.show(interval.stop)
+    if max(abs(interval.start), abs(interval.stop)) <= m.fmt.tiny:
+        return f"at {name} = 0"
+    if 0 < interval.start <= m.fmt.tiny and not interval.stop_open:
+        return f"for 0 < {name} ≤ {stop}"
+    if -m.fmt.tiny <= interval.stop < 0 and not interval.start_open:
+        return f"for {start} ≤ {name} < 0"
     if interval.start_open and interval.stop_open:
         return f"for every {name} that was tried"
     if interval.start_open:
@@ -272,7 +279,5 @@ def _profile(failure: Failure, m: Measurements) -> Profile | None:
 
 
 def _fix(failure: Failure, m: Measurements) -> str | None:
-    found = find_replacement(m, failure.row, failure.what)
-    if found is None:
-        return None
-    return found.value if failure.what == VALUES else found.gradient
+    """Library code that equals the primal (or its derivative) and is good at the witness."""
+    return find_replacement(m, failure.row, failure.what)

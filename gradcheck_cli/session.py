@@ -55,12 +55,13 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One run. `at` are the points that the user asked for."""
+    """One run. `at` are the points that the user asked for, `cache` the folder of compiled code."""
 
     settings: Settings
     root: Path
     at: Sequence[str] = ()
     durations: bool = False
+    cache: str | None = None
 
     def run(self, targets: Sequence[Target], progress: Progress) -> Report:
         """Check all targets; nothing that user code does stops the others."""
@@ -139,6 +140,7 @@ class Session:
             at=list(self.at),
             reach=s.reach,
             device=s.device,
+            cache=self.cache,
         )
 
     # -- the workers -------------------------------------------------------------------------

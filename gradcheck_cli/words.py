@@ -270,3 +270,4 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     at: list[str]
     reach: float
     device: str
+    cache: str | None

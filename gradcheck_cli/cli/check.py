@@ -51,7 +51,7 @@ def check(
     reach: Annotated[float | None, typer.Option(help="Largest magnitude that inputs have.", show_default="1e9")] = None,
     device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not reuse earlier results (nothing is kept yet).")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep or reuse compiled code.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
     color: Annotated[Color, typer.Option(help="Colour in the text report.")] = Color.AUTO,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Open notes, laws and inputs.")] = False,
@@ -64,6 +64,7 @@ def check(
     from gradcheck_cli.config import load, validated
     from gradcheck_cli.findings_filter import Filter
     from gradcheck_cli.inputs.pairs import parse_pairs
+    from gradcheck_cli.runner.cache import folder
     from gradcheck_cli.scan.files import resolve
     from gradcheck_cli.session import Session
 
@@ -83,6 +84,6 @@ def check(
         parse_pairs(text)
     targets = resolve(paths, settings.exclude)
     with outputs.progress(len(targets)) as progress:
-        report = Session(settings, root, at or (), durations).run(targets, progress)
+        report = Session(settings, root, at or (), durations, None if no_cache else folder()).run(targets, progress)
     outputs.write(report, root)
     raise typer.Exit(report.summary.exit_code)

@@ -6,7 +6,7 @@ A `CustomGradient` is what was found; fitted to a `Signature` it becomes a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -54,15 +54,34 @@ class Rejected(Exception):
     """A signature that the function does not take: try another one."""
 
 
-@dataclass(frozen=True, slots=True)
 class RuleError(Exception):
     """The function runs, its derivative rule raises. That is a finding."""
 
-    stage: str
-    message: str
+    def __init__(self, stage: str, message: str) -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.message = message
 
-    def __str__(self) -> str:
-        return f"{self.stage}: {self.message}"
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A derivative written as text: its program, and its floats for a batch of probes."""
+
+    program: Program
+    run: Callable[[Sequence[Array], Sequence[Array]], list[Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """A stable library function that might be the primal, as one would write it.
+
+    `spelled` gives the derivative's text as something that can be verified.
+    """
+
+    subject: Subject
+    value: str
+    gradient: str
+    spelled: Callable[[], Spelled | None]
 
 
 class Subject(Protocol):
@@ -76,8 +95,10 @@ class Subject(Protocol):
     @property
     def leaves(self) -> Sequence[Leaf]: ...
     def traces(self) -> Traces: ...
-    def stand_ins(self) -> Iterator[tuple[Subject, str, str]]: ...
-    def run(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Mapping[str, Floats]: ...
+    def stand_ins(self) -> Iterator[StandIn]: ...
+    def run(
+        self, points: Sequence[Array], cotangents: Sequence[Array], modes: Sequence[str] = ...
+    ) -> Mapping[str, Floats]: ...
     def single(self, mode: str, point: Sequence[Array], cotangent: Sequence[Array]) -> Floats: ...
 
 

@@ -12,8 +12,9 @@ from gradcheck_cli.frameworks.seam import Floats, Subject
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.lattice import Points
-from gradcheck_cli.measure.accuracy import Reference, goal_bits
+from gradcheck_cli.measure.accuracy import Reference, as_floats, goal_bits
 from gradcheck_cli.measure.integral import Testimony, third_witness
+from gradcheck_cli.measure.states import POLE
 from gradcheck_cli.measure.truth import Truth, evaluate
 from gradcheck_cli.reals.precision import enclose
 from gradcheck_cli.reals.walk import NotCovered
@@ -139,10 +140,27 @@ def measure_rows(
             rule = evaluate(traces.rule, rows, cotangents, goal=goal, ties=False, nudged=kinks)
         except NotCovered as error:
             missing = str(error)
+    for found in filter(None, (truth, rule)):
+        _share_poles(found, probes, fmt)
     reference = Reference(traces.primal, fmt, rows, cotangents, truth, seed)
     return Measurements(
         subject, fmt, seed, probes, rows, cotangents, recipes, floats, reference, rule, missing
     )
+
+
+def _share_poles(truth: Truth, probes: Sequence[Probe], fmt: Format) -> None:
+    """A pole or an overflow of the gradient is one for every cotangent: 0·inf is no fault there."""
+    places: dict[int, list[int]] = {}
+    for row, probe in enumerate(probes):
+        places.setdefault(probe.point, []).append(row)
+    for state, balls in zip(truth.gradient_states, truth.gradients, strict=True):
+        flat = state.reshape(len(probes), -1)
+        over = np.abs(as_floats(balls)).reshape(len(probes), -1) > fmt.max
+        for rows in places.values():
+            if len(rows) > 1:
+                lost = ((flat[rows] == POLE) | over[rows]).any(axis=0)
+                part = np.ix_(rows, np.flatnonzero(lost))
+                flat[part] = np.where(over[part], flat[part], POLE)
 
 
 def line(m: Measurements, row: int, leaf: int, element: int, values: Array) -> Measurements:

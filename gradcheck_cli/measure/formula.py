@@ -11,16 +11,17 @@ import numpy as np
 from flint import arb
 
 from gradcheck_cli.inputs.cotangents import BASE, OTHER
-from gradcheck_cli.measure.accuracy import GRADIENTS, as_floats, columns
+from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.nudge import Side
 from gradcheck_cli.measure.states import KINK, LIMIT, POLE, REGULAR
 from gradcheck_cli.reals.precision import working
-from gradcheck_cli.reals.tables.rule import elements
 
 Array = np.ndarray[Any, Any]
 
 _BITS = 256
+# What is apart by less than rounding is the same as far as floats can tell.
+ROUNDING_EPS = 4
 _SAME_LIMIT = -100  # log2 of the gap between a limit and a formula that counts as none
 
 
@@ -82,10 +83,39 @@ def _compare(m: Measurements) -> Comparison:
         amplifies=amplifies,
         gap=_gaps(m, differs, truth, formula),
         outside_kink=_outside_kink(m, rows, formula, formula_states),
-        finite_at_pole=(states == POLE) & known & np.isin(np.arange(count), rows)[:, None],
+        finite_at_pole=(states == POLE) & known & np.isin(np.arange(count), m.base_rows())[:, None],
         singular=((states == POLE) | (states == KINK)).any(axis=1),
         zero_truth=zero,
     )
+
+
+def value_differs(m: Measurements) -> tuple[int, int] | None:
+    """The first row and output component where the rule's forward value is not the primal's."""
+    if "value differs" not in m.cache:
+        m.cache["value differs"] = _value_differs(m)
+    found: tuple[int, int] | None = m.cache["value differs"]
+    return found
+
+
+def _value_differs(m: Measurements) -> tuple[int, int] | None:
+    assert m.rule is not None
+    ours, theirs = m.reference.balls(VALUES), columns(m.rule.values, m.count)
+    known = np.isin(m.reference.states(VALUES), (REGULAR, LIMIT))
+    known &= np.isin(columns(m.rule.value_states, m.count), (REGULAR, LIMIT))
+    for row in m.base_rows():
+        for k in np.flatnonzero(known[row]):
+            if not ours[row, k].overlaps(theirs[row, k]) and _value_matters(m, int(row), int(k)):
+                return int(row), int(k)
+    return None
+
+
+def _value_matters(m: Measurements, row: int, k: int) -> bool:
+    """More than the rounding of a constant, at the local scale."""
+    assert m.rule is not None
+    ours, theirs = m.reference.balls(VALUES)[row, k], columns(m.rule.values, m.count)[row, k]
+    gap = float(as_floats(np.array([abs(ours - theirs)], object))[0])
+    scale = float(m.reference.scale(np.array([row]), VALUES)[0])
+    return bool(gap > ROUNDING_EPS * m.fmt.eps * scale)
 
 
 def _apart(a: arb, b: arb, exactly: bool) -> bool:
@@ -129,28 +159,33 @@ def _gaps(m: Measurements, differs: Array, truth: Array, formula: Array) -> Arra
 
 
 def _outside_kink(m: Measurements, rows: Array, formula: Array, states: Array) -> Array:
-    """SEMANTICS E3: along each direction the rule must lie between the two sides."""
+    """At a kink of one argument, the rule must lie between what it is on the sides.
+
+    With several arguments the sides along a few directions prove nothing: relu(x) − relu(y)
+    at (0, 0) has slope 1 on both sides of (1, −1), and the right convention slope 0.
+    """
     result = np.zeros(m.count, bool)
     kinks = (m.reference.states(GRADIENTS) == KINK).any(axis=1)
     for row in rows:
-        if kinks[row] and (states[row] == REGULAR).all():
+        if kinks[row] and (states[row] == REGULAR).all() and formula.shape[1] == 1:
             with working(_BITS):
-                result[row] = any(
-                    not _between(side, formula[row]) for side in m.truth.sides.get(int(row), [])
-                )
+                result[row] = _outside_box(m.truth.sides.get(int(row), []), formula[row])
     return result
 
 
-def _between(side: Side, formula: Array) -> bool:
-    if side.before is None or side.after is None:
-        return True
-    direction = np.concatenate([np.asarray(d, float).reshape(-1) for d in side.direction])
-    steps = elements([arb(float(v)) for v in direction], direction.shape)
-    middle = (formula * steps).sum()
-    ends = [(np.concatenate(list(g)) * steps).sum() for g in (side.before, side.after)]
-    slack = (abs(ends[0]) + abs(ends[1])) * arb(2) ** _SAME_LIMIT + arb(2) ** -1200
-    low, high = ends[0].min(ends[1]) - slack, ends[0].max(ends[1]) + slack
-    return not bool(middle < low or middle > high)
+def _outside_box(sides: Sequence[Side], formula: Array) -> bool:
+    """Is a component of the rule outside the range of that component over all sides?"""
+    around = [
+        np.concatenate(list(g)) for side in sides for g in (side.before, side.after) if g is not None
+    ]
+    for k, ours in enumerate(formula if around else ()):
+        seen = [g[k] for g in around]
+        low = functools.reduce(lambda a, b: a.min(b), seen)
+        high = functools.reduce(lambda a, b: a.max(b), seen)
+        slack = (abs(low) + abs(high)) * arb(2) ** _SAME_LIMIT + arb(2) ** -1200
+        if ours < low - slack or ours > high + slack:
+            return True
+    return False
 
 
 def ratio(truth: Sequence[arb], formula: Sequence[arb]) -> arb | None:

@@ -1,16 +1,19 @@
 """Grades of what the framework computed, each made once per measurement.
 
-Where the formula itself is wrong, its floats are graded against the formula:
-being unstable is another fault than being wrong.
+Where the formula itself is wrong (or was not compared, at cotangents that only test
+linearity), its floats are graded against the formula: being unstable is another
+fault than being wrong.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from gradcheck_cli.inputs.cotangents import HUGE, TINY, ZERO
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, Grades, Reference
 from gradcheck_cli.measure.engine import Measurements
-from gradcheck_cli.measure.formula import comparison
+from gradcheck_cli.measure.formula import comparison, value_differs
+from gradcheck_cli.words import Severity
 
 VALUE, CUSTOM, AUTO = "value", "custom", "auto"
 
@@ -19,29 +22,46 @@ def grades(m: Measurements, mode: str, who: str) -> Grades:
     """Grades of the value, of the rule's gradient or of autodiff's in a mode."""
     key = ("grades", mode, who)
     if key not in m.cache:
-        m.cache[key] = _grade(m, mode, who)
+        m.cache[key] = _without_tails(m, _grade(m, mode, who))
     found: Grades = m.cache[key]
+    return found
+
+
+def _without_tails(m: Measurements, found: Grades) -> Grades:
+    """At extreme cotangents only what matters is told: tails are seen at ordinary ones."""
+    extreme = np.array([p.cotangent in (ZERO, TINY, HUGE) for p in m.probes])
+    found.severity[extreme & (found.severity == Severity.NOTE.rank)] = -1
     return found
 
 
 def _grade(m: Measurements, mode: str, who: str) -> Grades:
     floats = m.floats[mode]
+    formula = _formula(m)
     if who == VALUE:
-        return m.reference.grade(floats.rule_value, VALUES)
+        against = m.reference if formula is None or not value_differs(m) else formula
+        return against.grade(floats.rule_value, VALUES)
     arrays = (floats.custom if who == CUSTOM else floats.auto) or []
-    against_truth = m.reference.grade(arrays, GRADIENTS)
-    program = m.subject.traces().rule
-    if who == AUTO or m.rule is None or program is None:
-        return against_truth
-    facts = comparison(m)
-    wrong = facts.differs.any(axis=1)
-    if not wrong.any():
-        return against_truth
-    formula = Reference(program, m.fmt, m.points, m.cotangents, m.rule, m.seed)
-    against_formula = formula.grade(arrays, GRADIENTS)
+    if who == AUTO or formula is None:
+        return m.reference.grade(arrays, GRADIENTS)
+    by_formula = formula.grade(arrays, GRADIENTS)
+    if comparison(m).differs.any():
+        return by_formula
+    by_truth = m.reference.grade(arrays, GRADIENTS)
+    compared = np.isin(np.arange(m.count), comparison(m).rows)
     return Grades(
         *(
-            np.where(wrong, getattr(against_formula, name), getattr(against_truth, name))
+            np.where(compared, getattr(by_truth, name), getattr(by_formula, name))
             for name in ("severity", "cause", "component", "bits")
         )
     )
+
+
+def _formula(m: Measurements) -> Reference | None:
+    """The rule's own formula as a reference."""
+    program = m.subject.traces().rule
+    if m.rule is None or program is None:
+        return None
+    if "formula" not in m.cache:
+        m.cache["formula"] = Reference(program, m.fmt, m.points, m.cotangents, m.rule, m.seed)
+    found: Reference = m.cache["formula"]
+    return found

@@ -22,6 +22,7 @@ NEAR, FAR = 4000, 2000
 _BITS = {FAR: 6144, NEAR: 12288}
 _DIRECTIONS = 8
 _AGREE = -300  # log2 of the relative gap that counts as the same limit
+_DECAY = -100  # log2 of the shrinkage between the two nudges that tells a power law to zero
 _VANISH = -1200  # below this, a nudged value stands for zero
 
 
@@ -136,6 +137,8 @@ def _limit(far: arb, near: arb) -> tuple[str, arb | None]:
     gap = abs(near - far)
     if gap < abs(near) * arb(2) ** _AGREE:
         return "limit", near
+    if abs(near) < abs(far) * arb(2) ** _DECAY:
+        return "limit", arb(0)
     if abs(near) > abs(far) * 3 / 2:
         return "pole", None
     return "open", None

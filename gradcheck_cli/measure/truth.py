@@ -52,7 +52,7 @@ def evaluate(
     count = len(points[0])
     outputs = len(cotangents)
     first = enclose(program, [*points, *cotangents], goal=goal)
-    states = [_initial_states(out, first) for out in first.outs]
+    states = [_initial_states(out, first, goal) for out in first.outs]
     truth = Truth(
         first.outs[:outputs],
         first.outs[outputs:],
@@ -61,29 +61,44 @@ def evaluate(
         bits=first.bits,
     )
     if not nudged or not count:
+        _close_domain(truth)
         return truth
     holes = np.zeros(count, bool)
     for state in states:
         holes |= (state == OUTSIDE).reshape(count, -1).any(axis=1)
     rows = np.flatnonzero(holes | (first.ties if ties else False))
     if len(rows):
-        _resolve(program, points, cotangents, rows, first, truth, goal)
+        _resolve(program, points, cotangents, rows, first, truth)
+    _close_domain(truth)
     return truth
 
 
-def _initial_states(out: Array, first: Enclosed) -> Array:
+def _initial_states(out: Array, first: Enclosed, goal: int) -> Array:
     """Regular, undecided, infinite, or undefined (for which the nudge is asked)."""
     states = np.full(out.shape, REGULAR, np.int8)
     flat, marks = out.reshape(-1), states.reshape(-1)
     per_row = flat.size // max(1, len(out))
     for i, ball in enumerate(flat):
-        if ball.is_nan():
+        row = i // per_row
+        if first.doubts[row]:
+            marks[i] = UNDECIDED
+        elif ball.is_nan():
             marks[i] = OUTSIDE
         elif not ball.is_finite():
             marks[i] = POLE
-        elif not first.decided[i // per_row] and not ball.is_exact():
+        elif not (first.decided[row] or ball.is_exact() or ball.rel_accuracy_bits() >= goal):
             marks[i] = UNDECIDED
     return states
+
+
+def _close_domain(truth: Truth) -> None:
+    """Where no value is defined, no gradient is asked for."""
+    count = len(truth.value_states[0]) if truth.value_states else 0
+    gone = np.ones(count, bool)
+    for state in truth.value_states:
+        gone &= (state.reshape(count, -1) == OUTSIDE).all(axis=1)
+    for state in truth.gradient_states:
+        state[gone] = OUTSIDE
 
 
 def _resolve(
@@ -93,7 +108,6 @@ def _resolve(
     rows: Array,
     first: Enclosed,
     truth: Truth,
-    goal: int,
 ) -> None:
     """Ask the nudge about ties and holes, and write its answers into the truth."""
     answers = nudge(program, [p[rows] for p in points], [c[rows] for c in cotangents])

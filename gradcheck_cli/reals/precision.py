@@ -44,6 +44,7 @@ class Enclosed:
     outs: list[Array]
     ties: Array
     decided: Array
+    doubts: Array
     bits: int
 
 
@@ -61,7 +62,7 @@ def enclose(
     """
     count = len(args[0])
     outs = [np.empty((count, *aval.shape), dtype=object) for aval in program.out_avals]
-    ties, decided = np.zeros(count, bool), np.zeros(count, bool)
+    ties, decided, doubts = (np.zeros(count, bool) for _ in range(3))
     undefined = np.zeros(count, int)
     pending = np.arange(count)
     bits = START_BITS
@@ -77,17 +78,18 @@ def enclose(
                 out[pending] = result
             tight, holes = _judge(results, goal)
         ties[pending] = domain.flags.ties
-        doubts = domain.flags.doubts
-        decided[pending] = tight & ~doubts
+        flags = domain.flags
+        doubts[pending] = flags.doubts | flags.endless
+        decided[pending] = tight & ~doubts[pending]
         undefined[pending[holes]] += 1
-        hopeless = holes & (undefined[pending] > _UNDEFINED_ROUNDS)
+        hopeless = flags.endless | (holes & (undefined[pending] > _UNDEFINED_ROUNDS))
         if bits >= _MOST_BITS_FOR_DOUBTS:
-            hopeless = hopeless | doubts
+            hopeless = hopeless | flags.doubts
         if widen:
             hopeless = np.ones(len(pending), bool)  # these balls are meant to be wide
         pending = pending[~(decided[pending] | hopeless)]
         bits *= 2
-    return Enclosed(outs, ties, decided, used)
+    return Enclosed(outs, ties, decided, doubts, used)
 
 
 def _judge(results: Sequence[Array], goal: int) -> tuple[Array, Array]:

@@ -85,12 +85,10 @@ class ForkServer:
         return self._control.fileno()
 
     def close(self) -> None:
+        """The server holds nothing worth a farewell."""
         self._control.close()
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.wait()
 
     def _wait_ready(self) -> None:
         message = wire.receive(self._control, Said)  # type: ignore[arg-type]

@@ -77,8 +77,3 @@ def _annotation(annotation: Any) -> str | None:
     if annotation is inspect.Parameter.empty:
         return None
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-
-
-def ready() -> str:
-    """Version of the framework."""
-    return str(jax.__version__)

@@ -9,12 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
 from gradcheck_cli.reals.subjaxprs import call_param, inlined
 
 Own = Callable[[str], bool]
+
+# A float loop that runs longer than this is taken to hang.
+MOST_TRIPS = 100_000
 
 _CUSTOM = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
 _CONTROL_PARAMS = {
@@ -48,6 +52,59 @@ def stepwise(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:
         return jax.tree_util.tree_unflatten(tree, _step(closed, flat))
 
     return stepped
+
+
+def bounded(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:
+    """The function with its while loops cut off after many trips; what they carry is then NaN."""
+    closed, shape = jax.make_jaxpr(fun, return_shape=True)(*avals)
+    if not _has_while(closed.jaxpr):
+        return fun
+    tree = jax.tree_util.tree_structure(shape)
+
+    def cut(*args: Any) -> Any:
+        flat = jax.tree_util.tree_leaves(args)
+        return jax.tree_util.tree_unflatten(tree, _bound(closed, flat))
+
+    return cut
+
+
+def _has_while(jaxpr: Any) -> bool:
+    return any(
+        eqn.primitive.name == "while" or any(map(_has_while, _inner(eqn))) for eqn in jaxpr.eqns
+    )
+
+
+def _bound(closed: Any, args: Sequence[Any]) -> list[Any]:
+    def equation(eqn: Any, values: list[Any]) -> list[Any]:
+        if eqn.primitive.name == "while":
+            return _cut_while(eqn, values)
+        body = inlined(eqn)
+        if body is not None and _has_while(body.jaxpr):
+            return _bound(body, values)
+        return _bind(eqn, values)
+
+    return _evaluate(closed, args, equation)
+
+
+def _cut_while(eqn: Any, values: list[Any]) -> list[Any]:
+    p = eqn.params
+    a, b = p["cond_nconsts"], p["body_nconsts"]
+    cond_consts, body_consts, state = values[:a], values[a : a + b], values[a + b :]
+
+    def go(carry: Any) -> Any:
+        trips, *inner = carry
+        (more,) = jex.jaxpr_as_fun(p["cond_jaxpr"])(*cond_consts, *inner)
+        return more & (trips < MOST_TRIPS)
+
+    def body(carry: Any) -> Any:
+        trips, *inner = carry
+        return (trips + 1, *jex.jaxpr_as_fun(p["body_jaxpr"])(*body_consts, *inner))
+
+    trips, *final = lax.while_loop(go, body, (jnp.int32(0), *state))
+    return [
+        jnp.where(trips < MOST_TRIPS, x, jnp.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x
+        for x in final
+    ]
 
 
 def _own(eqn: Any, own: Own) -> bool:

@@ -1,7 +1,7 @@
 """Stable functions that JAX ships, with the derivative as one would write it.
 
-If a primal equals one of these over the reals, that is what to write instead.
-One line a function.
+If a primal equals one of these over the reals, that is what to write instead. The
+derivative's text is itself traced and verified before it is shown. One line a function.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ class Stable:
     function: Callable[..., Any]
     value: str
     gradient: str
+    arrays: bool = False  # of a single number it would be something trivial
 
 
 STABLE: tuple[Stable, ...] = (
@@ -33,9 +34,9 @@ STABLE: tuple[Stable, ...] = (
     Stable(jnp.expm1, "jnp.expm1({x})", "ct * jnp.exp({x})"),
     Stable(jnp.log1p, "jnp.log1p({x})", "ct / (1 + {x})"),
     Stable(jnp.arcsinh, "jnp.arcsinh({x})", "ct / jnp.hypot(1.0, {x})"),
-    Stable(special.logsumexp, "jax.scipy.special.logsumexp({x})", "ct * jax.nn.softmax({x})"),
-    Stable(jax.nn.softmax, "jax.nn.softmax({x})", "jax.vjp(jax.nn.softmax, {x})[1](ct)[0]"),
-    Stable(jax.nn.log_softmax, "jax.nn.log_softmax({x})", "ct - jax.nn.softmax({x}) * ct.sum(-1, keepdims=True)"),
+    Stable(special.logsumexp, "jax.scipy.special.logsumexp({x})", "ct * jax.nn.softmax({x}, axis=None)", True),
+    Stable(jax.nn.softmax, "jax.nn.softmax({x})", "jax.vjp(jax.nn.softmax, {x})[1](ct)[0]", True),
+    Stable(jax.nn.log_softmax, "jax.nn.log_softmax({x})", "ct - jax.nn.softmax({x}) * ct.sum(-1, keepdims=True)", True),
     Stable(special.log_ndtr, "jax.scipy.special.log_ndtr({x})", "jax.vjp(jax.scipy.special.log_ndtr, {x})[1](ct)[0]"),
     Stable(special.xlogy, "jax.scipy.special.xlogy({x})", "jax.vjp(jax.scipy.special.xlogy, {x})[1](ct)"),
     Stable(jnp.logaddexp, "jnp.logaddexp({x})", "jax.vjp(jnp.logaddexp, {x})[1](ct)"),

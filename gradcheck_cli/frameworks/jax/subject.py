@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradcheck_cli.frameworks.jax.rewrite import stepwise, without_own_rules
-from gradcheck_cli.frameworks.seam import Floats, Rejected, RuleError, Traces
+from gradcheck_cli.frameworks.jax.rewrite import bounded, stepwise, without_own_rules
+from gradcheck_cli.frameworks.seam import Floats, Rejected, RuleError, Spelled, StandIn, Traces
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.tables.elementwise import BINARY, IDENTITIES, UNARY
@@ -65,6 +65,7 @@ class JaxSubject:
     rule: Callable[..., Any]
     elementwise: bool = False
     has_auto: bool = True
+    loops: bool = False
     _compiled: dict[tuple[str, int], Any] = field(default_factory=dict)
     _traces: Traces | None = None
 
@@ -103,6 +104,7 @@ class JaxSubject:
         primal_program = build(truth)
         rule_program = None if rule is None else build(rule)
         names = primal_program.primitives() | (rule_program.primitives() if rule_program else set())
+        self.loops = "while" in names
         self.elementwise = names <= _POINTWISE and all(not leaf.shape for leaf in self.leaves)
         return Traces(primal_program, rule_program)
 
@@ -141,13 +143,17 @@ class JaxSubject:
         except Exception as error:
             raise Rejected(f"neither reverse nor forward mode goes through it: {brief(error)}") from None
 
-    def stand_ins(self) -> Iterator[tuple[JaxSubject, str, str]]:
-        """Stable library functions at this signature, with their spelling."""
+    def stand_ins(self) -> Iterator[StandIn]:
+        """Stable library functions at this signature, spelled for its arguments."""
         from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
         from gradcheck_cli.frameworks.jax.stable import STABLE
 
         plain = Signature(tuple((leaf.path, leaf) for leaf in self.leaves))
+        scalar = all(not leaf.shape for leaf in self.leaves)
+        names = ", ".join(leaf.path for leaf in self.leaves)
         for stable in STABLE:
+            if stable.arrays and scalar:
+                continue
             gradient = JaxGradient(
                 name=stable.value, kind=FUNCTION, place=self.gradient.place, rule=stable.function,
                 primal=stable.function, own=lambda path: False,
@@ -157,12 +163,40 @@ class JaxSubject:
                 subject.traces()
             except Rejected:
                 continue
-            yield subject, stable.value, stable.gradient
+            text = stable.gradient.format(x=names)
+            yield StandIn(
+                subject, stable.value.format(x=names), text, functools.partial(self._spelled, text)
+            )
+
+    def _spelled(self, text: str) -> Spelled | None:
+        """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""
+        names = [leaf.path for leaf in self.leaves]
+        if not all(name.isidentifier() for name in names):
+            return None
+        try:
+            written = eval(f"lambda {', '.join(names)}, ct: {text}", {"jax": jax, "jnp": jnp})  # noqa: S307
+            with precision(self.dtype):
+                program = build(jax.make_jaxpr(written)(*self.avals, *self.out_avals))
+        except Exception:  # it does not fit these arguments
+            return None
+
+        def run(points: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
+            rows = [a.astype(v.dtype) for a, v in zip((*points, *cotangents), (*self.avals, *self.out_avals), strict=True)]
+            with precision(self.dtype):
+                outs = jax.jit(lambda *args: jax.lax.map(lambda row: written(*row), args))(*rows)
+            return _host(jax.tree.leaves(outs), len(rows[0]))
+
+        return Spelled(program, run)
 
     # -- floats -----------------------------------------------------------------------
 
-    def run(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Mapping[str, Floats]:
-        """All probes in both modes; the batch is padded so that few sizes are compiled."""
+    def run(
+        self,
+        points: Sequence[Array],
+        cotangents: Sequence[Array],
+        modes: Sequence[str] = (JIT, OP_BY_OP),
+    ) -> Mapping[str, Floats]:
+        """All probes in all modes; the batch is padded so that few sizes are compiled."""
         count = len(points[0])
         size = self._size(count)
         padded = [_padded(a, size, self.dtype) for a in points]
@@ -170,10 +204,9 @@ class JaxSubject:
             _padded(a, size, dtype) for a, dtype in zip(cotangents, self.output_dtypes, strict=True)
         ]
         with precision(self.dtype):
-            self._compile_all(size)
+            self._compile_all(size, modes)
             return {
-                mode: self._unpacked(self._compiled[mode, size](*padded), count)
-                for mode in (JIT, OP_BY_OP)
+                mode: self._unpacked(self._compiled[mode, size](*padded), count) for mode in modes
             }
 
     def _size(self, count: int) -> int:
@@ -200,11 +233,11 @@ class JaxSubject:
             auto = _with_pullback(self.primal, count)(*args)[1]
         return tuple(self.rule(*args[:count])), both, auto
 
-    def _compile_all(self, size: int) -> None:
+    def _compile_all(self, size: int, modes: Sequence[str]) -> None:
         """Lower in this thread, compile both modes at once: XLA gives up the interpreter's lock."""
         from concurrent.futures import ThreadPoolExecutor
 
-        wanted = [mode for mode in (JIT, OP_BY_OP) if (mode, size) not in self._compiled]
+        wanted = [mode for mode in modes if (mode, size) not in self._compiled]
         if not wanted:
             return
         lowered = [self._lowered(mode, size) for mode in wanted]
@@ -216,7 +249,9 @@ class JaxSubject:
 
     def _lowered(self, mode: str, size: int) -> Any:
         avals = (*self.avals, *self.out_avals)
-        one = self._one if mode == JIT else stepwise(self._one, *avals)
+        one = bounded(self._one, *avals) if self.loops else self._one
+        if mode == OP_BY_OP:
+            one = stepwise(one, *avals)
         if self.elementwise:
             batched = jax.vmap(one)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, Subject
+from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
 from gradcheck_cli.inputs.infer.names import fixed_by_name
 from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Parameter, Signature
@@ -25,6 +25,7 @@ class Probe:
     subjects: list[Subject]
     tried: int
     reason: str
+    broken: tuple[Subject, RuleError] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,15 @@ class Hints:
 
 
 def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
-    """Up to two accepted signatures: the smallest, and one of higher rank."""
+    """Up to two signatures that function and rule accept: the smallest, and one of higher rank.
+
+    A signature that the function takes and its rule does not may be one that
+    nobody meant; it counts (as `broken`) only if there is none that both take.
+    """
     parameters = list(gradient.parameters())
     subjects: list[Subject] = []
     ranks: set[int] = set()
-    reason = "no signature was tried"
-    tried = 0
+    reason, broken, tried = "no signature was tried", None, 0
     for signature in _signatures(parameters, hints):
         if tried >= _MOST_TRIES or len(subjects) >= _WANTED:
             break
@@ -53,12 +57,18 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
         tried += 1
         try:
             subject = gradient.fit(signature, dtype)
+            subject.traces()
         except Rejected as error:
             reason = str(error)
             continue
+        except RuleError as error:
+            broken = broken or (subject, error)
+            if subjects:
+                ranks.add(rank)  # this rank is not what the rule is for
+            continue
         subjects.append(subject)
         ranks.add(rank)
-    return Probe(subjects, tried, reason)
+    return Probe(subjects, tried, reason, None if subjects else broken)
 
 
 def _signatures(parameters: Sequence[Parameter], hints: Hints) -> Iterator[Signature]:

@@ -23,6 +23,9 @@ from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
 
 Array = np.ndarray[Any, Any]
 
+# A loop's state whose balls are wider than this has not settled, it has been lost.
+_SETTLED = 40
+
 # Below this many products, numpy's object loop beats building flint matrices.
 _SMALL_PRODUCT = 64
 
@@ -33,6 +36,7 @@ class Flags:
 
     ties: Array  # a comparison met two equal numbers
     doubts: Array  # a discrete value could not be decided at this precision
+    endless: Array  # a loop went on longer than any float loop would
 
 
 class Balls:
@@ -43,7 +47,7 @@ class Balls:
     ) -> None:
         self.batch = batch
         self.widen = widen
-        self.flags = flags or Flags(np.zeros(batch, bool), np.zeros(batch, bool))
+        self.flags = flags or Flags(*(np.zeros(batch, bool) for _ in range(3)))
         self._rows = np.arange(batch) if rows is None else rows
         self._memo: dict[tuple[str, int], tuple[arb, arb]] = {}
 
@@ -56,6 +60,10 @@ class Balls:
 
     def doubt_all(self) -> None:
         self.flags.doubts[self._rows] = True
+
+    def give_up(self) -> None:
+        """A loop that does not end: more bits will not help."""
+        self.flags.endless[self._rows] = True
 
     def _flag(self, flags: Array, mask: Array) -> None:
         hit = mask.reshape(mask.shape[0], -1).any(axis=1)
@@ -293,13 +301,16 @@ class Balls:
     # -- loops and the rest ---------------------------------------------------------
 
     def overlap_rows(self, before: Sequence[Array], after: Sequence[Array]) -> Array:
-        """For each point: do two states of a loop agree as far as their balls can tell?"""
+        """For each point: do two states of a loop agree as far as narrow balls can tell?"""
         same = np.ones(len(after[0]), bool)
         for old, new in zip(before, after, strict=True):
             if new.dtype != object:
                 continue
             old = np.broadcast_to(old, new.shape)
-            hit = [x.overlaps(y) for x, y in zip(old.reshape(-1), new.reshape(-1), strict=True)]
+            hit = [
+                x.overlaps(y) and (y.is_exact() or y.rel_accuracy_bits() >= _SETTLED)
+                for x, y in zip(old.reshape(-1), new.reshape(-1), strict=True)
+            ]
             same &= np.array(hit, bool).reshape(len(new), -1).all(axis=1)
         return same
 

@@ -9,8 +9,9 @@ import numpy as np
 from gradcheck_cli.reals.tables.rule import Rule, batched, spread
 from gradcheck_cli.reals.tri import UNKNOWN, YES
 
-# A loop that runs longer over the reals than any float loop would is given up.
-MAX_TRIPS = 4096
+# A loop that waits for a float and runs longer than this over the reals is given up.
+_FLOAT_TRIPS = 256
+_INTEGER_TRIPS = 100_000
 
 
 def _rows(values: list[Any], rows: Any) -> list[Any]:
@@ -59,7 +60,8 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     batch = batched(values)
     state = [np.array(spread(v, batch)) for v in state]
     active = np.arange(batch)
-    for _ in range(MAX_TRIPS):
+    floats = any(aval.kind == "f" for s in cond.steps for aval in s.in_avals)
+    for _ in range(_FLOAT_TRIPS if floats else _INTEGER_TRIPS):
         view = domain.view(active, batch)
         (go,) = walk(cond, view, [*_rows(cond_consts, active), *_rows(state, active)])
         go = spread(go, len(active))
@@ -78,7 +80,7 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         active = active[~(np.isin(active, open_question) & settled)]
         if not len(active):
             return state
-    domain.view(active, batch).doubt_all()
+    domain.view(active, batch).give_up()
     return state
 
 

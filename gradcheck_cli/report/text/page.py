@@ -94,7 +94,8 @@ def _about(gradient: Gradient) -> str:
         parts.append("formula not covered")
     if gradient.evidence is not None:
         parts.append(f"evidence: {gradient.evidence}")
-    parts.append(f"{gradient.points} probes in {', '.join(gradient.dtypes)}")
+    if gradient.points:
+        parts.append(f"{gradient.points} probes in {', '.join(gradient.dtypes)}")
     return " · ".join(parts)
 
 

@@ -1,0 +1,14 @@
+"""JAX as a worker needs it, set before any backend starts."""
+
+from __future__ import annotations
+
+import jax
+
+
+def keep_compiled(folder: str | None) -> None:
+    """Reuse compiled code between runs: a compile becomes a read."""
+    if folder is None:
+        return
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
