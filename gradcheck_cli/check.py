@@ -58,15 +58,27 @@ def _check_module(module: ModuleType, task: Task, recorded: list[Found], emit: E
         gradients, missing = jax_find.find(module, path, recorded, scopes, own)
     for gradient in gradients:
         _check_one(gradient, task, path, emit)
-    reached = {g.name for g in gradients} | {g.place.qualname for g in gradients}
-    for item in missing:
-        emit(Unreached(not_covered=_unreached(item.place.qualname, item.reason)))
     if not task.functions:
-        told = " ".join(item.place.qualname for item in missing)
-        for mark in task.marked:
-            name, _, scope = mark.partition("@")
-            if name not in reached and not name.startswith("<") and (not scope or scope not in told):
-                emit(Unreached(not_covered=_unreached(name, _why_unreached(scope))))
+        _tell_unreached(task, gradients, missing, emit)
+
+
+def _tell_unreached(
+    task: Task, gradients: list[JaxGradient], missing: list[jax_find.Missing], emit: Emit
+) -> None:
+    """What the source defines and the run did not meet, each with its reason."""
+    scopes = {item.place.qualname: item.reason for item in missing if item.is_scope}
+    for item in missing:
+        if not item.is_scope:
+            emit(Unreached(not_covered=_unreached(item.place.qualname, item.reason)))
+    met = {g.place.qualname.replace(".<locals>", "") for g in gradients}
+    met |= {item.place.qualname.replace(".<locals>", "") for item in missing}
+    names = [mark.partition("@")[0] for mark in task.marked]
+    for mark in task.marked:
+        name, _, scope = mark.partition("@")
+        single = names.count(name) == 1 and any(q.rpartition(".")[2] == name for q in met)
+        if single or name.startswith("<") or f"{scope}.{name}".strip(".") in met:
+            continue
+        emit(Unreached(not_covered=_unreached(name, scopes.get(scope) or _why_unreached(scope))))
 
 
 def _check_one(gradient: JaxGradient, task: Task, path: str, emit: Emit) -> None:

@@ -23,6 +23,7 @@ class Missing:
 
     place: Place
     reason: str
+    is_scope: bool = False  # an enclosing function that could not be entered
 
 
 def find(
@@ -88,11 +89,11 @@ def _enter(module: ModuleType, path: str, scope: str) -> Missing | None:
             thing = None if instance is None else getattr(instance, part)
             break
     if not callable(thing):
-        return Missing(Place(path, 1, scope), f"`{scope}` is not there after the import")
+        return Missing(Place(path, 1, scope), f"`{scope}` is not there after the import", True)
     reason = call_factory(thing)
     if reason is None:
         return None
-    return Missing(Place(path, 1, scope), f"calling `{scope}` with guessed arguments failed: {reason}")
+    return Missing(Place(path, 1, scope), f"calling `{scope}` with guessed arguments failed: {reason}", True)
 
 
 def _same(path: str, *others: str) -> bool:

@@ -120,8 +120,7 @@ def _sign(fun: Any, place: tuple[str, int]) -> None:
 
 def _plumbing(name: str) -> bool:
     return (
-        name.startswith("<frozen")
-        or any(name.startswith(part) or name.endswith(part) for part in _PASS_THROUGH)
+        any(name.startswith(part) or name.endswith(part) for part in _PASS_THROUGH)
         or any(f"/site-packages/{package}/" in name for package in _WRAPPER_PACKAGES)
     )
 
@@ -130,8 +129,11 @@ def _maker() -> tuple[str, int] | None:
     """File and line of the first frame that is neither ours nor a library's plumbing."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not _plumbing(frame.f_code.co_filename):
-            return frame.f_code.co_filename, frame.f_lineno
+        name = frame.f_code.co_filename
+        if name.startswith("<frozen importlib"):
+            return None  # a library makes a rule of its own while it is imported
+        if not _plumbing(name):
+            return name, frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
     return None
 

@@ -9,7 +9,7 @@ from typing import Any
 from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
 from gradcheck_cli.inputs.infer.names import fixed_by_name
 from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
-from gradcheck_cli.inputs.spec import OMITTED, Leaf, Parameter, Signature
+from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Parameter, Signature
 
 # Dimensions differ, so that a transposed or summed axis shows.
 _UNIFORM: tuple[tuple[int, ...], ...] = ((), (3,), (3, 4), (3, 3), (2, 3, 4), (2, 5, 3, 4))
@@ -126,13 +126,14 @@ def _shape_options(parameter: Parameter, hints: Hints) -> list[Any]:
     options: list[Any] = []
     for shape in _MIXED:
         for option in _options(parameter, shape, hints):
-            if not any(option is old or option == old for old in options if not _is_array(option)):
+            if _key(option) not in map(_key, options):
                 options.append(option)
     return options
 
 
-def _is_array(option: Any) -> bool:
-    return hasattr(getattr(option, "value", None), "shape")
+def _key(option: Any) -> str:
+    """Equal for options that say the same; arrays are compared by their text."""
+    return f"{option.text} {option.source}" if isinstance(option, Fixed) else repr(option)
 
 
 def _product(options: Sequence[Sequence[Any]], most: int) -> Iterator[tuple[Any, ...]]:

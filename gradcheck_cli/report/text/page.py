@@ -47,7 +47,7 @@ def render(report: Report, root: Path, *, color: bool, verbose: bool, width: int
 
 def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Line]:
     paths = [g.path for g in report.gradients] + [f.path for f in report.findings]
-    for path in dict.fromkeys(paths):
+    for path in sorted(set(paths)):
         yield [(path, "bold underline")]
         for finding in report.findings:
             if finding.path == path and finding.gradient_index is None:
