@@ -133,11 +133,14 @@ def measure_rows(
     traces = subject.traces()
     floats = subject.run(rows, cotangents)
     goal = goal_bits(fmt)
-    truth = evaluate(traces.primal, rows, cotangents, goal=goal, ties=kinks, nudged=kinks)
+    base = np.array([i for i, p in enumerate(probes) if p.cotangent == BASE], int)
+    truth = evaluate(traces.primal, rows, cotangents, goal=goal, ties=kinks, nudged=kinks, only=base)
     rule, missing = None, None
     if traces.rule is not None:
         try:
-            rule = evaluate(traces.rule, rows, cotangents, goal=goal, ties=False, nudged=kinks)
+            rule = evaluate(
+                traces.rule, rows, cotangents, goal=goal, ties=False, nudged=kinks, only=base
+            )
         except NotCovered as error:
             missing = str(error)
     for found in filter(None, (truth, rule)):

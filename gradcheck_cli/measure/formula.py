@@ -83,7 +83,7 @@ def _compare(m: Measurements) -> Comparison:
         amplifies=amplifies,
         gap=_gaps(m, differs, truth, formula),
         outside_kink=_outside_kink(m, rows, formula, formula_states),
-        finite_at_pole=(states == POLE) & known & np.isin(np.arange(count), m.base_rows())[:, None],
+        finite_at_pole=(states == POLE) & known & (formula_states != KINK) & np.isin(np.arange(count), m.base_rows())[:, None],
         singular=((states == POLE) | (states == KINK)).any(axis=1),
         zero_truth=zero,
     )

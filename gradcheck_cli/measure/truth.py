@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.measure.nudge import Side, nudge
-from gradcheck_cli.measure.states import OUTSIDE, POLE, REGULAR, UNDECIDED
+from gradcheck_cli.measure.nudge import Side, defined_nearby, nudge
+from gradcheck_cli.measure.states import KINK, OUTSIDE, POLE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.precision import START_BITS, Enclosed, enclose
 from gradcheck_cli.reals.program import Program
 
 Array = np.ndarray[Any, Any]
+
+_MOST_ARRAY_NUDGES = 32
 
 @dataclass(slots=True)
 class Truth:
@@ -47,8 +49,13 @@ def evaluate(
     goal: int,
     ties: bool,
     nudged: bool = True,
+    only: Array | None = None,
 ) -> Truth:
-    """Truth at each row. With `ties`, exact ties are nudged too: their derivative is a convention."""
+    """Truth at each row. With `ties`, exact ties are nudged too: their derivative is a convention.
+
+    A nudge is dear; `only` names the rows that are worth one. At the others a tie
+    counts as a kink, and what is undefined stays outside.
+    """
     count = len(points[0])
     outputs = len(cotangents)
     first = enclose(program, [*points, *cotangents], goal=goal)
@@ -66,11 +73,24 @@ def evaluate(
     holes = np.zeros(count, bool)
     for state in states:
         holes |= (state == OUTSIDE).reshape(count, -1).any(axis=1)
-    rows = np.flatnonzero(holes | (first.ties if ties else False))
+    asked = np.ones(count, bool) if only is None else np.isin(np.arange(count), only)
+    here = np.flatnonzero(holes & asked)
+    holes[:] = False
+    holes[here] = defined_nearby(program, [p[here] for p in points], [c[here] for c in cotangents])
+    tied = first.ties if ties else np.zeros(count, bool)
+    rows = np.flatnonzero(holes | (tied & asked))[:_most(points)]
+    for state in truth.gradient_states:
+        left = np.setdiff1d(np.flatnonzero(tied), rows)
+        state[left] = np.where(state[left] == REGULAR, KINK, state[left])
     if len(rows):
         _resolve(program, points, cotangents, rows, first, truth)
     _close_domain(truth)
     return truth
+
+
+def _most(points: Sequence[Array]) -> int | None:
+    """How many rows may be nudged: arrays cost sixteen directions and more."""
+    return None if all(p.ndim == 1 for p in points) else _MOST_ARRAY_NUDGES
 
 
 def _initial_states(out: Array, first: Enclosed, goal: int) -> Array:

@@ -46,8 +46,7 @@ def _patch_init(cls: Any, kind: str, found: list[Found]) -> Callable[[], None]:
         original(self, *args, **kwargs)
         del found[before:]  # a wrapper's inner rule is the wrapper's
         place = _maker()
-        if place is not None:
-            _sign(getattr(self, "fun", None), place)
+        if place is not None and not _sign(getattr(self, "fun", None), place):
             found.append(Found(self, kind, *place))
 
     cls.__init__ = __init__
@@ -111,11 +110,16 @@ def label(thing: Any) -> None:
         )
 
 
-def _sign(fun: Any, place: tuple[str, int]) -> None:
-    """A wrapper's closure carries its maker's file and line, so that it is not a library's rule."""
+def _sign(fun: Any, place: tuple[str, int]) -> bool:
+    """A wrapper's closure gets its maker's file and line, so that it is not a library's rule.
+
+    True if it is one: then the wrapper is the custom gradient, not what it holds.
+    """
     code = getattr(fun, "__code__", None)
-    if isinstance(code, types.CodeType) and _plumbing(code.co_filename):
-        fun.__code__ = code.replace(co_filename=place[0], co_firstlineno=place[1])
+    if not isinstance(code, types.CodeType) or not _plumbing(code.co_filename):
+        return False
+    fun.__code__ = code.replace(co_filename=place[0], co_firstlineno=place[1])
+    return True
 
 
 def _plumbing(name: str) -> bool:
