@@ -107,9 +107,16 @@ def _check_one(gradient: JaxGradient, task: Task, path: str, emit: Emit) -> None
 def _import(task: Task, emit: Emit) -> ModuleType | None:
     rule, line = "import-failed", 1
     try:
-        return importing.import_file(Path(task.path)) if task.path else importing.import_module(task.module or "")
+        return (
+            importing.import_file(Path(task.path))
+            if task.path
+            else importing.import_module(task.module or "")
+        )
     except SystemExit as error:
-        rule, message = "module-exited", f"the module calls sys.exit({error.code!r}) while it is imported"
+        rule, message = (
+            "module-exited",
+            f"the module calls sys.exit({error.code!r}) while it is imported",
+        )
         line = lines.raised_at(error, task.path)
     except ModuleNotFoundError as error:
         message = f"the module imports `{error.name}`, which is not installed here"
@@ -135,7 +142,7 @@ def _named(
     emit: Emit,
 ) -> tuple[list[JaxGradient], list[jax_find.Missing]]:
     """The functions that the target names, custom gradients or not."""
-    known, missing = jax_find.find(module, path, recorded, scopes, own)
+    known, _ = jax_find.find(module, path, recorded, scopes, own)
     chosen: list[JaxGradient] = []
     for name in task.functions:
         hits = [g for g in known if name in (g.name, g.place.qualname)]
@@ -154,8 +161,8 @@ def _own(task: Task, module: ModuleType) -> Callable[[str], bool]:
     if task.path:
         root, here = str(Path(task.root).resolve()), str(Path(task.path).resolve())
         site = tuple(p for p in map(str, sys.path) if p.endswith("site-packages"))
-        return lambda path: path == here or (
-            path.startswith(root + "/") and not path.startswith(site)
+        return lambda path: (
+            path == here or (path.startswith(root + "/") and not path.startswith(site))
         )
     package = sys.modules[module.__name__.partition(".")[0]]
     folders = tuple(f"{Path(p).resolve()}/" for p in getattr(package, "__path__", []))
@@ -169,7 +176,9 @@ def _site(gradient: JaxGradient, task: Task, path: str) -> Site:
     return Site(shown, line, column, end, gradient.place.qualname, task.module or task.display)
 
 
-def _file_finding(task: Task, name: str, message: str, line: int, help: str | None = None) -> Finding:
+def _file_finding(
+    task: Task, name: str, message: str, line: int, help: str | None = None
+) -> Finding:
     rule = find(name)
     return Finding(
         rule=rule.name,
@@ -195,7 +204,7 @@ def _unreached(name: str, reason: str) -> NotCovered:
 
 def _why_unreached(scope: str) -> str:
     if scope:
-        return f"it is made inside `{scope}`, and calling that with guessed arguments did not make it"
+        return (
+            f"it is made inside `{scope}`, and calling that with guessed arguments did not make it"
+        )
     return "the source defines it, but the import did not make it"
-
-

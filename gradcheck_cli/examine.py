@@ -10,13 +10,13 @@ import numpy as np
 from gradcheck_cli.finding import Site, fingerprint, make_finding
 from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
 from gradcheck_cli.inputs.at import parse_at
-from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.constants import mined
+from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.infer.probing import Hints, probe
 from gradcheck_cli.inputs.lattice import Points, make_points
 from gradcheck_cli.laws import LAWS, Failure, Judgement
-from gradcheck_cli.measure.engine import Measurements, Probe, measure
+from gradcheck_cli.measure.engine import Measurements, measure
 from gradcheck_cli.measure.states import UNDECIDED
 from gradcheck_cli.reals.walk import NotCovered as NoRule
 from gradcheck_cli.rulebook import find
@@ -118,7 +118,9 @@ def _judge_subject(
 
 def _is_known(rule: str, severity: Severity, book: _Notebook) -> bool:
     """The same rule with the same or a graver severity was found at a simpler signature."""
-    return any(f.rule == rule and f.severity.rank >= severity.rank for f in book.findings if f.dtypes)
+    return any(
+        f.rule == rule and f.severity.rank >= severity.rank for f in book.findings if f.dtypes
+    )
 
 
 def _at_unit(failure: Failure, m: Measurements) -> bool:
@@ -168,9 +170,7 @@ def _note_law(judgement: Judgement, book: _Notebook) -> None:
     )
 
 
-def _structure(
-    gradient: CustomGradient, site: Site, subject: Subject, error: RuleError
-) -> Finding:
+def _structure(gradient: CustomGradient, site: Site, subject: Subject, error: RuleError) -> Finding:
     rule = find("gradient-structure")
     return Finding(
         rule=rule.name,

@@ -11,8 +11,7 @@ import numpy as np
 from flint import arb
 
 from gradcheck_cli.diagnose.replacement import find_replacement
-from gradcheck_cli.frameworks.seam import CustomGradient
-from gradcheck_cli.laws.floats import JIT
+from gradcheck_cli.frameworks.seam import JIT, CustomGradient
 from gradcheck_cli.laws.law import Failure, component_name
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.boundary import Interval, find_boundary
@@ -39,7 +38,9 @@ class Site:
     target: str
 
 
-def make_finding(failure: Failure, m: Measurements, gradient: CustomGradient, site: Site) -> Finding:
+def make_finding(
+    failure: Failure, m: Measurements, gradient: CustomGradient, site: Site
+) -> Finding:
     rule = find(failure.rule)
     intervals = _boundary(failure, m)
     fix = _fix(failure, m) if failure.rule in _STABILITY else None
@@ -59,7 +60,9 @@ def make_finding(failure: Failure, m: Measurements, gradient: CustomGradient, si
         modes=list(failure.modes),
         dtypes=[m.subject.dtype],
         backends=[gradient.framework],
-        witness=None if failure.everywhere and failure.rule in _WITHOUT_WITNESS else _witness(failure, m),
+        witness=None
+        if failure.everywhere and failure.rule in _WITHOUT_WITNESS
+        else _witness(failure, m),
         boundary=[_as_boundary(i, m) for i in intervals],
         profile=_profile(failure, m),
         fix=fix,
@@ -111,10 +114,15 @@ def argument_name(m: Measurements, leaf: int, element: int) -> str:
 
 def _reproduce(failure: Failure, m: Measurements, site: Site) -> str:
     leaves = m.subject.leaves
-    command = f"cgcheck {site.target}:{site.qualname}" if "<" not in site.qualname else f"cgcheck {site.target}"
+    command = (
+        f"cgcheck {site.target}:{site.qualname}"
+        if "<" not in site.qualname
+        else f"cgcheck {site.target}"
+    )
     if all(not leaf.shape for leaf in leaves):
         values = ", ".join(
-            f"{leaf.path}={m.fmt.show(float(p[failure.row]))}" for leaf, p in zip(leaves, m.points, strict=True)
+            f"{leaf.path}={m.fmt.show(float(p[failure.row]))}"
+            for leaf, p in zip(leaves, m.points, strict=True)
         )
         command += f' --at "{values}"'
     return command if m.subject.dtype == "float32" else f"{command} --dtype {m.subject.dtype}"
@@ -135,7 +143,9 @@ def _witness(failure: Failure, m: Measurements) -> Witness:
     got = columns(floats.custom, m.count)[row] if floats.custom is not None else None
     auto = columns(floats.auto, m.count)[row] if floats.auto is not None else None
     judged = values[value_at] if not gradients else (got if got is not None else auto)[k]  # type: ignore[index]
-    truth = m.reference.middle(VALUES if not gradients else GRADIENTS)[row][value_at if not gradients else k]
+    truth = m.reference.middle(VALUES if not gradients else GRADIENTS)[row][
+        value_at if not gradients else k
+    ]
     return Witness(
         inputs=[
             WitnessInput(
@@ -151,11 +161,15 @@ def _witness(failure: Failure, m: Measurements) -> Witness:
         argument=m.subject.leaves[number].path if gradients else None,
         index=list(index),
         value=_number(float(values[value_at]), m),
-        value_real=_real(m.reference.balls(VALUES)[row][value_at], int(m.reference.states(VALUES)[row][value_at])),
+        value_real=_real(
+            m.reference.balls(VALUES)[row][value_at], int(m.reference.states(VALUES)[row][value_at])
+        ),
         custom=_number(float(got[k]), m) if got is not None and gradients else None,
         custom_real=_formula(rule, m, row, k) if gradients else None,
         auto=_number(float(auto[k]), m) if auto is not None and gradients else None,
-        truth=_real(m.reference.balls(GRADIENTS)[row][k], int(m.reference.states(GRADIENTS)[row][k]))
+        truth=_real(
+            m.reference.balls(GRADIENTS)[row][k], int(m.reference.states(GRADIENTS)[row][k])
+        )
         if gradients
         else None,
         bits=round(float(correct_bits(np.array([judged]), np.array([truth]), m)[0]), 1),
@@ -172,7 +186,10 @@ def _value_component(m: Measurements, k: int) -> int:
 def _formula(rule: Any, m: Measurements, row: int, k: int) -> str | None:
     if rule is None:
         return None
-    return _real(columns(rule.gradients, m.count)[row][k], int(columns(rule.gradient_states, m.count)[row][k]))
+    return _real(
+        columns(rule.gradients, m.count)[row][k],
+        int(columns(rule.gradient_states, m.count)[row][k]),
+    )
 
 
 def _real(ball: arb, state: int) -> str:

@@ -39,7 +39,10 @@ def death(display: str, outcome: Outcome) -> Finding | None:
     doing = outcome.doing or Doing(phase="starting")
     name, said = {
         End.TIMED_OUT: ("timed-out", f"it was still {doing.phase} after {outcome.seconds:.0f} s"),
-        End.OUT_OF_MEMORY: ("out-of-memory", f"it used more memory than allowed while {doing.phase}"),
+        End.OUT_OF_MEMORY: (
+            "out-of-memory",
+            f"it used more memory than allowed while {doing.phase}",
+        ),
         End.GARBLED: ("worker-crashed", f"it sent garbage while {doing.phase}"),
         End.DIED: ("worker-crashed", f"its process {_how(outcome.status)} while {doing.phase}"),
     }[outcome.end]
@@ -126,9 +129,7 @@ def exit_code(
 
 
 def _open(gradients: Sequence[Gradient]) -> bool:
-    return any(
-        g.status is Status.UNCHECKED or g.verdict is Verdict.INCONCLUSIVE for g in gradients
-    )
+    return any(g.status is Status.UNCHECKED or g.verdict is Verdict.INCONCLUSIVE for g in gradients)
 
 
 def _could_not(finding: Finding) -> bool:

@@ -93,18 +93,25 @@ class Session:
             with tokenize.open(target.path) as stream:
                 source = stream.read()
         except (SyntaxError, UnicodeDecodeError, OSError, LookupError) as error:
-            file.findings.append(_finding("unreadable-file", display, f"it cannot be read as Python source: {error}", 1))
+            file.findings.append(
+                _finding(
+                    "unreadable-file", display, f"it cannot be read as Python source: {error}", 1
+                )
+            )
             return file
         file.ignores, malformed = comments.parse(source)
         file.findings += [
-            _finding("malformed-comment", display, f"`{m.text}`: {m.problem}", m.line) for m in malformed
+            _finding("malformed-comment", display, f"`{m.text}`: {m.problem}", m.line)
+            for m in malformed
         ]
         try:
             marks = find_marks(ast.parse(source))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None) or 1
             said = getattr(error, "msg", None) or str(error) or type(error).__name__
-            file.findings.append(_finding("syntax-error", display, f"it is not valid Python: {said}", line))
+            file.findings.append(
+                _finding("syntax-error", display, f"it is not valid Python: {said}", line)
+            )
             return file
         self._sort_marks(file, target, marks)
         return file
@@ -185,7 +192,9 @@ class Session:
             gradients=gradients,
             findings=findings,
             not_covered=not_covered,
-            durations={file.display: round(file.seconds, 3) for file in files} if self.durations else None,
+            durations={file.display: round(file.seconds, 3) for file in files}
+            if self.durations
+            else None,
         )
 
     def _summary(

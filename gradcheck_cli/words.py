@@ -271,3 +271,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     reach: float
     device: str
     cache: str | None
+
+
+def decode_event(data: bytes) -> Event:
+    """One event from a worker."""
+    event: Event = msgspec.msgpack.decode(data, type=Event)
+    return event

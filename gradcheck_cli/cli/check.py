@@ -84,6 +84,8 @@ def check(
         parse_pairs(text)
     targets = resolve(paths, settings.exclude)
     with outputs.progress(len(targets)) as progress:
-        report = Session(settings, root, at or (), durations, None if no_cache else folder()).run(targets, progress)
+        report = Session(settings, root, at or (), durations, None if no_cache else folder()).run(
+            targets, progress
+        )
     outputs.write(report, root)
     raise typer.Exit(report.summary.exit_code)

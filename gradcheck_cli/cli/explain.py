@@ -11,7 +11,9 @@ from gradcheck_cli.cli.app import app
 
 @app.command()
 def explain(
-    rule: Annotated[str | None, typer.Argument(help="A rule's name or code.", show_default=False)] = None,
+    rule: Annotated[
+        str | None, typer.Argument(help="A rule's name or code.", show_default=False)
+    ] = None,
     all_rules: Annotated[bool, typer.Option("--list", help="List all rules.")] = False,
 ) -> None:
     """Explain a rule: what it finds, why that is bad, what to write instead."""

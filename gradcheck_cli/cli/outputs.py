@@ -32,7 +32,9 @@ class Outputs:
                 raise UsageError(f"unknown output format `{name}`; known: {', '.join(FORMATS)}")
             targets.append((name, file or None))
         if sum(file is None for _, file in targets) > 1:
-            raise UsageError("only one format can go to standard output; give the others a file, as json:FILE")
+            raise UsageError(
+                "only one format can go to standard output; give the others a file, as json:FILE"
+            )
         return Outputs(targets, color, verbose)
 
     @contextmanager

@@ -8,11 +8,20 @@ from flint import arb
 
 from gradcheck_cli.measure.formula import ratio
 
-_KNOWN = {"2": 2.0, "1/2": 0.5, "3": 3.0, "1/3": 1 / 3, "4": 4.0, "1/4": 0.25, "-2": -2.0, "-1/2": -0.5}
+_KNOWN = {
+    "2": 2.0,
+    "1/2": 0.5,
+    "3": 3.0,
+    "1/3": 1 / 3,
+    "4": 4.0,
+    "1/4": 0.25,
+    "-2": -2.0,
+    "-1/2": -0.5,
+}
 
 
 def describe_factor(truth: Sequence[arb], formula: Sequence[arb]) -> str | None:
-    """"its sign is reversed", "it is 2 times the truth", "it is zero"; None if it is none of these."""
+    """ "its sign is reversed", "it is 2 times the truth", "it is zero"; None if it is none of these."""
     if all(f.is_zero() for f in formula):
         return "it is zero everywhere, the truth is not"
     factor = ratio(truth, formula)

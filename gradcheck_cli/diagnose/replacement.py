@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import StandIn
-from gradcheck_cli.laws.floats import JIT
+from gradcheck_cli.frameworks.seam import JIT, StandIn
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.states import REGULAR

@@ -49,4 +49,8 @@ def _is_the_module(name: str, path: Path) -> bool:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return False
-    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path.resolve()
+    return (
+        spec is not None
+        and spec.origin is not None
+        and Path(spec.origin).resolve() == path.resolve()
+    )

@@ -42,7 +42,11 @@ def raised_at(error: BaseException, path: str) -> int:
 
 def relative_to_packages(path: str) -> str:
     """An installed file as its path below site-packages."""
-    roots = [*site.getsitepackages(), sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"]]
+    roots = [
+        *site.getsitepackages(),
+        sysconfig.get_paths()["purelib"],
+        sysconfig.get_paths()["stdlib"],
+    ]
     for root in roots:
         try:
             return Path(path).resolve().relative_to(Path(root).resolve()).as_posix()

@@ -32,10 +32,9 @@ def _inside(name: str, value: object, module: str) -> Iterator[tuple[str, object
             yield f"{name}[{i}]", item
     elif inspect.isclass(value) and value.__module__ == module:
         for key, item in list(vars(value).items()):
-            if isinstance(item, (staticmethod, classmethod)):
-                item = item.__func__
             if not key.startswith("__"):
-                yield f"{name}.{key}", item
+                plain = isinstance(item, (staticmethod, classmethod))
+                yield f"{name}.{key}", item.__func__ if plain else item
 
 
 def call_factory(function: Callable[..., Any]) -> str | None:

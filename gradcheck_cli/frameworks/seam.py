@@ -17,6 +17,9 @@ from gradcheck_cli.reals.program import Program
 
 Array = np.ndarray[Any, Any]
 
+# The two float programs of a framework that compiles (SEMANTICS A1).
+JIT, OP_BY_OP = "jit", "op-by-op"
+
 
 @dataclass(frozen=True, slots=True)
 class Floats:
@@ -87,11 +90,12 @@ class StandIn:
 class Subject(Protocol):
     """A custom gradient at one signature and dtype."""
 
-    signature: Signature
-    dtype: str
-    outputs: Sequence[tuple[int, ...]]
-    elementwise: bool
-
+    @property
+    def signature(self) -> Signature: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def outputs(self) -> Sequence[tuple[int, ...]]: ...
     @property
     def leaves(self) -> Sequence[Leaf]: ...
     def traces(self) -> Traces: ...
@@ -105,11 +109,14 @@ class Subject(Protocol):
 class CustomGradient(Protocol):
     """A function with a user-written derivative rule, or a plain function."""
 
-    name: str
-    kind: str
-    place: Place
-    framework: str
-
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def place(self) -> Place: ...
+    @property
+    def framework(self) -> str: ...
     def parameters(self) -> Sequence[Parameter]: ...
     def fit(self, signature: Signature, dtype: str) -> Subject: ...
 

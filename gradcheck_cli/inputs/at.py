@@ -12,9 +12,7 @@ from gradcheck_cli.inputs.pairs import parse_pairs
 from gradcheck_cli.inputs.spec import Leaf
 
 
-def parse_at(
-    wanted: Sequence[str], leaves: Sequence[Leaf], fmt: Format, points: Points
-) -> Points:
+def parse_at(wanted: Sequence[str], leaves: Sequence[Leaf], fmt: Format, points: Points) -> Points:
     """The points with the asked-for ones in front; arguments not named keep their plainest value."""
     rows = [row for text in wanted if (row := _row(parse_pairs(text), leaves)) is not None]
     if not rows:

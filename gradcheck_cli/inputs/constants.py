@@ -16,7 +16,11 @@ def mined(programs: Iterable[Program]) -> list[float]:
     found: set[float] = set()
     for program in programs:
         for value in program.all_constants():
-            array = np.asarray(value) if not hasattr(value, "dtype") or value.dtype.kind != "V" else None
+            array = (
+                np.asarray(value)
+                if not hasattr(value, "dtype") or value.dtype.kind != "V"
+                else None
+            )
             if array is None or array.size != 1 or array.dtype.kind not in "fiu":
                 continue
             number = float(array.reshape(()))

@@ -27,20 +27,20 @@ class Format:
     def round(self, values: Any) -> Array:
         """Nearest floats of this format, as float64 (exact)."""
         with np.errstate(over="ignore"):
-            return np.asarray(values, np.float64).astype(self.dtype).astype(np.float64)
+            return np.asarray(np.asarray(values, np.float64).astype(self.dtype), np.float64)
 
     def ordinals(self, values: Any) -> Array:
         """Position among all floats: neighbours differ by one, −0 and 0 are one number."""
         raw = np.asarray(values, np.float64).astype(self.dtype).view(self.bits).astype(np.int64)
         low = np.int64(np.iinfo(self.bits).min)
-        return np.where(raw < 0, low - raw, raw)
+        return np.asarray(np.where(raw < 0, low - raw, raw))
 
     def from_ordinals(self, ordinals: Any) -> Array:
         """The floats at these positions, as float64."""
         n = np.asarray(ordinals, np.int64)
         low = np.int64(np.iinfo(self.bits).min)
         raw = np.where(n < 0, low - n, n).astype(self.bits)
-        return raw.view(self.dtype).astype(np.float64)
+        return np.asarray(raw.view(self.dtype), np.float64)
 
     def moved(self, values: Any, steps: Any) -> Array:
         """Floats some ulp away, kept finite."""
@@ -62,7 +62,7 @@ class Format:
 def format_of(dtype: str) -> Format:
     """The format by name."""
     kind = {"bfloat16": ml_dtypes.bfloat16}.get(dtype) or np.dtype(dtype).type
-    info = ml_dtypes.finfo(kind)
+    info: Any = ml_dtypes.finfo(kind)
     width = np.dtype(kind).itemsize
     return Format(
         name=dtype,

@@ -17,7 +17,24 @@ Array = np.ndarray[Any, Any]
 
 # In the order in which a witness is preferred: what a person would try first.
 _PLAIN = (1.0, 0.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 100.0, -100.0, 10.0, -10.0, 20.0, -20.0)
-_WIDE = (5.0, 30.0, 50.0, 80.0, 1000.0, 1e4, 1e5, 1e6, 1e9, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-9)
+_WIDE = (
+    5.0,
+    30.0,
+    50.0,
+    80.0,
+    1000.0,
+    1e4,
+    1e5,
+    1e6,
+    1e9,
+    1e-1,
+    1e-2,
+    1e-3,
+    1e-4,
+    1e-5,
+    1e-6,
+    1e-9,
+)
 _MIXED = (1.0, 0.5, -0.5, 2.0, -2.0, 100.0, -100.0, 0.0, 1e-3, 10.0, -10.0, 1000.0, 3.0)
 
 
@@ -110,8 +127,8 @@ def _scalars(
     singles = list(rows)
     random = [tuple(rng.choice(plain, count).tolist()) for _ in range(budget)]
     half = singles[:: max(1, math.ceil(len(singles) / max(1, budget - budget // 4)))]
-    chosen = list(dict.fromkeys([*half, *random]))[:budget]
-    return list(chosen), ["value"] * len(chosen)
+    mixed_rows = list(dict.fromkeys([*half, *random]))[:budget]
+    return list(mixed_rows), ["value"] * len(mixed_rows)
 
 
 Pattern = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -137,6 +154,10 @@ def _scaled(factor: float) -> Pattern:
 
 def _constant(value: float) -> Pattern:
     return lambda rng, shape: np.full(shape, value)
+
+
+def _among(values: Sequence[float]) -> Pattern:
+    return lambda rng, shape: rng.choice(values, shape)
 
 
 def _steps(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -225,5 +246,5 @@ def _arrays(
         add("positive", [_positive] * len(leaves))
     for i in range(max(0, budget - len(rows))):
         stress = [values[int(n)] for n in rng.integers(0, len(values), 4)]
-        add(f"stress {i}", [lambda r, shape, s=tuple(stress): r.choice(s, shape)] * len(leaves))
+        add(f"stress {i}", [_among(stress)] * len(leaves))
     return rows[:budget], recipes[:budget]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.frameworks.seam import JIT, OP_BY_OP
 from gradcheck_cli.laws.law import Failure, Holds
 from gradcheck_cli.measure.accuracy import (
     DIGITS,
@@ -25,7 +26,6 @@ from gradcheck_cli.words import Severity
 
 Array = np.ndarray[Any, Any]
 
-JIT, OP_BY_OP = "jit", "op-by-op"
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
@@ -43,9 +43,7 @@ def failures(
     by_mode = {mode: grades(m, mode, who) for mode in (JIT, OP_BY_OP)}
     what = VALUES if who == "value" else GRADIENTS
     for severity in _ORDER:
-        modes = [
-            mode for mode, graded in by_mode.items() if _rows(graded, severity, causes).size
-        ]
+        modes = [mode for mode, graded in by_mode.items() if _rows(graded, severity, causes).size]
         if not modes:
             continue
         mode = modes[0]
@@ -92,10 +90,10 @@ def cause_holds(mode: str, who: str, cause: str, component: int, severity: Sever
         known = ((states == REGULAR) | (states == LIMIT)) & (truth <= m.fmt.max)
         balls = m.reference.balls(what)[:, component]
         seen = {
-            NAN: lambda: np.isnan(got),
-            INFINITE: lambda: np.isinf(got),
-            ZERO: lambda: (got == 0) & np.array([not ball.is_zero() for ball in balls], bool),
-        }[cause]()
+            NAN: np.isnan(got),
+            INFINITE: np.isinf(got),
+            ZERO: (got == 0) & np.array([not ball.is_zero() for ball in balls], bool),
+        }[cause]
         return np.asarray(known & seen)
 
     return holds

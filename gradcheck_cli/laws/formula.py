@@ -108,7 +108,9 @@ def _mismatch(
             "(straight-through, or a smoothed step)",
         )  # fmt: skip
     elif says is Says.RIGHT:
-        yield _failure(m, facts, part, row, gap, "gradient-mismatch", Severity.NOTE, _BY_WITNESS, "")
+        yield _failure(
+            m, facts, part, row, gap, "gradient-mismatch", Severity.NOTE, _BY_WITNESS, ""
+        )
     elif says is Says.OPEN:
         yield _failure(
             m, facts, part, row, gap, "inconclusive-gradient", Severity.WARNING, "inconclusive",
@@ -148,7 +150,9 @@ def _failure(
 
     def holds(other: Measurements) -> Array:
         facts = comparison(other)
-        return np.asarray(facts.differs[:, component] & (facts.gap[:, component] > math.sqrt(m.fmt.eps)))
+        return np.asarray(
+            facts.differs[:, component] & (facts.gap[:, component] > math.sqrt(m.fmt.eps))
+        )
 
     return Failure(
         rule=rule, severity=severity, row=row, what=GRADIENTS, component=component,

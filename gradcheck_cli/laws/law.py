@@ -49,13 +49,15 @@ class Judgement:
 
 
 class Law(Protocol):
-    name: str
-
+    @property
+    def name(self) -> str: ...
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]: ...
     def judge(self, m: Measurements) -> Judgement: ...
 
 
-def judged(law: str, points: int, failures: Sequence[Failure], reason: str | None = None) -> Judgement:
+def judged(
+    law: str, points: int, failures: Sequence[Failure], reason: str | None = None
+) -> Judgement:
     """Pass without failures above a note, fail otherwise."""
     bad = any(f.severity is not Severity.NOTE for f in failures)
     return Judgement(law, Outcome.FAIL if bad else Outcome.PASS, points, tuple(failures), reason)
@@ -63,10 +65,16 @@ def judged(law: str, points: int, failures: Sequence[Failure], reason: str | Non
 
 def component_name(m: Measurements, what: str, component: int) -> tuple[int, tuple[int, ...]]:
     """Leaf (or output) number and index of a component."""
-    shapes = [leaf.shape for leaf in m.subject.leaves] if what == "gradients" else list(m.subject.outputs)
+    shapes = (
+        [leaf.shape for leaf in m.subject.leaves]
+        if what == "gradients"
+        else list(m.subject.outputs)
+    )
     for number, shape in enumerate(shapes):
         size = int(np.prod(shape, dtype=int))
         if component < size:
-            return number, tuple(int(i) for i in np.unravel_index(component, shape)) if shape else ()
+            return number, tuple(
+                int(i) for i in np.unravel_index(component, shape)
+            ) if shape else ()
         component -= size
     raise IndexError(component)

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gradcheck_cli.inputs.cotangents import BASE, HUGE, HUGE_FACTOR, OTHER, SUM, TINY, TINY_FACTOR, ZERO
+from gradcheck_cli.inputs.cotangents import (
+    BASE,
+    HUGE,
+    HUGE_FACTOR,
+    OTHER,
+    SUM,
+    TINY,
+    TINY_FACTOR,
+    ZERO,
+)
 from gradcheck_cli.laws.law import Failure, Judgement, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS, columns
 from gradcheck_cli.measure.engine import Measurements, Probe
@@ -26,7 +35,12 @@ class Linearity:
 
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
         """All cotangents at a few points: the plainest, and some spread over the rest."""
-        chosen = sorted({*range(min(points, _POINTS // 2)), *np.linspace(0, points - 1, _POINTS // 2, dtype=int).tolist()})
+        chosen = sorted(
+            {
+                *range(min(points, _POINTS // 2)),
+                *np.linspace(0, points - 1, _POINTS // 2, dtype=int).tolist(),
+            }
+        )
         return [Probe(i, name) for i in chosen for name in (BASE, OTHER, SUM, ZERO, TINY, HUGE)]
 
     def judge(self, m: Measurements) -> Judgement:
@@ -37,7 +51,9 @@ class Linearity:
         gradients = columns(m.rule.gradients, m.count)
         checked = 0
         for point in sorted({p.point for p in m.probes if p.cotangent == SUM}):
-            rows = {name: m.row(Probe(point, name)) for name in (BASE, OTHER, SUM, ZERO, TINY, HUGE)}
+            rows = {
+                name: m.row(Probe(point, name)) for name in (BASE, OTHER, SUM, ZERO, TINY, HUGE)
+            }
             if any(row is None for row in rows.values()):
                 continue
             checked += 1
@@ -70,11 +86,11 @@ def _broken(name: str, at: dict[str, Any]) -> int | None:
         for k in range(len(at[BASE])):
             base, other, got = at[BASE][k], at[OTHER][k], at[name][k]
             expected = {
-                ZERO: lambda: arb(0),
-                SUM: lambda base=base, other=other: base + other,
-                HUGE: lambda base=base: base * HUGE_FACTOR,
-                TINY: lambda base=base: base * TINY_FACTOR,
-            }[name]()
+                ZERO: arb(0),
+                SUM: base + other,
+                HUGE: base * HUGE_FACTOR,
+                TINY: base * TINY_FACTOR,
+            }[name]
             if expected.is_finite() and got.is_finite() and not expected.overlaps(got):
                 return k
     return None

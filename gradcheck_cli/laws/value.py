@@ -12,6 +12,7 @@ from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.formula import value_differs
 from gradcheck_cli.words import Outcome, Severity
 
+
 @dataclass(frozen=True, slots=True)
 class Value:
     name: str = "value"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.frameworks.seam import JIT, OP_BY_OP
 from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.laws.floats import JIT, OP_BY_OP, cause_holds
+from gradcheck_cli.laws.floats import cause_holds
 from gradcheck_cli.laws.law import Failure, Judgement, judged
 from gradcheck_cli.measure.accuracy import DIGITS, GRADIENTS, INFINITE, NAN, ZERO
 from gradcheck_cli.measure.engine import Measurements, Probe
@@ -61,7 +62,9 @@ def _never_better(m: Measurements) -> bool:
     if m.rule is not None and comparison(m).differs.any():
         return False
     return all(
-        grades(m, mode, who).fine.all() for mode in (JIT, OP_BY_OP) for who in ("value", "custom", "auto")
+        grades(m, mode, who).fine.all()
+        for mode in (JIT, OP_BY_OP)
+        for who in ("value", "custom", "auto")
     )
 
 

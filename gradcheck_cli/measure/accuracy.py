@@ -84,16 +84,28 @@ class Reference:
         broken = kink & ~np.isfinite(got)
         rows = np.flatnonzero((suspect | broken).any(axis=1))
         grades = Grades(
-            np.full(count, -1, np.int8), np.full(count, "", object), np.zeros(count, int), np.full(count, float(self.fmt.digits))
+            np.full(count, -1, np.int8),
+            np.full(count, "", object),
+            np.zeros(count, int),
+            np.full(count, float(self.fmt.digits)),
         )
         if len(rows):
             scale = self.scale(rows, what)
-            for i, row in enumerate(rows):
-                self._grade_row(grades, row, got[row], mid[row], suspect[row], broken[row], scale[i])
+            for i, row in enumerate(rows.tolist()):
+                self._grade_row(
+                    grades, row, got[row], mid[row], suspect[row], broken[row], scale[i]
+                )
         return grades
 
     def _grade_row(
-        self, grades: Grades, row: int, got: Array, mid: Array, suspect: Array, broken: Array, scale: float
+        self,
+        grades: Grades,
+        row: int,
+        got: Array,
+        mid: Array,
+        suspect: Array,
+        broken: Array,
+        scale: float,
     ) -> None:
         worst: tuple[int, float] | None = None
         for k in np.flatnonzero(suspect | broken):
@@ -110,7 +122,9 @@ class Reference:
 
     def balls(self, what: str) -> Array:
         """All components of each row in one line."""
-        return columns(self.truth.values if what == VALUES else self.truth.gradients, len(self.points[0]))
+        return columns(
+            self.truth.values if what == VALUES else self.truth.gradients, len(self.points[0])
+        )
 
     def states(self, what: str) -> Array:
         of = self.truth.value_states if what == VALUES else self.truth.gradient_states
@@ -166,7 +180,8 @@ class Reference:
     def _measure_scale(self, rows: Array) -> None:
         factors = self._factors()
         points = [
-            np.concatenate([p[rows] * factor[i] for factor in factors]) for i, p in enumerate(self.points)
+            np.concatenate([p[rows] * factor[i] for factor in factors])
+            for i, p in enumerate(self.points)
         ]
         cotangents = [np.concatenate([c[rows]] * len(factors)) for c in self.cotangents]
         truth = evaluate(self.program, points, cotangents, goal=16, ties=False, nudged=False)
@@ -186,7 +201,9 @@ class Reference:
         made = [(t,) * count for t in _SCALES]
         if 1 < count <= 4:
             made += [
-                tuple(t if j == i else 1.0 for j in range(count)) for i in range(count) for t in _SCALES
+                tuple(t if j == i else 1.0 for j in range(count))
+                for i in range(count)
+                for t in _SCALES
             ]
         return made
 
@@ -243,7 +260,13 @@ def _severity(got: float, mid: float, scale: float, fmt: Format) -> tuple[int, s
         return Severity.ERROR.rank, INFINITE, 0.0
     error = abs(got - mid)
     relative = error / abs(mid) if mid else math.inf
-    bits = 0.0 if relative >= 1 else min(float(fmt.digits), -math.log2(relative)) if relative else float(fmt.digits)
+    bits = (
+        0.0
+        if relative >= 1
+        else min(float(fmt.digits), -math.log2(relative))
+        if relative
+        else float(fmt.digits)
+    )
     cause = ZERO if got == 0 else DIGITS
     at_scale = error / scale if scale > 0 else math.inf
     if at_scale > math.sqrt(fmt.eps):
@@ -253,5 +276,3 @@ def _severity(got: float, mid: float, scale: float, fmt: Format) -> tuple[int, s
     if relative > math.sqrt(fmt.eps):
         return Severity.NOTE.rank, cause, bits
     return -1, "", bits
-
-

@@ -79,7 +79,7 @@ def _cuts(bracket: Bracket) -> Array:
     inner = np.linspace(bracket[0], bracket[1], _SECTIONS + 2)[1:-1]
     cuts = np.unique(np.round(inner).astype(np.int64))
     cuts = cuts[(cuts != bracket[0]) & (cuts != bracket[1])]
-    return cuts if bracket[0] < bracket[1] else cuts[::-1]
+    return np.asarray(cuts if bracket[0] < bracket[1] else cuts[::-1])
 
 
 def _updated(bracket: Bracket, cuts: Array, hit: Array) -> Bracket:

@@ -80,7 +80,9 @@ class Measurements:
         both = []
         for program in (traces.primal, traces.rule):
             enclosed = enclose(program, args, goal=goal, widen=True)
-            both.append(np.concatenate([o.reshape(len(rows), -1) for o in enclosed.outs[outputs:]], 1))
+            both.append(
+                np.concatenate([o.reshape(len(rows), -1) for o in enclosed.outs[outputs:]], 1)
+            )
         return both[0], both[1]
 
     def third_witness(self, row: int) -> Testimony | None:
@@ -134,7 +136,9 @@ def measure_rows(
     floats = subject.run(rows, cotangents)
     goal = goal_bits(fmt)
     base = np.array([i for i, p in enumerate(probes) if p.cotangent == BASE], int)
-    truth = evaluate(traces.primal, rows, cotangents, goal=goal, ties=kinks, nudged=kinks, only=base)
+    truth = evaluate(
+        traces.primal, rows, cotangents, goal=goal, ties=kinks, nudged=kinks, only=base
+    )
     rule, missing = None, None
     if traces.rule is not None:
         try:
@@ -162,7 +166,7 @@ def _share_poles(truth: Truth, probes: Sequence[Probe], fmt: Format) -> None:
         for rows in places.values():
             if len(rows) > 1:
                 lost = ((flat[rows] == POLE) | over[rows]).any(axis=0)
-                part = np.ix_(rows, np.flatnonzero(lost))
+                part = np.ix_(np.array(rows), np.flatnonzero(lost))
                 flat[part] = np.where(over[part], flat[part], POLE)
 
 

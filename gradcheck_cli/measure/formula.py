@@ -51,7 +51,11 @@ def _compare(m: Measurements) -> Comparison:
     """Compare `custom_real` with `truth` at cotangents of ordinary size."""
     assert m.rule is not None
     rows = np.array(
-        [i for i, p in enumerate(m.probes) if p.cotangent in (BASE, OTHER) or "one-hot" in p.cotangent],
+        [
+            i
+            for i, p in enumerate(m.probes)
+            if p.cotangent in (BASE, OTHER) or "one-hot" in p.cotangent
+        ],
         int,
     )
     count = m.count
@@ -67,7 +71,7 @@ def _compare(m: Measurements) -> Comparison:
                 exactly = states[r, k] == REGULAR and formula_states[r, k] == REGULAR
                 apart[r, k] = _apart(truth[r, k], formula[r, k], exactly)
     # A formula without any value where the truth has one, even by a limit.
-    apart[rows] |= (regular & ((formula_states == POLE)))[rows]
+    apart[rows] |= (regular & (formula_states == POLE))[rows]
     amplifies = _only_by_rounding(m, apart)
     differs = apart & ~amplifies
     zero = np.array(
@@ -83,7 +87,10 @@ def _compare(m: Measurements) -> Comparison:
         amplifies=amplifies,
         gap=_gaps(m, differs, truth, formula),
         outside_kink=_outside_kink(m, rows, formula, formula_states),
-        finite_at_pole=(states == POLE) & known & (formula_states != KINK) & np.isin(np.arange(count), m.base_rows())[:, None],
+        finite_at_pole=(states == POLE)
+        & known
+        & (formula_states != KINK)
+        & np.isin(np.arange(count), m.base_rows())[:, None],
         singular=((states == POLE) | (states == KINK)).any(axis=1),
         zero_truth=zero,
     )
@@ -176,7 +183,10 @@ def _outside_kink(m: Measurements, rows: Array, formula: Array, states: Array) -
 def _outside_box(sides: Sequence[Side], formula: Array) -> bool:
     """Is a component of the rule outside the range of that component over all sides?"""
     around = [
-        np.concatenate(list(g)) for side in sides for g in (side.before, side.after) if g is not None
+        np.concatenate(list(g))
+        for side in sides
+        for g in (side.before, side.after)
+        if g is not None
     ]
     for k, ours in enumerate(formula if around else ()):
         seen = [g[k] for g in around]

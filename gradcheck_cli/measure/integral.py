@@ -101,7 +101,11 @@ def _gauss() -> tuple[list[float], list[float]]:
 
 
 def _compare(
-    primal: Program, rule: Program, point: Sequence[Array], cotangent: Sequence[Array], step: Sequence[Array]
+    primal: Program,
+    rule: Program,
+    point: Sequence[Array],
+    cotangent: Sequence[Array],
+    step: Sequence[Array],
 ) -> tuple[float, float] | None:
     """Residual and change of ȳ·f along one segment, by panels of Gauss nodes."""
     nodes, weights = _gauss()

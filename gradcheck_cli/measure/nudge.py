@@ -79,9 +79,7 @@ def nudge(program: Program, points: Sequence[Array], cotangents: Sequence[Array]
         return [_answer(runs, directions, row, len(cotangents)) for row in range(count)]
 
 
-def defined_nearby(
-    program: Program, points: Sequence[Array], cotangents: Sequence[Array]
-) -> Array:
+def defined_nearby(program: Program, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
     """Rows of which some output is undefined here and defined a little aside.
 
     Cheap, and enough to leave points alone that lie outside the domain.

@@ -17,6 +17,7 @@ Array = np.ndarray[Any, Any]
 
 _MOST_ARRAY_NUDGES = 32
 
+
 @dataclass(slots=True)
 class Truth:
     """Per output and per leaf: balls and states, rows first. `sides` holds the nudged rows."""
@@ -78,7 +79,7 @@ def evaluate(
     holes[:] = False
     holes[here] = defined_nearby(program, [p[here] for p in points], [c[here] for c in cotangents])
     tied = first.ties if ties else np.zeros(count, bool)
-    rows = np.flatnonzero(holes | (tied & asked))[:_most(points)]
+    rows = np.flatnonzero(holes | (tied & asked))[: _most(points)]
     for state in truth.gradient_states:
         left = np.setdiff1d(np.flatnonzero(tied), rows)
         state[left] = np.where(state[left] == REGULAR, KINK, state[left])

@@ -36,3 +36,9 @@ class Exited(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 Said = Ready | Broken | Started | Exited
+
+
+def decode(data: bytes) -> Said:
+    """One message of the server."""
+    message: Said = msgspec.msgpack.decode(data, type=Said)
+    return message

@@ -7,11 +7,11 @@ the last thing that it said it was doing.
 from __future__ import annotations
 
 import os
+import platform
 import selectors
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ import msgspec
 from gradcheck_cli.runner import wire
 from gradcheck_cli.runner.messages import Exited, Started
 from gradcheck_cli.runner.spawn import Launcher
-from gradcheck_cli.words import Doing, Event, Finished, Task
+from gradcheck_cli.words import Doing, Event, Finished, Task, decode_event
 
 _TICK = 0.1
 # After its last word a worker has this long to be gone.
@@ -160,7 +160,7 @@ class Pool:
             job.closed, job.closed_at = True, time.monotonic()
             return
         try:
-            events = [wire.decode(frame, Event) for frame in job.reader.feed(data)]  # type: ignore[arg-type]
+            events = [decode_event(frame) for frame in job.reader.feed(data)]
         except (ValueError, msgspec.MsgspecError):
             job.end = End.GARBLED
             return
@@ -197,7 +197,7 @@ def _kill(pid: int | None) -> None:
 def _resident(pid: int) -> int:
     """Resident bytes of a process, 0 if unknown."""
     try:
-        if sys.platform == "linux":
+        if platform.system() == "Linux":
             with open(f"/proc/{pid}/statm", encoding="ascii") as file:
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         out = subprocess.run(

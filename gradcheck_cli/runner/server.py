@@ -56,11 +56,11 @@ def serve(control: socket.socket) -> None:
     reader = wire.Reader()
     fds: list[int] = []
     while True:
-        ready, _, _ = select.select([control, wake_read], [], [])
+        ready, _, _ = select.select([control.fileno(), wake_read], [], [])
         if wake_read in ready:
             os.read(wake_read, 4096)
             _reap(control, jobs)
-        if control in ready:
+        if control.fileno() in ready:
             data, received, _, _ = socket.recv_fds(control, 65536, 16)
             if not data:
                 _kill_all(jobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import select
 import socket
 import subprocess
@@ -11,7 +12,7 @@ from typing import Protocol
 
 from gradcheck_cli.errors import InternalError, UserError
 from gradcheck_cli.runner import wire
-from gradcheck_cli.runner.messages import Broken, Exited, Launch, Ready, Said, Started
+from gradcheck_cli.runner.messages import Broken, Exited, Launch, Ready, Started, decode
 
 
 class Launcher(Protocol):
@@ -25,9 +26,9 @@ class Launcher(Protocol):
 
 def launcher(device: str) -> Launcher:
     """Fork on Linux; elsewhere a forked JAX is not safe, so workers start from scratch."""
-    if sys.platform == "win32":
+    if os.name == "nt":
         raise UserError("cgcheck runs its workers over Unix sockets: use WSL on Windows")
-    return ForkServer(device) if sys.platform == "linux" else Spawner(device)
+    return ForkServer(device) if platform.system() == "Linux" else Spawner(device)
 
 
 def environment(device: str) -> dict[str, str]:
@@ -76,7 +77,7 @@ class ForkServer:
             if not data:
                 raise InternalError("the fork server ended before its work was done")
             for frame in self._reader.feed(data):
-                message = wire.decode(frame, Said)  # type: ignore[arg-type]
+                message = decode(frame)
                 if isinstance(message, (Started, Exited)):
                     said.append(message)
         return said
@@ -91,7 +92,8 @@ class ForkServer:
         self._process.wait()
 
     def _wait_ready(self) -> None:
-        message = wire.receive(self._control, Said)  # type: ignore[arg-type]
+        data = wire.receive(self._control)
+        message = None if data is None else decode(data)
         if isinstance(message, Broken):
             raise UserError(f"the workers could not start: {message.reason}")
         if not isinstance(message, Ready):

@@ -24,13 +24,12 @@ def send(sock: socket.socket, message: object) -> None:
     sock.sendall(frame(message))
 
 
-def receive(sock: socket.socket, kind: type[T]) -> T | None:
-    """The next message, or None at the end. Blocks."""
+def receive(sock: socket.socket) -> bytes | None:
+    """The next frame, or None at the end. Blocks."""
     head = _exactly(sock, _HEAD.size)
     if head is None:
         return None
-    body = _exactly(sock, _HEAD.unpack(head)[0])
-    return None if body is None else decode(body, kind)
+    return _exactly(sock, _HEAD.unpack(head)[0])
 
 
 def decode(data: bytes, kind: type[T]) -> T:

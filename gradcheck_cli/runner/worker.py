@@ -13,9 +13,10 @@ from gradcheck_cli.words import Event, Task
 def main(fd: int) -> None:
     sock = socket.socket(fileno=fd)
     sock.set_inheritable(False)
-    task = wire.receive(sock, Task)
-    if task is None:
+    data = wire.receive(sock)
+    if data is None:
         return
+    task = wire.decode(data, Task)
     _close_the_doors(task)
 
     def emit(event: Event) -> None:

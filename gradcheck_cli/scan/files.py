@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,8 @@ from pathlib import Path
 import pathspec
 
 from gradcheck_cli.errors import TargetError
+
+Spec = pathspec.GitIgnoreSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,9 @@ def _missing(argument: str) -> str:
         if parent.is_dir():
             import difflib
 
-            close = difflib.get_close_matches(Path(argument).name, os.listdir(parent), n=1)
+            close = difflib.get_close_matches(
+                Path(argument).name, [entry.name for entry in parent.iterdir()], n=1
+            )
             if close:
                 return f"{argument}: no such file; did you mean {parent / close[0]}?"
         return f"{argument}: no such file or folder"
@@ -94,14 +97,14 @@ def _merged(targets: Sequence[Target]) -> list[Target]:
 
 def _python_files(folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
     """Python files below the folder; git-ignored, hidden and environment folders are skipped."""
-    excluded = pathspec.PathSpec.from_lines("gitignore", exclude)
+    excluded = Spec.from_lines(exclude)
     yield from _walk(folder, _ignores_above(folder), excluded, folder)
 
 
 def _walk(
     folder: Path,
-    ignores: list[tuple[Path, pathspec.PathSpec]],
-    excluded: pathspec.PathSpec,
+    ignores: list[tuple[Path, Spec]],
+    excluded: Spec,
     top: Path,
 ) -> Iterator[Path]:
     ignores = [*ignores, *_ignore_of(folder)]
@@ -119,7 +122,7 @@ def _walk(
             yield entry
 
 
-def _ignores_above(folder: Path) -> list[tuple[Path, pathspec.PathSpec]]:
+def _ignores_above(folder: Path) -> list[tuple[Path, Spec]]:
     """The .gitignore files between the repository's root and this folder."""
     resolved = folder.resolve()
     chain = []
@@ -134,17 +137,15 @@ def _ignores_above(folder: Path) -> list[tuple[Path, pathspec.PathSpec]]:
     return [pair for parent in reversed(chain) for pair in _ignore_of(parent)]
 
 
-def _ignore_of(folder: Path) -> list[tuple[Path, pathspec.PathSpec]]:
+def _ignore_of(folder: Path) -> list[tuple[Path, Spec]]:
     file = folder / ".gitignore"
     if not file.is_file():
         return []
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [(folder.resolve(), pathspec.PathSpec.from_lines("gitignore", lines))]
+    return [(folder.resolve(), Spec.from_lines(lines))]
 
 
-def _ignored(
-    entry: Path, is_folder: bool, ignores: Sequence[tuple[Path, pathspec.PathSpec]]
-) -> bool:
+def _ignored(entry: Path, is_folder: bool, ignores: Sequence[tuple[Path, Spec]]) -> bool:
     """The last .gitignore that speaks about the entry decides."""
     resolved = entry.parent.resolve() / entry.name
     verdict = False

@@ -10,7 +10,13 @@ from types import ModuleType
 from typing import Any
 
 from gradcheck_cli.discover.reach import attributes, call_factory, instance_of
-from gradcheck_cli.frameworks.jax.adopt import adopt, adopt_function, kind_of, rule_is_missing, unwrapped
+from gradcheck_cli.frameworks.jax.adopt import (
+    adopt,
+    adopt_function,
+    kind_of,
+    rule_is_missing,
+    unwrapped,
+)
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.seam import Found, Place
 
@@ -93,7 +99,9 @@ def _enter(module: ModuleType, path: str, scope: str) -> Missing | None:
     reason = call_factory(thing)
     if reason is None:
         return None
-    return Missing(Place(path, 1, scope), f"calling `{scope}` with guessed arguments failed: {reason}", True)
+    return Missing(
+        Place(path, 1, scope), f"calling `{scope}` with guessed arguments failed: {reason}", True
+    )
 
 
 def _same(path: str, *others: str) -> bool:

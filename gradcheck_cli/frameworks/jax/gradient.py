@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-
 from gradcheck_cli.frameworks.jax.subject import JaxSubject, fit_subject
 from gradcheck_cli.frameworks.seam import Place
 from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
@@ -60,9 +58,7 @@ class JaxGradient:
                     _annotation(parameter.annotation),
                 )
             )
-        if not found and any(
-            p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()
-        ):
+        if not found and any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
             return [Parameter("args", len(self.bound), differentiable=True, keyword_only=False)]
         return found
 
@@ -76,4 +72,8 @@ class JaxGradient:
 def _annotation(annotation: Any) -> str | None:
     if annotation is inspect.Parameter.empty:
         return None
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    return (
+        annotation
+        if isinstance(annotation, str)
+        else getattr(annotation, "__name__", str(annotation))
+    )

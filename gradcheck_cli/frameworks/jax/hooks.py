@@ -41,7 +41,7 @@ def recording() -> Iterator[list[Found]]:
 def _patch_init(cls: Any, kind: str, found: list[Found]) -> Callable[[], None]:
     original = cls.__init__
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def recorded(self: Any, *args: Any, **kwargs: Any) -> None:
         before = len(found)
         original(self, *args, **kwargs)
         del found[before:]  # a wrapper's inner rule is the wrapper's
@@ -49,7 +49,7 @@ def _patch_init(cls: Any, kind: str, found: list[Found]) -> Callable[[], None]:
         if place is not None and not _sign(getattr(self, "fun", None), place):
             found.append(Found(self, kind, *place))
 
-    cls.__init__ = __init__
+    cls.__init__ = recorded
 
     def undo() -> None:
         cls.__init__ = original
@@ -123,22 +123,21 @@ def _sign(fun: Any, place: tuple[str, int]) -> bool:
 
 
 def _plumbing(name: str) -> bool:
-    return (
-        any(name.startswith(part) or name.endswith(part) for part in _PASS_THROUGH)
-        or any(f"/site-packages/{package}/" in name for package in _WRAPPER_PACKAGES)
+    return any(name.startswith(part) or name.endswith(part) for part in _PASS_THROUGH) or any(
+        f"/site-packages/{package}/" in name for package in _WRAPPER_PACKAGES
     )
 
 
 def _maker() -> tuple[str, int] | None:
     """File and line of the first frame that is neither ours nor a library's plumbing."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith("<frozen importlib"):
             return None  # a library makes a rule of its own while it is imported
         if not _plumbing(name):
             return name, frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 

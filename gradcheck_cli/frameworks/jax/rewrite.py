@@ -151,7 +151,12 @@ def _stripped_params(eqn: Any, own: Own) -> dict[str, Any]:
     def clean(sub: Any) -> Any:
         if not _has_own(sub.jaxpr, own):
             return sub
-        avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=getattr(v.aval, "weak_type", False)) for v in sub.jaxpr.invars]
+        avals = [
+            jax.ShapeDtypeStruct(
+                v.aval.shape, v.aval.dtype, weak_type=getattr(v.aval, "weak_type", False)
+            )
+            for v in sub.jaxpr.invars
+        ]
         return jax.make_jaxpr(lambda *args: _strip(sub, args, own))(*avals)
 
     params = dict(eqn.params)

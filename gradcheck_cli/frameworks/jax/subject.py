@@ -14,7 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradcheck_cli.frameworks.jax.rewrite import bounded, stepwise, without_own_rules
-from gradcheck_cli.frameworks.seam import Floats, Rejected, RuleError, Spelled, StandIn, Traces
+from gradcheck_cli.frameworks.seam import (
+    JIT,
+    OP_BY_OP,
+    Floats,
+    Rejected,
+    RuleError,
+    Spelled,
+    StandIn,
+    Traces,
+)
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.tables.elementwise import BINARY, IDENTITIES, UNARY
@@ -23,7 +32,6 @@ if TYPE_CHECKING:
     from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 
 Array = np.ndarray[Any, Any]
-JIT, OP_BY_OP = "jit", "op-by-op"
 
 # A program of these alone runs on all points as one array.
 _POINTWISE = {
@@ -110,7 +118,9 @@ class JaxSubject:
 
     def _pullback_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         try:
-            return jax.make_jaxpr(_with_pullback(fun, len(self.avals)))(*self.avals, *self.out_avals)
+            return jax.make_jaxpr(_with_pullback(fun, len(self.avals)))(
+                *self.avals, *self.out_avals
+            )
         except Exception:  # reverse mode does not go through it
             return None
 
@@ -141,7 +151,9 @@ class JaxSubject:
         try:
             return jax.make_jaxpr(both)(*self.avals, *self.out_avals)
         except Exception as error:
-            raise Rejected(f"neither reverse nor forward mode goes through it: {brief(error)}") from None
+            raise Rejected(
+                f"neither reverse nor forward mode goes through it: {brief(error)}"
+            ) from None
 
     def stand_ins(self) -> Iterator[StandIn]:
         """Stable library functions at this signature, spelled for its arguments."""
@@ -181,7 +193,10 @@ class JaxSubject:
             return None
 
         def run(points: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
-            rows = [a.astype(v.dtype) for a, v in zip((*points, *cotangents), (*self.avals, *self.out_avals), strict=True)]
+            rows = [
+                a.astype(v.dtype)
+                for a, v in zip((*points, *cotangents), (*self.avals, *self.out_avals), strict=True)
+            ]
             with precision(self.dtype):
                 outs = jax.jit(lambda *args: jax.lax.map(lambda row: written(*row), args))(*rows)
             return _host(jax.tree.leaves(outs), len(rows[0]))
@@ -241,9 +256,14 @@ class JaxSubject:
         if not wanted:
             return
         lowered = [self._lowered(mode, size) for mode in wanted]
-        options = [None if mode == JIT else {"xla_disable_hlo_passes": "algsimp"} for mode in wanted]
+        options = [
+            None if mode == JIT else {"xla_disable_hlo_passes": "algsimp"} for mode in wanted
+        ]
         with ThreadPoolExecutor(2) as pool:
-            done = pool.map(lambda pair: pair[0].compile(compiler_options=pair[1]), zip(lowered, options, strict=True))
+            done = pool.map(
+                lambda pair: pair[0].compile(compiler_options=pair[1]),
+                zip(lowered, options, strict=True),
+            )
             for mode, compiled in zip(wanted, done, strict=True):
                 self._compiled[mode, size] = compiled
 
@@ -264,7 +284,9 @@ class JaxSubject:
         host = functools.partial(_host, count=count)
         if not self.gradient.has_rule:
             return Floats(host(value), host(rule_value), None, host(gradients))
-        return Floats(host(value), host(rule_value), host(gradients), None if auto is None else host(auto))
+        return Floats(
+            host(value), host(rule_value), host(gradients), None if auto is None else host(auto)
+        )
 
 
 # -- pieces -----------------------------------------------------------------------
@@ -273,7 +295,7 @@ class JaxSubject:
 @contextmanager
 def precision(dtype: str) -> Iterator[None]:
     """float64 exists only where it is asked for: the user's program stays what it is."""
-    if dtype == "float64" and not jax.config.jax_enable_x64:
+    if dtype == "float64" and not jax.config.read("jax_enable_x64"):
         with jax.enable_x64(True):
             yield
     else:
@@ -305,9 +327,7 @@ def _flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
             else:
                 kwargs[name] = filled
         out = jax.tree_util.tree_leaves(fun(*args, **kwargs))
-        return tuple(
-            jnp.asarray(x) for x in out if jnp.issubdtype(jnp.result_type(x), jnp.inexact)
-        )
+        return tuple(jnp.asarray(x) for x in out if jnp.issubdtype(jnp.result_type(x), jnp.inexact))
 
     return flat
 

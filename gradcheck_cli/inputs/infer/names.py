@@ -10,7 +10,9 @@ import numpy as np
 from gradcheck_cli.inputs.spec import Fixed
 
 _AXIS = frozenset({"axis", "axes", "dim"})
-_COUNT = frozenset({"n", "num", "k", "order", "degree", "num_classes", "n_iter", "iters", "steps", "size"})
+_COUNT = frozenset(
+    {"n", "num", "k", "order", "degree", "num_classes", "n_iter", "iters", "steps", "size"}
+)
 _LABELS = frozenset(
     {"labels", "label", "targets", "target", "idx", "index", "indices", "segment_ids", "y"}
 )

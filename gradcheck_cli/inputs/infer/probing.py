@@ -82,7 +82,9 @@ def _signatures(parameters: Sequence[Parameter], hints: Hints) -> Iterator[Signa
         yield from _new(parameters, choice, seen)
 
 
-def _new(parameters: Sequence[Parameter], choice: Sequence[Any], seen: set[str]) -> Iterator[Signature]:
+def _new(
+    parameters: Sequence[Parameter], choice: Sequence[Any], seen: set[str]
+) -> Iterator[Signature]:
     signature = Signature(
         arguments=tuple((p.name, v) for p, v in zip(parameters, choice, strict=True)),
         keywords=frozenset(p.name for p in parameters if p.keyword_only),
@@ -112,7 +114,10 @@ def _nested(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
     found: list[Any] = []
     if name in hints.keys:
         found.append(
-            {k: Leaf(f"{name}[{k!r}]", shape, "the keys that the body reads") for k in hints.keys[name]}
+            {
+                k: Leaf(f"{name}[{k!r}]", shape, "the keys that the body reads")
+                for k in hints.keys[name]
+            }
         )
     if name in hints.unpacked:
         count = hints.unpacked[name]
@@ -156,5 +161,3 @@ def _of_weight(lengths: Sequence[int], weight: int) -> Iterator[tuple[int, ...]]
     for first in range(min(lengths[0], weight + 1)):
         for rest in _of_weight(lengths[1:], weight - first):
             yield (first, *rest)
-
-

@@ -12,7 +12,9 @@ from gradcheck_cli.inputs.spec import Fixed
 _SOURCE = "probing"
 
 
-def static_stand_ins(shape: tuple[int, ...], functions: list[tuple[str, Callable[..., Any]]]) -> list[Fixed]:
+def static_stand_ins(
+    shape: tuple[int, ...], functions: list[tuple[str, Callable[..., Any]]]
+) -> list[Fixed]:
     """Values that commonly fill a non-differentiated argument."""
     found = [
         Fixed(0.5, "0.5", _SOURCE),

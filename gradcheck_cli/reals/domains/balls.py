@@ -8,6 +8,7 @@ of objects (SEMANTICS C1).
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +44,12 @@ class Balls:
     """One walk's worth of ball arithmetic, at the precision that flint's context holds."""
 
     def __init__(
-        self, batch: int, *, widen: bool = False, flags: Flags | None = None, rows: Array | None = None
+        self,
+        batch: int,
+        *,
+        widen: bool = False,
+        flags: Flags | None = None,
+        rows: Array | None = None,
     ) -> None:
         self.batch = batch
         self.widen = widen
@@ -66,7 +72,7 @@ class Balls:
         self.flags.endless[self._rows] = True
 
     def _flag(self, flags: Array, mask: Array) -> None:
-        hit = mask.reshape(mask.shape[0], -1).any(axis=1)
+        hit: Array = np.any(mask.reshape(mask.shape[0], -1), axis=1)
         if hit.any():
             flags[self._rows if len(hit) == 1 else self._rows[hit]] = True
 
@@ -74,7 +80,7 @@ class Balls:
 
     def constant(self, value: Any) -> Any:
         """A constant of the trace: an exact number, or ±½ ulp around a rounded one if widened."""
-        if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended):
+        if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.extended):
             return value[None]
         array = np.asarray(value)
         if array.dtype == bool:
@@ -142,12 +148,12 @@ class Balls:
 
     def integer_unary(self, op: str, step: Any, x: Array) -> Array:
         fn = _INTEGER_UNARY.get(op)
-        return fn(x) if fn else self.native(step, [x])[0]
+        return np.asarray(fn(x) if fn else self.native(step, [x])[0])
 
     def integer_binary(self, op: str, step: Any, a: Array, b: Array) -> Array:
         fn = _INTEGER_BINARY.get(op)
         with np.errstate(over="ignore"):
-            return fn(a, b) if fn else self.native(step, [a, b])[0]
+            return np.asarray(fn(a, b) if fn else self.native(step, [a, b])[0])
 
     # -- comparison and choice ----------------------------------------------------
 
@@ -235,7 +241,7 @@ class Balls:
             best = 0
             for j in range(1, len(line)):
                 order = _order(line[j], line[best]) * sign
-                doubt[i] |= order != order
+                doubt[i] |= math.isnan(order)
                 tie[i] |= order == 0 and line[j] is not line[best]
                 best = j if order > 0 else best
             out[i] = best
@@ -246,9 +252,7 @@ class Balls:
 
     def sort(self, values: list[Array], axis: int, keys: int, kinds: Sequence[str]) -> list[Array]:
         batch = max(v.shape[0] for v in values)
-        moved = [
-            np.moveaxis(np.broadcast_to(v, (batch, *v.shape[1:])), axis, -1) for v in values
-        ]
+        moved = [np.moveaxis(np.broadcast_to(v, (batch, *v.shape[1:])), axis, -1) for v in values]
         shape = moved[0].shape
         lines = [m.reshape(-1, shape[-1]) for m in moved]
         doubt = np.zeros(len(lines[0]), bool)
@@ -263,7 +267,7 @@ class Balls:
                         order: float = int(column[p] > column[q]) - int(column[p] < column[q])
                     else:
                         order = _order(column[p], column[q])
-                        doubt[i] |= order != order
+                        doubt[i] |= math.isnan(order)
                         tie[i] |= order == 0 and column[p] is not column[q]
                     if order:
                         return 1 if order > 0 else -1
@@ -281,15 +285,20 @@ class Balls:
 
     def matmul(self, aval: Any, a: Array, b: Array) -> Array:
         if aval.kind != "f":
-            return np.matmul(a, b)
+            return np.asarray(np.matmul(a, b))
         rows, inner, columns = a.shape[1], a.shape[2], b.shape[2]
         if not inner or not rows or not columns:
             return np.full((len(a), rows, columns), scalar.ZERO, object)
         a, b = (m if m.dtype == object else self.from_integers(m) for m in (a, b))
         if rows * inner * columns <= _SMALL_PRODUCT:
-            return np.stack([(x[:, :, None] * y[None]).sum(axis=1) for x, y in zip(a, b, strict=True)])
+            return np.stack(
+                [(x[:, :, None] * y[None]).sum(axis=1) for x, y in zip(a, b, strict=True)]
+            )
         out = [
-            (arb_mat(rows, inner, x.reshape(-1).tolist()) * arb_mat(inner, columns, y.reshape(-1).tolist())).entries()
+            (
+                arb_mat(rows, inner, x.reshape(-1).tolist())
+                * arb_mat(inner, columns, y.reshape(-1).tolist())
+            ).entries()
             for x, y in zip(a, b, strict=True)
         ]
         return np.stack([elements(entries, (rows, columns)) for entries in out])
@@ -306,10 +315,10 @@ class Balls:
         for old, new in zip(before, after, strict=True):
             if new.dtype != object:
                 continue
-            old = np.broadcast_to(old, new.shape)
+            wide = np.broadcast_to(old, new.shape)
             hit = [
                 x.overlaps(y) and (y.is_exact() or y.rel_accuracy_bits() >= _SETTLED)
-                for x, y in zip(old.reshape(-1), new.reshape(-1), strict=True)
+                for x, y in zip(wide.reshape(-1), new.reshape(-1), strict=True)
             ]
             same &= np.array(hit, bool).reshape(len(new), -1).all(axis=1)
         return same
@@ -366,7 +375,7 @@ def _short(value: float, dtype: Any) -> bool:
 
 
 def _infinite(ball: arb) -> bool:
-    return ball == scalar.INF or ball == -scalar.INF
+    return bool(ball in (scalar.INF, -scalar.INF))
 
 
 def _truncated(ball: arb) -> arb:
@@ -393,7 +402,9 @@ def _tri(yes: bool, no: bool) -> int:
 
 
 _DECIDE: dict[str, Any] = {
-    "eq": lambda x, y: _tri(x == y, x.is_finite() and y.is_finite() and not x.overlaps(y) or _apart(x, y)),
+    "eq": lambda x, y: _tri(
+        x == y, (x.is_finite() and y.is_finite() and not x.overlaps(y)) or _apart(x, y)
+    ),
     "ne": lambda x, y: _tri(x != y, x == y),
     "lt": lambda x, y: _tri(x < y, x >= y),
     "le": lambda x, y: _tri(x <= y, x > y),

@@ -36,8 +36,13 @@ def _xor(a: Any, b: Any) -> Any:
     )
 
 
-_LOGIC = {"and": np.minimum, "or": np.maximum, "xor": _xor, "not": lambda a: YES - a}
-_BITS = {
+_LOGIC: dict[str, Any] = {
+    "and": np.minimum,
+    "or": np.maximum,
+    "xor": _xor,
+    "not": lambda a: YES - a,
+}
+_BITS: dict[str, Any] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,

@@ -58,21 +58,57 @@ def _same(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     return list(values)
 
 
-UNARY = (
-    "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh digamma erf erf_inv erfc exp exp2 expm1 "
-    "floor lgamma log log1p logistic neg rsqrt sign sin sinh sqrt tan tanh"
-).split()
-BINARY = "add add_any atan2 div max min mul pow rem sub".split()
+UNARY = [
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "digamma",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "lgamma",
+    "log",
+    "log1p",
+    "logistic",
+    "neg",
+    "rsqrt",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+]
+BINARY = ["add", "add_any", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"]
 # Casts and barriers change the float, never the real number.
-IDENTITIES = (
-    "copy copy_p optimization_barrier stop_gradient reduce_precision "
-    "sharding_constraint name dce_sink pvary"
-).split()
+IDENTITIES = [
+    "copy",
+    "copy_p",
+    "optimization_barrier",
+    "stop_gradient",
+    "reduce_precision",
+    "sharding_constraint",
+    "name",
+    "dce_sink",
+    "pvary",
+]
 
 TABLE: dict[str, Rule] = {
     **{name: _unary(name) for name in UNARY},
     **{name: _binary("add" if name == "add_any" else name) for name in BINARY},
-    **{name: _same for name in IDENTITIES},
+    **dict.fromkeys(IDENTITIES, _same),
     "integer_pow": _integer_pow,
     "square": _square,
     "clamp": _clamp,

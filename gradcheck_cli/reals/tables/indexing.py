@@ -105,9 +105,7 @@ def _slice_sizes(dn: Any, operand: tuple[int, ...], updates: tuple[int, ...]) ->
 
 def _starts(sizes: tuple[int, ...], window: tuple[int, ...], starts: list[Any]) -> list[int]:
     """Start indices, negative ones from the end, moved inside as XLA does."""
-    return [
-        int(min(max(int(s), 0), n - w)) for n, w, s in zip(sizes, window, starts, strict=True)
-    ]
+    return [int(min(max(int(s), 0), n - w)) for n, w, s in zip(sizes, window, starts, strict=True)]
 
 
 def _dynamic_slice(domain: Any, step: Any, values: list[Any]) -> Any:
@@ -135,4 +133,3 @@ TABLE: dict[str, Rule] = {
     "dynamic_slice": _rowwise(_dynamic_slice),
     "dynamic_update_slice": _rowwise(_dynamic_update_slice),
 }
-

@@ -41,7 +41,10 @@ def _arg(op: str) -> Rule:
 
 def _sort(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     axis = step.params["dimension"] + 1
-    return domain.sort(values, axis, step.params["num_keys"], [a.kind for a in step.in_avals])
+    ordered: list[Any] = domain.sort(
+        values, axis, step.params["num_keys"], [a.kind for a in step.in_avals]
+    )
+    return ordered
 
 
 TABLE: dict[str, Rule] = {

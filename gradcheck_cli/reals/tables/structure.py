@@ -39,9 +39,7 @@ def _slice(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
 
 def _concatenate(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     batch = batched(values)
-    return [
-        np.concatenate([spread(v, batch) for v in values], axis=step.params["dimension"] + 1)
-    ]
+    return [np.concatenate([spread(v, batch) for v in values], axis=step.params["dimension"] + 1)]
 
 
 def _stack(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
@@ -65,7 +63,10 @@ def _pad(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     batch = batched(values)
     x, fill = spread(x, batch), spread(fill, batch)
     config = step.params["padding_config"]
-    dilated = [n + max(0, n - 1) * interior for n, (_, _, interior) in zip(x.shape[1:], config, strict=True)]
+    dilated = [
+        n + max(0, n - 1) * interior
+        for n, (_, _, interior) in zip(x.shape[1:], config, strict=True)
+    ]
     full = [d + max(0, lo) + max(0, hi) for d, (lo, hi, _) in zip(dilated, config, strict=True)]
     out = np.empty((batch, *full), dtype=x.dtype)
     out[...] = fill.reshape(batch, *(1,) * len(full))
@@ -83,7 +84,9 @@ def _pad(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
 def _iota(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     aval = step.out_avals[0]
     dim = step.params["dimension"]
-    line = np.arange(aval.shape[dim]).reshape([-1 if d == dim else 1 for d in range(len(aval.shape))])
+    line = np.arange(aval.shape[dim]).reshape(
+        [-1 if d == dim else 1 for d in range(len(aval.shape))]
+    )
     full = np.broadcast_to(line, aval.shape)[None]
     return [domain.from_integers(full) if aval.kind == "f" else full.astype(aval.dtype)]
 

@@ -14,11 +14,25 @@ from rich.text import Text
 from gradcheck_cli.report.text.caret import source_lines
 from gradcheck_cli.report.text.numbers import witness_lines
 from gradcheck_cli.report.text.plot import plot_lines
-from gradcheck_cli.words import Evidence, Finding, Gradient, NotCovered, Outcome, Report, Severity, Status, Verdict
+from gradcheck_cli.words import (
+    Evidence,
+    Finding,
+    Gradient,
+    NotCovered,
+    Outcome,
+    Report,
+    Severity,
+    Status,
+    Verdict,
+)
 
 _WIDEST, _NARROWEST = 100, 60
 
-_SEVERITY_STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "cyan"}
+_SEVERITY_STYLE = {
+    Severity.ERROR: "bold red",
+    Severity.WARNING: "bold yellow",
+    Severity.NOTE: "cyan",
+}
 _VERDICT_STYLE = {
     Verdict.CORRECT: "bold green",
     Verdict.INTENDED: "bold cyan",
@@ -30,7 +44,9 @@ _VERDICT_STYLE = {
 Line = list[tuple[str, str]]  # pieces of (text, style)
 
 
-def render(report: Report, root: Path, *, color: bool, verbose: bool, width: int | None = None) -> str:
+def render(
+    report: Report, root: Path, *, color: bool, verbose: bool, width: int | None = None
+) -> str:
     """The whole report as text."""
     columns = width or shutil.get_terminal_size((80, 24)).columns
     columns = max(_NARROWEST, min(_WIDEST, columns))
@@ -62,7 +78,9 @@ def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Lin
     yield from _closing(report, width)
 
 
-def _gradient(gradient: Gradient, report: Report, root: Path, width: int, verbose: bool) -> Iterator[Line]:
+def _gradient(
+    gradient: Gradient, report: Report, root: Path, width: int, verbose: bool
+) -> Iterator[Line]:
     """The verdict line, the findings, the notes on one line."""
     verdict = gradient.verdict or Verdict.CORRECT
     yield [
@@ -104,7 +122,11 @@ def _finding(finding: Finding, root: Path, width: int) -> Iterator[Line]:
     head = f"{finding.severity}[{finding.rule}] "
     modes = " (op by op, not under jit)" if finding.modes == ["op-by-op"] else ""
     first, *rest = textwrap.wrap(head + finding.message + modes, width - 2) or [head]
-    yield [("  ", ""), (first[: len(head)].rstrip(), _SEVERITY_STYLE[finding.severity]), (" " + first[len(head) :], "")]
+    yield [
+        ("  ", ""),
+        (first[: len(head)].rstrip(), _SEVERITY_STYLE[finding.severity]),
+        (" " + first[len(head) :], ""),
+    ]
     for line in rest:
         yield [("  " + line, "")]
     for text, style in source_lines(finding, root, width):
@@ -124,7 +146,12 @@ def _finding(finding: Finding, root: Path, width: int) -> Iterator[Line]:
 
 
 def _labelled(label: str, text: str, width: int, style: str) -> Iterator[Line]:
-    lines = [part for raw in text.splitlines() for part in textwrap.wrap(raw, width - 12, break_long_words=False, break_on_hyphens=False) or [""]]
+    lines = [
+        part
+        for raw in text.splitlines()
+        for part in textwrap.wrap(raw, width - 12, break_long_words=False, break_on_hyphens=False)
+        or [""]
+    ]
     for i, line in enumerate(lines):
         yield [(f"    {label if i == 0 else '':<6}", "bold"), (line, style)]
 
@@ -141,8 +168,12 @@ def _short(note: Finding) -> str:
     witness = note.witness
     truth = witness and (witness.truth if witness.argument else witness.value_real)
     if note.rule in ("imprecise-gradient", "imprecise-value") and witness and truth:
-        at = ", ".join(f"{i.path} = {_plain(i.value)}" for i in witness.inputs if not isinstance(i.value, list))
-        return f"{note.message} (truth {truth} at {at})" if at else f"{note.message} (truth {truth})"
+        at = ", ".join(
+            f"{i.path} = {_plain(i.value)}" for i in witness.inputs if not isinstance(i.value, list)
+        )
+        return (
+            f"{note.message} (truth {truth} at {at})" if at else f"{note.message} (truth {truth})"
+        )
     return note.message
 
 
@@ -153,7 +184,9 @@ def _plain(value: object) -> str:
 def _details(gradient: Gradient, width: int) -> Iterator[Line]:
     for law in gradient.laws:
         reason = f": {law.reason}" if law.reason else ""
-        yield from _wrapped(f"law {law.law}: {law.outcome}, {law.points} probes{reason}", width, "  ", "dim")
+        yield from _wrapped(
+            f"law {law.law}: {law.outcome}, {law.points} probes{reason}", width, "  ", "dim"
+        )
     for item in gradient.inputs:
         shape = " ".join(map(str, item.shape))
         text = f"input {item.path}: {item.dtype}[{shape}] in {item.domain}, from {item.source}"
@@ -176,7 +209,9 @@ def _closing(report: Report, width: int) -> Iterator[Line]:
     if not s.gradients:
         text = f"No custom gradients in {_count(s.files, 'file')}"
     else:
-        text = f"{s.checked} of {_count(s.gradients, 'gradient')} checked in {_count(s.files, 'file')}"
+        text = (
+            f"{s.checked} of {_count(s.gradients, 'gradient')} checked in {_count(s.files, 'file')}"
+        )
     if s.errors or s.warnings or s.notes:
         text += f": {_count(s.errors, 'error')}, {_count(s.warnings, 'warning')}, {_count(s.notes, 'note')}"
     certified = [g for g in report.gradients if g.evidence is Evidence.CERTIFIED]
