@@ -81,7 +81,7 @@ class Reference:
             low, high = self.hull(rows, what)
             with np.errstate(all="ignore"):
                 suspect[rows] &= ~_close(got[rows], low, high, self.fmt)
-        broken = kink & ~np.isfinite(got)
+        broken = kink & ~np.isfinite(got) & (np.abs(mid) <= self.fmt.max)
         rows = np.flatnonzero((suspect | broken).any(axis=1))
         grades = Grades(
             np.full(count, -1, np.int8),
@@ -180,7 +180,7 @@ class Reference:
     def _measure_scale(self, rows: Array) -> None:
         factors = self._factors()
         points = [
-            np.concatenate([p[rows] * factor[i] for factor in factors])
+            np.concatenate([_scaled(p[rows], factor[i]) for factor in factors])
             for i, p in enumerate(self.points)
         ]
         cotangents = [np.concatenate([c[rows]] * len(factors)) for c in self.cotangents]
@@ -216,6 +216,15 @@ class Reference:
         x = np.abs(columns(self.points, len(self.points[0]))[rows]).max(axis=1, initial=0)
         with np.errstate(all="ignore"):
             return np.where(x > 0, ct * size / x, 0.0)
+
+
+def _scaled(values: Array, factor: float) -> Array:
+    """Each argument times the factor; one that is all zero has no size, so it is moved instead."""
+    flat = values.reshape(len(values), -1)
+    zero = (flat == 0).all(axis=1) & (factor != 1)
+    moved: Array = flat * factor
+    moved[zero] = math.copysign(factor, factor - 0.6) / 8
+    return moved.reshape(values.shape)
 
 
 def goal_bits(fmt: Format) -> int:

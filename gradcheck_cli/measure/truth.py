@@ -113,12 +113,15 @@ def _initial_states(out: Array, first: Enclosed, goal: int) -> Array:
 
 
 def _close_domain(truth: Truth) -> None:
-    """Where no value is defined, no gradient is asked for."""
+    """Where the value is undefined or infinite, no gradient is asked for."""
     count = len(truth.value_states[0]) if truth.value_states else 0
     gone = np.ones(count, bool)
+    infinite = np.zeros(count, bool)
     for state in truth.value_states:
         gone &= (state.reshape(count, -1) == OUTSIDE).all(axis=1)
+        infinite |= (state.reshape(count, -1) == POLE).any(axis=1)
     for state in truth.gradient_states:
+        state[infinite] = POLE
         state[gone] = OUTSIDE
 
 

@@ -61,10 +61,11 @@ def _patch_custom_gradient(found: list[Found]) -> Callable[[], None]:
     import jax.custom_derivatives as derivatives
 
     original = jax.custom_gradient
+    plain: Any = original
 
     def custom_gradient(fun: Any) -> Any:
         before = len(found)
-        made = original(fun)
+        made = plain(fun)
         del found[before:]  # the custom_vjp inside
         label(made)
         place = _maker()
