@@ -22,6 +22,8 @@ MOVES = 8
 MOST_ULP = 4
 FEW_ULP = 4
 _WARNING_EPS = 2**6
+# A derivative may overflow before the cotangent's weight brings it back.
+_HEADROOM = 2.0**-4
 # Subnormals on the way act as 0: next to the smallest normal, nothing is promised.
 _FLUSH = 2**10
 _SCALES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 3 / 2, 2)
@@ -72,15 +74,16 @@ class Reference:
         count = len(self.points[0])
         got = columns(floats, count)
         mid, states = self.middle(what), self.states(what)
+        room = 1.0 if what == VALUES else _HEADROOM
         inside = (states == REGULAR) | (states == LIMIT)
         kink = states == KINK
         with np.errstate(all="ignore"):
-            suspect = inside & ~_close(got, mid, mid, self.fmt)
+            suspect = inside & ~_close(got, mid, mid, self.fmt, room)
         rows = np.flatnonzero(suspect.any(axis=1))
         if len(rows):
             low, high = self.hull(rows, what)
             with np.errstate(all="ignore"):
-                suspect[rows] &= ~_close(got[rows], low, high, self.fmt)
+                suspect[rows] &= ~_close(got[rows], low, high, self.fmt, room)
         broken = kink & ~np.isfinite(got) & (np.abs(mid) <= self.fmt.max)
         rows = np.flatnonzero((suspect | broken).any(axis=1))
         grades = Grades(
@@ -249,15 +252,16 @@ def _float(ball: arb) -> float:
     return math.nan if ball.is_nan() else float(ball.mid()) if ball.is_finite() else float(ball)
 
 
-def _close(got: Array, low: Array, high: Array, fmt: Format) -> Array:
-    """Inside the range, widened by rounding, underflow and overflow."""
+def _close(got: Array, low: Array, high: Array, fmt: Format, room: float) -> Array:
+    """Inside the range, widened by rounding, underflow and overflow (from `room` times the largest)."""
     slack = FEW_ULP * fmt.eps * np.maximum(np.abs(low), np.abs(high)) + _FLUSH * fmt.tiny
     slack = np.where(np.isfinite(slack), slack, 0.0)
     inside = (got >= low - slack) & (got <= high + slack)
     top = fmt.max * (1 - FEW_ULP * fmt.eps)
-    over = ((high > top) & (got >= top)) | ((low < -top) & (got <= -top))
+    edge = top * room
+    over = ((high > edge) & (got >= top)) | ((low < -edge) & (got <= -top))
     # inf − inf behind an overflowing truth is overflow, not a fault of its own
-    overflow = np.isnan(got) & ((high > top) | (low < -top))
+    overflow = np.isnan(got) & ((high > edge) | (low < -edge))
     return np.asarray(inside | over | overflow)
 
 

@@ -339,7 +339,8 @@ class Balls:
                 self.known(v[None])[0] if aval.kind == "b" else v
                 for v, aval in zip(row, step.in_avals, strict=True)
             ]
-            outs = step.eqn.primitive.bind(*map(_device, args), **step.params)
+            with jax.enable_x64(True):  # 64-bit steps stay what they are
+                outs = step.eqn.primitive.bind(*map(_device, args), **step.params)
             results.append(outs if step.eqn.primitive.multiple_results else [outs])
         columns = zip(*results, strict=True)
         return [self._stacked(list(column)) for column in columns]

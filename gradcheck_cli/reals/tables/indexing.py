@@ -22,13 +22,18 @@ def _rowwise(rule: Any) -> Rule:
 
     def whole(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         batch = batched(values)
-        rows = [
-            rule(domain, step, [v[0] if v.shape[0] == 1 else v[i] for v in values])
-            for i in range(batch)
-        ]
+        rows = [rule(domain, step, [_point(v, i) for v in values]) for i in range(batch)]
         return [np.stack(rows)]
 
     return whole
+
+
+def _point(value: Any, i: int) -> Any:
+    """One row, as an array even if it is a single number."""
+    if not isinstance(value, np.ndarray):
+        return value[0]
+    row = 0 if value.shape[0] == 1 else i
+    return value[row : row + 1].reshape(value.shape[1:])
 
 
 def _numbers(shape: tuple[int, ...]) -> Any:

@@ -1,0 +1,82 @@
+"""Run cgcheck as its users do, once for each set of arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "fixtures"
+
+
+@dataclass(frozen=True)
+class Run:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def report(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+    def gradient(self, name: str) -> dict[str, Any]:
+        return next(g for g in self.report["gradients"] if g["name"] == name)
+
+    def findings(self, name: str | None = None) -> list[dict[str, Any]]:
+        report = self.report
+        if name is None:
+            return report["findings"]
+        return [report["findings"][i] for i in self.gradient(name)["findings"]]
+
+    def rules(self) -> list[str]:
+        return [f["rule"] for f in self.report["findings"]]
+
+
+def cgcheck(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Run:
+    """One run in a process of its own."""
+    command = [sys.executable, "-m", "gradcheck_cli", *map(str, args)]
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80", **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return Run(done.returncode, done.stdout, done.stderr)
+
+
+def check_json(*args: str | Path, cwd: Path = ROOT) -> Run:
+    return cgcheck(*args, "--output-format", "json", cwd=cwd)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty project of its own, so that paths are shown relative to it."""
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'sample'\n")
+    return tmp_path
+
+
+RIGHT = """import jax
+
+
+@jax.custom_gradient
+def triple(x):
+    return 3 * x, lambda ct: 3 * ct
+"""
+
+WRONG = """import jax
+
+
+@jax.custom_gradient
+def triple(x):
+    return 3 * x, lambda ct: 2 * ct
+"""

@@ -1,0 +1,212 @@
+"""Array rules agree with float64 JAX; identity is kept; control flow parts and meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flint import arb
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gradcheck_cli.measure.accuracy import as_floats
+from gradcheck_cli.reals.domains.balls import Balls, exact
+from gradcheck_cli.reals.precision import enclose, working
+from gradcheck_cli.reals.program import build
+from gradcheck_cli.reals.walk import NotCovered, uncovered, walk
+
+VECTOR = np.array([0.3, -1.2, 2.5, 0.7])
+MATRIX = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0], [2.0, 0.125, 1.5], [0.5, 0.75, -0.25]])
+
+CASES: dict[str, tuple[Callable[..., Any], np.ndarray]] = {
+    "sum": (jnp.sum, MATRIX),
+    "mean over an axis": (lambda x: x.mean(axis=0), MATRIX),
+    "prod": (jnp.prod, VECTOR),
+    "max": (lambda x: x.max(axis=1), MATRIX),
+    "min": (jnp.min, MATRIX),
+    "cumsum": (jnp.cumsum, VECTOR),
+    "cumprod reversed": (lambda x: jax.lax.cumprod(x, reverse=True), VECTOR),
+    "cummax": (jax.lax.cummax, VECTOR),
+    "sort": (lambda x: jnp.sort(x, axis=0), MATRIX),
+    "argsort as index": (lambda x: x[jnp.argsort(x)], VECTOR),
+    "argmax as index": (lambda x: x[jnp.argmax(x)] * 2, VECTOR),
+    "transpose": (lambda x: x.T * jnp.arange(4.0), MATRIX),
+    "reshape": (lambda x: x.reshape(2, 6) * 3, MATRIX),
+    "flip": (lambda x: jnp.flip(x, 0), MATRIX),
+    "strided slice": (lambda x: x[::2, 1:], MATRIX),
+    "concatenate": (lambda x: jnp.concatenate([x, x * 2]), VECTOR),
+    "stack": (lambda x: jnp.stack([x, x * 2], axis=1), VECTOR),
+    "split": (lambda x: jnp.split(x, 2)[1], VECTOR),
+    "pad inside and out": (lambda x: jax.lax.pad(x, 9.0, [(1, 2, 1)]), VECTOR),
+    "pad negative": (lambda x: jax.lax.pad(x, 0.0, [(-1, 1, 0)]), VECTOR),
+    "tile": (lambda x: jnp.tile(x, (2, 1)), VECTOR),
+    "gather": (lambda x: x[jnp.array([2, 0, 2])], VECTOR),
+    "gather rows": (lambda x: jnp.take(x, jnp.array([1, 3]), axis=0), MATRIX),
+    "take along axis": (lambda x: jnp.take_along_axis(x, jnp.array([[0], [2], [1], [0]]), 1), MATRIX),
+    "scatter add": (lambda x: jnp.zeros(3).at[jnp.array([0, 2, 0, 1])].add(x), VECTOR),
+    "scatter set": (lambda x: x.at[1].set(7.0), VECTOR),
+    "dynamic slice": (lambda x: jax.lax.dynamic_slice(x, (1,), (2,)), VECTOR),
+    "dynamic update": (lambda x: jax.lax.dynamic_update_slice(x, x[:2] * 5, (3,)), VECTOR),
+    "matmul": (lambda x: x @ x.T, MATRIX),
+    "einsum": (lambda x: jnp.einsum("ij,kj->ik", x, x[:2]), MATRIX),
+    "batched matmul": (lambda x: jnp.einsum("bi,bj->bij", x, x * 2), MATRIX),
+    "where": (lambda x: jnp.where(x > 0, x * x, -x), VECTOR),
+    "clip": (lambda x: jnp.clip(x, -1, 1), VECTOR),
+    "select by integer": (lambda x: jax.lax.select_n(jnp.array([0, 2, 1, 0]), x, x + 1, x * 2), VECTOR),
+    "cond": (lambda x: jax.lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x), VECTOR),
+    "switch": (lambda x: jax.lax.switch(2, [jnp.sin, jnp.cos, jnp.tanh], x), VECTOR),
+    "scan": (lambda x: jax.lax.scan(lambda c, a: (c * 0.5 + a, c), 0.0, x)[1], VECTOR),
+    "reverse scan": (lambda x: jax.lax.scan(lambda c, a: (c + a, c * a), 1.0, x, reverse=True), VECTOR),
+    "fori": (lambda x: jax.lax.fori_loop(0, 5, lambda i, c: c * 0.9 + i, x), VECTOR),
+    "while": (lambda x: jax.lax.while_loop(lambda c: c.sum() < 50, lambda c: c * 2, x), VECTOR),
+    "random draws": (lambda x: x * jax.random.normal(jax.random.key(3), x.shape), VECTOR),
+    "one hot": (lambda x: x * jax.nn.one_hot(2, 4), VECTOR),
+    "integer powers": (lambda x: x**3 + x**-2, VECTOR),
+    "casts to integers": (lambda x: x * jnp.floor(x).astype(jnp.int32), VECTOR),
+    "round to even": (lambda x: jnp.round(x * 2) / 2, VECTOR),
+    "softmax": (jax.nn.softmax, VECTOR),
+    "log_softmax": (jax.nn.log_softmax, MATRIX),
+    "logsumexp": (jax.scipy.special.logsumexp, VECTOR),
+    "norm": (jnp.linalg.norm, VECTOR),
+    "layer norm": (lambda x: (x - x.mean()) / jnp.sqrt(x.var() + 1e-5), VECTOR),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_and_pullback_agree_with_float64(name: str) -> None:
+    function, x = CASES[name]
+    with jax.enable_x64(True):
+        outs = jax.tree.leaves(function(jnp.asarray(x)))
+        floats = [o for o in outs if jnp.issubdtype(o.dtype, jnp.floating)]
+        cotangents = [np.linspace(0.5, 2.0, o.size).reshape(o.shape) for o in floats]
+
+        def value_and_pullback(x: Any, *cts: Any) -> Any:
+            leaves = jax.tree.leaves(function(x))
+            return leaves, _pullback(function, x, cts)
+
+        native = jax.tree.leaves(value_and_pullback(jnp.asarray(x), *cotangents))
+        closed = jax.make_jaxpr(value_and_pullback)(jnp.asarray(x), *cotangents)
+    program = build(closed)
+    assert not set(uncovered(program)) - {"bitcast_convert_type"}
+    args = [a[None] for a in (x, *cotangents)]
+    enclosed = enclose(program, args, goal=60)
+    for ours, theirs in zip(enclosed.outs, native, strict=True):
+        if ours.dtype == object:
+            np.testing.assert_allclose(
+                as_floats(ours)[0], np.asarray(theirs), rtol=1e-13, atol=1e-300
+            )
+
+
+def _pullback(function: Callable[..., Any], x: Any, cts: Any) -> Any:
+    """Reverse mode, or forward mode where there is no reverse (while loops)."""
+    try:
+        outs, pullback = jax.vjp(lambda v: _floats(function(v)), x)
+        return pullback(tuple(jnp.asarray(c, o.dtype) for c, o in zip(cts, outs, strict=True)))
+    except ValueError:
+        jacobian = jax.jacfwd(lambda v: _floats(function(v)))(x)
+        return sum(jnp.tensordot(c, j, c.ndim) for c, j in zip(cts, jacobian, strict=True))
+
+
+def _floats(tree: Any) -> tuple[Any, ...]:
+    return tuple(o for o in jax.tree.leaves(tree) if jnp.issubdtype(o.dtype, jnp.floating))
+
+
+def run(function: Callable[..., Any], *rows: Any, bits: int = 128) -> tuple[list[Any], Balls]:
+    arrays = [np.asarray(r, float) for r in rows]
+    avals = [jax.ShapeDtypeStruct(a.shape[1:], jnp.float32) for a in arrays]
+    program = build(jax.make_jaxpr(function)(*avals))
+    with working(bits):
+        domain = Balls(len(arrays[0]))
+        return walk(program, domain, [exact(a) for a in arrays]), domain
+
+
+def test_maximum_returns_the_operand_itself() -> None:
+    """SEMANTICS C1: else the derivative of max, eq(x, max)/count, is undefined at every precision."""
+    (hit,), domain = run(lambda x: (jnp.sin(x) == jnp.max(jnp.sin(x))) * 1.0, [[0.5, 1.5, 0.1]])
+    assert as_floats(hit)[0].tolist() == [0, 1, 0]
+    assert not domain.flags.ties.any()
+
+
+def test_same_operation_on_same_ball_is_the_same_ball() -> None:
+    (same,), _ = run(lambda x: (jnp.exp(x) == jax.jit(jnp.exp)(x)) * 1.0, [0.1])
+    assert as_floats(same).tolist() == [1.0]
+
+
+def test_exact_tie_is_decided_and_flagged() -> None:
+    (out,), domain = run(lambda x: jnp.where(x == 0, 5.0, x), [0.0, 1.0])
+    assert as_floats(out).tolist() == [5.0, 1.0]
+    assert domain.flags.ties.tolist() == [True, False]
+
+
+def test_undecided_comparison_takes_both_branches() -> None:
+    (out,), _ = run(lambda x: jnp.where(jnp.sin(x) ** 2 + jnp.cos(x) ** 2 < 1, 1.0, 2.0), [0.7])
+    ball = out[0]
+    assert ball.contains(arb(1))
+    assert ball.contains(arb(2))
+
+
+def test_points_of_one_batch_take_different_branches() -> None:
+    (out,), _ = run(lambda x: jax.lax.cond(x > 0, lambda v: v * 2, lambda v: -v, x), [3.0, -4.0])
+    assert as_floats(out).tolist() == [6.0, 4.0]
+
+
+def test_loop_until_equality_ends_when_balls_overlap() -> None:
+    def newton(a: Any) -> Any:
+        def body(state: Any) -> Any:
+            x, _ = state
+            return (x + a / x) / 2, x
+
+        return jax.lax.while_loop(lambda s: s[0] != s[1], body, (a, a + 1))[0]
+
+    (out,), _ = run(newton, [2.0, 9.0])
+    assert as_floats(out) == pytest.approx([2**0.5, 3.0], rel=1e-15)
+
+
+def test_endless_loop_is_given_up() -> None:
+    _, domain = run(lambda x: jax.lax.while_loop(lambda c: c > 0, lambda c: c + 1, x), [1.0])
+    assert domain.flags.endless.tolist() == [True]
+
+
+def test_rounded_constants_widen_short_ones_do_not() -> None:
+    program = build(jax.make_jaxpr(lambda x: (x * 0.1, x * 0.5))(jnp.float32(1)))
+    wide, short = enclose(program, [np.array([1.0])], goal=40, widen=True).outs
+    assert not wide[0].is_exact()
+    assert short[0].is_exact()
+
+
+def test_primitive_without_a_rule_is_named() -> None:
+    program = build(jax.make_jaxpr(jnp.fft.fft)(jnp.ones(4)))
+    with pytest.raises(NotCovered):
+        enclose(program, [np.ones((1, 4))], goal=40)
+
+
+UNARY = [jnp.sin, jnp.exp, jnp.tanh, jax.nn.softplus, jnp.square, jnp.arctan, lambda x: x - 1, jax.nn.sigmoid]  # fmt: skip
+BINARY = [jnp.add, jnp.multiply, jnp.subtract, jnp.maximum, jnp.logaddexp]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(
+    plan=st.lists(st.integers(0, len(UNARY) - 1), min_size=1, max_size=4),
+    join=st.integers(0, len(BINARY) - 1),
+    x=st.floats(-30, 30, width=32),
+)
+def test_random_compositions_contain_the_1000_bit_result(
+    plan: list[int], join: int, x: float
+) -> None:
+    def function(x: Any) -> Any:
+        h = x
+        for step in plan:
+            h = UNARY[step](h)
+        return BINARY[join](h, x)
+
+    def both(x: Any) -> Any:
+        return jax.value_and_grad(function)(x)
+
+    (value, slope), _ = run(both, [x], bits=96)
+    (fine_value, fine_slope), _ = run(both, [x], bits=1000)
+    for coarse, fine in ((value[0], fine_value[0]), (slope[0], fine_slope[0])):
+        assert coarse.is_nan() or not coarse.is_finite() or coarse.overlaps(fine)

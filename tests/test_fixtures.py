@@ -1,0 +1,42 @@
+"""Every fixture gives the findings that stand on its lines, and no other error or warning."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import FIXTURES, ROOT, check_json
+
+EXPECTATION = re.compile(r"# (error|warning|note): \[([a-z-]+)\]")
+FOLDERS = ("right", "wrong", "discovery", "discovery/package")
+FILES = [file for folder in FOLDERS for file in sorted((FIXTURES / folder).glob("*.py"))]
+
+
+def expectations(file: Path) -> set[tuple[int, str, str]]:
+    return {
+        (number, match[1], match[2])
+        for number, line in enumerate(file.read_text().splitlines(), start=1)
+        for match in EXPECTATION.finditer(line)
+    }
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(FIXTURES).as_posix())
+def test_findings_are_those_that_stand_on_the_lines(file: Path) -> None:
+    run = check_json(file.relative_to(ROOT))
+    assert run.err == ""
+    found = {(f["line"], f["severity"], f["rule"]) for f in run.findings()}
+    expected = expectations(file)
+    assert expected <= found
+    loud = {f for f in found if f[1] != "note"}
+    assert loud == {f for f in expected if f[1] != "note"}
+
+
+@pytest.mark.parametrize("folder", ["right", "wrong"])
+def test_every_gradient_of_the_fixtures_is_checked(folder: str) -> None:
+    report = check_json(f"fixtures/{folder}").report
+    assert report["summary"]["unchecked"] == 0
+    assert report["summary"]["checked"] == len(report["gradients"]) > 5
+    evidences = {g["evidence"] for g in report["gradients"]} - {None}
+    assert evidences <= {"certified", "multiprecision"}

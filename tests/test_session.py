@@ -1,0 +1,175 @@
+"""Whatever user code does costs its own file one finding, and nobody else anything."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import FIXTURES, RIGHT, WRONG, Run, cgcheck, check_json
+
+HOSTILE = FIXTURES / "hostile"
+
+
+def hostile(project: Path, name: str, *flags: str) -> tuple[Run, list[dict[str, Any]]]:
+    """The hostile file and a wrong rule beside it: the latter must be found in any case."""
+    shown = name.removesuffix(".txt")
+    shutil.copy(HOSTILE / name, project / shown)
+    (project / "zz_wrong.py").write_text(WRONG)
+    run = check_json(".", *flags, cwd=project)
+    assert ("zz_wrong.py", "gradient-mismatch") in [(f["path"], f["rule"]) for f in run.findings()]
+    return run, [f for f in run.findings() if f["path"] == shown]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "code", "said"),
+    [
+        ("exits.py", "module-exited", 2, "sys.exit(3)"),
+        ("quits.py", "worker-crashed", 2, "exit code 0"),
+        ("dies.py", "worker-crashed", 2, "SIGSEGV"),
+        ("recurses.py", "import-failed", 2, "RecursionError"),
+        ("missing_module.py", "import-failed", 2, "pip install nowhere_to_be_found"),
+        ("syntax_error.py.txt", "syntax-error", 2, "was never closed"),
+        ("latin1.py.txt", "unreadable-file", 2, "encoding"),
+    ],
+)
+def test_one_clear_finding_and_the_others_unharmed(
+    project: Path, name: str, rule: str, code: int, said: str
+) -> None:
+    run, mine = hostile(project, name)
+    assert [f["rule"] for f in mine] == [rule]
+    assert said in mine[0]["message"]
+    assert run.code == run.report["summary"]["exit_code"] == code
+
+
+def test_hang_at_import_is_cut_off(project: Path) -> None:
+    run, mine = hostile(project, "hangs.py", "--max-time", "20")
+    assert [f["rule"] for f in mine] == ["timed-out"]
+    assert run.code == 2
+
+
+def test_memory_is_limited(project: Path) -> None:
+    (project / "pyproject.toml").write_text("[tool.cgcheck]\nmemory-limit = 1500\n")
+    run, mine = hostile(project, "eats_memory.py", "--max-time", "60")
+    assert [f["rule"] for f in mine] == ["out-of-memory"]
+    assert run.code == 2
+
+
+def test_flood_of_prints_is_not_heard(project: Path) -> None:
+    run, mine = hostile(project, "prints.py")
+    assert {f["severity"] for f in mine} <= {"note"}
+    assert "flood" not in run.out + run.err
+
+
+def test_death_inside_a_rule_names_the_gradient(project: Path) -> None:
+    run, mine = hostile(project, "dies_in_rule.py")
+    death = next(f for f in mine if f["rule"] == "worker-crashed")
+    assert death["gradient"] == "deadly"
+    assert "SIGABRT" in death["message"]
+    assert run.gradient("fine")["verdict"] == "correct"
+    assert run.code == 1
+
+
+@pytest.mark.parametrize("name", ["empty.py", "plain.py"])
+def test_file_without_custom_gradients_is_fine_and_says_so(project: Path, name: str) -> None:
+    shutil.copy(HOSTILE / name, project / name)
+    run = check_json(name, cwd=project)
+    assert run.code == 0
+    assert run.rules() == ["no-custom-gradients"]
+    assert "No custom gradients in 1 file" in cgcheck(name, cwd=project).out
+
+
+def test_other_frameworks_are_named_never_green_by_silence(project: Path) -> None:
+    (project / "t.py").write_text(
+        "import torch\n\n\nclass Twice(torch.autograd.Function):\n    pass\n"
+    )
+    run = check_json("t.py", cwd=project)
+    assert run.report["summary"]["unchecked"] == 1
+    assert "torch" in run.report["not_covered"][0]["reason"]
+    assert check_json("t.py", "--strict", cwd=project).code == 1
+
+
+def test_five_files_import_jax_once(project: Path) -> None:
+    for i in range(5):
+        (project / f"m{i}.py").write_text(RIGHT)
+    hooks = project / "hooks"
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text(
+        "import sys, pathlib\n"
+        "class Spy:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'jax':\n"
+        f"            with open({str(project / 'imports.log')!r}, 'a') as log: log.write('jax\\n')\n"
+        "sys.meta_path.insert(0, Spy())\n"
+    )
+    run = cgcheck(
+        *[f"m{i}.py" for i in range(5)], "--output-format", "json", cwd=project,
+        env={"PYTHONPATH": str(hooks)},
+    )  # fmt: skip
+    assert run.report["summary"]["checked"] == 5
+    assert (project / "imports.log").read_text().splitlines() == ["jax"]
+
+
+def test_no_bytecode_is_written_beside_user_files(project: Path) -> None:
+    package = project / "pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "rules.py").write_text(RIGHT)
+    (package / "user.py").write_text(
+        "from .rules import triple\n" + WRONG.replace("triple", "mine")
+    )
+    run = check_json("pack", cwd=project)
+    assert run.gradient("mine")["verdict"] == "wrong"
+    assert [g["name"] for g in run.report["gradients"]] == ["triple", "mine"]
+    assert not list(project.rglob("__pycache__"))
+
+
+def test_same_input_same_bytes(project: Path) -> None:
+    (project / "a.py").write_text(WRONG)
+    shutil.copy(FIXTURES / "seeds" / "custom_vjp.py", project / "b.py")
+    first, second = (check_json(".", cwd=project) for _ in range(2))
+    assert first.out == second.out
+    assert "durations" not in first.report
+
+
+def test_suppression_is_honoured_and_an_unused_one_told(project: Path) -> None:
+    quiet = WRONG.replace(
+        "def triple(x):", "def triple(x):  # cgcheck: ignore[gradient-mismatch] -- known"
+    )
+    (project / "a.py").write_text(quiet)
+    run = check_json("a.py", cwd=project)
+    assert "gradient-mismatch" not in run.rules()
+    assert run.code == 0
+    (project / "a.py").write_text(quiet.replace("2 * ct", "3 * ct"))
+    assert "unused-ignore" in check_json("a.py", cwd=project).rules()
+
+
+def test_select_ignore_and_fail_on(project: Path) -> None:
+    (project / "a.py").write_text(WRONG)
+    assert check_json("a.py", cwd=project).code == 1
+    assert check_json("a.py", "--ignore", "gradient-mismatch", cwd=project).code == 0
+    assert check_json("a.py", "--select", "stability", cwd=project).rules() == []
+    assert check_json("a.py", "--fail-on", "never", cwd=project).code == 0
+
+
+def test_spawned_workers_do_the_same_as_forked_ones(project: Path) -> None:
+    """What macOS gets, tried here: a fresh interpreter for each worker."""
+    (project / "a.py").write_text(WRONG)
+    script = (
+        "import platform, sys\n"
+        "platform.system = lambda: 'Darwin'\n"
+        "sys.argv = ['cgcheck', 'a.py', '--output-format', 'json']\n"
+        "from gradcheck_cli.cli.app import main\n"
+        "main()\n"
+    )
+    import json
+    import subprocess
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert json.loads(done.stdout)["gradients"][0]["verdict"] == "wrong"
+    assert done.stdout == check_json("a.py", cwd=project).out
