@@ -11,7 +11,6 @@ from types import ModuleType
 import jax
 
 from gradcheck_cli.discover import importing, lines
-from gradcheck_cli.errors import UserError
 from gradcheck_cli.examine import examine
 from gradcheck_cli.finding import Site
 from gradcheck_cli.frameworks.jax import find as jax_find
@@ -95,8 +94,6 @@ def _check_one(gradient: JaxGradient, task: Task, path: str, emit: Emit) -> None
     )
     try:
         emit(examine(gradient, task, site, hints, doing))
-    except UserError as error:
-        emit(FileFinding(finding=_file_finding(task, "check-failed", str(error), site.line)))
     except Exception as error:
         told = traceback.format_exc(limit=-3)
         message = f"cgcheck itself failed on `{gradient.name}`: {type(error).__name__}: {error}"

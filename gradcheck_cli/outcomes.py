@@ -26,9 +26,7 @@ from gradcheck_cli.words import (
 OK, FINDINGS, COULD_NOT_CHECK, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
 # Findings that mean "this file could not be checked at all".
-_COULD_NOT = frozenset(
-    {"import-failed", "module-exited", "syntax-error", "unreadable-file", "check-failed"}
-)
+_COULD_NOT = frozenset({"import-failed", "module-exited", "syntax-error", "unreadable-file"})
 _DEATHS = frozenset({"worker-crashed", "timed-out", "out-of-memory"})
 
 
