@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import difflib
 import sys
 import traceback
 from collections.abc import Callable
@@ -9,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import jax
+import msgspec
 
 from gradcheck_cli.discover import importing, lines
 from gradcheck_cli.examine import examine
@@ -21,6 +24,7 @@ from gradcheck_cli.frameworks.seam import Found
 from gradcheck_cli.inputs.infer.probing import Hints
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.rulebook import find
+from gradcheck_cli.scan.marks import find_marks
 from gradcheck_cli.words import (
     Doing,
     Event,
@@ -47,6 +51,8 @@ def check_file(task: Task, emit: Emit) -> None:
 
 
 def _check_module(module: ModuleType, task: Task, recorded: list[Found], emit: Emit) -> None:
+    if task.module and not task.functions:
+        task = _with_marks(task, module)
     path = str(Path(task.path or getattr(module, "__file__", None) or "").resolve())
     own = _own(task, module)
     emit(Doing(phase="looking for custom gradients"))
@@ -59,6 +65,16 @@ def _check_module(module: ModuleType, task: Task, recorded: list[Found], emit: E
         _check_one(gradient, task, path, emit)
     if not task.functions:
         _tell_unreached(task, gradients, missing, emit)
+
+
+def _with_marks(task: Task, module: ModuleType) -> Task:
+    """An installed module's source is known only once it is imported."""
+    try:
+        marks = find_marks(ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8")))
+    except (OSError, SyntaxError, ValueError):
+        return task
+    marked = [f"{m.name}@{m.scope or ''}" for m in marks if m.framework == "jax"]
+    return msgspec.structs.replace(task, marked=marked)
 
 
 def _tell_unreached(
@@ -148,7 +164,10 @@ def _named(
             hits = [direct] if direct is not None else []
         if not hits:
             message = f"there is no function `{name}` in {task.display}"
-            emit(FileFinding(finding=_file_finding(task, "import-failed", message, 1)))
+            close = difflib.get_close_matches(name, [g.name for g in known] + dir(module), n=1)
+            hint = f"did you mean `{close[0]}`?" if close else "check the name"
+            finding = _file_finding(task, "import-failed", message, 1, help=hint)
+            emit(FileFinding(finding=finding))
         chosen += hits
     return chosen, []
 

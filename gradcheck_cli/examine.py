@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.infer.probing import Hints, probe
 from gradcheck_cli.inputs.lattice import Points, make_points
+from gradcheck_cli.inputs.spec import Fixed
 from gradcheck_cli.laws import LAWS, Failure, Judgement
 from gradcheck_cli.measure.engine import Measurements, measure
 from gradcheck_cli.measure.states import UNDECIDED
@@ -43,6 +46,7 @@ class _Notebook:
     """What is gathered while the subjects of one gradient are judged."""
 
     findings: list[Finding] = field(default_factory=list)
+    seen: list[Failure] = field(default_factory=list)
     laws: dict[str, LawResult] = field(default_factory=dict)
     inputs: list[Input] = field(default_factory=list)
     dtypes: list[str] = field(default_factory=list)
@@ -50,6 +54,7 @@ class _Notebook:
     points: int = 0
     undecided: int = 0
     checked: bool = False
+    missing_rule: bool = False
     multiprecision: bool = False
 
 
@@ -74,8 +79,13 @@ def examine(
         for subject in probed.subjects:
             try:
                 _judge_subject(subject, gradient, task, site, book, doing)
-            except (Rejected, NoRule) as error:
+            except NoRule as error:
+                book.missing_rule = True
                 reasons.append(f"{subject.signature.describe()}: {error}")
+            except Rejected as error:
+                reasons.append(f"{subject.signature.describe()}: {error}")
+            except Exception as error:
+                book.findings.append(_internal(gradient, site, subject, error))
     return _summed(gradient, site, book, reasons)
 
 
@@ -104,6 +114,7 @@ def _judge_subject(
     if subject.dtype not in book.dtypes:
         book.dtypes.append(subject.dtype)
     _note_inputs(subject, points, book)
+    earlier = list(book.seen)
     judgements = [law.judge(m) for law in LAWS]
     nonlinear = any(f.rule == "nonlinear-cotangent" for j in judgements for f in j.failures)
     for judgement in judgements:
@@ -112,14 +123,18 @@ def _judge_subject(
             if nonlinear and failure.rule == "gradient-mismatch" and not _at_unit(failure, m):
                 continue  # the same cause: a cotangent that is not used linearly
             doing(f"explaining {failure.rule}")
-            if not _is_known(failure.rule, failure.severity, book):
+            if not _is_known(failure, earlier):
                 book.findings.append(make_finding(failure, m, gradient, site))
+                book.seen.append(failure)
 
 
-def _is_known(rule: str, severity: Severity, book: _Notebook) -> bool:
-    """The same rule with the same or a graver severity was found at a simpler signature."""
+def _is_known(failure: Failure, earlier: Sequence[Failure]) -> bool:
+    """The same was found at a simpler signature: the same argument's formula, or the same instability."""
     return any(
-        f.rule == rule and f.severity.rank >= severity.rank for f in book.findings if f.dtypes
+        old.rule == failure.rule
+        and old.severity.rank >= failure.severity.rank
+        and (old.cause == failure.cause or failure.rule != "gradient-mismatch")
+        for old in earlier
     )
 
 
@@ -134,6 +149,12 @@ def _undecided(m: Measurements) -> int:
 
 
 def _note_inputs(subject: Subject, points: Points, book: _Notebook) -> None:
+    for name, value in subject.signature.arguments:
+        if isinstance(value, Fixed):
+            shape = list(getattr(value.value, "shape", ()))
+            book.inputs.append(
+                Input(path=name, dtype="fixed", shape=shape, domain=value.text, source=value.source)
+            )
     for leaf, array in zip(subject.leaves, points.leaves, strict=True):
         low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
         book.inputs.append(
@@ -191,20 +212,38 @@ def _structure(gradient: CustomGradient, site: Site, subject: Subject, error: Ru
     )
 
 
+def _internal(gradient: CustomGradient, site: Site, subject: Subject, error: Exception) -> Finding:
+    """A bug of ours at one signature: told, and what the others found stands."""
+    rule = find("internal-error")
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return Finding(
+        rule=rule.name,
+        code=rule.code,
+        severity=Severity.ERROR,
+        path=site.path,
+        line=site.line,
+        message=f"at {subject.signature.describe()}, cgcheck itself failed: {type(error).__name__}: "
+        f"{error} ({Path(last.filename).name}:{last.lineno})",
+        help=rule.help,
+        gradient=gradient.place.qualname,
+        fingerprint=fingerprint(rule.name, site, type(error).__name__, 0),
+    )
+
+
 def _summed(
     gradient: CustomGradient, site: Site, book: _Notebook, reasons: Sequence[str]
 ) -> Checked:
     status = Status.CHECKED if book.checked else Status.UNCHECKED
     reason = None
     if status is Status.UNCHECKED:
-        reason = reasons[-1] if reasons else "no inputs were found"
+        reason = reasons[0] if reasons else "no inputs were found"
         book.not_covered.append(
             NotCovered(
                 gradient=gradient.place.qualname,
                 law=None,
                 what="the whole gradient",
                 reason=reason,
-                add=_line_to_add(gradient),
+                add=None if book.missing_rule else _line_to_add(gradient),
             )
         )
     for law in book.laws.values():

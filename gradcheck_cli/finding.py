@@ -90,10 +90,10 @@ def _range_text(interval: Interval, m: Measurements) -> str:
     start, stop = m.fmt.show(interval.start), m.fmt.show(interval.stop)
     if max(abs(interval.start), abs(interval.stop)) <= m.fmt.tiny:
         return f"at {name} = 0"
-    if 0 < interval.start <= m.fmt.tiny and not interval.stop_open:
-        return f"for 0 < {name} ≤ {stop}"
-    if -m.fmt.tiny <= interval.stop < 0 and not interval.start_open:
-        return f"for {start} ≤ {name} < 0"
+    if 0 < interval.start <= m.fmt.tiny:
+        return f"for {name} > 0" if interval.stop_open else f"for 0 < {name} ≤ {stop}"
+    if -m.fmt.tiny <= interval.stop < 0:
+        return f"for {name} < 0" if interval.start_open else f"for {start} ≤ {name} < 0"
     if interval.start_open and interval.stop_open:
         return f"for every {name} that was tried"
     if interval.start_open:

@@ -16,14 +16,10 @@ def mined(programs: Iterable[Program]) -> list[float]:
     found: set[float] = set()
     for program in programs:
         for value in program.all_constants():
-            array = (
-                np.asarray(value)
-                if not hasattr(value, "dtype") or value.dtype.kind != "V"
-                else None
-            )
-            if array is None or array.size != 1 or array.dtype.kind not in "fiu":
+            kind = getattr(getattr(value, "dtype", np.dtype(float)), "kind", "a key")
+            if kind not in "fiu" or np.size(value) != 1:
                 continue
-            number = float(array.reshape(()))
+            number = float(np.asarray(value).reshape(()))
             if np.isfinite(number) and number not in (0.0, 1.0, -1.0):
                 found.add(number)
     return sorted(found, key=lambda v: (len(repr(v)), abs(v), v))[:_MOST]

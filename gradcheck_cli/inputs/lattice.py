@@ -35,6 +35,7 @@ _WIDE = (
     1e-6,
     1e-9,
 )
+_CORE = (1.0, 0.0, -1.0, 100.0, -100.0, 0.5)
 _MIXED = (1.0, 0.5, -0.5, 2.0, -2.0, 100.0, -100.0, 0.0, 1e-3, 10.0, -10.0, 1000.0, 3.0)
 
 
@@ -126,8 +127,9 @@ def _scalars(
     plain = values[: len(_PLAIN) + 2 * len(_WIDE)]
     singles = list(rows)
     random = [tuple(rng.choice(plain, count).tolist()) for _ in range(budget)]
+    core = list(itertools.product(_CORE, repeat=count)) if count <= 2 else []
     half = singles[:: max(1, math.ceil(len(singles) / max(1, budget - budget // 4)))]
-    mixed_rows = list(dict.fromkeys([*half, *random]))[:budget]
+    mixed_rows = list(dict.fromkeys([*core, *half, *random]))[:budget]
     return list(mixed_rows), ["value"] * len(mixed_rows)
 
 

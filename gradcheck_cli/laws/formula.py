@@ -77,8 +77,9 @@ def _mismatch(
 ) -> Iterator[Failure]:
     big = np.flatnonzero(worst > math.sqrt(m.fmt.eps))
     points = big[(m.reference.states(GRADIENTS)[big, part] == LIMIT).any(axis=1)]
-    big = np.setdiff1d(big, points)
-    if len(points):
+    surrogate = bool(facts.zero_truth[part].all())
+    big = big if surrogate else np.setdiff1d(big, points)
+    if len(points) and not surrogate:
         # Points of measure zero: the nudge has spoken, the integral cannot (SEMANTICS E, F).
         yield _failure(
             m, facts, part, int(points[0]), gap, "gradient-mismatch", Severity.ERROR, "formula",
@@ -100,8 +101,8 @@ def _mismatch(
             f"the formula leaves the truth only within {radius:.1e} of a singularity",
         )  # fmt: skip
         return
-    says = _witnesses(m, facts, big)
-    if facts.zero_truth[part].all() or says is Says.STEP:
+    says = Says.STEP if surrogate else _witnesses(m, facts, big)
+    if says is Says.STEP:
         yield _failure(
             m, facts, part, row, gap, "undeclared-surrogate", Severity.WARNING, "surrogate",
             "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
@@ -187,8 +188,12 @@ def _radius_around_singularities(m: Measurements, facts: Comparison, rows: Array
     if not len(singular):
         return None
     x = columns(m.points, m.count)
-    distance = np.abs(x[rows][:, None] - x[singular][None]).max(axis=2).min(axis=1)
-    radius = float(distance.max())
+    apart = np.abs(x[rows][:, None] - x[singular][None])
+    joint = apart.max(axis=2).min(axis=1)
+    # Where each element has singularities of its own, its own distance counts.
+    own = np.where(facts.singular_at[singular][None], apart, np.inf).min(axis=1)
+    alone = np.where(facts.differs[rows], own, 0.0).max(axis=1)
+    radius = float(np.minimum(joint, alone).max())
     return radius if 0 < radius <= _RADIUS else None
 
 

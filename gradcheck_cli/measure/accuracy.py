@@ -13,14 +13,18 @@ from flint import arb
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR
 from gradcheck_cli.measure.truth import Truth, evaluate
+from gradcheck_cli.reals.domains.balls import exact
+from gradcheck_cli.reals.precision import START_BITS, working
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.words import Severity
 
 Array = np.ndarray[Any, Any]
 
-MOVES = 8
+MOVES = (8, 32)
 MOST_ULP = 4
 FEW_ULP = 4
+# A range of a few samples falls short of the whole range: a sine's peaks are seldom hit.
+_MARGIN = 0.25
 _WARNING_EPS = 2**6
 # A derivative may overflow before the cotangent's weight brings it back.
 _HEADROOM = 2.0**-4
@@ -79,12 +83,18 @@ class Reference:
         kink = states == KINK
         with np.errstate(all="ignore"):
             suspect = inside & ~_close(got, mid, mid, self.fmt, room)
-        rows = np.flatnonzero(suspect.any(axis=1))
-        if len(rows):
-            low, high = self.hull(rows, what)
-            with np.errstate(all="ignore"):
-                suspect[rows] &= ~_close(got[rows], low, high, self.fmt, room)
-        broken = kink & ~np.isfinite(got) & (np.abs(mid) <= self.fmt.max)
+        for level in range(len(MOVES)):  # a few moves for all suspects, more for those that remain
+            rows = np.flatnonzero(suspect.any(axis=1))
+            if len(rows):
+                low, high = self.hull(rows, what, level)
+                with np.errstate(all="ignore"):
+                    suspect[rows] &= ~_close(got[rows], low, high, self.fmt, room)
+        # 0/0 whose limit depends on the direction has no value: there NaN is right.
+        broken = (
+            (kink if what == GRADIENTS else False)
+            & ~np.isfinite(got)
+            & (np.abs(mid) <= self.fmt.max)
+        )
         rows = np.flatnonzero((suspect | broken).any(axis=1))
         grades = Grades(
             np.full(count, -1, np.int8),
@@ -138,35 +148,43 @@ class Reference:
 
     # -- forgiveness and scale ------------------------------------------------------------
 
-    def hull(self, rows: Array, what: str) -> tuple[Array, Array]:
-        """Range of the truth at the rows and a few ulp around them."""
+    def hull(self, rows: Array, what: str, level: int) -> tuple[Array, Array]:
+        """Range of the truth at the rows and a few ulp around them, the wider the higher the level."""
         count = len(self.points[0])
         if self._hulled is None:
-            self._hulled = np.zeros(count, bool)
+            self._hulled = np.zeros(count, int)
             for name in (VALUES, GRADIENTS):
                 mid = self.middle(name)
                 self._hulls[name] = (mid.copy(), mid.copy())
-        new = rows[~self._hulled[rows]]
-        if len(new):
-            self._hulled[new] = True
-            self._extend_hulls(new)
+        for step in range(level + 1):
+            new = rows[self._hulled[rows] <= step]
+            if len(new):
+                self._hulled[new] = step + 1
+                self._extend_hulls(new, step)
         low, high = self._hulls[what]
         return low[rows], high[rows]
 
-    def _extend_hulls(self, rows: Array) -> None:
-        rng = np.random.default_rng(self.seed)
+    def _extend_hulls(self, rows: Array, level: int) -> None:
+        rng = np.random.default_rng([self.seed, level])
+        moves = MOVES[level]
         moved = []
         for points in self.points:
-            base = np.repeat(points[rows][None], MOVES, axis=0)
-            steps = rng.integers(1, MOST_ULP + 1, base.shape) * rng.choice([-1, 1], base.shape)
-            moved.append(self.fmt.moved(base, steps).reshape(-1, *points.shape[1:]))
-        cotangents = [np.concatenate([c[rows]] * MOVES) for c in self.cotangents]
+            base = np.concatenate([points[rows]] * moves)
+            ulp = np.abs(self.fmt.moved(base, 1) - base)
+            # Reals, not floats: whole ulps of a large number may all be periods of a sine.
+            steps = rng.integers(-MOST_ULP * 256, MOST_ULP * 256 + 1, base.shape) / 256
+            with working(START_BITS):
+                moved.append(exact(base) + exact(steps) * exact(ulp))
+        cotangents = [np.concatenate([c[rows]] * moves) for c in self.cotangents]
         truth = evaluate(self.program, moved, cotangents, goal=self.goal, ties=False, nudged=False)
         for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
-            mid = as_floats(columns(outs, len(moved[0]))).reshape(MOVES, len(rows), -1)
+            mid = as_floats(columns(outs, len(moved[0]))).reshape(moves, len(rows), -1)
             low, high = self._hulls[name]
-            low[rows] = np.fmin(low[rows], np.fmin.reduce(mid))
-            high[rows] = np.fmax(high[rows], np.fmax.reduce(mid))
+            below = np.fmin(low[rows], np.fmin.reduce(mid))
+            above = np.fmax(high[rows], np.fmax.reduce(mid))
+            with np.errstate(all="ignore"):
+                margin = np.nan_to_num((above - below) * _MARGIN, nan=0.0, posinf=0.0)
+            low[rows], high[rows] = below - margin, above + margin
 
     def scale(self, rows: Array, what: str) -> Array:
         """Local scale of each row (SEMANTICS A3)."""

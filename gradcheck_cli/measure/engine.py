@@ -14,7 +14,7 @@ from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.measure.accuracy import Reference, as_floats, goal_bits
 from gradcheck_cli.measure.integral import Testimony, third_witness
-from gradcheck_cli.measure.states import POLE
+from gradcheck_cli.measure.states import OUTSIDE, POLE
 from gradcheck_cli.measure.truth import Truth, evaluate
 from gradcheck_cli.reals.precision import enclose
 from gradcheck_cli.reals.walk import NotCovered
@@ -149,10 +149,23 @@ def measure_rows(
             missing = str(error)
     for found in filter(None, (truth, rule)):
         _share_poles(found, probes, fmt)
+    if rule is not None:
+        _share_domain(truth, rule)
     reference = Reference(traces.primal, fmt, rows, cotangents, truth, seed)
     return Measurements(
         subject, fmt, seed, probes, rows, cotangents, recipes, floats, reference, rule, missing
     )
+
+
+def _share_domain(truth: Truth, rule: Truth) -> None:
+    """Outside the primal's domain the rule may be whatever it likes."""
+    pairs = zip(
+        (*truth.value_states, *truth.gradient_states),
+        (*rule.value_states, *rule.gradient_states),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        theirs[ours == OUTSIDE] = OUTSIDE
 
 
 def _share_poles(truth: Truth, probes: Sequence[Probe], fmt: Format) -> None:

@@ -22,6 +22,8 @@ Array = np.ndarray[Any, Any]
 _BITS = 256
 # What is apart by less than rounding is the same as far as floats can tell.
 ROUNDING_EPS = 4
+_NOTHING = -1200  # log2 of what a nudge cannot tell from zero
+_JOINT = -16  # the pieces of an approximation meet only so well
 _SAME_LIMIT = -100  # log2 of the gap between a limit and a formula that counts as none
 
 
@@ -36,6 +38,7 @@ class Comparison:
     outside_kink: Array  # at a kink, not between the sides (one flag a row)
     finite_at_pole: Array  # the truth has a pole, the formula a number
     singular: Array  # rows with a pole or kink
+    singular_at: Array  # the same for each component
     zero_truth: Array  # per component: the truth is zero at every row
 
 
@@ -92,6 +95,7 @@ def _compare(m: Measurements) -> Comparison:
         & (formula_states != KINK)
         & np.isin(np.arange(count), m.base_rows())[:, None],
         singular=((states == POLE) | (states == KINK)).any(axis=1),
+        singular_at=(states == POLE) | (states == KINK),
         zero_truth=zero,
     )
 
@@ -130,7 +134,8 @@ def _apart(a: arb, b: arb, exactly: bool) -> bool:
         return False
     if exactly:
         return True
-    return not bool(abs(a - b) <= (abs(a) + abs(b)) * arb(2) ** _SAME_LIMIT)
+    gap = abs(a - b)
+    return not bool(gap <= (abs(a) + abs(b)) * arb(2) ** _SAME_LIMIT or gap < arb(2) ** _NOTHING)
 
 
 def _only_by_rounding(m: Measurements, apart: Array) -> Array:
@@ -161,6 +166,8 @@ def _gaps(m: Measurements, differs: Array, truth: Array, formula: Array) -> Arra
         for k in np.flatnonzero(differs[row]):
             size = abs(truth[row, k] - formula[row, k])
             distance = float(as_floats(np.array([size], object))[0])
+            if distance < m.fmt.tiny:
+                continue  # below the smallest normal, nothing is promised
             gap[row, k] = distance / scale[i] if scale[i] > 0 and np.isfinite(distance) else np.inf
     return gap
 
@@ -192,7 +199,7 @@ def _outside_box(sides: Sequence[Side], formula: Array) -> bool:
         seen = [g[k] for g in around]
         low = functools.reduce(lambda a, b: a.min(b), seen)
         high = functools.reduce(lambda a, b: a.max(b), seen)
-        slack = (abs(low) + abs(high)) * arb(2) ** _SAME_LIMIT + arb(2) ** -1200
+        slack = (abs(low) + abs(high)) * arb(2) ** _JOINT + arb(2) ** _NOTHING
         if ours < low - slack or ours > high + slack:
             return True
     return False

@@ -119,10 +119,14 @@ def _directions(shapes: Sequence[tuple[int, ...]]) -> list[list[Array]]:
     rng = np.random.default_rng(12345)
     made = []
     for _ in range(_DIRECTIONS):
-        made.append(
-            [rng.choice([-1, 1], s) * (1 + rng.integers(0, 1 << 16, s) / (1 << 16)) for s in shapes]
-        )
+        made.append([rng.choice([-1, 1], s) * _sizes(rng, s) for s in shapes])
     return made
+
+
+def _sizes(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Generic numbers, and each argument as a whole sometimes much smaller than the others."""
+    whole = 2.0 ** -rng.choice([0, 0, 8, 16])
+    return np.asarray(whole * (1 + rng.integers(0, 1 << 16, shape) / (1 << 16)))
 
 
 def _answer(runs: Any, directions: Sequence[list[Array]], row: int, outputs: int) -> Answer:

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.measure.nudge import Side, defined_nearby, nudge
-from gradcheck_cli.measure.states import KINK, OUTSIDE, POLE, REGULAR, UNDECIDED
+from gradcheck_cli.measure.nudge import Settled, Side, defined_nearby, nudge
+from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.precision import START_BITS, Enclosed, enclose
 from gradcheck_cli.reals.program import Program
 
 Array = np.ndarray[Any, Any]
 
 _MOST_ARRAY_NUDGES = 32
+# A value that differs from its nudged neighbours by more than this jumps there.
+_TOUCH = 2.0**-100
 
 
 @dataclass(slots=True)
@@ -137,14 +139,36 @@ def _resolve(
     answers = nudge(program, [p[rows] for p in points], [c[rows] for c in cotangents])
     for row, answer in zip(rows.tolist(), answers, strict=True):
         tie = bool(first.ties[row])
+        jump = tie and _jumps(truth, row, answer.outputs)
         for k, (balls, states) in enumerate(zip(truth.values, truth.value_states, strict=True)):
             _settle(balls, states, row, answer.outputs[k], only_holes=True)
         for k, (balls, states) in enumerate(
             zip(truth.gradients, truth.gradient_states, strict=True)
         ):
             settled = answer.outputs[k + len(truth.values)]
-            _settle(balls, states, row, settled, only_holes=not tie)
-        truth.sides[row] = answer.sides
+            _settle(balls, states, row, settled, only_holes=not tie or jump)
+            if jump:  # every side is right, the point itself too
+                states[row] = np.where(states[row] == REGULAR, KINK, states[row])
+        truth.sides[row] = [] if jump else answer.sides
+
+
+def _jumps(truth: Truth, row: int, outputs: Sequence[Settled]) -> bool:
+    """Is the value at the point itself another than on its sides?"""
+    for balls, states, settled in zip(truth.values, truth.value_states, outputs, strict=False):
+        here = zip(
+            balls[row : row + 1].reshape(-1),
+            states[row : row + 1].reshape(-1),
+            settled.states,
+            settled.balls,
+            strict=True,
+        )
+        for ball, state, around, limit in here:
+            if state != REGULAR or around not in (LIMIT, KINK) or limit is None:
+                continue
+            gap = abs(ball - limit)
+            if around == KINK or (gap > abs(ball) * _TOUCH and gap > _TOUCH):
+                return True
+    return False
 
 
 def _settle(balls: Array, states: Array, row: int, settled: Any, *, only_holes: bool) -> None:

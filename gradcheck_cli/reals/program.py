@@ -102,6 +102,8 @@ class _Builder:
         return len(self.avals) - 1
 
     def constant(self, value: Any, aval: Any) -> Slot:
+        if isinstance(value, (bool, int, float)):
+            value = np.asarray(value, aval.dtype)  # a Python number is one of its dtype's
         key = _literal_key(value, aval)
         if key in self.literals:
             return self.literals[key]

@@ -36,6 +36,12 @@ class JaxGradient:
 
     def parameters(self) -> Sequence[Parameter]:
         """The parameters that a call must or may fill (a bound `self` is not one)."""
+        if isinstance(
+            getattr(self.primal, "nin", None), int
+        ):  # a ufunc: its signature says nothing
+            count: int = self.primal.nin  # type: ignore[attr-defined]
+            names = ["x"] if count == 1 else [f"x{i + 1}" for i in range(count)]
+            return [Parameter(n, i, True, False) for i, n in enumerate(names)]
         try:
             signature = inspect.signature(self.primal)
         except (TypeError, ValueError):

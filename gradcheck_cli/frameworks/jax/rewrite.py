@@ -91,14 +91,23 @@ def _cut_while(eqn: Any, values: list[Any]) -> list[Any]:
     a, b = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts, state = values[:a], values[a : a + b], values[a + b :]
 
+    def more(inner: Any) -> Any:
+        return jex.jaxpr_as_fun(p["cond_jaxpr"])(*cond_consts, *inner)[0]
+
     def go(carry: Any) -> Any:
         trips, *inner = carry
-        (more,) = jex.jaxpr_as_fun(p["cond_jaxpr"])(*cond_consts, *inner)
-        return more & (trips < MOST_TRIPS)
+        return jnp.any(more(inner)) & (trips < MOST_TRIPS)
 
     def body(carry: Any) -> Any:
         trips, *inner = carry
-        return (trips + 1, *jex.jaxpr_as_fun(p["body_jaxpr"])(*body_consts, *inner))
+        new = jex.jaxpr_as_fun(p["body_jaxpr"])(*body_consts, *inner)
+        each = more(inner)
+        if each.ndim:  # a vector of loops: those that have ended keep their state
+            new = [
+                jnp.where(each.reshape(each.shape + (1,) * (b.ndim - each.ndim)), b, a)
+                for a, b in zip(inner, new, strict=True)
+            ]
+        return (trips + 1, *new)
 
     trips, *final = lax.while_loop(go, body, (jnp.int32(0), *state))
     return [

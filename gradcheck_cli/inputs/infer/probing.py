@@ -47,7 +47,7 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
     parameters = list(gradient.parameters())
     subjects: list[Subject] = []
     ranks: set[int] = set()
-    reason, broken, tried = "no signature was tried", None, 0
+    reason, broken, tried = "", None, 0
     for signature in _signatures(parameters, hints):
         if tried >= _MOST_TRIES or len(subjects) >= _WANTED:
             break
@@ -59,7 +59,7 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
             subject = gradient.fit(signature, dtype)
             subject.traces()
         except Rejected as error:
-            reason = str(error)
+            reason = reason or f"{signature.describe()}: {error}"
             continue
         except RuleError as error:
             broken = broken or (subject, error)
@@ -68,7 +68,7 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
             continue
         subjects.append(subject)
         ranks.add(rank)
-    return Probe(subjects, tried, reason, None if subjects else broken)
+    return Probe(subjects, tried, reason or "no signature was tried", None if subjects else broken)
 
 
 def _signatures(parameters: Sequence[Parameter], hints: Hints) -> Iterator[Signature]:

@@ -119,6 +119,12 @@ class Balls:
         self._flag(self.flags.doubts, doubt.reshape(x.shape))
         return out.reshape(x.shape).astype(dtype)
 
+    def as_kind(self, target: str, source: str, value: Array) -> Array:
+        """Operands of one product in the kind of its result."""
+        if source == "b":
+            return self.from_tri(value) if target == "f" else self.known(value).astype(np.int64)
+        return self.from_integers(value) if (target, source) == ("f", "i") else value
+
     def nonzero(self, x: Array) -> Array:
         zero = elements([scalar.ZERO] * x.shape[0], (x.shape[0],) + (1,) * (x.ndim - 1))
         return self.compare("ne", x, zero)
@@ -231,6 +237,8 @@ class Balls:
 
     def arg(self, op: str, x: Array, axis: int) -> Array:
         """First place of the largest (smallest); in doubt where two may be."""
+        if x.dtype != object:
+            return np.asarray(np.argmax(x, axis) if op == "max" else np.argmin(x, axis))
         moved = np.moveaxis(x, axis, -1)
         lines = moved.reshape(-1, moved.shape[-1])
         sign = 1 if op == "max" else -1
@@ -289,7 +297,6 @@ class Balls:
         rows, inner, columns = a.shape[1], a.shape[2], b.shape[2]
         if not inner or not rows or not columns:
             return np.full((len(a), rows, columns), scalar.ZERO, object)
-        a, b = (m if m.dtype == object else self.from_integers(m) for m in (a, b))
         if rows * inner * columns <= _SMALL_PRODUCT:
             return np.stack(
                 [(x[:, :, None] * y[None]).sum(axis=1) for x, y in zip(a, b, strict=True)]

@@ -83,7 +83,9 @@ def cbrt(x: arb) -> arb:
 
 def lgamma(x: arb) -> arb:
     """log |gamma(x)|, as floats mean it."""
-    return x.lgamma() if x > 0 else log(abs(x.gamma()))
+    if x > 0:
+        return x.lgamma()
+    return arb.pi().log() - log(abs(x.sin_pi())) - (ONE - x).lgamma()
 
 
 def exp2(x: arb) -> arb:

@@ -11,7 +11,7 @@ from gradcheck_cli.reals.tri import UNKNOWN, YES
 
 # A loop that waits for a float and runs longer than this over the reals is given up.
 _FLOAT_TRIPS = 256
-_INTEGER_TRIPS = 100_000
+_INTEGER_TRIPS = 4096
 
 
 def _rows(values: list[Any], rows: Any) -> list[Any]:
@@ -64,7 +64,9 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     for _ in range(_FLOAT_TRIPS if floats else _INTEGER_TRIPS):
         view = domain.view(active, batch)
         (go,) = walk(cond, view, [*_rows(cond_consts, active), *_rows(state, active)])
-        go = spread(go, len(active))
+        each = spread(go, len(active))
+        go = each.reshape(len(active), -1).max(axis=1)  # a vector of conditions: while any holds
+        each = each[go != 0]
         open_question = active[go == UNKNOWN]
         active = active[go != 0]
         if not len(active):
@@ -73,6 +75,9 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         view = domain.view(active, batch)
         after = walk(body, view, [*_rows(body_consts, active), *before])
         after = [spread(v, len(active)) for v in after]
+        if each.ndim > 1:
+            kinds = [aval.kind for aval in step.out_avals]
+            after = [_where(domain, each, *x) for x in zip(kinds, before, after, strict=True)]
         for value, new in zip(state, after, strict=True):
             value[active] = new
         # Newton until equality never decides: it ends once successive states overlap.
@@ -82,6 +87,12 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
             return state
     domain.view(active, batch).give_up()
     return state
+
+
+def _where(domain: Any, each: Any, kind: str, old: Any, new: Any) -> Any:
+    """Of a vector of loops, those that go on take the new state."""
+    which = each.reshape(each.shape + (1,) * (new.ndim - each.ndim))
+    return domain.select(kind, which, old, new)
 
 
 def _scan(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:

@@ -12,6 +12,10 @@ from gradcheck_cli.reals.tables.rule import Rule, batched, spread
 def _dot_general(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     (left_sum, right_sum), (left_batch, right_batch) = step.params["dimension_numbers"]
     batch = batched(values)
+    values = [
+        domain.as_kind(step.out_avals[0].kind, aval.kind, value)
+        for value, aval in zip(values, step.in_avals, strict=True)
+    ]
     left, left_free = _matrices(spread(values[0], batch), left_batch, left_sum, last=True)
     right, right_free = _matrices(spread(values[1], batch), right_batch, right_sum, last=False)
     stack = left.shape[:-2]

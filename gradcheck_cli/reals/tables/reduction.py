@@ -34,7 +34,8 @@ def _cumulate(op: str) -> Rule:
 def _arg(op: str) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         (axis,) = step.params["axes"]
-        return [domain.arg(op, values[0], axis + 1).astype(step.params["index_dtype"])]
+        x = domain.known(values[0]).astype(np.int8) if step.in_avals[0].kind == "b" else values[0]
+        return [domain.arg(op, x, axis + 1).astype(step.params["index_dtype"])]
 
     return rule
 
