@@ -15,10 +15,11 @@ from gradcheck_cli.inputs.at import parse_at
 from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.floats import format_of
-from gradcheck_cli.inputs.infer.probing import Hints, probe
+from gradcheck_cli.inputs.infer.probing import Hints, broadcast_refused, probe
 from gradcheck_cli.inputs.lattice import Points, make_points
 from gradcheck_cli.inputs.spec import Fixed
 from gradcheck_cli.laws import LAWS, Failure, Judgement
+from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.engine import Measurements, measure
 from gradcheck_cli.measure.states import UNDECIDED
 from gradcheck_cli.reals.walk import NotCovered as NoRule
@@ -73,7 +74,8 @@ def examine(
         probed = probe(gradient, dtype, hints)
         if probed.broken is not None:
             book.checked = True
-            book.findings.append(_structure(gradient, site, *probed.broken))
+            book.findings.append(_structure(gradient, site, *probed.broken, Severity.ERROR))
+            book.laws[STRUCTURE_LAW] = LawResult(law=STRUCTURE_LAW, outcome=Outcome.FAIL)
         elif not probed.subjects:
             reasons.append(f"{dtype}: {probed.reason}")
         for subject in probed.subjects:
@@ -86,6 +88,10 @@ def examine(
                 reasons.append(f"{subject.signature.describe()}: {error}")
             except Exception as error:
                 book.findings.append(_internal(gradient, site, subject, error))
+        if probed.subjects and not any(f.rule == "gradient-structure" for f in book.findings):
+            refused = broadcast_refused(gradient, probed.subjects, dtype)
+            if refused is not None:
+                book.findings.append(_structure(gradient, site, *refused, Severity.NOTE))
     return _summed(gradient, site, book, reasons)
 
 
@@ -191,12 +197,15 @@ def _note_law(judgement: Judgement, book: _Notebook) -> None:
     )
 
 
-def _structure(gradient: CustomGradient, site: Site, subject: Subject, error: RuleError) -> Finding:
+def _structure(
+    gradient: CustomGradient, site: Site, subject: Subject, error: RuleError, severity: Severity
+) -> Finding:
+    """The framework refused the rule at a signature that the function takes."""
     rule = find("gradient-structure")
     return Finding(
         rule=rule.name,
         code=rule.code,
-        severity=Severity.ERROR,
+        severity=severity,
         path=site.path,
         line=site.line,
         column=site.column,

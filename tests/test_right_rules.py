@@ -59,7 +59,7 @@ def composition(seed: int) -> Callable[..., Any]:
             h = step(h)
         return h if end is None else end(h)
 
-    return (lambda x, y: body(x, y)) if two else (lambda x: body(x, None))
+    return body if two else (lambda x: body(x, None))
 
 
 def examined(seed: int) -> Checked:

@@ -7,9 +7,10 @@ from gradcheck_cli.laws.formula import FORMULA
 from gradcheck_cli.laws.law import Failure, Judgement, Law
 from gradcheck_cli.laws.linearity import LINEARITY
 from gradcheck_cli.laws.precision import PRECISION
+from gradcheck_cli.laws.structure import STRUCTURE
 from gradcheck_cli.laws.value import VALUE
 from gradcheck_cli.laws.worth import WORTH
 
-LAWS: tuple[Law, ...] = (FORMULA, LINEARITY, VALUE, FINITE, PRECISION, WORTH)
+LAWS: tuple[Law, ...] = (STRUCTURE, FORMULA, LINEARITY, VALUE, FINITE, PRECISION, WORTH)
 
 __all__ = ["LAWS", "Failure", "Judgement", "Law"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
@@ -69,6 +69,29 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
         subjects.append(subject)
         ranks.add(rank)
     return Probe(subjects, tried, reason or "no signature was tried", None if subjects else broken)
+
+
+def broadcast_refused(
+    gradient: CustomGradient, subjects: Sequence[Subject], dtype: str
+) -> tuple[Subject, RuleError] | None:
+    """A single number for one argument beside arrays: does the function take it, and its rule not?"""
+    arrays = [s for s in subjects if len(s.leaves) > 1 and any(leaf.shape for leaf in s.leaves)]
+    for subject in arrays[:1]:
+        for name, value in subject.signature.arguments:
+            if not isinstance(value, Leaf) or not value.shape:
+                continue
+            single = tuple(
+                (n, replace(v, shape=()) if n == name else v)
+                for n, v in subject.signature.arguments
+            )
+            try:
+                narrow = gradient.fit(Signature(single, subject.signature.keywords), dtype)
+                narrow.traces()
+            except Rejected:
+                continue
+            except RuleError as error:
+                return narrow, error
+    return None
 
 
 def _signatures(parameters: Sequence[Parameter], hints: Hints) -> Iterator[Signature]:

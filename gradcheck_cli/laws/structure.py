@@ -1,0 +1,41 @@
+"""The rule gives one gradient for each differentiable argument, with its shape.
+
+A framework that refuses the rule says so while it is traced; what it lets pass is looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.words import Outcome, Severity
+
+STRUCTURE_LAW = "structure"
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    name: str = STRUCTURE_LAW
+
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
+        return []
+
+    def judge(self, m: Measurements) -> Judgement:
+        program = m.subject.traces().rule
+        if program is None:
+            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
+        expected = [*m.subject.outputs, *(leaf.shape for leaf in m.subject.leaves)]
+        got = [aval.shape for aval in program.out_avals]
+        if got == expected:
+            return judged(self.name, m.count, [])
+        failure = Failure(
+            "gradient-structure", Severity.ERROR, 0, GRADIENTS, 0, "structure",
+            f"the rule gives arrays of shapes {got}, expected are {expected}", everywhere=True,
+        )  # fmt: skip
+        return judged(self.name, m.count, [failure])
+
+
+STRUCTURE = Structure()

@@ -1,0 +1,65 @@
+"""Kinks, holes, poles and jumps by an exact nudge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gradcheck_cli.measure.accuracy import as_floats
+from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR
+from gradcheck_cli.measure.truth import Truth, evaluate
+from gradcheck_cli.reals.program import build
+
+
+def truth(function: Callable[..., Any], *points: float) -> Truth:
+    def both(x: Any, ct: Any) -> Any:
+        value, pullback = jax.vjp(function, x)
+        return value, pullback(ct)[0]
+
+    aval = jax.ShapeDtypeStruct((), jnp.float32)
+    program = build(jax.make_jaxpr(both)(aval, aval))
+    rows = np.array(points)
+    return evaluate(program, [rows], [np.ones(len(rows))], goal=40, ties=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "value", "gradient"),
+    [
+        (jax.nn.relu, 0.0, REGULAR, KINK),
+        (jnp.abs, 0.0, REGULAR, KINK),
+        (jnp.sqrt, 0.0, REGULAR, POLE),
+        (jnp.log, 0.0, POLE, POLE),
+        (jnp.log, -1.0, OUTSIDE, OUTSIDE),
+        (lambda x: jnp.sin(x) / x, 0.0, LIMIT, LIMIT),
+        (lambda x: 1 / x, 0.0, POLE, POLE),
+        (lambda x: x * jnp.log(x), 0.0, LIMIT, POLE),
+        (lambda x: jnp.where(x == 0, 5.0, x), 0.0, REGULAR, KINK),
+        (jnp.exp, 1.0, REGULAR, REGULAR),
+    ],
+)
+def test_states(function: Callable[..., Any], x: float, value: int, gradient: int) -> None:
+    found = truth(function, x)
+    assert (found.value_states[0][0], found.gradient_states[0][0]) == (value, gradient)
+
+
+def test_value_at_a_tie_is_decided_exactly() -> None:
+    found = truth(lambda x: jnp.where(x == 0, 5.0, x), 0.0)
+    assert as_floats(found.values[0])[0] == 5.0
+
+
+def test_limits_are_the_limits() -> None:
+    found = truth(lambda x: jnp.sin(x) / x, 0.0)
+    assert as_floats(found.values[0])[0] == pytest.approx(1.0)
+    assert as_floats(found.gradients[0])[0] == pytest.approx(0.0)
+
+
+def test_derivative_at_a_point_that_autodiff_masks() -> None:
+    """softplus by max and log1p: autodiff says 0 or 1 at 0, the truth is ½."""
+    found = truth(lambda x: jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x))), 0.0)
+    assert found.gradient_states[0][0] == LIMIT
+    assert as_floats(found.gradients[0])[0] == 0.5

@@ -1,0 +1,56 @@
+"""The JSON report is a contract: version 1, with a schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+
+from gradcheck_cli.report.json import schema
+from tests.conftest import FIXTURES, ROOT, WRONG, check_json
+
+PUBLISHED = ROOT / "docs" / "report.schema.json"
+
+
+def test_published_schema_is_the_one_in_the_code() -> None:
+    assert json.loads(PUBLISHED.read_text()) == schema()
+
+
+def test_reports_of_the_fixtures_are_valid() -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text()))
+    for folder in ("seeds", "wrong"):
+        validator.validate(check_json(FIXTURES / folder).report)
+
+
+def test_findings_and_gradients_point_at_each_other() -> None:
+    report = check_json("fixtures/wrong").report
+    for index, gradient in enumerate(report["gradients"]):
+        for number in gradient["findings"]:
+            assert report["findings"][number]["gradient_index"] == index
+    summary = report["summary"]
+    assert summary["errors"] == sum(f["severity"] == "error" for f in report["findings"])
+    assert summary["exit_code"] == 1
+
+
+def test_laws_are_all_named_with_their_outcome() -> None:
+    gradient = check_json("fixtures/seeds/custom_vjp.py").gradient("log1pexp")
+    assert [law["law"] for law in gradient["laws"]] == [
+        "structure", "formula", "linearity", "value", "finite", "precision", "worth",
+    ]  # fmt: skip
+    assert {law["outcome"] for law in gradient["laws"]} <= {"pass", "fail"}
+
+
+def test_fingerprints_survive_edits_above(project: Path) -> None:
+    (project / "a.py").write_text(WRONG)
+    first = check_json("a.py", cwd=project).findings()[0]
+    (project / "a.py").write_text("# a comment\n" + WRONG)
+    second = check_json("a.py", cwd=project).findings()[0]
+    assert first["fingerprint"] == second["fingerprint"]
+    assert first["line"] + 1 == second["line"]
+
+
+def test_durations_only_when_asked(project: Path) -> None:
+    (project / "a.py").write_text(WRONG)
+    assert "durations" not in check_json("a.py", cwd=project).report
+    assert "a.py" in check_json("a.py", "--durations", cwd=project).report["durations"]
