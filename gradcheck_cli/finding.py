@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,17 @@ from flint import arb
 
 from gradcheck_cli.diagnose.replacement import find_replacement
 from gradcheck_cli.frameworks.seam import JIT, CustomGradient
+from gradcheck_cli.inputs.search import simplest
 from gradcheck_cli.laws.law import Failure, component_name
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.boundary import Interval, find_boundary
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.engine import Measurements, moved
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
 from gradcheck_cli.rulebook import find
-from gradcheck_cli.words import Boundary, Finding, Number, Profile, Witness, WitnessInput
+from gradcheck_cli.words import Boundary, Finding, Number, Profile, Severity, Witness, WitnessInput
 
 _MOST_ELEMENTS = 64
+_MOST_ARGUMENTS = 3
 _STATES = {POLE: "±inf (pole)", KINK: "kink", OUTSIDE: "undefined", UNDECIDED: "undecided"}
 _WITHOUT_WITNESS = ("redundant-rule",)
 _STABILITY = ("non-finite-value", "non-finite-gradient", "imprecise-value", "imprecise-gradient")
@@ -41,6 +43,7 @@ class Site:
 def make_finding(
     failure: Failure, m: Measurements, gradient: CustomGradient, site: Site
 ) -> Finding:
+    failure, m = _simplified(failure, m)
     rule = find(failure.rule)
     intervals = _boundary(failure, m)
     fix = _fix(failure, m) if failure.rule in _STABILITY else None
@@ -69,6 +72,21 @@ def make_finding(
         fingerprint=fingerprint(rule.name, site, failure.cause, number),
         reproduce=_reproduce(failure, m, site),
     )
+
+
+def _simplified(failure: Failure, m: Measurements) -> tuple[Failure, Measurements]:
+    """Errors of arrays get the simplest witness that shows the same."""
+    holds = failure.holds
+    if failure.severity is not Severity.ERROR or holds is None:
+        return failure, m
+
+    def still(point: list[Any]) -> bool:
+        return bool(holds(moved(m, failure.row, point))[0])
+
+    point = simplest([p[failure.row] for p in m.points], still)
+    if point is None:
+        return failure, m
+    return replace(failure, row=0), moved(m, failure.row, point)
 
 
 def fingerprint(rule: str, site: Site, cause: str, number: int) -> str:
@@ -237,16 +255,22 @@ def correct_bits(got: Any, truth: Any, m: Measurements) -> Any:
 
 
 def _boundary(failure: Failure, m: Measurements) -> list[Interval]:
-    """Along the argument of the failing component, or for a value along the largest one."""
+    """Along the argument of the failing component; along others if it holds all over that one."""
     if failure.holds is None or failure.everywhere:
         return []
-    leaf, element = _argument(failure, m)
-    values = np.unique(np.concatenate([p[m.base_rows()].reshape(-1) for p in m.points]))
+    values = np.unique(np.concatenate([p.reshape(-1) for p in m.spread]))
     values = values[:: max(1, len(values) // 256)]
-    found = find_boundary(m, failure.row, leaf, element, values, failure.holds)
-    if found is None or (found.start_open and found.stop_open):
-        return []
-    return [found]
+    leaf, element = _argument(failure, m)
+    others = [
+        (i, element) for i, p in enumerate(m.subject.leaves) if i != leaf and element < p.size
+    ]
+    for argument in [(leaf, element), *others][:_MOST_ARGUMENTS]:
+        found = find_boundary(m, failure.row, *argument, values, failure.holds)
+        if found is None:
+            return []
+        if not (found.start_open and found.stop_open):
+            return [found]
+    return []
 
 
 def _argument(failure: Failure, m: Measurements) -> tuple[int, int]:

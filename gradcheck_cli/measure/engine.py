@@ -45,6 +45,9 @@ class Measurements:
     reference: Reference
     rule: Truth | None
     rule_missing: str | None = None
+    spread: list[Array] = field(
+        default_factory=list
+    )  # the values that the whole subject was tried at
     cache: dict[object, Any] = field(default_factory=dict)
     _rows: dict[Probe, int] = field(default_factory=dict)
 
@@ -153,7 +156,18 @@ def measure_rows(
         _share_domain(truth, rule)
     reference = Reference(traces.primal, fmt, rows, cotangents, truth, seed)
     return Measurements(
-        subject, fmt, seed, probes, rows, cotangents, recipes, floats, reference, rule, missing
+        subject,
+        fmt,
+        seed,
+        probes,
+        rows,
+        cotangents,
+        recipes,
+        floats,
+        reference,
+        rule,
+        missing,
+        rows,
     )
 
 
@@ -181,6 +195,18 @@ def _share_poles(truth: Truth, probes: Sequence[Probe], fmt: Format) -> None:
                 lost = ((flat[rows] == POLE) | over[rows]).any(axis=0)
                 part = np.ix_(np.array(rows), np.flatnonzero(lost))
                 flat[part] = np.where(over[part], flat[part], POLE)
+
+
+def moved(m: Measurements, row: int, point: Sequence[Array]) -> Measurements:
+    """One probe with other inputs and the same cotangent."""
+    rows = [np.asarray(p, np.float64)[None] for p in point]
+    cotangents = [c[row : row + 1] for c in m.cotangents]
+    probe = Probe(0, m.probes[row].cotangent)
+    found = measure_rows(
+        m.subject, m.fmt, rows, cotangents, m.seed, [probe], ["shrunk"], kinks=False
+    )
+    found.spread = m.spread
+    return found
 
 
 def line(m: Measurements, row: int, leaf: int, element: int, values: Array) -> Measurements:
