@@ -109,7 +109,8 @@ def _scalars(
     count = len(leaves)
     if count == 1:
         extra = [leaves[0].centre] if leaves[0].centre is not None else []
-        chosen = [*extra, *values][:budget]
+        filled = [*extra, *values, *_between(values, budget - len(values), seed)]
+        chosen = filled[:budget]
         return [(v,) for v in chosen], ["value"] * len(chosen)
     centres = [1.0 if leaf.centre is None else leaf.centre for leaf in leaves]
     rows: dict[tuple[float, ...], None] = {}
@@ -131,6 +132,16 @@ def _scalars(
     half = singles[:: max(1, math.ceil(len(singles) / max(1, budget - budget // 4)))]
     mixed_rows = list(dict.fromkeys([*core, *half, *random]))[:budget]
     return list(mixed_rows), ["value"] * len(mixed_rows)
+
+
+def _between(values: Sequence[float], count: int, seed: int) -> list[float]:
+    """More values than the lattice has: by turns ordinary numbers, and any order of magnitude."""
+    rng = np.random.default_rng(seed)
+    count = max(0, count)
+    top = math.log10(max(map(abs, values)))
+    ordinary = np.round(rng.uniform(-120, 120, count), 2)
+    wide = rng.choice([-1, 1], count) * 10.0 ** rng.uniform(-9, top, count)
+    return [v for pair in zip(ordinary, wide, strict=True) for v in map(float, pair)][:count]
 
 
 Pattern = Callable[[np.random.Generator, tuple[int, ...]], Array]

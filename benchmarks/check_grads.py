@@ -1,0 +1,116 @@
+"""The same rules at the same points: cgcheck, everything included, beside jax.test_util.check_grads.
+
+cgcheck's time is that of the whole process (start, import, tracing, compiling, truth, report);
+check_grads' time is that of its calls alone, JAX imported and warm.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.test_util import check_grads
+
+from gradcheck_cli.inputs.floats import format_of
+from gradcheck_cli.inputs.lattice import stress_values
+
+POINTS = 1000
+SAMPLE = 100  # check_grads is timed on so many of them
+
+SOURCE = """
+import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def right(x):
+    return jax.nn.softplus(x)
+
+
+right.defvjp(lambda x: (jax.nn.softplus(x), x), lambda x, ct: (ct * jax.nn.sigmoid(x),))
+
+
+@jax.custom_vjp
+def zero(x):
+    return jax.nn.softplus(x)
+
+
+zero.defvjp(lambda x: (jax.nn.softplus(x), x), lambda x, ct: (ct * 0.0,))
+
+
+@jax.custom_vjp
+def overflows(x):
+    return jax.nn.softplus(x)
+
+
+overflows.defvjp(
+    lambda x: (jax.nn.softplus(x), x), lambda x, ct: (ct * jnp.exp(x) / (1 + jnp.exp(x)),)
+)
+
+
+@jax.custom_vjp
+def clipped(x):
+    return jax.nn.softplus(x)
+
+
+clipped.defvjp(
+    lambda x: (jax.nn.softplus(x), x),
+    lambda x, ct: (jnp.clip(ct, -1, 1) * jax.nn.sigmoid(x),),
+)
+"""
+
+TRUTH = {"right": "correct", "zero": "wrong", "overflows": "unstable", "clipped": "wrong"}
+
+
+def main() -> None:
+    fmt = format_of("float32")
+    grid = stress_values(fmt, list(np.linspace(-120, 120, 700)), 1e9)
+    points = np.array((grid * 2)[:POINTS], np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rules.py"
+        file.write_text(SOURCE)
+        space: dict[str, object] = {}
+        exec(compile(SOURCE, str(file), "exec"), space)
+        print(f"{'rule':11}{'truth':>10}{'cgcheck':>10}{'ms/point':>10}{'check_grads':>24}{'ms/point':>10}{'times':>8}")  # fmt: skip
+        for name, truth in TRUTH.items():
+            verdict, ours = run_cgcheck(file, name)
+            passed, failed, theirs = run_check_grads(space[name], points[:: POINTS // SAMPLE])
+            said = f"{passed} pass, {failed} fail"
+            print(f"{name:11}{truth:>10}{verdict:>10}{ours:10.3f}{said:>24}{theirs:10.3f}{theirs / ours:8.1f}")  # fmt: skip
+    print(
+        f"\n{POINTS} points of one scalar rule; check_grads (order 1, reverse) timed on {SAMPLE}."
+    )
+    print(f"jax {jax.__version__}, float32, {jnp.zeros(()).device.platform}")
+
+
+def run_cgcheck(file: Path, name: str) -> tuple[str, float]:
+    command = [sys.executable, "-m", "gradcheck_cli", f"{file}:{name}", "--points", str(POINTS), "--output-format", "json"]  # fmt: skip
+    start = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    took = time.perf_counter() - start
+    (gradient,) = json.loads(done.stdout)["gradients"]
+    return gradient["verdict"], 1000 * took / max(POINTS, gradient["points"])
+
+
+def run_check_grads(function: object, points: np.ndarray) -> tuple[int, int, float]:
+    check_grads(function, (jnp.float32(0.5),), order=1, modes=["rev"], atol=1e9, rtol=1e9)
+    passed = failed = 0
+    start = time.perf_counter()
+    for x in points:
+        try:
+            check_grads(function, (jnp.float32(x),), order=1, modes=["rev"])
+            passed += 1
+        except AssertionError:
+            failed += 1
+    return passed, failed, 1000 * (time.perf_counter() - start) / len(points)
+
+
+if __name__ == "__main__":
+    main()
