@@ -84,7 +84,7 @@ class Reference:
         with np.errstate(all="ignore"):
             suspect = inside & ~_close(got, mid, mid, self.fmt, room)
         for level in range(len(MOVES)):  # a few moves for all suspects, more for those that remain
-            rows = np.flatnonzero(suspect.any(axis=1))
+            rows = np.flatnonzero((suspect & ~np.isnan(got)).any(axis=1))  # nothing forgives NaN
             if len(rows):
                 low, high = self.hull(rows, what, level)
                 with np.errstate(all="ignore"):
@@ -103,7 +103,9 @@ class Reference:
             np.full(count, float(self.fmt.digits)),
         )
         if len(rows):
-            scale = self.scale(rows, what)
+            scale = np.ones(len(rows))
+            sized = (suspect[rows] & np.isfinite(got[rows])).any(axis=1)
+            scale[sized] = self.scale(rows[sized], what)
             for i, row in enumerate(rows.tolist()):
                 self._grade_row(
                     grades, row, got[row], mid[row], suspect[row], broken[row], scale[i]
