@@ -42,6 +42,7 @@ class Traces:
 
     primal: Program
     rule: Program | None
+    trusting: Program | None = None  # autodiff that takes the user's inner rules at their word
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Formula:
         if m.rule is None:
             return Judgement(self.name, Outcome.NOT_COVERED, reason=m.rule_missing)
         facts = comparison(m)
-        failures = [*_mismatches(m, facts), *_singularities(m, facts)]
+        failures = [*_mismatches(m, facts), *_trusted(m, facts), *_singularities(m, facts)]
         right_by_witness = any(f.cause.startswith(_BY_WITNESS) for f in failures)
         failures = [f for f in failures if not f.cause.startswith(_BY_WITNESS)]
         result = judged(self.name, len(facts.rows), failures)
@@ -158,6 +158,18 @@ def _failure(
         message=f"d/d{name}: {message}" if many else message,
         holds=None if everywhere or severity is not Severity.ERROR else holds, everywhere=everywhere,
     )  # fmt: skip
+
+
+def _trusted(m: Measurements, facts: Comparison) -> Iterator[Failure]:
+    """The rule agrees with autodiff only if the inner rules are right."""
+    rows = np.flatnonzero(facts.trusts.any(axis=1))
+    if len(rows):
+        row = int(rows[0])
+        yield Failure(
+            "trusts-inner-rule", Severity.NOTE, row, GRADIENTS, int(facts.trusts[row].argmax()), "inner",
+            "the formula is what autodiff gives if the inner custom rules are taken at their word; "
+            "each of those is judged on its own",
+        )  # fmt: skip
 
 
 def _singularities(m: Measurements, facts: Comparison) -> Iterator[Failure]:

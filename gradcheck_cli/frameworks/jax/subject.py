@@ -105,16 +105,18 @@ class JaxSubject:
         truth = self._pullback_jaxpr(bare)
         if truth is None:
             truth = self._forward_jaxpr(bare)
-        rule = None
+        rule, trusting = None, None
         if self.gradient.has_rule:
             rule = self._rule_jaxpr()
-            self.has_auto = self._pullback_jaxpr(self.primal) is not None
+            auto = self._pullback_jaxpr(self.primal)
+            self.has_auto = auto is not None
+            trusting = auto if bare is not self.primal else None
         primal_program = build(truth)
         rule_program = None if rule is None else build(rule)
         names = primal_program.primitives() | (rule_program.primitives() if rule_program else set())
         self.loops = "while" in names
         self.elementwise = names <= _POINTWISE and all(not leaf.shape for leaf in self.leaves)
-        return Traces(primal_program, rule_program)
+        return Traces(primal_program, rule_program, None if trusting is None else build(trusting))
 
     def _pullback_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         try:

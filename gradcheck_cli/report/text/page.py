@@ -64,6 +64,10 @@ def render(
 def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Line]:
     paths = [g.path for g in report.gradients] + [f.path for f in report.findings]
     for path in sorted(set(paths)):
+        mine = [f for f in report.findings if f.path == path and f.gradient_index is None]
+        if [f.rule for f in mine] == ["no-custom-gradients"] and not verbose:
+            yield [(path, "bold underline"), (f"  {mine[0].message}", "dim")]
+            continue
         yield [(path, "bold underline")]
         for finding in report.findings:
             if finding.path == path and finding.gradient_index is None:
