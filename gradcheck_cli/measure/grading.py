@@ -41,13 +41,18 @@ def _grade(m: Measurements, mode: str, who: str) -> Grades:
         against = m.reference if formula is None or not value_differs(m) else formula
         return against.grade(floats.rule_value, VALUES)
     arrays = (floats.custom if who == CUSTOM else floats.auto) or []
-    if who == AUTO or formula is None:
+    if formula is None:
+        return m.reference.grade(arrays, GRADIENTS)
+    facts = comparison(m)
+    if facts.trusts.any():  # rule and autodiff alike rest on the inner rules
+        return formula.grade(arrays, GRADIENTS)
+    if who == AUTO:
         return m.reference.grade(arrays, GRADIENTS)
     by_formula = formula.grade(arrays, GRADIENTS)
-    if comparison(m).differs.any():
+    if facts.differs.any():
         return by_formula
     by_truth = m.reference.grade(arrays, GRADIENTS)
-    compared = np.isin(np.arange(m.count), comparison(m).rows)
+    compared = np.isin(np.arange(m.count), facts.rows)
     return Grades(
         *(
             np.where(compared, getattr(by_truth, name), getattr(by_formula, name))
