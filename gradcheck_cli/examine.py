@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,9 @@ from gradcheck_cli.inputs.lattice import Points, make_points
 from gradcheck_cli.inputs.spec import Fixed
 from gradcheck_cli.laws import LAWS, Failure, Judgement
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
+from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
 from gradcheck_cli.measure.engine import Measurements, measure
-from gradcheck_cli.measure.states import UNDECIDED
+from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.reals.walk import NotCovered as NoRule
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.verdict import verdict
@@ -38,6 +40,8 @@ from gradcheck_cli.words import (
     Status,
     Task,
 )
+
+Array = np.ndarray[Any, Any]
 
 _ARRAY_SHARE = 4  # array signatures get this fraction of the points
 
@@ -114,6 +118,8 @@ def _judge_subject(
     doing(f"running at {subject.signature.describe()}")
     probes = [p for law in LAWS for p in law.plan(len(points), subject.outputs)]
     m = measure(subject, points, probes, seed=task.seed)
+    if not _inside(m).any():
+        raise Rejected(f"none of the {m.count} points that were tried lies inside its domain")
     book.checked = True
     book.points += m.count
     book.undecided += _undecided(m)
@@ -149,8 +155,14 @@ def _at_unit(failure: Failure, m: Measurements) -> bool:
     return m.probes[failure.row].cotangent == BASE and list(m.subject.outputs) == [()]
 
 
+def _inside(m: Measurements) -> Array:
+    """Rows at which there is a gradient to judge."""
+    states = m.reference.states(GRADIENTS)
+    return np.asarray(np.isin(states, (REGULAR, LIMIT, KINK)).any(axis=1))
+
+
 def _undecided(m: Measurements) -> int:
-    states = np.concatenate([m.reference.states("values"), m.reference.states("gradients")], axis=1)
+    states = np.concatenate([m.reference.states(VALUES), m.reference.states(GRADIENTS)], axis=1)
     return int((states == UNDECIDED).any(axis=1).sum())
 
 

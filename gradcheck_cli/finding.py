@@ -43,10 +43,10 @@ class Site:
 def make_finding(
     failure: Failure, m: Measurements, gradient: CustomGradient, site: Site
 ) -> Finding:
-    failure, m = _simplified(failure, m)
     rule = find(failure.rule)
+    fix = _fix(failure, m) if failure.rule in _STABILITY else None  # verified at all points
+    failure, m = _simplified(failure, m)
     intervals = _boundary(failure, m)
-    fix = _fix(failure, m) if failure.rule in _STABILITY else None
     number, _ = component_name(m, failure.what, failure.component)
     return Finding(
         rule=rule.name,

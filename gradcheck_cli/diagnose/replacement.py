@@ -22,6 +22,7 @@ from gradcheck_cli.reals.walk import NotCovered
 Array = np.ndarray[Any, Any]
 
 _POINTS = 24
+_FEWEST = 6  # components that must agree before two functions count as one
 _GOAL = 80
 
 
@@ -77,7 +78,7 @@ def _same(m: Measurements, program: Program, outputs: int | None, what: str) -> 
     theirs = columns(enclosed.outs[:outputs], len(rows))
     ours, states = m.reference.balls(what)[rows], m.reference.states(what)[rows]
     known = states == REGULAR
-    if theirs.shape != ours.shape or known.sum() < min(6, known.size):
+    if theirs.shape != ours.shape or known.sum() < _FEWEST:
         return False
     return all(a.overlaps(b) for a, b in zip(ours[known], theirs[known], strict=True))
 

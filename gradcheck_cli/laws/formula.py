@@ -88,6 +88,12 @@ def _mismatch(
         return
     if not len(big):
         row = int(worst.argmax())
+        testimony = m.third_witness(row)
+        if testimony is not None and testimony.settles:
+            yield _failure(
+                m, facts, part, row, gap, "approximate-rule", Severity.NOTE, _BY_WITNESS, ""
+            )
+            return
         yield _failure(
             m, facts, part, row, gap, "approximate-rule", Severity.WARNING, "approximate",
             f"the formula is an approximation: off by up to {_size(worst.max())} of the gradient's scale",

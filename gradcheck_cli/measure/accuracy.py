@@ -257,7 +257,7 @@ def goal_bits(fmt: Format) -> int:
 
 def columns(arrays: Sequence[Array], count: int) -> Array:
     """All components of a row side by side."""
-    if not arrays:
+    if not arrays or not count:
         return np.zeros((count, 0))
     return np.concatenate([a.reshape(count, -1) for a in arrays], axis=1)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradcheck_cli.inputs.cotangents import HUGE, TINY, ZERO
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, Grades, Reference
+from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, Grades, Reference, columns
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.formula import comparison, value_differs
 from gradcheck_cli.words import Severity
@@ -31,6 +31,8 @@ def _without_tails(m: Measurements, found: Grades) -> Grades:
     """At extreme cotangents only what matters is told: tails are seen at ordinary ones."""
     extreme = np.array([p.cotangent in (ZERO, TINY, HUGE) for p in m.probes])
     found.severity[extreme & (found.severity == Severity.NOTE.rank)] = -1
+    size = np.abs(columns(m.cotangents, m.count))
+    found.severity[(size > m.fmt.max).any(axis=1)] = -1  # not a number of this dtype at all
     return found
 
 

@@ -26,6 +26,8 @@ Array = np.ndarray[Any, Any]
 _NODES = 24
 _SCALES = (2.0**-12, 2.0**-9, 2.0**-6, 2.0**-4, 2.0**-2)
 _GOAL = 80
+# A wrong rule's residual grows by 2¹⁰ between the first scale and the last.
+_GROWTH = 8
 
 
 class Says(Enum):
@@ -42,6 +44,11 @@ class Testimony:
     says: Says
     residuals: tuple[float, ...]
     changes: tuple[float, ...]
+
+    @property
+    def settles(self) -> bool:
+        """Does the residual stay where it is as v grows, as an iteration's tolerance does?"""
+        return len(self.residuals) >= 3 and self.residuals[-1] <= _GROWTH * self.residuals[0]
 
 
 def third_witness(
@@ -73,7 +80,7 @@ def _verdict(residuals: Sequence[float], changes: Sequence[float], eps: float) -
     if not any(over):
         return Says.RIGHT
     first, last = residuals[0], residuals[-1]
-    grown = last > 8 * first if first > 0 else last > 0
+    grown = last > _GROWTH * first if first > 0 else last > 0
     if over[-1] and grown:
         return Says.WRONG
     if not over[-1] and not grown:
