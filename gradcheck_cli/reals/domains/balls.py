@@ -7,8 +7,6 @@ of objects (SEMANTICS C1).
 
 from __future__ import annotations
 
-import functools
-import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ import jax
 import numpy as np
 from flint import arb, arb_mat
 
-from gradcheck_cli.reals.domains import scalar
+from gradcheck_cli.reals.domains import order, scalar
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
 
@@ -164,23 +162,13 @@ class Balls:
     # -- comparison and choice ----------------------------------------------------
 
     def compare(self, op: str, a: Array, b: Array) -> Array:
-        a, b = np.broadcast_arrays(a, b)
-        out = np.empty(a.size, np.int8)
-        tie = np.zeros(a.size, bool)
-        decide = _DECIDE[op]
-        for i, (x, y) in enumerate(zip(a.reshape(-1), b.reshape(-1), strict=True)):
-            if x is y:
-                out[i] = _EQUAL[op]
-            elif x.is_exact() and y.is_exact() and x == y:
-                out[i], tie[i] = _EQUAL[op], x.is_finite()
-            else:
-                out[i] = decide(x, y)
-        self._flag(self.flags.ties, tie.reshape(a.shape))
-        return out.reshape(a.shape)
+        out, ties = order.compare(op, *np.broadcast_arrays(a, b))
+        self._flag(self.flags.ties, ties)
+        return out
 
     def compare_exact(self, op: str, step: Any, a: Array, b: Array) -> Array:
         """Integers and booleans (the latter in three values)."""
-        out = np.where(_NUMPY_COMPARE[op](a, b), YES, NO).astype(np.int8)
+        out = np.where(order.EXACT[op](a, b), YES, NO).astype(np.int8)
         if step.in_avals[0].kind == "b":
             out = np.where((a == UNKNOWN) | (b == UNKNOWN), UNKNOWN, out).astype(np.int8)
         return out
@@ -239,55 +227,18 @@ class Balls:
         """First place of the largest (smallest); in doubt where two may be."""
         if x.dtype != object:
             return np.asarray(np.argmax(x, axis) if op == "max" else np.argmin(x, axis))
-        moved = np.moveaxis(x, axis, -1)
-        lines = moved.reshape(-1, moved.shape[-1])
-        sign = 1 if op == "max" else -1
-        out = np.zeros(len(lines), np.int64)
-        doubt = np.zeros(len(lines), bool)
-        tie = np.zeros(len(lines), bool)
-        for i, line in enumerate(lines):
-            best = 0
-            for j in range(1, len(line)):
-                order = _order(line[j], line[best]) * sign
-                doubt[i] |= math.isnan(order)
-                tie[i] |= order == 0 and line[j] is not line[best]
-                best = j if order > 0 else best
-            out[i] = best
-        shape = moved.shape[:-1]
-        self._flag(self.flags.doubts, doubt.reshape(shape))
-        self._flag(self.flags.ties, tie.reshape(shape))
-        return out.reshape(shape)
+        place, doubts, ties = order.extreme(x, axis, 1 if op == "max" else -1)
+        self._flag(self.flags.doubts, doubts)
+        self._flag(self.flags.ties, ties)
+        return place
 
     def sort(self, values: list[Array], axis: int, keys: int, kinds: Sequence[str]) -> list[Array]:
         batch = max(v.shape[0] for v in values)
-        moved = [np.moveaxis(np.broadcast_to(v, (batch, *v.shape[1:])), axis, -1) for v in values]
-        shape = moved[0].shape
-        lines = [m.reshape(-1, shape[-1]) for m in moved]
-        doubt = np.zeros(len(lines[0]), bool)
-        tie = np.zeros(len(lines[0]), bool)
-        orders = np.empty((len(lines[0]), shape[-1]), np.int64)
-        for i in range(len(lines[0])):
-            columns = [line[i] for line in lines[:keys]]
-
-            def compare(p: int, q: int, columns: list[Any] = columns, i: int = i) -> int:
-                for column, kind in zip(columns, kinds, strict=False):
-                    if kind != "f":
-                        order: float = int(column[p] > column[q]) - int(column[p] < column[q])
-                    else:
-                        order = _order(column[p], column[q])
-                        doubt[i] |= math.isnan(order)
-                        tie[i] |= order == 0 and column[p] is not column[q]
-                    if order:
-                        return 1 if order > 0 else -1
-                return 0
-
-            orders[i] = sorted(range(shape[-1]), key=functools.cmp_to_key(compare))
-        self._flag(self.flags.doubts, doubt.reshape(shape[:-1]))
-        self._flag(self.flags.ties, tie.reshape(shape[:-1]))
-        return [
-            np.moveaxis(np.take_along_axis(line, orders, 1).reshape(shape), -1, axis)
-            for line in lines
-        ]
+        full = [np.broadcast_to(v, (batch, *v.shape[1:])) for v in values]
+        done, doubts, ties = order.sort(full, axis, keys, kinds)
+        self._flag(self.flags.doubts, doubts)
+        self._flag(self.flags.ties, ties)
+        return done
 
     # -- products -----------------------------------------------------------------
 
@@ -390,50 +341,10 @@ def _truncated(ball: arb) -> arb:
     return ball.floor() if ball >= 0 else ball.ceil()
 
 
-def _order(x: arb, y: arb) -> float:
-    """Sign of x - y, nan if undecided."""
-    if x is y:
-        return 0
-    if x > y:
-        return 1
-    if x < y:
-        return -1
-    return 0 if x.is_exact() and y.is_exact() and x == y else float("nan")
-
-
 def _device(value: Any) -> Any:
     return value if isinstance(value, jax.Array) else jax.numpy.asarray(value)
 
 
-def _tri(yes: bool, no: bool) -> int:
-    return YES if yes else NO if no else UNKNOWN
-
-
-_DECIDE: dict[str, Any] = {
-    "eq": lambda x, y: _tri(
-        x == y, (x.is_finite() and y.is_finite() and not x.overlaps(y)) or _apart(x, y)
-    ),
-    "ne": lambda x, y: _tri(x != y, x == y),
-    "lt": lambda x, y: _tri(x < y, x >= y),
-    "le": lambda x, y: _tri(x <= y, x > y),
-    "gt": lambda x, y: _tri(x > y, x <= y),
-    "ge": lambda x, y: _tri(x >= y, x < y),
-}
-
-
-def _apart(x: arb, y: arb) -> bool:
-    return bool(x < y or x > y)
-
-
-_EQUAL = {"eq": YES, "ne": NO, "lt": NO, "le": YES, "gt": NO, "ge": YES}
-_NUMPY_COMPARE: dict[str, Any] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
 _UFUNCS: dict[str, Any] = {
     "add": np.add,
     "sub": np.subtract,
