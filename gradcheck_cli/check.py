@@ -29,7 +29,6 @@ from gradcheck_cli.words import (
     Doing,
     Event,
     FileFinding,
-    Finding,
     Finished,
     NotCovered,
     Task,
@@ -113,7 +112,9 @@ def _check_one(gradient: JaxGradient, task: Task, path: str, emit: Emit) -> None
     except Exception as error:
         told = traceback.format_exc(limit=-3)
         message = f"cgcheck itself failed on `{gradient.name}`: {type(error).__name__}: {error}"
-        finding = _file_finding(task, "internal-error", message, site.line, help=told)
+        finding = find("internal-error").finding(
+            task.display, site.line, message, about=gradient.name, help=told
+        )
         emit(FileFinding(finding=finding))
 
 
@@ -141,7 +142,7 @@ def _import(task: Task, emit: Emit) -> ModuleType | None:
     except BaseException as error:
         message = f"importing it raised {type(error).__name__}: {str(error)[:300]}"
         line = lines.raised_at(error, task.path)
-    emit(FileFinding(finding=_file_finding(task, rule, message, line)))
+    emit(FileFinding(finding=find(rule).finding(task.display, line, message)))
     return None
 
 
@@ -166,7 +167,7 @@ def _named(
             message = f"there is no function `{name}` in {task.display}"
             close = difflib.get_close_matches(name, [g.name for g in known] + dir(module), n=1)
             hint = f"did you mean `{close[0]}`?" if close else "check the name"
-            finding = _file_finding(task, "import-failed", message, 1, help=hint)
+            finding = find("import-failed").finding(task.display, 1, message, about=name, help=hint)
             emit(FileFinding(finding=finding))
         chosen += hits
     return chosen, []
@@ -190,22 +191,6 @@ def _site(gradient: JaxGradient, task: Task, path: str) -> Site:
     line, column, end = lines.definition(source, gradient.place)
     shown = task.display if task.path else lines.relative_to_packages(gradient.place.path)
     return Site(shown, line, column, end, gradient.place.qualname, task.module or task.display)
-
-
-def _file_finding(
-    task: Task, name: str, message: str, line: int, help: str | None = None
-) -> Finding:
-    rule = find(name)
-    return Finding(
-        rule=rule.name,
-        code=rule.code,
-        severity=rule.severity,
-        path=task.display,
-        line=line,
-        message=message,
-        help=help or rule.help,
-        fingerprint=f"{rule.code}-{task.display}",
-    )
 
 
 def _unreached(name: str, reason: str) -> NotCovered:

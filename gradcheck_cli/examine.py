@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.finding import Site, fingerprint, make_finding
-from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
+from gradcheck_cli.finding import Site, failed, fingerprint, make_finding, refused
+from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, Subject
 from gradcheck_cli.inputs.at import parse_at
 from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.cotangents import BASE
@@ -25,7 +23,6 @@ from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
 from gradcheck_cli.measure.engine import Measurements, measure
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.reals.walk import NotCovered as NoRule
-from gradcheck_cli.rulebook import find
 from gradcheck_cli.verdict import verdict
 from gradcheck_cli.words import (
     Checked,
@@ -78,7 +75,7 @@ def examine(
         probed = probe(gradient, dtype, hints)
         if probed.broken is not None:
             book.checked = True
-            book.findings.append(_structure(gradient, site, *probed.broken, Severity.ERROR))
+            book.findings.append(refused(gradient, site, *probed.broken, Severity.ERROR))
             book.laws[STRUCTURE_LAW] = LawResult(law=STRUCTURE_LAW, outcome=Outcome.FAIL)
         elif not probed.subjects:
             reasons.append(f"{dtype}: {probed.reason}")
@@ -91,11 +88,11 @@ def examine(
             except Rejected as error:
                 reasons.append(f"{subject.signature.describe()}: {error}")
             except Exception as error:
-                book.findings.append(_internal(gradient, site, subject, error))
+                book.findings.append(failed(gradient, site, subject, error))
         if probed.subjects and not any(f.rule == "gradient-structure" for f in book.findings):
-            refused = broadcast_refused(gradient, probed.subjects, dtype)
-            if refused is not None:
-                book.findings.append(_structure(gradient, site, *refused, Severity.NOTE))
+            narrow = broadcast_refused(gradient, probed.subjects, dtype)
+            if narrow is not None:
+                book.findings.append(refused(gradient, site, *narrow, Severity.NOTE))
     return _summed(gradient, site, book, reasons)
 
 
@@ -206,48 +203,6 @@ def _note_law(judgement: Judgement, book: _Notebook) -> None:
         evidence=evidence if judged else None,
         points=points,
         reason=reason,
-    )
-
-
-def _structure(
-    gradient: CustomGradient, site: Site, subject: Subject, error: RuleError, severity: Severity
-) -> Finding:
-    """The framework refused the rule at a signature that the function takes."""
-    rule = find("gradient-structure")
-    return Finding(
-        rule=rule.name,
-        code=rule.code,
-        severity=severity,
-        path=site.path,
-        line=site.line,
-        column=site.column,
-        end_line=site.line,
-        end_column=site.end_column,
-        message=f"at {subject.signature.describe()}, the function runs and its rule raises {error.message}",
-        help=rule.help,
-        gradient=gradient.place.qualname,
-        dtypes=[subject.dtype],
-        backends=[gradient.framework],
-        fingerprint=fingerprint(rule.name, site, error.stage, 0),
-        reproduce=f"cgcheck {site.target}",
-    )
-
-
-def _internal(gradient: CustomGradient, site: Site, subject: Subject, error: Exception) -> Finding:
-    """A bug of ours at one signature: told, and what the others found stands."""
-    rule = find("internal-error")
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return Finding(
-        rule=rule.name,
-        code=rule.code,
-        severity=Severity.ERROR,
-        path=site.path,
-        line=site.line,
-        message=f"at {subject.signature.describe()}, cgcheck itself failed: {type(error).__name__}: "
-        f"{error} ({Path(last.filename).name}:{last.lineno})",
-        help=rule.help,
-        gradient=gradient.place.qualname,
-        fingerprint=fingerprint(rule.name, site, type(error).__name__, 0),
     )
 
 

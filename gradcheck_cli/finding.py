@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from flint import arb
 
 from gradcheck_cli.diagnose.replacement import find_replacement
-from gradcheck_cli.frameworks.seam import JIT, CustomGradient
+from gradcheck_cli.frameworks.seam import JIT, CustomGradient, RuleError, Subject
 from gradcheck_cli.inputs.search import simplest
 from gradcheck_cli.laws.law import Failure, component_name
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.boundary import Interval, find_boundary
 from gradcheck_cli.measure.engine import Measurements, moved
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
-from gradcheck_cli.rulebook import find
+from gradcheck_cli.rulebook import Rule, find
 from gradcheck_cli.words import Boundary, Finding, Number, Profile, Severity, Witness, WitnessInput
 
 _MOST_ELEMENTS = 64
@@ -48,21 +51,12 @@ def make_finding(
     failure, m = _simplified(failure, m)
     intervals = _boundary(failure, m)
     number, _ = component_name(m, failure.what, failure.component)
-    return Finding(
-        rule=rule.name,
-        code=rule.code,
-        severity=failure.severity,
-        path=site.path,
-        line=site.line,
-        column=site.column,
-        end_line=site.line,
-        end_column=site.end_column,
-        message=_message(failure, m, intervals),
+    told = _told(rule, failure.severity, _message(failure, m, intervals), gradient, site)
+    return msgspec.structs.replace(
+        told,
         help=failure.help or rule.help,
-        gradient=gradient.place.qualname,
         modes=list(failure.modes),
         dtypes=[m.subject.dtype],
-        backends=[gradient.framework],
         witness=None
         if failure.everywhere and failure.rule in _WITHOUT_WITNESS
         else _witness(failure, m),
@@ -71,6 +65,47 @@ def make_finding(
         fix=fix,
         fingerprint=fingerprint(rule.name, site, failure.cause, number),
         reproduce=_reproduce(failure, m, site),
+    )
+
+
+def refused(
+    gradient: CustomGradient, site: Site, subject: Subject, error: RuleError, severity: Severity
+) -> Finding:
+    """The framework refused the rule at a signature that the function takes."""
+    where = subject.signature.describe()
+    rule = find("gradient-structure")
+    message = f"at {where}, the function runs and its rule raises {error.message}"
+    return msgspec.structs.replace(
+        _told(rule, severity, message, gradient, site),
+        dtypes=[subject.dtype],
+        fingerprint=fingerprint(rule.name, site, error.stage, 0),
+        reproduce=f"cgcheck {site.target}",
+    )
+
+
+def failed(gradient: CustomGradient, site: Site, subject: Subject, error: Exception) -> Finding:
+    """A bug of ours at one signature: told, and what the others found stands."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    message = (
+        f"at {subject.signature.describe()}, cgcheck itself failed: {type(error).__name__}: "
+        f"{error} ({Path(last.filename).name}:{last.lineno})"
+    )
+    rule = find("internal-error")
+    return _told(rule, rule.severity, message, gradient, site)
+
+
+def _told(
+    rule: Rule, severity: Severity, message: str, gradient: CustomGradient, site: Site
+) -> Finding:
+    """What every finding about a gradient says."""
+    return msgspec.structs.replace(
+        rule.finding(site.path, site.line, message, about=gradient.place.qualname),
+        severity=severity,
+        column=site.column,
+        end_line=site.line,
+        end_column=site.end_column,
+        gradient=gradient.place.qualname,
+        backends=[gradient.framework],
     )
 
 

@@ -44,19 +44,9 @@ def death(display: str, outcome: Outcome) -> Finding | None:
         End.GARBLED: ("worker-crashed", f"it sent garbage while {doing.phase}"),
         End.DIED: ("worker-crashed", f"its process {_how(outcome.status)} while {doing.phase}"),
     }[outcome.end]
-    rule = find(name)
     about = f"`{doing.gradient}`: " if doing.gradient else ""
-    return Finding(
-        rule=rule.name,
-        code=rule.code,
-        severity=rule.severity,
-        path=display,
-        line=doing.line or 1,
-        message=about + said,
-        help=rule.help,
-        gradient=doing.gradient,
-        fingerprint=f"{rule.code}-{display}-{doing.gradient or ''}",
-    )
+    found = find(name).finding(display, doing.line or 1, about + said, about=doing.gradient or "")
+    return msgspec.structs.replace(found, gradient=doing.gradient)
 
 
 def _how(status: int | None) -> str:
@@ -70,7 +60,7 @@ def _how(status: int | None) -> str:
     return f"ended with exit code {status}"
 
 
-def indexed(checked: Checked, kept: Sequence[Finding], gradient: int, first: int) -> Gradient:
+def indexed(checked: Checked, kept: Sequence[Finding], first: int) -> Gradient:
     """The gradient with the numbers of its findings; the verdict is that of the kept ones."""
     found = checked.gradient
     new = verdict(kept) if found.status is Status.CHECKED else found.verdict
@@ -87,16 +77,7 @@ def unused(ignores: Sequence[Ignore], used: set[tuple[int, str]], display: str) 
     """Suppressions that suppressed nothing."""
     rule = find("unused-ignore")
     return [
-        Finding(
-            rule=rule.name,
-            code=rule.code,
-            severity=rule.severity,
-            path=display,
-            line=ignore.line,
-            message=f"`ignore[{name}]` suppresses nothing",
-            help=rule.help,
-            fingerprint=f"{rule.code}-{display}-{name}",
-        )
+        rule.finding(display, ignore.line, f"`ignore[{name}]` suppresses nothing", about=name)
         for ignore in ignores
         for name in ignore.rules
         if (ignore.line, name) not in used

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradcheck_cli.errors import UsageError
-from gradcheck_cli.words import Severity
+from gradcheck_cli.words import Finding, Severity
 
 FENCE = "+++"
 
@@ -25,6 +25,21 @@ class Rule:
     summary: str
     help: str
     body: str
+
+    def finding(
+        self, path: str, line: int, message: str, *, about: str = "", help: str | None = None
+    ) -> Finding:
+        """A finding about a file; `about` tells two of the same rule in one file apart."""
+        return Finding(
+            rule=self.name,
+            code=self.code,
+            severity=self.severity,
+            path=path,
+            line=line,
+            message=message,
+            help=help or self.help,
+            fingerprint="-".join(filter(None, (self.code, path, about))),
+        )
 
 
 def folder() -> Path:

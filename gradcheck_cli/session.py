@@ -94,14 +94,14 @@ class Session:
                 source = stream.read()
         except (SyntaxError, UnicodeDecodeError, OSError, LookupError) as error:
             file.findings.append(
-                _finding(
-                    "unreadable-file", display, f"it cannot be read as Python source: {error}", 1
+                find("unreadable-file").finding(
+                    display, 1, f"it cannot be read as Python source: {error}"
                 )
             )
             return file
         file.ignores, malformed = comments.parse(source)
         file.findings += [
-            _finding("malformed-comment", display, f"`{m.text}`: {m.problem}", m.line)
+            find("malformed-comment").finding(display, m.line, f"`{m.text}`: {m.problem}")
             for m in malformed
         ]
         try:
@@ -110,7 +110,7 @@ class Session:
             line = getattr(error, "lineno", None) or 1
             said = getattr(error, "msg", None) or str(error) or type(error).__name__
             file.findings.append(
-                _finding("syntax-error", display, f"it is not valid Python: {said}", line)
+                find("syntax-error").finding(display, line, f"it is not valid Python: {said}")
             )
             return file
         self._sort_marks(file, target, marks)
@@ -128,7 +128,7 @@ class Session:
             file.task = self._task(target, file.display, mine)
         elif target.explicit and not marks:
             file.findings.append(
-                _finding("no-custom-gradients", file.display, "it defines no custom gradient, so nothing was run", 1)
+                find("no-custom-gradients").finding(file.display, 1, "it defines no custom gradient, so nothing was run")
             )  # fmt: skip
 
     def _task(self, target: Target, display: str, marks: Sequence[Mark]) -> Task:
@@ -178,7 +178,7 @@ class Session:
             findings += chosen.keep(file.findings, file.ignores, used)
             for checked in file.gradients:
                 kept = chosen.keep(checked.findings, file.ignores, used)
-                gradients.append(outcomes.indexed(checked, kept, len(gradients), len(findings)))
+                gradients.append(outcomes.indexed(checked, kept, len(findings)))
                 findings += outcomes.numbered(kept, len(gradients) - 1)
                 not_covered += checked.not_covered
             gradients += file.unchecked
@@ -255,11 +255,3 @@ def _relative(path: Path, root: Path) -> str:
         return path.resolve().relative_to(root.resolve()).as_posix()
     except ValueError:
         return path.as_posix()
-
-
-def _finding(name: str, display: str, message: str, line: int) -> Finding:
-    rule = find(name)
-    return Finding(
-        rule=rule.name, code=rule.code, severity=rule.severity, path=display, line=line,
-        message=message, help=rule.help, fingerprint=f"{rule.code}-{display}",
-    )  # fmt: skip
