@@ -71,11 +71,16 @@ def examine(
     book = _Notebook()
     reasons: list[str] = []
     for dtype in task.dtypes:
+        book.seen.clear()
         doing("finding inputs")
         probed = probe(gradient, dtype, hints)
         if probed.broken is not None:
             book.checked = True
-            book.findings.append(refused(gradient, site, *probed.broken, Severity.ERROR))
+            subject, error = probed.broken
+            # With several arguments, the shapes that were made up may be ones that nobody means.
+            sure = len(subject.leaves) == 1 or error.certain
+            severity = Severity.ERROR if sure else Severity.WARNING
+            book.findings.append(refused(gradient, site, subject, error, severity))
             book.laws[STRUCTURE_LAW] = LawResult(law=STRUCTURE_LAW, outcome=Outcome.FAIL)
         elif not probed.subjects:
             reasons.append(f"{dtype}: {probed.reason}")
@@ -124,7 +129,12 @@ def _judge_subject(
         book.dtypes.append(subject.dtype)
     _note_inputs(subject, points, book)
     earlier = list(book.seen)
-    judgements = [law.judge(m) for law in LAWS]
+    judgements = []
+    for law in LAWS:
+        try:
+            judgements.append(law.judge(m))
+        except Exception as error:  # a bug of ours in one law leaves the others standing
+            book.findings.append(failed(gradient, site, subject, error))
     nonlinear = any(f.rule == "nonlinear-cotangent" for j in judgements for f in j.failures)
     for judgement in judgements:
         _note_law(judgement, book)
@@ -237,7 +247,9 @@ def _summed(
             )
         )
     order = [Severity.ERROR, Severity.WARNING, Severity.NOTE]
-    findings = sorted(book.findings, key=lambda f: (order.index(f.severity), f.code, f.message))
+    loud = any(f.severity is not Severity.NOTE for f in book.findings)
+    told = [f for f in book.findings if not (loud and f.rule == "redundant-rule")]
+    findings = sorted(told, key=lambda f: (order.index(f.severity), f.code, f.message))
     evidence = Evidence.MULTIPRECISION if book.multiprecision else Evidence.CERTIFIED
     return Checked(
         gradient=Gradient(

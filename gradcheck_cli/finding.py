@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from flint import arb
 from gradcheck_cli.diagnose.replacement import find_replacement
 from gradcheck_cli.frameworks.seam import JIT, CustomGradient, RuleError, Subject
 from gradcheck_cli.inputs.search import simplest
+from gradcheck_cli.inputs.spec import Fixed
 from gradcheck_cli.laws.law import Failure, component_name
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.boundary import Interval, find_boundary
@@ -75,8 +77,12 @@ def refused(
     where = subject.signature.describe()
     rule = find("gradient-structure")
     message = f"at {where}, the function runs and its rule raises {error.message}"
+    note = severity is Severity.NOTE
+    if note:
+        message = f"the function takes {where}, its rule does not"
     return msgspec.structs.replace(
         _told(rule, severity, message, gradient, site),
+        help=error.message if note else rule.help,
         dtypes=[subject.dtype],
         fingerprint=fingerprint(rule.name, site, error.stage, 0),
         reproduce=f"cgcheck {site.target}",
@@ -111,7 +117,7 @@ def _told(
 
 def _simplified(failure: Failure, m: Measurements) -> tuple[Failure, Measurements]:
     """Errors of arrays get the simplest witness that shows the same."""
-    holds = failure.holds
+    holds = failure.as_grave or failure.holds
     if failure.severity is not Severity.ERROR or holds is None:
         return failure, m
 
@@ -167,11 +173,9 @@ def argument_name(m: Measurements, leaf: int, element: int) -> str:
 
 def _reproduce(failure: Failure, m: Measurements, site: Site) -> str:
     leaves = m.subject.leaves
-    command = (
-        f"cgcheck {site.target}:{site.qualname}"
-        if "<" not in site.qualname
-        else f"cgcheck {site.target}"
-    )
+    whole = "<" in site.qualname  # a nested one cannot be named
+    target = site.target if whole else f"{site.target}:{site.qualname}"
+    command = f"cgcheck {shlex.quote(target)}"
     if all(not leaf.shape for leaf in leaves):
         values = ", ".join(
             f"{leaf.path}={m.fmt.show(float(p[failure.row]))}"
@@ -209,7 +213,8 @@ def _witness(failure: Failure, m: Measurements) -> Witness:
                 recipe=None if leaf.size <= _MOST_ELEMENTS else m.recipes[row],
             )
             for leaf, p in zip(m.subject.leaves, m.points, strict=True)
-        ],
+        ]
+        + _made_up(m),
         cotangent=_values(np.concatenate([c[row].reshape(-1) for c in m.cotangents]), m),
         argument=m.subject.leaves[number].path if gradients else None,
         index=list(index),
@@ -228,6 +233,15 @@ def _witness(failure: Failure, m: Measurements) -> Witness:
         bits=round(float(correct_bits(np.array([judged]), np.array([truth]), m)[0]), 1),
         mode=mode,
     )
+
+
+def _made_up(m: Measurements) -> list[WitnessInput]:
+    """Arguments that are not differentiated and were guessed: the numbers depend on them."""
+    return [
+        WitnessInput(path=name, dtype="fixed", shape=[], value=None, recipe=value.text)
+        for name, value in m.subject.signature.arguments
+        if isinstance(value, Fixed)
+    ]
 
 
 def _value_component(m: Measurements, k: int) -> int:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.comments import Ignore
-from gradcheck_cli.rulebook import matching
+from gradcheck_cli.rulebook import matching, rules
 from gradcheck_cli.words import Finding
 
-# Never deselected by accident: without them a report could be green by silence.
-ALWAYS = frozenset({"internal-error"})
+# `--select` does not hide that something could not be checked: a report is never green by silence.
+ALWAYS = "run"
+NEVER_IGNORED = "internal-error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +29,25 @@ class Filter:
         self, findings: Sequence[Finding], ignores: Sequence[Ignore], used: set[tuple[int, str]]
     ) -> list[Finding]:
         """The findings that remain; suppressions that did something are added to `used`."""
-        return [f for f in findings if self._selects(f.rule) and not _suppressed(f, ignores, used)]
+        return [f for f in findings if self._selects(f.rule) and not suppressed(f, ignores, used)]
 
     def _selects(self, rule: str) -> bool:
-        if rule in ALWAYS:
+        if rule == NEVER_IGNORED:
             return True
-        return (self.selected is None or rule in self.selected) and rule not in self.ignored
+        selected = self.selected is None or rule in self.selected or rules()[rule].family == ALWAYS
+        return selected and rule not in self.ignored
 
 
-def _suppressed(finding: Finding, ignores: Sequence[Ignore], used: set[tuple[int, str]]) -> bool:
+def suppressed(
+    finding: Finding, ignores: Sequence[Ignore], used: set[tuple[int, str]] | None = None
+) -> bool:
+    """Does a comment on its line name it? Those that do are added to `used`."""
     for ignore in ignores:
         if finding.line != ignore.applies_to:
             continue
         for rule in ignore.rules:
             if rule in (finding.rule, finding.code):
-                used.add((ignore.line, rule))
+                if used is not None:
+                    used.add((ignore.line, rule))
                 return True
     return False

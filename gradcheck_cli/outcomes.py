@@ -9,6 +9,7 @@ import msgspec
 
 from gradcheck_cli.comments import Ignore
 from gradcheck_cli.config import Settings
+from gradcheck_cli.findings_filter import suppressed
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.runner.pool import End, Outcome
 from gradcheck_cli.verdict import verdict
@@ -60,10 +61,20 @@ def _how(status: int | None) -> str:
     return f"ended with exit code {status}"
 
 
-def indexed(checked: Checked, kept: Sequence[Finding], first: int) -> Gradient:
-    """The gradient with the numbers of its findings; the verdict is that of the kept ones."""
+def indexed(
+    checked: Checked, kept: Sequence[Finding], first: int, ignores: Sequence[Ignore]
+) -> Gradient:
+    """The gradient with the numbers of its findings.
+
+    What is not shown still counts for the verdict; what is suppressed with a reason is intended.
+    """
     found = checked.gradient
-    new = verdict(kept) if found.status is Status.CHECKED else found.verdict
+    new = found.verdict
+    silenced = [f for f in checked.findings if suppressed(f, ignores)]
+    if silenced and found.status is Status.CHECKED:
+        new = verdict(f for f in checked.findings if f not in silenced)
+        if verdict(silenced).rank > new.rank:
+            new = max(new, Verdict.INTENDED, key=lambda v: v.rank)
     return msgspec.structs.replace(
         found, findings=list(range(first, first + len(kept))), verdict=new
     )
@@ -100,7 +111,7 @@ def exit_code(
             code = FINDINGS
         if settings.strict and (not_covered or _open(gradients)):
             code = FINDINGS
-    if any(_could_not(f) for f in findings):
+    if any(could_not(f) for f in findings):
         code = COULD_NOT_CHECK
     if any(f.rule == "internal-error" for f in findings):
         code = INTERNAL
@@ -111,7 +122,7 @@ def _open(gradients: Sequence[Gradient]) -> bool:
     return any(g.status is Status.UNCHECKED or g.verdict is Verdict.INCONCLUSIVE for g in gradients)
 
 
-def _could_not(finding: Finding) -> bool:
+def could_not(finding: Finding) -> bool:
     """Never imported, or dead before any gradient was in hand."""
     if finding.rule in _COULD_NOT:
         return finding.severity is Severity.ERROR

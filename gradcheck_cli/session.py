@@ -178,12 +178,14 @@ class Session:
             findings += chosen.keep(file.findings, file.ignores, used)
             for checked in file.gradients:
                 kept = chosen.keep(checked.findings, file.ignores, used)
-                gradients.append(outcomes.indexed(checked, kept, len(findings)))
+                gradients.append(outcomes.indexed(checked, kept, len(findings), file.ignores))
                 findings += outcomes.numbered(kept, len(gradients) - 1)
                 not_covered += checked.not_covered
             gradients += file.unchecked
             not_covered += file.not_covered
-            findings += chosen.keep(outcomes.unused(file.ignores, used, file.display), [], set())
+            if not any(outcomes.could_not(finding) for finding in file.findings):
+                unused = outcomes.unused(file.ignores, used, file.display)
+                findings += chosen.keep(unused, [], set())
         version = next((file.jax for file in files if file.jax), None)
         return Report(
             schema_version=SCHEMA_VERSION,
@@ -248,6 +250,24 @@ def _take(file: _File, outcome: Outcome) -> None:
     death = outcomes.death(file.display, outcome)
     if death is not None:
         file.findings.append(death)
+        file.not_covered += _left_behind(file)
+
+
+def _left_behind(file: _File) -> list[NotCovered]:
+    """The custom gradients that a dead worker did not come to."""
+    done = {checked.gradient.name for checked in file.gradients}
+    done |= {item.gradient.rpartition(".")[2] for item in file.not_covered}
+    names = [mark.partition("@")[0] for mark in file.task.marked] if file.task else []
+    return [
+        NotCovered(
+            gradient=name,
+            law=None,
+            what="the whole gradient",
+            reason="its worker died before it was done",
+        )
+        for name in names
+        if name not in done
+    ]
 
 
 def _relative(path: Path, root: Path) -> str:

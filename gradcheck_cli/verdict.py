@@ -13,7 +13,7 @@ _UNSTABLE = frozenset(
     {"non-finite-gradient", "non-finite-value", "imprecise-gradient", "imprecise-value"}
 )
 _INTENDED = frozenset({"undeclared-surrogate"})
-_INCONCLUSIVE = frozenset({"inconclusive-gradient"})
+_INCONCLUSIVE = frozenset({"inconclusive-gradient", "internal-error"})
 _FATAL = frozenset({"worker-crashed", "timed-out", "out-of-memory"})
 
 

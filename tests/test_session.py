@@ -173,3 +173,44 @@ def test_spawned_workers_do_the_same_as_forked_ones(project: Path) -> None:
     )
     assert json.loads(done.stdout)["gradients"][0]["verdict"] == "wrong"
     assert done.stdout == check_json("a.py", cwd=project).out
+
+
+def test_select_does_not_hide_what_could_not_be_checked(project: Path) -> None:
+    shutil.copy(HOSTILE / "syntax_error.py.txt", project / "bad.py")
+    run = check_json("bad.py", "--select", "gradient", cwd=project)
+    assert (run.code, run.rules()) == (2, ["syntax-error"])
+    assert "Nothing could be checked" in cgcheck("bad.py", cwd=project).out
+
+
+def test_verdict_is_not_whitewashed_by_deselecting(project: Path) -> None:
+    (project / "a.py").write_text(WRONG)
+    assert check_json("a.py", "--select", "stability", cwd=project).gradient("triple")["verdict"] == "wrong"  # fmt: skip
+    quiet = WRONG.replace("(x):", "(x):  # cgcheck: ignore[gradient-mismatch] -- meant")
+    (project / "a.py").write_text(quiet)
+    assert check_json("a.py", cwd=project).gradient("triple")["verdict"] == "intended"
+
+
+def test_gradients_behind_a_death_are_named(project: Path) -> None:
+    source = (HOSTILE / "dies_in_rule.py").read_text() + RIGHT.replace("import jax\n", "")
+    (project / "a.py").write_text(source)
+    run = check_json("a.py", cwd=project)
+    assert {item["gradient"] for item in run.report["not_covered"]} == {"deadly", "triple"}
+
+
+def test_closed_standard_output_is_no_crash(project: Path) -> None:
+    import subprocess
+
+    (project / "a.py").write_text(RIGHT)
+    command = f"exec {sys.executable} -m gradcheck_cli a.py >&-"
+    done = subprocess.run(["bash", "-c", command], cwd=project, capture_output=True, check=False)
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == 0
+
+
+def test_guessed_arguments_are_told_with_the_witness(project: Path) -> None:
+    (project / "a.py").write_text(
+        "import jax\nfrom functools import partial\n\n\n"
+        "@partial(jax.custom_vjp, nondiff_argnums=(1,))\ndef scaled(x, lam):\n    return x\n\n\n"
+        "scaled.defvjp(lambda x, lam: (x, None), lambda lam, _, ct: (-lam * ct,))\n"
+    )
+    assert "lam = 0.5" in cgcheck("a.py", cwd=project).out

@@ -52,14 +52,17 @@ def root(
 def main() -> None:
     """Entry point of the `cgcheck` command."""
     from gradcheck_cli.cli import check, explain, rules  # noqa: F401  (they register themselves)
-    from gradcheck_cli.errors import UserError
-    from gradcheck_cli.outcomes import COULD_NOT_CHECK, INTERRUPTED
+    from gradcheck_cli.errors import CgcheckError, UserError
+    from gradcheck_cli.outcomes import COULD_NOT_CHECK, INTERNAL, INTERRUPTED
 
     try:
         app()
     except UserError as error:
         print(f"cgcheck: {error}", file=sys.stderr)
         sys.exit(COULD_NOT_CHECK)
+    except CgcheckError as error:
+        print(f"cgcheck: a bug of ours: {error}", file=sys.stderr)
+        sys.exit(INTERNAL)
     except KeyboardInterrupt:
         print("cgcheck: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -76,13 +76,14 @@ class Outputs:
         if self.color != "auto":
             return self.color == "always"
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return file is None and sys.stdout.isatty() and not plain
+        return file is None and sys.stdout is not None and sys.stdout.isatty() and not plain
 
 
 def _put(text: str, file: str | None) -> None:
     if file is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.write(text)
+            sys.stdout.flush()
         return
     try:
         Path(file).write_text(text, encoding="utf-8")

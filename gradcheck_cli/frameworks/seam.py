@@ -61,10 +61,11 @@ class Rejected(Exception):
 class RuleError(Exception):
     """The function runs, its derivative rule raises. That is a finding."""
 
-    def __init__(self, stage: str, message: str) -> None:
+    def __init__(self, stage: str, message: str, *, certain: bool = False) -> None:
         super().__init__(message)
         self.stage = stage
         self.message = message
+        self.certain = certain  # wrong whatever the shapes: the number of gradients, say
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ def failures(
             message=message(cause, shown),
             modes=tuple(modes),
             holds=cause_holds(mode, who, cause, component, severity),
+            as_grave=_as_grave(mode, who, cause, severity),
         )
         return
 
@@ -73,6 +74,16 @@ def _rows(graded: Grades, severity: Severity, causes: Sequence[str]) -> Array:
 
 def _gravest(found: Sequence[str], causes: Sequence[str]) -> str:
     return next(cause for cause in causes if cause in found)
+
+
+def _as_grave(mode: str, who: str, cause: str, severity: Severity) -> Holds:
+    """Graded as severely, for the same cause: not only true, but mattering."""
+
+    def holds(m: Measurements) -> Array:
+        graded = grades(m, mode, who)
+        return np.asarray((graded.severity >= severity.rank) & (graded.cause == cause))
+
+    return holds
 
 
 def cause_holds(mode: str, who: str, cause: str, component: int, severity: Severity) -> Holds:

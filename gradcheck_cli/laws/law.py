@@ -32,6 +32,7 @@ class Failure:
     message: str
     modes: tuple[str, ...] = ()
     holds: Holds | None = None
+    as_grave: Holds | None = None  # the same, and it matters as much: for simpler witnesses
     everywhere: bool = False
     help: str | None = None
 

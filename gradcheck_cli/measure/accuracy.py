@@ -236,9 +236,11 @@ class Reference:
         values[~np.isfinite(values)] = 0
         size = values.max(axis=1, initial=0)
         ct = np.abs(columns(self.cotangents, len(self.points[0]))[rows]).max(axis=1, initial=0)
-        x = np.abs(columns(self.points, len(self.points[0]))[rows]).max(axis=1, initial=0)
+        # Of several arguments the smallest counts: its gradient is the largest.
+        sizes = [np.abs(p[rows].reshape(len(rows), -1)).max(axis=1, initial=0) for p in self.points]
+        x = np.min([np.where(size > 0, size, np.inf) for size in sizes], axis=0)
         with np.errstate(all="ignore"):
-            return np.where(x > 0, ct * size / x, 0.0)
+            return np.where(np.isfinite(x), ct * size / x, 0.0)
 
 
 def _scaled(values: Array, factor: float) -> Array:

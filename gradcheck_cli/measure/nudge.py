@@ -21,6 +21,8 @@ Array = np.ndarray[Any, Any]
 NEAR, FAR = 4000, 2000
 _BITS = {FAR: 6144, NEAR: 12288}
 _DIRECTIONS = 8
+# Of many elements only holes are asked about, and a few directions answer.
+FEW, _DIRECTIONS_OF_MANY = 4, 3
 _ASIDE, _ASIDE_BITS = 2.0**-60, 256
 _AGREE = -300  # log2 of the relative gap that counts as the same limit
 _DECAY = -100  # log2 of the shrinkage between the two nudges that tells a power law to zero
@@ -118,7 +120,7 @@ def _directions(shapes: Sequence[tuple[int, ...]]) -> list[list[Array]]:
         return [[np.ones(s) for s in shapes]]
     rng = np.random.default_rng(12345)
     made = []
-    for _ in range(_DIRECTIONS):
+    for _ in range(_DIRECTIONS if size <= FEW else _DIRECTIONS_OF_MANY):
         made.append([rng.choice([-1, 1], s) * _sizes(rng, s) for s in shapes])
     return made
 

@@ -132,7 +132,10 @@ class JaxSubject:
                 *self.avals, *self.out_avals
             )
         except Exception as error:
-            raise RuleError(type(error).__name__, brief(error)) from None
+            message = brief(error)
+            raise RuleError(
+                type(error).__name__, message, certain="pytree) structure" in message
+            ) from None
 
     def _forward_jaxpr(self, fun: Callable[..., Any]) -> Any:
         """The pullback by forward mode: one tangent for each element."""

@@ -44,6 +44,11 @@ def fixed_by_name(name: str, shape: tuple[int, ...], make_key: Callable[[], Any]
     return []
 
 
+def says_not_a_float(name: str) -> bool:
+    """A mask is boolean, an axis an integer, whatever else the function would accept."""
+    return name.lower().strip("_") in _MASK | _KEY | _AXIS | _FLAG
+
+
 def _integers(shape: tuple[int, ...], source: str) -> Fixed:
     size = int(np.prod(shape, dtype=int))
     return Fixed(

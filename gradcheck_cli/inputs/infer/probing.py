@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
-from gradcheck_cli.inputs.infer.names import fixed_by_name
+from gradcheck_cli.inputs.infer.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Parameter, Signature
 
 # Dimensions differ, so that a transposed or summed axis shows.
 _UNIFORM: tuple[tuple[int, ...], ...] = ((), (3,), (3, 4), (3, 3), (2, 3, 4), (2, 5, 3, 4))
 _MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
+# A weight and its bias, for instance.
+_KEY_SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (4,), ())
 _MOST_TRIES = 400
 _WANTED = 2
 
@@ -68,7 +71,30 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
             continue
         subjects.append(subject)
         ranks.add(rank)
+    if subjects:
+        subjects += _flipped(gradient, parameters, subjects[0].signature, dtype)
     return Probe(subjects, tried, reason or "no signature was tried", None if subjects else broken)
+
+
+def _flipped(
+    gradient: CustomGradient, parameters: Sequence[Parameter], signature: Signature, dtype: str
+) -> list[Subject]:
+    """The smallest signature again with each flag the other way: faults hide behind flags."""
+    found: list[Subject] = []
+    for parameter in parameters:
+        here = dict(signature.arguments)[parameter.name]
+        flag = here.value if isinstance(here, Fixed) else parameter.default
+        if not isinstance(flag, bool):
+            continue
+        other = Fixed(not flag, str(not flag), "the flag the other way")
+        arguments = tuple((n, other if n == parameter.name else v) for n, v in signature.arguments)
+        try:
+            subject = gradient.fit(Signature(arguments, signature.keywords), dtype)
+            subject.traces()
+        except (Rejected, RuleError):
+            continue
+        found.append(subject)
+    return found
 
 
 def broadcast_refused(
@@ -130,6 +156,8 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
         return [*named, *static_stand_ins(shape, hints.functions)]
     leaf = Leaf(parameter.name, shape, "probing")
     nested = _nested(parameter.name, shape, hints)
+    if says_not_a_float(parameter.name):
+        return [*named, leaf]
     return [*nested, leaf, *named] if nested else [leaf, *named]
 
 
@@ -152,6 +180,15 @@ def _nested(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
 
 def _shape_options(parameter: Parameter, hints: Hints) -> list[Any]:
     options: list[Any] = []
+    for shapes in itertools.product(_KEY_SHAPES, repeat=len(hints.keys.get(parameter.name, ()))):
+        if len(shapes) in (2, 3) and len(set(shapes)) > 1 and parameter.differentiable:
+            keys = zip(hints.keys[parameter.name], shapes, strict=True)
+            options.append(
+                {
+                    k: Leaf(f"{parameter.name}[{k!r}]", s, "the keys that the body reads")
+                    for k, s in keys
+                }
+            )
     for shape in _MIXED:
         for option in _options(parameter, shape, hints):
             if _key(option) not in map(_key, options):

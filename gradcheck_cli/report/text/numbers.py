@@ -49,7 +49,7 @@ def _where(witness: Witness) -> str:
 
 def _values(value: Values | None, recipe: str | None) -> str:
     if value is None:
-        return f"({recipe})"
+        return recipe or "?"
     if isinstance(value, list):
         shown = ", ".join(_show(v) for v in value[:_MOST_SHOWN])
         return f"[{shown}{', …' if len(value) > _MOST_SHOWN else ''}]"

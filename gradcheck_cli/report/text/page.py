@@ -173,7 +173,9 @@ def _short(note: Finding) -> str:
     truth = witness and (witness.truth if witness.argument else witness.value_real)
     if note.rule in ("imprecise-gradient", "imprecise-value") and witness and truth:
         at = ", ".join(
-            f"{i.path} = {_plain(i.value)}" for i in witness.inputs if not isinstance(i.value, list)
+            f"{i.path} = {_plain(i.value)}"
+            for i in witness.inputs
+            if isinstance(i.value, (float, int, str))
         )
         return (
             f"{note.message} (truth {truth} at {at})" if at else f"{note.message} (truth {truth})"
@@ -210,7 +212,9 @@ def _not_covered(items: Sequence[NotCovered], width: int) -> Iterator[Line]:
 
 def _closing(report: Report, width: int) -> Iterator[Line]:
     s = report.summary
-    if not s.gradients:
+    if not s.gradients and s.exit_code > 1:
+        text = f"Nothing could be checked in {_count(s.files, 'file')}"
+    elif not s.gradients:
         text = f"No custom gradients in {_count(s.files, 'file')}"
     else:
         text = (
