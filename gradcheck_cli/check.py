@@ -199,7 +199,7 @@ def _unreached(name: str, reason: str) -> NotCovered:
         law=None,
         what="the whole gradient",
         reason=reason,
-        add=f"a module-level name for it, or a function without arguments that makes `{name}`",
+        add=f"a line at module level that makes it, such as `{name} = …`",
     )
 
 

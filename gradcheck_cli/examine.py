@@ -229,7 +229,7 @@ def _summed(
                 law=None,
                 what="the whole gradient",
                 reason=reason,
-                add=None if book.missing_rule else _line_to_add(gradient),
+                add=None if book.missing_rule else _line_to_add(gradient, site),
             )
         )
     for law in book.laws.values():
@@ -276,7 +276,10 @@ def _summed(
     )
 
 
-def _line_to_add(gradient: CustomGradient) -> str:
-    """What would make it checkable: a function that calls it with arrays of the right shape."""
+def _line_to_add(gradient: CustomGradient, site: Site) -> str:
+    """What makes it checkable today: a function of plain arrays around it, checked by its name."""
     names = ", ".join(p.name for p in gradient.parameters()) or "…"
-    return f"a function without arguments that calls {gradient.name}({names}) at module level"
+    return (
+        f"`def check_{gradient.name}(x): return {gradient.name}({names})` with arguments of the right "
+        f"shapes made from x, and run cgcheck {site.target}:check_{gradient.name}"
+    )
