@@ -29,7 +29,7 @@ from gradcheck_cli.words import Boundary, Finding, Number, Profile, Severity, Wi
 _MOST_ELEMENTS = 64
 _MOST_ARGUMENTS = 3
 _STATES = {POLE: "±inf (pole)", KINK: "kink", OUTSIDE: "undefined", UNDECIDED: "undecided"}
-_WITHOUT_WITNESS = ("redundant-rule",)
+_WITHOUT_WITNESS = ("redundant-rule", "narrowed-computation")
 _STABILITY = ("non-finite-value", "non-finite-gradient", "imprecise-value", "imprecise-gradient")
 
 

@@ -13,6 +13,7 @@ from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.measure.accuracy import Reference, as_floats, goal_bits
+from gradcheck_cli.measure.casts import as_if_in, narrowest
 from gradcheck_cli.measure.integral import Testimony, third_witness
 from gradcheck_cli.measure.states import OUTSIDE, POLE
 from gradcheck_cli.measure.truth import Truth, evaluate
@@ -154,7 +155,9 @@ def measure_rows(
         _share_poles(found, probes, fmt)
     if rule is not None:
         _share_domain(truth, rule)
-    reference = Reference(traces.primal, fmt, rows, cotangents, truth, seed)
+    narrow = narrowest(traces.primal, fmt)
+    judged_in = fmt if narrow is None else as_if_in(fmt, narrow)
+    reference = Reference(traces.primal, judged_in, rows, cotangents, truth, seed)
     return Measurements(
         subject,
         fmt,

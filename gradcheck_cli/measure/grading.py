@@ -69,6 +69,8 @@ def _formula(m: Measurements) -> Reference | None:
     if m.rule is None or program is None:
         return None
     if "formula" not in m.cache:
-        m.cache["formula"] = Reference(program, m.fmt, m.points, m.cotangents, m.rule, m.seed)
+        m.cache["formula"] = Reference(
+            program, m.reference.fmt, m.points, m.cotangents, m.rule, m.seed
+        )
     found: Reference = m.cache["formula"]
     return found

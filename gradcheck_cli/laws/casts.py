@@ -1,0 +1,35 @@
+"""A note where the primal computes in a narrower dtype than its inputs have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.measure.accuracy import VALUES
+from gradcheck_cli.measure.casts import narrowest
+from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.words import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Casts:
+    name: str = "casts"
+
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
+        return []
+
+    def judge(self, m: Measurements) -> Judgement:
+        narrow = narrowest(m.subject.traces().primal, m.fmt)
+        if narrow is None:
+            return judged(self.name, m.count, [])
+        message = (
+            f"computed in {narrow.name}: {narrow.digits} of {m.fmt.digits} bits, and judged by that"
+        )
+        failure = Failure(
+            "narrowed-computation", Severity.NOTE, 0, VALUES, 0, "casts", message, everywhere=True
+        )
+        return judged(self.name, m.count, [failure])
+
+
+CASTS = Casts()
