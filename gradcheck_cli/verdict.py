@@ -14,7 +14,6 @@ _UNSTABLE = frozenset(
 )
 _INTENDED = frozenset({"undeclared-surrogate"})
 _INCONCLUSIVE = frozenset({"inconclusive-gradient", "internal-error"})
-_FATAL = frozenset({"worker-crashed", "timed-out", "out-of-memory"})
 
 
 def verdict(findings: Iterable[Finding]) -> Verdict:
@@ -31,7 +30,7 @@ def _says(finding: Finding) -> Verdict:
         return Verdict.CORRECT
     if finding.rule in _WRONG and finding.severity is Severity.ERROR:
         return Verdict.WRONG
-    if finding.rule in _UNSTABLE | _FATAL:
+    if finding.rule in _UNSTABLE:
         return Verdict.UNSTABLE
     if finding.rule in _INTENDED:
         return Verdict.INTENDED

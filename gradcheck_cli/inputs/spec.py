@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,3 @@ def _describe(name: str, value: Any) -> str:
     if isinstance(value, (tuple, list, dict)):
         return f"{name}: {type(value).__name__}"
     return f"{name}={value!r}"
-
-
-def renamed(leaf: Leaf, path: str) -> Leaf:
-    return replace(leaf, path=path)

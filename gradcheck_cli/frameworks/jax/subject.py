@@ -234,17 +234,6 @@ class JaxSubject:
         ready = [size for mode, size in self._compiled if mode == JIT and size >= count]
         return min(ready, default=_bucket(count))
 
-    def single(self, mode: str, point: Sequence[Array], cotangent: Sequence[Array]) -> Floats:
-        """One probe alone, as user code would run it."""
-        args = [jnp.asarray(a, self.dtype) for a in point]
-        args += [jnp.asarray(a, d) for a, d in zip(cotangent, self.output_dtypes, strict=True)]
-        with precision(self.dtype):
-            key = (mode, 0)
-            if key not in self._compiled:
-                self._compiled[key] = jax.jit(self._one) if mode == JIT else self._one
-            outs = self._compiled[key](*args)
-            return self._unpacked(jax.tree.map(lambda x: x[None], outs), 1)
-
     def _one(self, *args: Any) -> Any:
         count = len(self.avals)
         both = _with_pullback(self.rule, count)(*args)
