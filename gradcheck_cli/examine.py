@@ -21,6 +21,7 @@ from gradcheck_cli.laws import LAWS, Failure, Judgement
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
 from gradcheck_cli.measure.engine import Measurements, measure
+from gradcheck_cli.measure.ladder import sources
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.reals.walk import NotCovered as NoRule
 from gradcheck_cli.verdict import verdict
@@ -40,6 +41,7 @@ from gradcheck_cli.words import (
 
 Array = np.ndarray[Any, Any]
 
+_FEW_POINTS = 48  # where each costs dozens of calls
 _ARRAY_SHARE = 4  # array signatures get this fraction of the points
 
 
@@ -55,9 +57,10 @@ class _Notebook:
     not_covered: list[NotCovered] = field(default_factory=list)
     points: int = 0
     undecided: int = 0
+    weaker: str | None = None
     checked: bool = False
     missing_rule: bool = False
-    multiprecision: bool = False
+    evidence: Evidence = Evidence.CERTIFIED
 
 
 def examine(
@@ -115,6 +118,8 @@ def _judge_subject(
     programs = [p for p in (traces.primal, traces.rule) if p is not None]
     scalar = all(not leaf.shape for leaf in subject.leaves)
     budget = task.points if scalar else max(16, task.points // _ARRAY_SHARE)
+    if sources(subject).evidence is Evidence.FINITE_DIFFERENCE:
+        budget = min(budget, _FEW_POINTS)
     points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
     points = parse_at(task.at, subject.leaves, fmt, points)
     doing(f"running at {subject.signature.describe()}")
@@ -125,6 +130,7 @@ def _judge_subject(
     book.checked = True
     book.points += m.count
     book.undecided += _undecided(m)
+    book.weaker = book.weaker or m.sources.reason
     if subject.dtype not in book.dtypes:
         book.dtypes.append(subject.dtype)
     _note_inputs(subject, points, book)
@@ -137,7 +143,7 @@ def _judge_subject(
             book.findings.append(failed(gradient, site, subject, error))
     nonlinear = any(f.rule == "nonlinear-cotangent" for j in judgements for f in j.failures)
     for judgement in judgements:
-        _note_law(judgement, book)
+        _note_law(judgement, m, book)
         for failure in judgement.failures:
             if nonlinear and failure.rule == "gradient-mismatch" and not _at_unit(failure, m):
                 continue  # the same cause: a cotangent that is not used linearly
@@ -193,11 +199,11 @@ def _note_inputs(subject: Subject, points: Points, book: _Notebook) -> None:
         )
 
 
-def _note_law(judgement: Judgement, book: _Notebook) -> None:
+def _note_law(judgement: Judgement, m: Measurements, book: _Notebook) -> None:
     """Outcomes of several signatures add up; the worst stands."""
     order = [Outcome.NOT_APPLICABLE, Outcome.PASS, Outcome.NOT_COVERED, Outcome.FAIL]
     old = book.laws.get(judgement.law)
-    book.multiprecision |= judgement.multiprecision
+    evidence = _weaker(judgement.evidence, m.evidence)
     outcome = judgement.outcome
     points = judgement.points
     reason = judgement.reason
@@ -206,7 +212,10 @@ def _note_law(judgement: Judgement, book: _Notebook) -> None:
         if order.index(old.outcome) >= order.index(outcome):
             outcome, reason = old.outcome, old.reason or reason
     judged = outcome in (Outcome.PASS, Outcome.FAIL)
-    evidence = Evidence.MULTIPRECISION if judgement.multiprecision else Evidence.CERTIFIED
+    if judged:
+        book.evidence = _weaker(book.evidence, evidence)
+        if old is not None and old.evidence is not None:
+            evidence = _weaker(evidence, old.evidence)
     book.laws[judgement.law] = LawResult(
         law=judgement.law,
         outcome=outcome,
@@ -216,11 +225,15 @@ def _note_law(judgement: Judgement, book: _Notebook) -> None:
     )
 
 
+def _weaker(a: Evidence, b: Evidence) -> Evidence:
+    return max(a, b, key=lambda e: e.rank)
+
+
 def _summed(
     gradient: CustomGradient, site: Site, book: _Notebook, reasons: Sequence[str]
 ) -> Checked:
     status = Status.CHECKED if book.checked else Status.UNCHECKED
-    reason = None
+    reason = book.weaker
     if status is Status.UNCHECKED:
         reason = reasons[0] if reasons else "no inputs were found"
         book.not_covered.append(
@@ -250,7 +263,6 @@ def _summed(
     loud = any(f.severity is not Severity.NOTE for f in book.findings)
     told = [f for f in book.findings if not (loud and f.rule == "redundant-rule")]
     findings = sorted(told, key=lambda f: (order.index(f.severity), f.code, f.message))
-    evidence = Evidence.MULTIPRECISION if book.multiprecision else Evidence.CERTIFIED
     return Checked(
         gradient=Gradient(
             id=fingerprint("gradient", site, gradient.kind, 0),
@@ -266,7 +278,7 @@ def _summed(
             status=status,
             reason=reason,
             verdict=verdict(findings) if book.checked else None,
-            evidence=evidence if book.laws else None,
+            evidence=book.evidence if book.laws else None,
             inputs=book.inputs,
             points=book.points,
             laws=list(book.laws.values()),

@@ -223,7 +223,7 @@ def _witness(failure: Failure, m: Measurements) -> Witness:
             m.reference.balls(VALUES)[row][value_at], int(m.reference.states(VALUES)[row][value_at])
         ),
         custom=_number(float(got[k]), m) if got is not None and gradients else None,
-        custom_real=_formula(rule, m, row, k) if gradients else None,
+        custom_real=_formula(rule, m, row, k) if gradients and got is not None else None,
         auto=_number(float(auto[k]), m) if auto is not None and gradients else None,
         truth=_real(
             m.reference.balls(GRADIENTS)[row][k], int(m.reference.states(GRADIENTS)[row][k])

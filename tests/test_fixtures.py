@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import FIXTURES, ROOT, check_json
 
 EXPECTATION = re.compile(r"# (error|warning|note): \[([a-z-]+)\]")
-FOLDERS = ("right", "wrong", "discovery", "discovery/package")
+FOLDERS = ("right", "wrong", "ladder", "discovery", "discovery/package")
 FILES = [file for folder in FOLDERS for file in sorted((FIXTURES / folder).glob("*.py"))]
 
 
@@ -40,3 +40,18 @@ def test_every_gradient_of_the_fixtures_is_checked(folder: str) -> None:
     assert report["summary"]["checked"] == len(report["gradients"]) > 5
     evidences = {g["evidence"] for g in report["gradients"]} - {None}
     assert evidences <= {"certified", "multiprecision"}
+
+
+def test_weaker_evidence_is_named_with_its_reason() -> None:
+    report = check_json("fixtures/ladder/callbacks.py").report
+    assert {g["evidence"] for g in report["gradients"]} == {"finite-difference"}
+    assert all("pure_callback" in g["reason"] for g in report["gradients"])
+    laws = {law["law"]: law for law in report["gradients"][0]["laws"]}
+    assert laws["precision"]["outcome"] == "not-covered"
+
+
+def test_a_function_is_judged_by_the_rules_it_rests_on() -> None:
+    run = check_json("fixtures/wrong/inner.py:energy")
+    (finding,) = (f for f in run.findings() if f["severity"] == "error")
+    assert finding["rule"] == "gradient-mismatch"
+    assert "rules that it calls" in finding["message"]

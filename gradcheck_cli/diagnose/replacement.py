@@ -53,7 +53,7 @@ def _equals(m: Measurements) -> list[_Equal]:
         if list(subject.outputs) != list(m.subject.outputs):
             continue
         program = subject.traces().primal
-        if _same(m, program, len(m.cotangents), VALUES):
+        if program is not None and _same(m, program, len(m.cotangents), VALUES):
             floats = subject.run(m.points, m.cotangents, (JIT,))[JIT]
             found.append(_Equal(stand_in, columns(floats.value, m.count), _gradient(m, stand_in)))
     return found

@@ -19,6 +19,8 @@ Array = np.ndarray[Any, Any]
 
 # The two float programs of a framework that compiles (SEMANTICS A1).
 JIT, OP_BY_OP = "jit", "op-by-op"
+# Whose numbers: the value that the rule's forward gives, the rule's gradient, autodiff's.
+VALUE, CUSTOM, AUTO = "value", "custom", "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Floats:
 class Traces:
     """The programs over the reals: (leaves…, cotangents…) → (values…, gradients…)."""
 
-    primal: Program
+    primal: Program | None  # None where autodiff does not go through it
     rule: Program | None
     trusting: Program | None = None  # autodiff that takes the user's inner rules at their word
 
@@ -102,9 +104,13 @@ class Subject(Protocol):
     def leaves(self) -> Sequence[Leaf]: ...
     def traces(self) -> Traces: ...
     def stand_ins(self) -> Iterator[StandIn]: ...
+    def wide(self) -> Subject | None: ...
     def run(
         self, points: Sequence[Array], cotangents: Sequence[Array], modes: Sequence[str] = ...
     ) -> Mapping[str, Floats]: ...
+    def run_once(
+        self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
+    ) -> list[Array]: ...
 
 
 class CustomGradient(Protocol):

@@ -20,7 +20,8 @@ class Casts:
         return []
 
     def judge(self, m: Measurements) -> Judgement:
-        narrow = narrowest(m.subject.traces().primal, m.fmt)
+        primal = m.subject.traces().primal
+        narrow = None if primal is None else narrowest(primal, m.fmt)
         if narrow is None:
             return judged(self.name, m.count, [])
         message = (

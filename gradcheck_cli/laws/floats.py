@@ -19,6 +19,7 @@ from gradcheck_cli.measure.accuracy import (
     Grades,
     columns,
 )
+from gradcheck_cli.measure.again import again
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.states import LIMIT, REGULAR
@@ -26,6 +27,8 @@ from gradcheck_cli.words import Severity
 
 Array = np.ndarray[Any, Any]
 
+# Rows that are run again alone before a fault counts as one of the batch only.
+_TRIES = 3
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
@@ -44,14 +47,15 @@ def failures(
     what = VALUES if who == "value" else GRADIENTS
     for severity in _ORDER:
         modes = [mode for mode, graded in by_mode.items() if _rows(graded, severity, causes).size]
-        if not modes:
+        while modes:
+            mode, graded = modes[0], by_mode[modes[0]]
+            row = confirmed(m, who, mode, graded, severity, causes)
+            if row is not None:
+                break
+            modes = modes[1:]
+        else:
             continue
-        mode = modes[0]
-        graded = by_mode[mode]
-        rows = _rows(graded, severity, causes)
-        cause = _gravest(graded.cause[rows].tolist(), causes)
-        row = int(next(r for r in rows if graded.cause[r] == cause))
-        component = int(graded.component[row])
+        cause, component = str(graded.cause[row]), int(graded.component[row])
         shown = Severity.WARNING if modes == [OP_BY_OP] and severity is Severity.ERROR else severity
         yield Failure(
             rule=rule,
@@ -68,12 +72,20 @@ def failures(
         return
 
 
+def confirmed(
+    m: Measurements, who: str, mode: str, graded: Grades, severity: Severity, causes: Sequence[str]
+) -> int | None:
+    """The plainest row of the gravest cause that shows the same when it is run alone."""
+    rows = _rows(graded, severity, causes)
+    for cause in causes:
+        for row in rows[graded.cause[rows] == cause][:_TRIES].tolist():
+            if _as_grave(mode, who, cause, severity)(again(m, row, mode, who))[0]:
+                return int(row)
+    return None
+
+
 def _rows(graded: Grades, severity: Severity, causes: Sequence[str]) -> Array:
     return np.array([r for r in graded.rows(severity) if graded.cause[r] in causes], int)
-
-
-def _gravest(found: Sequence[str], causes: Sequence[str]) -> str:
-    return next(cause for cause in causes if cause in found)
 
 
 def _as_grave(mode: str, who: str, cause: str, severity: Severity) -> Holds:

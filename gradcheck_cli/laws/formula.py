@@ -17,7 +17,7 @@ from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.formula import ROUNDING_EPS, Comparison, comparison
 from gradcheck_cli.measure.integral import Says
 from gradcheck_cli.measure.states import LIMIT
-from gradcheck_cli.words import Outcome, Severity
+from gradcheck_cli.words import Evidence, Outcome, Severity
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ class Formula:
         if m.subject.traces().rule is None:
             return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
         if m.rule is None:
-            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.rule_missing)
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.sources.reason)
         facts = comparison(m)
         failures = [*_mismatches(m, facts), *_trusted(m, facts), *_singularities(m, facts)]
         right_by_witness = any(f.cause.startswith(_BY_WITNESS) for f in failures)
@@ -52,7 +52,7 @@ class Formula:
             return Judgement(
                 self.name, result.outcome, result.points, result.failures,
                 "judged by the integral of the rule: autodiff differentiates the program here, not the function",
-                multiprecision=True,
+                evidence=Evidence.MULTIPRECISION,
             )  # fmt: skip
         return result
 
@@ -141,9 +141,11 @@ def _wrong_message(
     said = describe_factor(
         [t for r in rows for t in truth[r, part]], [f for r in rows for f in formula[r, part]]
     )
+    plain = next(iter(m.floats.values())).custom is None
+    wrong = "the custom rules that it calls make it wrong" if plain else "the formula is wrong"
     if said:
-        return f"the formula is wrong: {said}"
-    return "the formula is wrong" + ("" if everywhere else " at some inputs")
+        return f"{wrong}: {said}"
+    return wrong + ("" if everywhere else " at some inputs")
 
 
 def _failure(

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.words import Outcome, Severity
+from gradcheck_cli.words import Evidence, Outcome, Severity
 
 Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]
@@ -46,7 +46,7 @@ class Judgement:
     points: int = 0
     failures: Sequence[Failure] = field(default_factory=tuple)
     reason: str | None = None
-    multiprecision: bool = False
+    evidence: Evidence = Evidence.CERTIFIED  # if weaker than that of the measurements
 
 
 class Law(Protocol):

@@ -48,7 +48,7 @@ class Linearity:
         if m.subject.traces().rule is None:
             return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
         if m.rule is None:
-            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.rule_missing)
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.sources.reason)
         gradients = columns(m.rule.gradients, m.count)
         regular = columns(m.rule.gradient_states, m.count) == REGULAR
         checked = 0

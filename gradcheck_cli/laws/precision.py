@@ -10,9 +10,11 @@ from gradcheck_cli.laws.floats import failures
 from gradcheck_cli.laws.law import Judgement, judged
 from gradcheck_cli.measure.accuracy import DIGITS, ZERO
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.words import Severity
+from gradcheck_cli.words import Evidence, Outcome, Severity
 
 _CAUSES = (ZERO, DIGITS)
+# A truth in floats must be so much finer than what it judges.
+_SPARE_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,13 @@ class Precision:
         return [Probe(i, BASE) for i in range(points)]
 
     def judge(self, m: Measurements) -> Judgement:
+        if m.sources.primal.evidence is Evidence.FINITE_DIFFERENCE:
+            reason = f"{m.sources.reason}, and differences cannot judge digits"
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=reason)
+        digits = m.sources.digits
+        if digits is not None and digits < m.fmt.digits + _SPARE_BITS:
+            reason = f"{m.sources.reason}, and a truth of {digits} bits cannot judge the digits of {m.fmt.name}"
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=reason)
         found = [
             *failures(m, "value", "imprecise-value", _CAUSES, _message("value")),
             *failures(m, m.judged, "imprecise-gradient", _CAUSES, _message("gradient")),

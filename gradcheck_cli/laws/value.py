@@ -24,7 +24,7 @@ class Value:
         if m.subject.traces().rule is None:
             return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
         if m.rule is None:
-            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.rule_missing)
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.sources.reason)
         rows, place = m.base_rows(), value_differs(m)
         if place is None:
             return judged(self.name, len(rows), [])

@@ -10,6 +10,7 @@ from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.laws.floats import cause_holds
 from gradcheck_cli.laws.law import Failure, Judgement, judged
 from gradcheck_cli.measure.accuracy import DIGITS, GRADIENTS, INFINITE, NAN, ZERO
+from gradcheck_cli.measure.again import again
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.formula import comparison
 from gradcheck_cli.measure.grading import grades
@@ -46,7 +47,7 @@ def _repaired(m: Measurements) -> Failure | None:
         saved &= ~comparison(m).differs.any(axis=1) if m.rule is not None else True
         for cause in (NAN, INFINITE, ZERO, DIGITS):
             rows = [int(r) for r in saved.nonzero()[0] if auto.cause[r] == cause]
-            if rows:
+            if rows and grades(again(m, rows[0], mode, "auto"), mode, "auto").cause[0] == cause:
                 component = int(auto.component[rows[0]])
                 return Failure(
                     rule="repaired-autodiff", severity=Severity.NOTE, row=rows[0], what=GRADIENTS,

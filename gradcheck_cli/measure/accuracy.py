@@ -12,10 +12,9 @@ from flint import arb
 
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR
-from gradcheck_cli.measure.truth import Truth, evaluate
+from gradcheck_cli.measure.truth import Source, Truth
 from gradcheck_cli.reals.domains.balls import exact
 from gradcheck_cli.reals.precision import START_BITS, working
-from gradcheck_cli.reals.program import Program
 from gradcheck_cli.words import Severity
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +57,7 @@ class Grades:
 class Reference:
     """The truth at some rows, with its forgiveness and scale, each computed once and when asked."""
 
-    program: Program
+    source: Source
     fmt: Format
     points: Sequence[Array]
     cotangents: Sequence[Array]
@@ -156,8 +155,9 @@ class Reference:
         if self._hulled is None:
             self._hulled = np.zeros(count, int)
             for name in (VALUES, GRADIENTS):
-                mid = self.middle(name)
-                self._hulls[name] = (mid.copy(), mid.copy())
+                mid, radius = self.middle(name), radii(self.balls(name))
+                with np.errstate(invalid="ignore"):
+                    self._hulls[name] = (mid - radius, mid + radius)
         for step in range(level + 1):
             new = rows[self._hulled[rows] <= step]
             if len(new):
@@ -178,7 +178,7 @@ class Reference:
             with working(START_BITS):
                 moved.append(exact(base) + exact(steps) * exact(ulp))
         cotangents = [np.concatenate([c[rows]] * moves) for c in self.cotangents]
-        truth = evaluate(self.program, moved, cotangents, goal=self.goal, ties=False, nudged=False)
+        truth = self.source.evaluate(moved, cotangents, goal=self.goal, ties=False, nudged=False)
         for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
             mid = as_floats(columns(outs, len(moved[0]))).reshape(moves, len(rows), -1)
             low, high = self._hulls[name]
@@ -207,7 +207,7 @@ class Reference:
             for i, p in enumerate(self.points)
         ]
         cotangents = [np.concatenate([c[rows]] * len(factors)) for c in self.cotangents]
-        truth = evaluate(self.program, points, cotangents, goal=16, ties=False, nudged=False)
+        truth = self.source.evaluate(points, cotangents, goal=16, ties=False, nudged=False)
         for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
             size = np.abs(as_floats(columns(outs, len(points[0]))))
             size[~np.isfinite(size)] = 0
@@ -267,6 +267,12 @@ def columns(arrays: Sequence[Array], count: int) -> Array:
 def as_floats(balls: Array) -> Array:
     """Midpoints as float64; nan where undefined, ±inf beyond float64."""
     flat = [_float(ball) for ball in balls.reshape(-1)]
+    return np.array(flat, np.float64).reshape(balls.shape)
+
+
+def radii(balls: Array) -> Array:
+    """Radii as float64: next to nothing where certified, what is doubted elsewhere."""
+    flat = [float(b.rad()) if b.is_finite() else 0.0 for b in balls.reshape(-1)]
     return np.array(flat, np.float64).reshape(balls.shape)
 
 

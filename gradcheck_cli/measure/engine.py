@@ -14,11 +14,13 @@ from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.measure.accuracy import Reference, as_floats, goal_bits
 from gradcheck_cli.measure.casts import as_if_in, narrowest
-from gradcheck_cli.measure.integral import Testimony, third_witness
+from gradcheck_cli.measure.integral import DIFFERENCES_SAY, Testimony, third_witness
+from gradcheck_cli.measure.ladder import Sources, sources
 from gradcheck_cli.measure.states import OUTSIDE, POLE
-from gradcheck_cli.measure.truth import Truth, evaluate
+from gradcheck_cli.measure.truth import Truth
 from gradcheck_cli.reals.precision import enclose
 from gradcheck_cli.reals.walk import NotCovered
+from gradcheck_cli.words import Evidence
 
 Array = np.ndarray[Any, Any]
 
@@ -44,8 +46,8 @@ class Measurements:
     recipes: list[str]
     floats: Mapping[str, Floats]
     reference: Reference
+    sources: Sources
     rule: Truth | None
-    rule_missing: str | None = None
     spread: list[Array] = field(
         default_factory=list
     )  # the values that the whole subject was tried at
@@ -65,6 +67,13 @@ class Measurements:
         """Whose gradient is judged: the rule's, or for a plain function autodiff's."""
         return "auto" if next(iter(self.floats.values())).custom is None else "custom"
 
+    @property
+    def evidence(self) -> Evidence:
+        """What truth and formula rest on: the weakest of all rows."""
+        found = self.sources.evidence
+        rests = self.truth.estimated or (self.rule is not None and self.rule.estimated)
+        return max(found, Evidence.MULTIPRECISION, key=lambda e: e.rank) if rests else found
+
     def row(self, probe: Probe) -> int | None:
         if not self._rows:
             self._rows = {p: i for i, p in enumerate(self.probes)}
@@ -76,7 +85,7 @@ class Measurements:
     def widened(self, rows: Array) -> tuple[Array, Array] | None:
         """Primal's and rule's gradients with every rounded constant a ball (SEMANTICS B2)."""
         traces = self.subject.traces()
-        if traces.rule is None:
+        if traces.rule is None or traces.primal is None or self.sources.reason:
             return None
         args = [a[rows] for a in (*self.points, *self.cotangents)]
         goal = self.reference.goal
@@ -90,12 +99,13 @@ class Measurements:
         return both[0], both[1]
 
     def third_witness(self, row: int) -> Testimony | None:
-        traces = self.subject.traces()
-        if traces.rule is None:
+        if self.sources.rule is None:
             return None
+        if self.sources.primal.evidence is Evidence.FINITE_DIFFERENCE:
+            return DIFFERENCES_SAY  # they look at the function already, not at its program
         return third_witness(
-            traces.primal,
-            traces.rule,
+            self.sources.primal,
+            self.sources.rule,
             [p[row] for p in self.points],
             [c[row] for c in self.cotangents],
             self.fmt.eps,
@@ -111,7 +121,7 @@ def measure(
     seed: int,
     kinks: bool = True,
 ) -> Measurements:
-    """Run and walk all probes of all laws at once."""
+    """Run and walk all probes of all laws at once, on the strongest rung that holds for all of them."""
     fmt = format_of(subject.dtype)
     probes = list(dict.fromkeys(probes))
     index = np.array([p.point for p in probes], int)
@@ -120,9 +130,13 @@ def measure(
     cotangents = [
         np.stack([named[p.cotangent][k] for p in probes]) for k in range(len(subject.outputs))
     ]
-    return measure_rows(
-        subject, fmt, rows, cotangents, seed, probes, [points.recipes[i] for i in index], kinks
-    )
+    recipes = [points.recipes[i] for i in index]
+    rungs = sources(subject)
+    try:
+        return measure_rows(subject, fmt, rows, cotangents, seed, probes, recipes, rungs, kinks)
+    except NotCovered:
+        rungs = sources(subject, certified=False)
+        return measure_rows(subject, fmt, rows, cotangents, seed, probes, recipes, rungs, kinks)
 
 
 def measure_rows(
@@ -133,31 +147,25 @@ def measure_rows(
     seed: int,
     probes: list[Probe],
     recipes: list[str],
+    rungs: Sources,
     kinks: bool = True,
 ) -> Measurements:
     """The same for rows that are already numbers."""
-    traces = subject.traces()
     floats = subject.run(rows, cotangents)
     goal = goal_bits(fmt)
     base = np.array([i for i, p in enumerate(probes) if p.cotangent == BASE], int)
-    truth = evaluate(
-        traces.primal, rows, cotangents, goal=goal, ties=kinks, nudged=kinks, only=base
-    )
-    rule, missing = None, None
-    if traces.rule is not None:
-        try:
-            rule = evaluate(
-                traces.rule, rows, cotangents, goal=goal, ties=False, nudged=kinks, only=base
-            )
-        except NotCovered as error:
-            missing = str(error)
+    truth = rungs.primal.evaluate(rows, cotangents, goal=goal, ties=kinks, nudged=kinks, only=base)
+    rule = None
+    if rungs.rule is not None:
+        rule = rungs.rule.evaluate(rows, cotangents, goal=goal, ties=False, nudged=kinks, only=base)
     for found in filter(None, (truth, rule)):
         _share_poles(found, probes, fmt)
     if rule is not None:
         _share_domain(truth, rule)
-    narrow = narrowest(traces.primal, fmt)
+    primal = subject.traces().primal
+    narrow = None if primal is None else narrowest(primal, fmt)
     judged_in = fmt if narrow is None else as_if_in(fmt, narrow)
-    reference = Reference(traces.primal, judged_in, rows, cotangents, truth, seed)
+    reference = Reference(rungs.primal, judged_in, rows, cotangents, truth, seed)
     return Measurements(
         subject,
         fmt,
@@ -168,8 +176,8 @@ def measure_rows(
         recipes,
         floats,
         reference,
+        rungs,
         rule,
-        missing,
         rows,
     )
 
@@ -206,7 +214,7 @@ def moved(m: Measurements, row: int, point: Sequence[Array]) -> Measurements:
     cotangents = [c[row : row + 1] for c in m.cotangents]
     probe = Probe(0, m.probes[row].cotangent)
     found = measure_rows(
-        m.subject, m.fmt, rows, cotangents, m.seed, [probe], ["shrunk"], kinks=False
+        m.subject, m.fmt, rows, cotangents, m.seed, [probe], ["shrunk"], m.sources, kinks=False
     )
     found.spread = m.spread
     return found
@@ -222,5 +230,5 @@ def line(m: Measurements, row: int, leaf: int, element: int, values: Array) -> M
     cotangents = [np.repeat(c[row][None], count, axis=0) for c in m.cotangents]
     probes = [Probe(i, m.probes[row].cotangent) for i in range(count)]
     return measure_rows(
-        m.subject, m.fmt, rows, cotangents, m.seed, probes, ["line"] * count, kinks=False
+        m.subject, m.fmt, rows, cotangents, m.seed, probes, ["line"] * count, m.sources, kinks=False
     )

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradcheck_cli.frameworks.seam import AUTO, CUSTOM, VALUE
 from gradcheck_cli.inputs.cotangents import HUGE, TINY, ZERO
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, Grades, Reference, columns
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.formula import comparison, value_differs
 from gradcheck_cli.words import Severity
-
-VALUE, CUSTOM, AUTO = "value", "custom", "auto"
 
 
 def grades(m: Measurements, mode: str, who: str) -> Grades:
@@ -48,7 +47,7 @@ def _grade(m: Measurements, mode: str, who: str) -> Grades:
     facts = comparison(m)
     if facts.trusts.any():  # rule and autodiff alike rest on the inner rules
         return formula.grade(arrays, GRADIENTS)
-    if who == AUTO:
+    if who == AUTO and floats.custom is not None:
         return m.reference.grade(arrays, GRADIENTS)
     by_formula = formula.grade(arrays, GRADIENTS)
     if facts.differs.any():
@@ -65,12 +64,12 @@ def _grade(m: Measurements, mode: str, who: str) -> Grades:
 
 def _formula(m: Measurements) -> Reference | None:
     """The rule's own formula as a reference."""
-    program = m.subject.traces().rule
-    if m.rule is None or program is None:
+    source = m.sources.rule
+    if m.rule is None or source is None:
         return None
     if "formula" not in m.cache:
         m.cache["formula"] = Reference(
-            program, m.reference.fmt, m.points, m.cotangents, m.rule, m.seed
+            source, m.reference.fmt, m.points, m.cotangents, m.rule, m.seed
         )
     found: Reference = m.cache["formula"]
     return found

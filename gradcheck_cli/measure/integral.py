@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.measure.accuracy import as_floats, columns
+from gradcheck_cli.measure.truth import Source, Truth
 from gradcheck_cli.reals.domains.balls import exact
-from gradcheck_cli.reals.precision import enclose
-from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.walk import NotCovered
 
 Array = np.ndarray[Any, Any]
 
 _NODES = 24
 _SCALES = (2.0**-12, 2.0**-9, 2.0**-6, 2.0**-4, 2.0**-2)
-_GOAL = 80
+_GOAL, _MOST_BITS = 80, 1024
 # A wrong rule's residual grows by 2¹⁰ between the first scale and the last.
 _GROWTH = 8
 
@@ -51,9 +50,12 @@ class Testimony:
         return len(self.residuals) >= 3 and self.residuals[-1] <= _GROWTH * self.residuals[0]
 
 
+DIFFERENCES_SAY = Testimony(Says.WRONG, (), ())
+
+
 def third_witness(
-    primal: Program,
-    rule: Program,
+    primal: Source,
+    rule: Source,
     point: Sequence[Array],
     cotangent: Sequence[Array],
     eps: float,
@@ -108,8 +110,8 @@ def _gauss() -> tuple[list[float], list[float]]:
 
 
 def _compare(
-    primal: Program,
-    rule: Program,
+    primal: Source,
+    rule: Source,
     point: Sequence[Array],
     cotangent: Sequence[Array],
     step: Sequence[Array],
@@ -122,22 +124,25 @@ def _compare(
 
     def at(t: Sequence[float]) -> list[Array]:
         line = np.array(t)
-        rows = [
+        return [
             exact(x[None] + line.reshape(-1, *(1,) * x.ndim) * v[None])
             for x, v in zip(point, step, strict=True)
         ]
-        return rows + [exact(np.repeat(c[None], len(t), axis=0)) for c in cotangent]
 
-    outputs = len(cotangent)
+    def seen(source: Source, t: Sequence[float]) -> Truth:
+        weights = [np.repeat(c[None], len(t), axis=0) for c in cotangent]
+        return source.evaluate(
+            at(t), weights, goal=_GOAL, ties=False, nudged=False, most_bits=_MOST_BITS
+        )
+
     try:
-        ends = enclose(primal, at([0.0, 1.0]), goal=_GOAL, most_bits=1024)
-        along = enclose(rule, at(ts), goal=_GOAL, most_bits=1024)
+        ends, along = seen(primal, [0.0, 1.0]), seen(rule, ts)
     except NotCovered:
         return None
     flat_ct = columns([c[None] for c in cotangent], 1)[0]
-    values = columns(ends.outs[:outputs], 2)
+    values = columns(ends.values, 2)
     change = sum(((values[1] - values[0]) * exact(flat_ct)).tolist())
-    gradients = columns(along.outs[outputs:], len(ts))
+    gradients = columns(along.gradients, len(ts))
     flat_step = exact(columns([v[None] for v in step], 1)[0])
     slopes = (gradients * flat_step[None]).sum(axis=1)
     integral = sum((slopes * exact(ws)).tolist())

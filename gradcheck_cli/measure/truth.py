@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from gradcheck_cli.measure.nudge import FEW, Settled, Side, defined_nearby, nudge
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
-from gradcheck_cli.reals.precision import START_BITS, Enclosed, enclose
+from gradcheck_cli.reals.precision import MOST_BITS, Enclosed, enclose
 from gradcheck_cli.reals.program import Program
+from gradcheck_cli.words import Evidence
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +30,7 @@ class Truth:
     value_states: list[Array]
     gradient_states: list[Array]
     sides: dict[int, list[Side]] = field(default_factory=dict)
-    bits: int = START_BITS
+    estimated: bool = False  # some row rests on midpoints that agree, not on narrow balls
 
     def take(self, rows: Array) -> Truth:
         """The same for some rows."""
@@ -40,41 +41,82 @@ class Truth:
             [a[rows] for a in self.value_states],
             [a[rows] for a in self.gradient_states],
             {index[row]: sides for row, sides in self.sides.items() if row in index},
-            self.bits,
+            self.estimated,
         )
 
 
-def evaluate(
+class Source(Protocol):
+    """Where a truth comes from: one rung of the ladder of SEMANTICS G."""
+
+    @property
+    def evidence(self) -> Evidence: ...
+
+    def evaluate(
+        self,
+        points: Sequence[Array],
+        cotangents: Sequence[Array],
+        *,
+        goal: int,
+        ties: bool,
+        nudged: bool = True,
+        only: Array | None = None,
+        most_bits: int = MOST_BITS,
+    ) -> Truth: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reals:
+    """The first rung: a program walked in balls."""
+
+    program: Program
+    evidence: Evidence = Evidence.CERTIFIED
+
+    def evaluate(
+        self,
+        points: Sequence[Array],
+        cotangents: Sequence[Array],
+        *,
+        goal: int,
+        ties: bool,
+        nudged: bool = True,
+        only: Array | None = None,
+        most_bits: int = MOST_BITS,
+    ) -> Truth:
+        """Truth at each row. With `ties`, exact ties are nudged too: their derivative is a convention.
+
+        A nudge is dear; `only` names the rows that are worth one. At the others a tie
+        counts as a kink, and what is undefined stays outside.
+        """
+        count = len(points[0])
+        outputs = len(cotangents)
+        first = enclose(self.program, [*points, *cotangents], goal=goal, most_bits=most_bits)
+        states = [_initial_states(out, first, goal) for out in first.outs]
+        truth = Truth(
+            first.outs[:outputs],
+            first.outs[outputs:],
+            states[:outputs],
+            states[outputs:],
+            estimated=bool(first.estimated.any()),
+        )
+        if nudged and count:
+            _nudged(self.program, points, cotangents, first, truth, ties, only)
+        close_domain(truth)
+        return truth
+
+
+def _nudged(
     program: Program,
     points: Sequence[Array],
     cotangents: Sequence[Array],
-    *,
-    goal: int,
+    first: Enclosed,
+    truth: Truth,
     ties: bool,
-    nudged: bool = True,
-    only: Array | None = None,
-) -> Truth:
-    """Truth at each row. With `ties`, exact ties are nudged too: their derivative is a convention.
-
-    A nudge is dear; `only` names the rows that are worth one. At the others a tie
-    counts as a kink, and what is undefined stays outside.
-    """
+    only: Array | None,
+) -> None:
+    """Ask the nudge about the rows that are undefined or (with `ties`) tied."""
     count = len(points[0])
-    outputs = len(cotangents)
-    first = enclose(program, [*points, *cotangents], goal=goal)
-    states = [_initial_states(out, first, goal) for out in first.outs]
-    truth = Truth(
-        first.outs[:outputs],
-        first.outs[outputs:],
-        states[:outputs],
-        states[outputs:],
-        bits=first.bits,
-    )
-    if not nudged or not count:
-        _close_domain(truth)
-        return truth
     holes = np.zeros(count, bool)
-    for state in states:
+    for state in (*truth.value_states, *truth.gradient_states):
         holes |= (state == OUTSIDE).reshape(count, -1).any(axis=1)
     asked = np.ones(count, bool) if only is None else np.isin(np.arange(count), only)
     here = np.flatnonzero(holes & asked)
@@ -89,8 +131,6 @@ def evaluate(
         state[left] = np.where(state[left] == REGULAR, KINK, state[left])
     if len(rows):
         _resolve(program, points, cotangents, rows, first, truth)
-    _close_domain(truth)
-    return truth
 
 
 def _most(points: Sequence[Array]) -> int | None:
@@ -116,7 +156,7 @@ def _initial_states(out: Array, first: Enclosed, goal: int) -> Array:
     return states
 
 
-def _close_domain(truth: Truth) -> None:
+def close_domain(truth: Truth) -> None:
     """Where the value is undefined or infinite, no gradient is asked for."""
     count = len(truth.value_states[0]) if truth.value_states else 0
     gone = np.ones(count, bool)

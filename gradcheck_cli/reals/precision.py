@@ -45,6 +45,7 @@ class Enclosed:
     ties: Array
     decided: Array
     doubts: Array
+    estimated: Array  # decided by midpoints that agree at p and 2p bits: not certified
     bits: int
 
 
@@ -62,7 +63,7 @@ def enclose(
     """
     count = len(args[0])
     outs = [np.empty((count, *aval.shape), dtype=object) for aval in program.out_avals]
-    ties, decided, doubts = (np.zeros(count, bool) for _ in range(3))
+    ties, decided, doubts, estimated = (np.zeros(count, bool) for _ in range(4))
     undefined = np.zeros(count, int)
     pending = np.arange(count)
     bits = START_BITS
@@ -74,6 +75,7 @@ def enclose(
             rows = [a[pending] if a.dtype == object else exact(a[pending]) for a in args]
             results = walk(program, domain, rows)
             results = [np.broadcast_to(r, (len(pending), *r.shape[1:])) for r in results]
+            before = [out[pending] for out in outs]
             for out, result in zip(outs, results, strict=True):
                 out[pending] = result
             tight, holes = _judge(results, goal)
@@ -87,9 +89,42 @@ def enclose(
             hopeless = hopeless | flags.doubts
         if widen:
             hopeless = np.ones(len(pending), bool)  # these balls are meant to be wide
+        last = bits * 2 > most_bits and not widen
+        if last:
+            with working(bits):
+                agree = _agree(before, results, goal) & ~(tight | hopeless | doubts[pending])
+            for out in outs:
+                out[pending[agree]] = _POINTS(out[pending[agree]], goal)
+            estimated[pending[agree]] = decided[pending[agree]] = True
         pending = pending[~(decided[pending] | hopeless)]
         bits *= 2
-    return Enclosed(outs, ties, decided, doubts, used)
+    return Enclosed(outs, ties, decided, doubts, estimated, used)
+
+
+def _agree(before: Sequence[Array], after: Sequence[Array], goal: int) -> Array:
+    """SEMANTICS C3: rows whose midpoints are the same at half the bits, as far as it matters."""
+    count = len(after[0]) if after else 0
+    same = np.ones(count, bool)
+    olds, news = (
+        np.concatenate([r.reshape(count, -1) for r in side], axis=1) for side in (before, after)
+    )
+    for row in range(count):
+        for old, new in zip(olds[row], news[row], strict=True):
+            if old is None or old.is_nan() or new.is_nan():
+                same[row] = False
+                break
+            gap, size = abs(old.mid() - new.mid()), abs(new.mid())
+            same[row] &= bool(gap <= size * arb(2) ** -goal or gap < arb(2) ** _NOTHING)
+    return same
+
+
+def _point(ball: arb, goal: int) -> arb:
+    """The midpoint, as accurate as two precisions agreed."""
+    middle = ball.mid()
+    return arb(middle, abs(middle) * arb(2) ** -goal)
+
+
+_POINTS = np.frompyfunc(_point, 2, 1)
 
 
 def _judge(results: Sequence[Array], goal: int) -> tuple[Array, Array]:

@@ -56,7 +56,7 @@ def uncovered(program: Program) -> Mapping[str, int]:
     """Primitives of float values without a rule, with how often each occurs."""
     counts: dict[str, int] = {}
     for step in program.all_steps():
-        floats = any(aval.kind in "fc" for aval in (*step.in_avals, *step.out_avals))
-        if floats and step.name not in RULES:
+        kinds = {aval.kind for aval in (*step.in_avals, *step.out_avals)}
+        if "c" in kinds or ("f" in kinds and step.name not in RULES):
             counts[step.name] = counts.get(step.name, 0) + 1
     return counts

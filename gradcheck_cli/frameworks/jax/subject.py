@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -15,8 +15,10 @@ import numpy as np
 
 from gradcheck_cli.frameworks.jax.rewrite import bounded, stepwise, without_own_rules
 from gradcheck_cli.frameworks.seam import (
+    AUTO,
     JIT,
     OP_BY_OP,
+    VALUE,
     Floats,
     Rejected,
     RuleError,
@@ -111,12 +113,13 @@ class JaxSubject:
             auto = self._pullback_jaxpr(self.primal)
             self.has_auto = auto is not None
             trusting = auto if bare is not self.primal else None
-        primal_program = build(truth)
-        rule_program = None if rule is None else build(rule)
-        names = primal_program.primitives() | (rule_program.primitives() if rule_program else set())
+        elif bare is not self.primal:  # what a function's gradient rests on: the user's own rules
+            rule = self._pullback_jaxpr(self.primal)
+        programs = [None if traced is None else build(traced) for traced in (truth, rule, trusting)]
+        names = frozenset[str]().union(*(p.primitives() for p in programs[:2] if p is not None))
         self.loops = "while" in names
         self.elementwise = names <= _POINTWISE and all(not leaf.shape for leaf in self.leaves)
-        return Traces(primal_program, rule_program, None if trusting is None else build(trusting))
+        return Traces(*programs)
 
     def _pullback_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         try:
@@ -137,7 +140,7 @@ class JaxSubject:
                 type(error).__name__, message, certain="pytree) structure" in message
             ) from None
 
-    def _forward_jaxpr(self, fun: Callable[..., Any]) -> Any:
+    def _forward_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         """The pullback by forward mode: one tangent for each element."""
 
         def both(*args: Any) -> Any:
@@ -156,9 +159,21 @@ class JaxSubject:
         try:
             return jax.make_jaxpr(both)(*self.avals, *self.out_avals)
         except Exception as error:
+            if self.gradient.has_rule:  # a rule for what autodiff cannot do
+                return None
             raise Rejected(
                 f"neither reverse nor forward mode goes through it: {brief(error)}"
             ) from None
+
+    def wide(self) -> JaxSubject | None:
+        """The same in float64, its primal free of the user's own rules."""
+        try:
+            wide = fit_subject(self.gradient, self.signature, "float64")
+            with precision("float64"):
+                bare = without_own_rules(wide.primal, self.gradient.own, *wide.avals)
+        except Exception:  # it insists on its own dtype
+            return None
+        return replace(wide, primal=bare, rule=wide.rule if self.gradient.has_rule else bare)
 
     def stand_ins(self) -> Iterator[StandIn]:
         """Stable library functions at this signature, spelled for its arguments."""
@@ -229,6 +244,28 @@ class JaxSubject:
                 mode: self._unpacked(self._compiled[mode, size](*padded), count) for mode in modes
             }
 
+    def run_once(
+        self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
+    ) -> list[Array]:
+        """One probe alone, the way user code runs: jitted by itself, or eagerly."""
+        avals = (*self.avals, *self.out_avals)
+        args = [
+            np.asarray(a).astype(aval.dtype)
+            for a, aval in zip((*point, *cotangent), avals, strict=True)
+        ]
+        count = len(self.avals)
+        with precision(self.dtype):
+            fun = self.primal if who == AUTO and self.gradient.has_rule else self.rule
+            if self.loops:
+                fun = bounded(fun, *self.avals)
+            if who == VALUE:
+                args = args[:count]
+            else:
+                both = _with_pullback(fun, count)
+                fun = lambda *args: both(*args)[1]  # noqa: E731
+            outs = (jax.jit(fun) if mode == JIT else fun)(*args)
+            return [np.asarray(out).astype(np.float64) for out in outs]
+
     def _size(self, count: int) -> int:
         """A batch size that is compiled already, if one is large enough."""
         ready = [size for mode, size in self._compiled if mode == JIT and size >= count]
@@ -288,12 +325,19 @@ class JaxSubject:
 
 @contextmanager
 def precision(dtype: str) -> Iterator[None]:
-    """float64 exists only where it is asked for: the user's program stays what it is."""
-    if dtype == "float64" and not jax.config.read("jax_enable_x64"):
-        with jax.enable_x64(True):
-            yield
-    else:
+    """float64 exists only where it is asked for: the user's program stays what it is.
+
+    The setting is the process's own, not the thread's: callbacks run in other threads.
+    """
+    before = jax.config.read("jax_enable_x64")
+    if dtype != "float64" or before:
         yield
+        return
+    jax.config.update("jax_enable_x64", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", before)
 
 
 def brief(error: Exception) -> str:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from gradcheck_cli.words import Finding, Number, Values, Witness
+from gradcheck_cli.words import Evidence, Finding, Number, Values, Witness
 
 _MOST_SHOWN = 8
+_TRUTH = {
+    Evidence.CERTIFIED: "over the reals",
+    Evidence.MULTIPRECISION: "over the reals",
+    Evidence.FLOAT64: "in float64",
+    Evidence.FINITE_DIFFERENCE: "by finite differences",
+}
 
 
-def witness_lines(finding: Finding, width: int) -> Iterator[str]:
+def witness_lines(finding: Finding, width: int, evidence: Evidence | None) -> Iterator[str]:
     """Inputs, then value or gradient in the framework's floats and over the reals."""
     witness = finding.witness
     assert witness is not None
@@ -20,7 +26,7 @@ def witness_lines(finding: Finding, width: int) -> Iterator[str]:
     )  # fmt: skip
     dtype = finding.dtypes[0] if finding.dtypes else "float"
     rows = _gradient_rows(witness) if witness.argument else _value_rows(witness)
-    yield f"      {'':<9}{dtype:<17}over the reals"
+    yield f"      {'':<9}{dtype:<17}{_TRUTH[evidence or Evidence.CERTIFIED]}"
     for name, left, right in rows:
         yield f"      {name:<9}{_show(left):<17}{right if right is not None else ''}".rstrip()
 

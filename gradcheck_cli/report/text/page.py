@@ -97,7 +97,7 @@ def _gradient(
     shown = [f for f in findings if verbose or f.severity is not Severity.NOTE]
     for finding in shown:
         yield []
-        yield from _finding(finding, root, width)
+        yield from _finding(finding, root, width, gradient.evidence)
     notes = [f for f in findings if f.severity is Severity.NOTE and f not in shown]
     if notes:
         yield []
@@ -121,7 +121,9 @@ def _about(gradient: Gradient) -> str:
     return " · ".join(parts)
 
 
-def _finding(finding: Finding, root: Path, width: int) -> Iterator[Line]:
+def _finding(
+    finding: Finding, root: Path, width: int, evidence: Evidence | None = None
+) -> Iterator[Line]:
     """One block: what, where, the numbers, the plot, what to write, how to see it again."""
     head = f"{finding.severity}[{finding.rule}] "
     modes = " (op by op, not under jit)" if finding.modes == ["op-by-op"] else ""
@@ -136,7 +138,7 @@ def _finding(finding: Finding, root: Path, width: int) -> Iterator[Line]:
     for text, style in source_lines(finding, root, width):
         yield [(text, style)]
     if finding.witness is not None:
-        for text in witness_lines(finding, width):
+        for text in witness_lines(finding, width, evidence):
             yield [(text, "")]
     if finding.profile is not None:
         for text in plot_lines(finding.profile, width):
