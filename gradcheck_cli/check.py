@@ -33,6 +33,7 @@ from gradcheck_cli.words import (
     NotCovered,
     Task,
     Unreached,
+    WitnessInput,
 )
 
 Emit = Callable[[Event], None]
@@ -61,8 +62,10 @@ def _check_module(module: ModuleType, task: Task, recorded: list[Found], emit: E
     else:
         gradients, missing = jax_find.find(module, path, recorded, scopes, own)
     for gradient in gradients:
-        _check_one(gradient, task, path, emit)
-    if not task.functions:
+        name = gradient.place.qualname
+        if name not in task.skip and task.alone in (None, name):
+            _check_one(gradient, task, path, emit)
+    if not task.functions and task.alone is None:
         _tell_unreached(task, gradients, missing, emit)
 
 
@@ -98,8 +101,9 @@ def _tell_unreached(
 def _check_one(gradient: JaxGradient, task: Task, path: str, emit: Emit) -> None:
     site = _site(gradient, task, path)
 
-    def doing(phase: str) -> None:
-        emit(Doing(phase=phase, gradient=gradient.place.qualname, line=site.line))
+    def doing(phase: str, inputs: list[WitnessInput] | None = None) -> None:
+        name = gradient.place.qualname
+        emit(Doing(phase=phase, gradient=name, line=site.line, inputs=inputs or []))
 
     hints = Hints(
         keys=keys_read(gradient.primal),

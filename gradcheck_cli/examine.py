@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.finding import Site, failed, fingerprint, make_finding, refused
+from gradcheck_cli.finding import Site, failed, fingerprint, given_inputs, make_finding, refused
 from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, Subject
 from gradcheck_cli.inputs.at import parse_at
 from gradcheck_cli.inputs.constants import mined
@@ -68,7 +68,7 @@ def examine(
     task: Task,
     site: Site,
     hints: Hints,
-    doing: Callable[[str], None],
+    doing: Callable[..., None],
 ) -> Checked:
     """All dtypes, all signatures that fit, all laws."""
     book = _Notebook()
@@ -110,7 +110,7 @@ def _judge_subject(
     task: Task,
     site: Site,
     book: _Notebook,
-    doing: Callable[[str], None],
+    doing: Callable[..., None],
 ) -> None:
     doing(f"tracing at {subject.signature.describe()}")
     traces = subject.traces()
@@ -124,6 +124,8 @@ def _judge_subject(
     points = parse_at(task.at, subject.leaves, fmt, points)
     doing(f"running at {subject.signature.describe()}")
     probes = [p for law in LAWS for p in law.plan(len(points), subject.outputs)]
+    if task.alone is not None:
+        _one_by_one(subject, points, doing)
     m = measure(subject, points, probes, seed=task.seed)
     if not _inside(m).any():
         raise Rejected(f"none of the {m.count} points that were tried lies inside its domain")
@@ -151,6 +153,15 @@ def _judge_subject(
             if not _is_known(failure, earlier):
                 book.findings.append(make_finding(failure, m, gradient, site))
                 book.seen.append(failure)
+
+
+def _one_by_one(subject: Subject, points: Points, doing: Callable[..., None]) -> None:
+    """Run each point in a call of its own, and say which before it: one of them kills."""
+    ones = [np.ones((1, *shape)) for shape in subject.outputs]
+    for i in range(len(points)):
+        rows = [leaf[i : i + 1] for leaf in points.leaves]
+        doing(f"running at {subject.signature.describe()}", given_inputs(subject, rows))
+        subject.run(rows, ones)
 
 
 def _is_known(failure: Failure, earlier: Sequence[Failure]) -> bool:

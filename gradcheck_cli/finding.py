@@ -16,6 +16,7 @@ from flint import arb
 
 from gradcheck_cli.diagnose.replacement import find_replacement
 from gradcheck_cli.frameworks.seam import JIT, CustomGradient, RuleError, Subject
+from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.search import simplest
 from gradcheck_cli.inputs.spec import Fixed
 from gradcheck_cli.laws.law import Failure, component_name
@@ -27,6 +28,7 @@ from gradcheck_cli.rulebook import Rule, find
 from gradcheck_cli.words import Boundary, Finding, Number, Profile, Severity, Witness, WitnessInput
 
 _MOST_ELEMENTS = 64
+_MOST_TYPED = 8  # numbers in a command that one can still read
 _MOST_ARGUMENTS = 3
 _STATES = {POLE: "±inf (pole)", KINK: "kink", OUTSIDE: "undefined", UNDECIDED: "undecided"}
 _WITHOUT_WITNESS = ("redundant-rule", "narrowed-computation")
@@ -176,13 +178,19 @@ def _reproduce(failure: Failure, m: Measurements, site: Site) -> str:
     whole = "<" in site.qualname  # a nested one cannot be named
     target = site.target if whole else f"{site.target}:{site.qualname}"
     command = f"cgcheck {shlex.quote(target)}"
-    if all(not leaf.shape for leaf in leaves):
+    if sum(leaf.size for leaf in leaves) <= _MOST_TYPED:
         values = ", ".join(
-            f"{leaf.path}={m.fmt.show(float(p[failure.row]))}"
+            f"{leaf.path}={_typed(p[failure.row], m.fmt)}"
             for leaf, p in zip(leaves, m.points, strict=True)
         )
         command += f' --at "{values}"'
     return command if m.subject.dtype == "float32" else f"{command} --dtype {m.subject.dtype}"
+
+
+def _typed(array: Any, fmt: Format) -> str:
+    """As `--at` reads it."""
+    shown = [fmt.show(float(v)) for v in np.asarray(array).reshape(-1)]
+    return f"[{', '.join(shown)}]" if np.ndim(array) else shown[0]
 
 
 # -- numbers -----------------------------------------------------------------------------
@@ -204,27 +212,17 @@ def _witness(failure: Failure, m: Measurements) -> Witness:
         value_at if not gradients else k
     ]
     return Witness(
-        inputs=[
-            WitnessInput(
-                path=leaf.path,
-                dtype=m.subject.dtype,
-                shape=list(leaf.shape),
-                value=_values(p[row], m),
-                recipe=None if leaf.size <= _MOST_ELEMENTS else m.recipes[row],
-            )
-            for leaf, p in zip(m.subject.leaves, m.points, strict=True)
-        ]
-        + _made_up(m),
-        cotangent=_values(np.concatenate([c[row].reshape(-1) for c in m.cotangents]), m),
+        inputs=given_inputs(m.subject, [p[row] for p in m.points], m.recipes[row]),
+        cotangent=_values(np.concatenate([c[row].reshape(-1) for c in m.cotangents]), m.fmt),
         argument=m.subject.leaves[number].path if gradients else None,
         index=list(index),
-        value=_number(float(values[value_at]), m),
+        value=_number(float(values[value_at]), m.fmt),
         value_real=_real(
             m.reference.balls(VALUES)[row][value_at], int(m.reference.states(VALUES)[row][value_at])
         ),
-        custom=_number(float(got[k]), m) if got is not None and gradients else None,
+        custom=_number(float(got[k]), m.fmt) if got is not None and gradients else None,
         custom_real=_formula(rule, m, row, k) if gradients and got is not None else None,
-        auto=_number(float(auto[k]), m) if auto is not None and gradients else None,
+        auto=_number(float(auto[k]), m.fmt) if auto is not None and gradients else None,
         truth=_real(
             m.reference.balls(GRADIENTS)[row][k], int(m.reference.states(GRADIENTS)[row][k])
         )
@@ -235,11 +233,23 @@ def _witness(failure: Failure, m: Measurements) -> Witness:
     )
 
 
-def _made_up(m: Measurements) -> list[WitnessInput]:
-    """Arguments that are not differentiated and were guessed: the numbers depend on them."""
+def given_inputs(
+    subject: Subject, point: Sequence[Any], recipe: str | None = None
+) -> list[WitnessInput]:
+    """What the function is called with, guessed arguments that are not differentiated too."""
+    fmt = format_of(subject.dtype)
     return [
+        WitnessInput(
+            path=leaf.path,
+            dtype=subject.dtype,
+            shape=list(leaf.shape),
+            value=_values(p, fmt),
+            recipe=None if leaf.size <= _MOST_ELEMENTS else recipe,
+        )
+        for leaf, p in zip(subject.leaves, point, strict=True)
+    ] + [
         WitnessInput(path=name, dtype="fixed", shape=[], value=None, recipe=value.text)
-        for name, value in m.subject.signature.arguments
+        for name, value in subject.signature.arguments
         if isinstance(value, Fixed)
     ]
 
@@ -276,18 +286,18 @@ def tidy(text: str) -> str:
     return f"{mantissa}e{int(exponent)}" if mark else mantissa
 
 
-def _number(value: float, m: Measurements) -> Number:
+def _number(value: float, fmt: Format) -> Number:
     """A JSON number that reads back as the same float of the dtype, or a string."""
     if not np.isfinite(value):
         return str(value)
-    return float(m.fmt.show(value))
+    return float(fmt.show(value))
 
 
-def _values(array: Any, m: Measurements) -> Number | list[Number] | None:
+def _values(array: Any, fmt: Format) -> Number | list[Number] | None:
     flat = np.asarray(array, float).reshape(-1)
     if flat.size > _MOST_ELEMENTS:
         return None
-    numbers = [_number(float(v), m) for v in flat]
+    numbers = [_number(float(v), fmt) for v in flat]
     return numbers[0] if len(numbers) == 1 else numbers
 
 
@@ -339,8 +349,8 @@ def _as_boundary(interval: Interval, m: Measurements) -> Boundary:
     return Boundary(
         argument=m.subject.leaves[interval.leaf].path,
         index=index,
-        start=_number(interval.start, m),
-        stop=_number(interval.stop, m),
+        start=_number(interval.start, m.fmt),
+        stop=_number(interval.stop, m.fmt),
         from_open=interval.start_open,
         to_open=interval.stop_open,
     )
@@ -362,7 +372,7 @@ def _profile(failure: Failure, m: Measurements) -> Profile | None:
     bits = np.where(flushed, float(m.fmt.digits), bits)
     return Profile(
         argument=leaves[0].path,
-        at=[_number(float(v), m) for v in m.points[0][rows]],
+        at=[_number(float(v), m.fmt) for v in m.points[0][rows]],
         bits=[round(float(b), 1) for b in bits],
         full=float(m.fmt.digits),
     )

@@ -22,12 +22,15 @@ from gradcheck_cli.words import (
     Severity,
     Status,
     Verdict,
+    Witness,
 )
 
 OK, FINDINGS, COULD_NOT_CHECK, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
 # Findings that mean "this file could not be checked at all".
-_COULD_NOT = frozenset({"import-failed", "module-exited", "syntax-error", "unreadable-file"})
+_COULD_NOT = frozenset(
+    {"import-failed", "module-exited", "syntax-error", "unreadable-file", "unknown-argument"}
+)
 _DEATHS = frozenset({"worker-crashed", "timed-out", "out-of-memory"})
 
 
@@ -48,6 +51,18 @@ def death(display: str, outcome: Outcome) -> Finding | None:
     about = f"`{doing.gradient}`: " if doing.gradient else ""
     found = find(name).finding(display, doing.line or 1, about + said, about=doing.gradient or "")
     return msgspec.structs.replace(found, gradient=doing.gradient)
+
+
+def with_input(death: Finding, at: Doing) -> Finding:
+    """The same with the point that it died of."""
+    shown = ", ".join(f"{item.path} = {item.value}" for item in at.inputs if item.value is not None)
+    typed = shown.replace(" = ", "=")
+    return msgspec.structs.replace(
+        death,
+        message=f"{death.message.partition(' while ')[0].partition(' after ')[0]} at {shown}",
+        witness=Witness(inputs=at.inputs, cotangent=None, argument=None, index=[]),
+        reproduce=f'cgcheck {death.path}:{death.gradient} --at "{typed}"',
+    )
 
 
 def _how(status: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 import tokenize
 from collections.abc import Callable, Sequence
@@ -12,7 +13,9 @@ from pathlib import Path
 from gradcheck_cli import __version__, comments, outcomes
 from gradcheck_cli.config import Settings
 from gradcheck_cli.findings_filter import Filter
+from gradcheck_cli.inputs.pairs import parse_pairs
 from gradcheck_cli.rulebook import find
+from gradcheck_cli.runner import retry
 from gradcheck_cli.runner.pool import Outcome, Pool
 from gradcheck_cli.runner.spawn import Launcher, launcher
 from gradcheck_cli.scan.files import Target
@@ -49,6 +52,7 @@ class _File:
     gradients: list[Checked] = field(default_factory=list)
     not_covered: list[NotCovered] = field(default_factory=list)
     unchecked: list[Gradient] = field(default_factory=list)
+    deaths: dict[str, Finding] = field(default_factory=dict)
     jax: str | None = None
     seconds: float = 0.0
 
@@ -156,15 +160,20 @@ class Session:
         jobs = self.settings.jobs or os.cpu_count() or 1
         pool = Pool(workers, min(jobs, len(files)), self.settings.memory_limit)
 
-        def heard(index: int, task: Task, event: Event) -> None:
+        def heard(task: Task, event: Event | None) -> None:
             progress(task.display, event)
 
-        def done(index: int, outcome: Outcome) -> None:
-            progress(files[index].display, None)
-
-        tasks = [file.task for file in files if file.task is not None]
-        for file, outcome in zip(files, pool.run(tasks, heard, done), strict=True):
-            _take(file, outcome)
+        todo = [(file, file.task) for file in files if file.task is not None]
+        while todo:
+            ends = pool.run([task for _, task in todo], heard)
+            after = [
+                (file, task, outcome) for (file, task), outcome in zip(todo, ends, strict=True)
+            ]
+            todo = [(file, new) for file, task, end in after for new in _take(file, task, end)]
+        for file in files:
+            file.findings += [death for _, death in sorted(file.deaths.items())]
+            if file.deaths:
+                file.not_covered += _left_behind(file)
 
     # -- after the workers ----------------------------------------------------------------------
 
@@ -186,6 +195,7 @@ class Session:
             if not any(outcomes.could_not(finding) for finding in file.findings):
                 unused = outcomes.unused(file.ignores, used, file.display)
                 findings += chosen.keep(unused, [], set())
+        findings += chosen.keep(self._not_tried(files, gradients), [], set())
         version = next((file.jax for file in files if file.jax), None)
         return Report(
             schema_version=SCHEMA_VERSION,
@@ -198,6 +208,22 @@ class Session:
             if self.durations
             else None,
         )
+
+    def _not_tried(self, files: Sequence[_File], gradients: Sequence[Gradient]) -> list[Finding]:
+        """Points in `--at` that fit no gradient: a typo must not pass for a check."""
+        sizes: dict[str, set[int]] = {}
+        for item in (item for gradient in gradients for item in gradient.inputs):
+            sizes.setdefault(item.path, set()).add(math.prod(item.shape))
+        if not sizes:
+            return []
+        rule = find("unknown-argument")
+        problems = dict.fromkeys(
+            problem
+            for text in self.at
+            for name, numbers in parse_pairs(text).items()
+            if (problem := _misfit(name, len(numbers), sizes))
+        )
+        return [rule.finding(files[0].display, 1, problem) for problem in problems]
 
     def _summary(
         self,
@@ -223,6 +249,17 @@ class Session:
         )
 
 
+def _misfit(name: str, count: int, sizes: dict[str, set[int]]) -> str | None:
+    """Why numbers given by name fit no argument that was tried."""
+    if name not in sizes:
+        known = ", ".join(sorted(sizes))
+        return f"--at {name}=…: no gradient has an argument `{name}` (there are {known})"
+    if count not in {1, *sizes[name]}:
+        known = ", ".join(map(str, sorted(sizes[name])))
+        return f"--at {name}=[…] has {count} numbers; `{name}` was tried with {known}"
+    return None
+
+
 _FOREIGN = "cgcheck {} support is not there yet: this version checks JAX"
 
 
@@ -235,9 +272,9 @@ def _foreign(mark: Mark, display: str) -> Gradient:
     )  # fmt: skip
 
 
-def _take(file: _File, outcome: Outcome) -> None:
-    """Sort what a worker said, and say what it died of."""
-    file.seconds = outcome.seconds
+def _take(file: _File, task: Task, outcome: Outcome) -> list[Task]:
+    """Sort what a worker said, and say what it died of; what is left to do is returned."""
+    file.seconds += outcome.seconds
     for event in outcome.events:
         if isinstance(event, Checked):
             file.gradients.append(event)
@@ -247,10 +284,17 @@ def _take(file: _File, outcome: Outcome) -> None:
             file.not_covered.append(event.not_covered)
         elif isinstance(event, Finished):
             file.jax = event.jax
+    about = retry.died_of(outcome) or ""
+    if task.alone is not None:
+        at = retry.located(outcome)
+        if at is not None:
+            file.deaths[task.alone] = outcomes.with_input(file.deaths[task.alone], at)
+        return []
     death = outcomes.death(file.display, outcome)
     if death is not None:
-        file.findings.append(death)
-        file.not_covered += _left_behind(file)
+        file.deaths[about] = death
+    more = (retry.rest(task, outcome), retry.alone(task, outcome))
+    return [new for new in more if new is not None]
 
 
 def _left_behind(file: _File) -> list[NotCovered]:

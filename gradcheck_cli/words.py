@@ -223,6 +223,7 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     phase: str
     gradient: str | None = None
     line: int | None = None
+    inputs: list[WitnessInput] = []  # the one point that is being run, if it is one
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -271,6 +272,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     reach: float
     device: str
     cache: str | None
+    skip: list[str] = []  # gradients that are done with, or that a worker died of
+    alone: str | None = None  # the gradient that a worker died of: point by point, to know at which
 
 
 def decode_event(data: bytes) -> Event:

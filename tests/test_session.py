@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -190,11 +193,12 @@ def test_verdict_is_not_whitewashed_by_deselecting(project: Path) -> None:
     assert check_json("a.py", cwd=project).gradient("triple")["verdict"] == "intended"
 
 
-def test_gradients_behind_a_death_are_named(project: Path) -> None:
+def test_gradients_behind_a_death_are_checked(project: Path) -> None:
     source = (HOSTILE / "dies_in_rule.py").read_text() + RIGHT.replace("import jax\n", "")
     (project / "a.py").write_text(source)
     run = check_json("a.py", cwd=project)
-    assert {item["gradient"] for item in run.report["not_covered"]} == {"deadly", "triple"}
+    assert {item["gradient"] for item in run.report["not_covered"]} == {"deadly"}
+    assert run.gradient("triple")["status"] == "checked"
 
 
 def test_closed_standard_output_is_no_crash(project: Path) -> None:
@@ -214,3 +218,48 @@ def test_guessed_arguments_are_told_with_the_witness(project: Path) -> None:
         "scaled.defvjp(lambda x, lam: (x, None), lambda lam, _, ct: (-lam * ct,))\n"
     )
     assert "lam = 0.5" in cgcheck("a.py", cwd=project).out
+
+
+def test_death_at_a_point_names_the_point_and_the_rest_is_checked(project: Path) -> None:
+    run, mine = hostile(project, "dies_at_a_point.py")
+    death = next(f for f in mine if f["rule"] == "worker-crashed")
+    assert death["gradient"] == "fatal"
+    assert death["witness"]["inputs"][0]["value"] == 100.0
+    assert death["reproduce"] == 'cgcheck dies_at_a_point.py:fatal --at "x=100.0"'
+    assert run.gradient("after")["verdict"] == "correct"
+    assert run.code == 1
+
+
+@pytest.mark.parametrize(
+    ("at", "said"), [("y=3", "no argument `y`"), ("x=[1, 2, 3, 4, 5]", "has 5 numbers")]
+)
+def test_a_point_that_fits_nothing_is_told(project: Path, at: str, said: str) -> None:
+    (project / "a.py").write_text(RIGHT)
+    run = check_json("a.py", "--at", at, cwd=project)
+    assert run.code == 2
+    told = [f["message"] for f in run.findings() if f["rule"] == "unknown-argument"]
+    assert len(told) == 1
+    assert said.replace("no argument", "no gradient has an argument") in told[0]
+
+
+def test_asked_for_arrays_come_first(project: Path) -> None:
+    (project / "a.py").write_text(
+        WRONG.replace("def triple(x):", "def triple(x):\n    assert x.ndim")
+    )
+    run = check_json("a.py", "--at", "x=[1, 2, 4]", cwd=project)
+    (wrong,) = (f for f in run.findings() if f["rule"] == "gradient-mismatch")
+    assert wrong["witness"]["inputs"][0]["value"] == [1.0, 2.0, 4.0]
+    assert '--at "x=[1, 2, 4]"' in wrong["reproduce"]
+
+
+def test_an_interrupt_says_so(project: Path) -> None:
+    shutil.copy(HOSTILE / "hangs.py", project / "hangs.py")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gradcheck_cli", "hangs.py"],
+        cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert "interrupted" in err
+    assert process.returncode == 130

@@ -53,7 +53,7 @@ def main() -> None:
     """Entry point of the `cgcheck` command."""
     from gradcheck_cli.cli import check, explain, rules  # noqa: F401  (they register themselves)
     from gradcheck_cli.errors import CgcheckError, UserError
-    from gradcheck_cli.outcomes import COULD_NOT_CHECK, INTERNAL, INTERRUPTED
+    from gradcheck_cli.outcomes import COULD_NOT_CHECK, INTERNAL
 
     try:
         app()
@@ -63,6 +63,3 @@ def main() -> None:
     except CgcheckError as error:
         print(f"cgcheck: a bug of ours: {error}", file=sys.stderr)
         sys.exit(INTERNAL)
-    except KeyboardInterrupt:
-        print("cgcheck: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)

@@ -47,7 +47,7 @@ def check(
     points: Annotated[int | None, typer.Option(help="Points for each signature.", show_default="256")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all random choices.", show_default="0")] = None,
     max_time: Annotated[float | None, typer.Option(help="Seconds for each file.", show_default="120")] = None,
-    at: Annotated[list[str] | None, typer.Option(help='Points to try first, as in "x=100". Repeatable.')] = None,
+    at: Annotated[list[str] | None, typer.Option(help='Points to try first: "x=100" or "x=[1, 2], y=3". Repeatable.')] = None,
     reach: Annotated[float | None, typer.Option(help="Largest magnitude that inputs have.", show_default="1e9")] = None,
     device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
@@ -64,6 +64,7 @@ def check(
     from gradcheck_cli.config import load, validated
     from gradcheck_cli.findings_filter import Filter
     from gradcheck_cli.inputs.pairs import parse_pairs
+    from gradcheck_cli.outcomes import INTERRUPTED
     from gradcheck_cli.runner.cache import folder
     from gradcheck_cli.scan.files import resolve
     from gradcheck_cli.session import Session
@@ -83,9 +84,12 @@ def check(
     for text in at or ():
         parse_pairs(text)
     targets = resolve(paths, settings.exclude)
-    with outputs.progress(len(targets)) as progress:
-        report = Session(settings, root, at or (), durations, None if no_cache else folder()).run(
-            targets, progress
-        )
+    session = Session(settings, root, at or (), durations, None if no_cache else folder())
+    try:
+        with outputs.progress(len(targets)) as progress:
+            report = session.run(targets, progress)
+    except KeyboardInterrupt:
+        typer.echo("cgcheck: interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     outputs.write(report, root)
     raise typer.Exit(report.summary.exit_code)

@@ -1,8 +1,9 @@
-"""`--at "x=100, y=2"`: points that the user asks for, before all others."""
+"""`--at "x=100, y=[1, 2]"`: points that the user asks for, before all others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +21,21 @@ def parse_at(wanted: Sequence[str], leaves: Sequence[Leaf], fmt: Format, points:
     arrays = []
     for i, leaf in enumerate(leaves):
         plain = points.leaves[i][0]
-        asked = [np.full(leaf.shape, row[leaf.path]) if leaf.path in row else plain for row in rows]
+        asked = [_filled(leaf, row[leaf.path]) if leaf.path in row else plain for row in rows]
         arrays.append(np.concatenate([fmt.round(np.stack(asked)), points.leaves[i]]))
     return Points(arrays, ["asked for"] * len(rows) + points.recipes)
 
 
-def _row(pairs: dict[str, float], leaves: Sequence[Leaf]) -> dict[str, float] | None:
-    """Only for signatures that know one of the names."""
-    return pairs if any(leaf.path in pairs for leaf in leaves) else None
+def _row(pairs: dict[str, list[float]], leaves: Sequence[Leaf]) -> dict[str, list[float]] | None:
+    """Only for signatures that know one of the names, with as many numbers."""
+    sizes = {leaf.path: leaf.size for leaf in leaves}
+    known = [name for name in pairs if name in sizes]
+    fits = all(len(pairs[name]) in (1, sizes[name]) for name in known)
+    return pairs if known and fits else None
+
+
+def _filled(leaf: Leaf, numbers: Sequence[float]) -> np.ndarray[Any, Any]:
+    """All elements alike, or each its own."""
+    if len(numbers) == 1:
+        return np.full(leaf.shape, numbers[0])
+    return np.reshape(numbers, leaf.shape)

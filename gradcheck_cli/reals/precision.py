@@ -75,7 +75,6 @@ def enclose(
             rows = [a[pending] if a.dtype == object else exact(a[pending]) for a in args]
             results = walk(program, domain, rows)
             results = [np.broadcast_to(r, (len(pending), *r.shape[1:])) for r in results]
-            before = [out[pending] for out in outs]
             for out, result in zip(outs, results, strict=True):
                 out[pending] = result
             tight, holes = _judge(results, goal)
@@ -89,39 +88,59 @@ def enclose(
             hopeless = hopeless | flags.doubts
         if widen:
             hopeless = np.ones(len(pending), bool)  # these balls are meant to be wide
-        last = bits * 2 > most_bits and not widen
-        if last:
-            with working(bits):
-                agree = _agree(before, results, goal) & ~(tight | hopeless | doubts[pending])
-            for out in outs:
-                out[pending[agree]] = _POINTS(out[pending[agree]], goal)
-            estimated[pending[agree]] = decided[pending[agree]] = True
         pending = pending[~(decided[pending] | hopeless)]
         bits *= 2
+    if len(pending) and not widen:
+        estimated[pending] = _by_points(program, args, pending, outs, goal, most_bits)
+    decided |= estimated
     return Enclosed(outs, ties, decided, doubts, estimated, used)
 
 
-def _agree(before: Sequence[Array], after: Sequence[Array], goal: int) -> Array:
-    """SEMANTICS C3: rows whose midpoints are the same at half the bits, as far as it matters."""
-    count = len(after[0]) if after else 0
-    same = np.ones(count, bool)
-    olds, news = (
-        np.concatenate([r.reshape(count, -1) for r in side], axis=1) for side in (before, after)
-    )
-    for row in range(count):
-        for old, new in zip(olds[row], news[row], strict=True):
-            if old is None or old.is_nan() or new.is_nan():
-                same[row] = False
-                break
-            gap, size = abs(old.mid() - new.mid()), abs(new.mid())
-            same[row] &= bool(gap <= size * arb(2) ** -goal or gap < arb(2) ** _NOTHING)
-    return same
+def _by_points(
+    program: Program, args: Sequence[Any], rows: Array, outs: Sequence[Array], goal: int, most: int
+) -> Array:
+    """SEMANTICS C3: where balls are lost, plain multiprecision that is the same at p and 2p bits.
+
+    Radii are dropped at each step: the middle of a ball that has been lost means nothing.
+    Rows that agree are written into `outs`, as accurate as they agreed.
+    """
+    runs = []
+    for bits in (most // 2, most):
+        with working(bits):
+            domain = Balls(len(rows), points=True)
+            given = [a[rows] if a.dtype == object else exact(a[rows]) for a in args]
+            results = walk(program, domain, given)
+            runs.append(
+                [
+                    np.broadcast_to(r, (len(rows), *r.shape[1:])).reshape(len(rows), -1)
+                    for r in results
+                ]
+            )
+    before, after = (np.concatenate(run, axis=1) for run in runs)
+    with working(most):
+        agree = np.array(
+            [
+                all(_meet(a, b, goal) for a, b in zip(old, new, strict=True))
+                for old, new in zip(before, after, strict=True)
+            ],
+            bool,
+        ) & ~(domain.flags.endless | domain.flags.doubts)
+        for out, result in zip(outs, runs[1], strict=True):
+            points = np.asarray(_POINTS(result[agree], goal), dtype=object)
+            out[rows[agree]] = points.reshape(-1, *out.shape[1:])
+    return agree
 
 
-def _point(ball: arb, goal: int) -> arb:
-    """The midpoint, as accurate as two precisions agreed."""
-    middle = ball.mid()
-    return arb(middle, abs(middle) * arb(2) ** -goal)
+def _meet(old: arb, new: arb, goal: int) -> bool:
+    if old.is_nan() or new.is_nan() or not new.is_finite():
+        return False
+    gap = abs(old - new)
+    return bool(gap <= abs(new) * arb(2) ** -goal or gap < arb(2) ** _NOTHING)
+
+
+def _point(middle: arb, goal: int) -> arb:
+    """A number that is as accurate as two precisions agreed."""
+    return arb(middle.mid(), (abs(middle) * arb(2) ** -goal).max(arb(2) ** _NOTHING))
 
 
 _POINTS = np.frompyfunc(_point, 2, 1)

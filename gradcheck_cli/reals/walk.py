@@ -38,7 +38,7 @@ def walk(program: Program, domain: Balls, args: Sequence[Array]) -> list[Array]:
     for step in program.steps:
         outs = apply(step, domain, [slots[i] for i in step.ins])
         for slot, value in zip(step.outs, outs, strict=True):
-            slots[slot] = value
+            slots[slot] = domain.kept(value)
     return [slots[i] for i in program.outputs]
 
 

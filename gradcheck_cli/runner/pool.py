@@ -46,6 +46,7 @@ class Outcome:
     doing: Doing | None
     status: int | None
     seconds: float
+    quiet: float = 0.0  # seconds since it last said what it does
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class _Job:
     reader: wire.Reader = field(default_factory=wire.Reader)
     events: list[Event] = field(default_factory=list)
     doing: Doing | None = None
+    said_at: float = 0.0
     pid: int | None = None
     status: int | None = None
     closed: bool = False
@@ -75,34 +77,36 @@ class Pool:
         self._launcher = launcher
         self._jobs = max(1, jobs)
         self._memory_limit = memory_limit * 1024 * 1024
-        self._selector = selectors.DefaultSelector()
+        self._selector: selectors.BaseSelector = selectors.DefaultSelector()
         self._running: dict[int, _Job] = {}
         self._done: dict[int, Outcome] = {}
         self._clock = 0.0
+        self._first = 0  # news of an earlier run's jobs are nobody's
 
     def run(
         self,
         tasks: Sequence[Task],
-        progress: Callable[[int, Task, Event], None],
-        done: Callable[[int, Outcome], None],
+        progress: Callable[[Task, Event | None], None],
     ) -> list[Outcome]:
-        """All outcomes. `progress` hears events as they come, `done` each end."""
+        """All outcomes. `progress` hears events as they come, and None at each end."""
+        self._selector = selectors.DefaultSelector()
         control = self._launcher.fileno()
         if control is not None:
             self._selector.register(control, selectors.EVENT_READ, None)
-        waiting = list(enumerate(tasks))
+        first, self._first = self._first, self._first + len(tasks)
+        waiting = list(enumerate(tasks, start=first))
         try:
             while waiting or self._running:
                 while waiting and len(self._running) < self._jobs:
                     self._start(*waiting.pop(0))
                 self._turn(progress)
                 for index in [i for i, job in self._running.items() if job.end]:
-                    self._finish(index, done)
+                    self._finish(index, progress)
         finally:
             for job in self._running.values():
                 _kill(job.pid)
             self._selector.close()
-        return [self._done[i] for i in range(len(tasks))]
+        return [self._done.pop(first + i) for i in range(len(tasks))]
 
     def _start(self, index: int, task: Task) -> None:
         ours, theirs = socket.socketpair()
@@ -113,7 +117,7 @@ class Pool:
         self._running[index] = _Job(task, ours, time.monotonic())
         self._selector.register(ours, selectors.EVENT_READ, index)
 
-    def _turn(self, progress: Callable[[int, Task, Event], None]) -> None:
+    def _turn(self, progress: Callable[[Task, Event | None], None]) -> None:
         for key, _ in self._selector.select(_TICK):
             if key.data is not None:
                 self._read(key.data, progress)
@@ -147,7 +151,7 @@ class Pool:
             return End.OUT_OF_MEMORY
         return None
 
-    def _read(self, index: int, progress: Callable[[int, Task, Event], None]) -> None:
+    def _read(self, index: int, progress: Callable[[Task, Event | None], None]) -> None:
         job = self._running[index]
         try:
             data = job.sock.recv(1 << 16)
@@ -166,12 +170,12 @@ class Pool:
             return
         for event in events:
             if isinstance(event, Doing):
-                job.doing = event
+                job.doing, job.said_at = event, time.monotonic()
             else:
                 job.events.append(event)
-            progress(index, job.task, event)
+            progress(job.task, event)
 
-    def _finish(self, index: int, done: Callable[[int, Outcome], None]) -> None:
+    def _finish(self, index: int, progress: Callable[[Task, Event | None], None]) -> None:
         job = self._running.pop(index)
         if not job.closed:
             self._selector.unregister(job.sock)
@@ -179,9 +183,10 @@ class Pool:
         _kill(job.pid)
         assert job.end is not None
         seconds = time.monotonic() - job.started
-        outcome = Outcome(job.end, tuple(job.events), job.doing, job.status, seconds)
+        quiet = time.monotonic() - (job.said_at or job.started)
+        outcome = Outcome(job.end, tuple(job.events), job.doing, job.status, seconds, quiet)
         self._done[index] = outcome
-        done(index, outcome)
+        progress(job.task, None)
 
 
 def _kill(pid: int | None) -> None:

@@ -64,7 +64,7 @@ def serve(control: socket.socket) -> None:
             data, received, _, _ = socket.recv_fds(control, 65536, 16)
             if not data:
                 _kill_all(jobs)
-                return
+                os._exit(0)  # the interpreter holds nothing worth taking down
             fds.extend(received)
             for frame in reader.feed(data):
                 _launch(control, wire.decode(frame, Launch).job, fds, jobs)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +15,9 @@ from typing import Protocol
 from gradcheck_cli.errors import InternalError, UserError
 from gradcheck_cli.runner import wire
 from gradcheck_cli.runner.messages import Broken, Exited, Launch, Ready, Started, decode
+
+# Seconds that a server gets to end by itself.
+_FAREWELL = 1.0
 
 
 class Launcher(Protocol):
@@ -86,10 +91,13 @@ class ForkServer:
         return self._control.fileno()
 
     def close(self) -> None:
-        """The server holds nothing worth a farewell."""
+        """Without its control the server kills what it forked, and ends; one that does not is killed."""
         self._control.close()
-        self._process.kill()
-        self._process.wait()
+        try:
+            self._process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def _wait_ready(self) -> None:
         data = wire.receive(self._control)
@@ -137,5 +145,6 @@ class Spawner:
 
     def close(self) -> None:
         for process in self._processes.values():
-            process.kill()
+            with contextlib.suppress(OSError):  # it leads a group of its own
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()

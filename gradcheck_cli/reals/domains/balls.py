@@ -46,11 +46,13 @@ class Balls:
         batch: int,
         *,
         widen: bool = False,
+        points: bool = False,
         flags: Flags | None = None,
         rows: Array | None = None,
     ) -> None:
         self.batch = batch
         self.widen = widen
+        self.points = points
         self.flags = flags or Flags(*(np.zeros(batch, bool) for _ in range(3)))
         self._rows = np.arange(batch) if rows is None else rows
         self._memo: dict[tuple[str, int], tuple[arb, arb]] = {}
@@ -60,7 +62,13 @@ class Balls:
     def view(self, rows: Array, batch: int) -> Balls:
         """The same walk for some of its points."""
         mine = self._rows if batch == 1 and len(self._rows) > 1 else self._rows[rows]
-        return Balls(self.batch, widen=self.widen, flags=self.flags, rows=mine)
+        return Balls(self.batch, widen=self.widen, points=self.points, flags=self.flags, rows=mine)
+
+    def kept(self, value: Any) -> Any:
+        """A step's result as later steps see it: with `points`, without its radius."""
+        if self.points and isinstance(value, np.ndarray) and value.dtype == object:
+            return np.asarray(_MIDDLES(value), dtype=object)
+        return value
 
     def doubt_all(self) -> None:
         self.flags.doubts[self._rows] = True
@@ -351,6 +359,7 @@ _UFUNCS: dict[str, Any] = {
     "mul": np.multiply,
     "div": np.frompyfunc(operator.truediv, 2, 1),
 }
+_MIDDLES = np.frompyfunc(lambda b: b if b.is_exact() else b.mid(), 1, 1)
 _UNION = np.frompyfunc(scalar.union, 2, 1)
 _REDUCERS: dict[str, Any] = {
     "add": np.add,

@@ -24,6 +24,8 @@ def witness_lines(finding: Finding, width: int, evidence: Evidence | None) -> It
         _where(witness), width, initial_indent="    at ", subsequent_indent="       ",
         break_on_hyphens=False,
     )  # fmt: skip
+    if witness.argument is None and witness.value_real is None:
+        return  # a death: there are no numbers
     dtype = finding.dtypes[0] if finding.dtypes else "float"
     rows = _gradient_rows(witness) if witness.argument else _value_rows(witness)
     yield f"      {'':<9}{dtype:<17}{_TRUTH[evidence or Evidence.CERTIFIED]}"

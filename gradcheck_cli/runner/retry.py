@@ -1,0 +1,50 @@
+"""After a death: the rest of the file, and the deadly gradient point by point, each in a new worker."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gradcheck_cli.runner.pool import End, Outcome
+from gradcheck_cli.words import Checked, Doing, Task
+
+# What runs the user's numbers says this; a death there has an input.
+RUNNING = "running"
+# A single point that takes longer than this hangs.
+_SECONDS_A_POINT = 10.0
+_MOST_SECONDS = 60.0
+
+
+def rest(task: Task, outcome: Outcome) -> Task | None:
+    """The same file without what is done and what it died of."""
+    dead = died_of(outcome)
+    if dead is None or task.alone is not None:
+        return None
+    done = [e.gradient.qualname for e in outcome.events if isinstance(e, Checked)]
+    return msgspec.structs.replace(task, skip=[*task.skip, *done, dead])
+
+
+def alone(task: Task, outcome: Outcome) -> Task | None:
+    """The gradient that it died of, one point at a time."""
+    dead = died_of(outcome)
+    if dead is None or task.alone is not None or outcome.end is End.OUT_OF_MEMORY:
+        return None
+    if outcome.doing is None or not outcome.doing.phase.startswith(RUNNING):
+        return None
+    seconds = min(task.max_time or _MOST_SECONDS, _MOST_SECONDS)
+    return msgspec.structs.replace(task, alone=dead, max_time=seconds)
+
+
+def died_of(outcome: Outcome) -> str | None:
+    """The gradient that was in hand."""
+    if outcome.end is End.FINISHED or outcome.doing is None:
+        return None
+    return outcome.doing.gradient
+
+
+def located(outcome: Outcome) -> Doing | None:
+    """The point that a worker died of when it ran them one at a time."""
+    doing = outcome.doing
+    if outcome.end is End.FINISHED or doing is None or not doing.inputs:
+        return None
+    slow = outcome.end is End.TIMED_OUT and outcome.quiet < _SECONDS_A_POINT
+    return None if slow else doing
