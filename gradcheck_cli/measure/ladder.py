@@ -14,6 +14,7 @@ from gradcheck_cli.measure.differences import Differences
 from gradcheck_cli.measure.truth import Reals, Source
 from gradcheck_cli.measure.wide import Wide
 from gradcheck_cli.reals.program import Program
+from gradcheck_cli.reals.tables.unreal import REASONS
 from gradcheck_cli.reals.walk import uncovered
 from gradcheck_cli.words import Evidence
 
@@ -89,5 +90,6 @@ def _why(subject: Subject) -> str:
         {name for p in (traces.primal, traces.rule) if p is not None for name in uncovered(p)}
     )
     if names:
-        return f"no meaning over the reals is known for {', '.join(f'`{n}`' for n in names)}"
+        told = ", ".join(f"`{n}` ({REASONS.get(n, 'it is not known')})" for n in names)
+        return f"no meaning over the reals: {told}"
     return "autodiff does not go through the primal"

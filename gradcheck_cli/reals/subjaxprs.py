@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax.extend import core as jex
@@ -18,13 +19,19 @@ _CALLS = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
     "custom_vjp_call_jaxpr": "call_jaxpr",
+    "custom_vmap_call": "call",
+    "composite": "jaxpr",
+    "call": "call_jaxpr",
 }
 
 # Primitives whose inner jaxprs run zero or more times.
-_CONTROL = {
-    "cond": ("branches",),
-    "while": ("cond_jaxpr", "body_jaxpr"),
-    "scan": ("jaxpr",),
+_CONTROL: dict[str, Callable[[Any], Sequence[Any]]] = {
+    "cond": lambda p: p["branches"],
+    "while": lambda p: (p["cond_jaxpr"], p["body_jaxpr"]),
+    "scan": lambda p: (p["jaxpr"],),
+    "custom_linear_solve": lambda p: (p["jaxprs"].solve,),
+    "reduce": lambda p: (p["jaxpr"],),
+    "reduce_window": lambda p: (p["jaxpr"],),
 }
 
 
@@ -41,11 +48,8 @@ def call_param(name: str) -> str | None:
 
 def subprograms(eqn: Any) -> list[Any]:
     """The closed jaxprs that this equation controls, in a fixed order."""
-    found: list[Any] = []
-    for key in _CONTROL.get(eqn.primitive.name, ()):
-        value = eqn.params[key]
-        found.extend(map(_closed, value) if isinstance(value, tuple) else [_closed(value)])
-    return found
+    inner = _CONTROL.get(eqn.primitive.name)
+    return [] if inner is None else [_closed(jaxpr) for jaxpr in inner(eqn.params)]
 
 
 def _closed(jaxpr: Any) -> Any:

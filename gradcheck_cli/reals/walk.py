@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.reals.program import Program, Step
 from gradcheck_cli.reals.tables import RULES
+from gradcheck_cli.reals.tables.unreal import REASONS
 
 if TYPE_CHECKING:
     from gradcheck_cli.reals.domains.balls import Balls
@@ -23,8 +24,9 @@ Array = np.ndarray[Any, Any]
 class NotCovered(Exception):
     """A primitive has no rule over the reals."""
 
-    def __init__(self, name: str, reason: str = "") -> None:
-        super().__init__(reason or f"the primitive `{name}` has no rule over the reals yet")
+    def __init__(self, name: str) -> None:
+        why = REASONS.get(name, "it is not known")
+        super().__init__(f"the primitive `{name}` has no rule over the reals: {why}")
         self.name = name
 
 
@@ -45,8 +47,6 @@ def walk(program: Program, domain: Balls, args: Sequence[Array]) -> list[Array]:
 def apply(step: Step, domain: Balls, values: list[Any]) -> Sequence[Any]:
     """The outputs of one step."""
     rule = RULES.get(step.name)
-    if any(aval.kind == "c" for aval in (*step.in_avals, *step.out_avals)):
-        raise NotCovered(step.name, "complex numbers have no rules over the reals yet")
     if rule is None:
         return domain.native(step, values)
     return rule(domain, step, values, walk)
@@ -56,7 +56,7 @@ def uncovered(program: Program) -> Mapping[str, int]:
     """Primitives of float values without a rule, with how often each occurs."""
     counts: dict[str, int] = {}
     for step in program.all_steps():
-        kinds = {aval.kind for aval in (*step.in_avals, *step.out_avals)}
-        if "c" in kinds or ("f" in kinds and step.name not in RULES):
+        numbers = any(aval.kind in "fc" for aval in (*step.in_avals, *step.out_avals))
+        if numbers and step.name not in RULES:
             counts[step.name] = counts.get(step.name, 0) + 1
     return counts

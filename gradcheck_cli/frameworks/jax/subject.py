@@ -28,7 +28,7 @@ from gradcheck_cli.frameworks.seam import (
 )
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.reals.program import build
-from gradcheck_cli.reals.tables.elementwise import BINARY, IDENTITIES, UNARY
+from gradcheck_cli.reals.tables.elementwise import BINARY, IDENTITIES, SPECIAL, UNARY
 
 if TYPE_CHECKING:
     from gradcheck_cli.frameworks.jax.gradient import JaxGradient
@@ -37,7 +37,7 @@ Array = np.ndarray[Any, Any]
 
 # A program of these alone runs on all points as one array.
 _POINTWISE = {
-    *UNARY, *BINARY, *IDENTITIES,
+    *UNARY, *BINARY, *IDENTITIES, *SPECIAL,
     "integer_pow", "square", "clamp", "round", "select_n", "eq", "ne", "lt", "le", "gt", "ge",
     "and", "or", "not", "xor", "is_finite", "convert_element_type", "broadcast_in_dim", "iota",
     "reshape", "squeeze",

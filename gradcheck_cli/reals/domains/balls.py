@@ -14,9 +14,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from flint import arb, arb_mat
+from flint import acb, acb_mat, arb, arb_mat
 
-from gradcheck_cli.reals.domains import order, scalar
+from gradcheck_cli.reals.domains import complexes, order, scalar, special
+from gradcheck_cli.reals.domains.algebra import Algebra
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
 
@@ -93,6 +94,8 @@ class Balls:
             return np.where(array, YES, NO).astype(np.int8)[None]
         if array.dtype.kind in "iu":
             return array[None]
+        if array.dtype.kind == "c":
+            return self.to_complex(self.constant(array.real), self.constant(array.imag))
         wide = array.astype(np.float64)
         if not self.widen:
             return exact(wide)[None]
@@ -127,6 +130,8 @@ class Balls:
 
     def as_kind(self, target: str, source: str, value: Array) -> Array:
         """Operands of one product in the kind of its result."""
+        if target == "c":
+            return value if source == "c" else self.to_complex(self.as_kind("f", source, value))
         if source == "b":
             return self.from_tri(value) if target == "f" else self.known(value).astype(np.int64)
         return self.from_integers(value) if (target, source) == ("f", "i") else value
@@ -139,10 +144,27 @@ class Balls:
 
     def unary(self, op: str, x: Array) -> Array:
         """The same operation on the same ball is the same ball."""
-        fn, memo = scalar.UNARY[op], self._memo
+        return self._mapped(op, scalar.UNARY[op], x)
+
+    def complex_unary(self, op: str, x: Array) -> Array:
+        """The same for complex balls, some of whose functions are real."""
+        return self._mapped(f"complex {op}", complexes.UNARY.get(op) or complexes.PARTS[op], x)
+
+    def to_complex(self, real: Array, imaginary: Array | None = None) -> Array:
+        """Complex balls from their parts, or from real balls alone."""
+        if imaginary is None:
+            return np.asarray(_AS_COMPLEX(real), dtype=object)
+        return np.asarray(_COMPLEX(real, imaginary), dtype=object)
+
+    def special(self, op: str, values: Sequence[Array]) -> Array:
+        """A special function of several arguments."""
+        return np.asarray(_ufunc(op, special.SPECIAL[op], len(values))(*values), dtype=object)
+
+    def _mapped(self, name: str, fn: Any, x: Array) -> Array:
+        memo = self._memo
         out = []
         for ball in x.reshape(-1):
-            key = (op, id(ball))
+            key = (name, id(ball))
             seen = memo.get(key)
             if seen is None:
                 seen = memo[key] = (ball, fn(ball))
@@ -150,13 +172,16 @@ class Balls:
         return elements(out, x.shape)
 
     def binary(self, op: str, a: Array, b: Array) -> Array:
-        ufunc = _UFUNCS.get(op)
-        if ufunc is None:
-            ufunc = _UFUNCS[op] = np.frompyfunc(scalar.BINARY[op], 2, 1)
+        ufunc = _UFUNCS.get(op) or _ufunc(op, scalar.BINARY[op], 2)
         return np.asarray(ufunc(a, b), dtype=object)
 
-    def integer_pow(self, x: Array, n: int) -> Array:
-        return elements([scalar.integer_power(b, n) for b in x.reshape(-1)], x.shape)
+    def complex_binary(self, op: str, a: Array, b: Array) -> Array:
+        ufunc = _UFUNCS.get(op) or _ufunc(f"complex {op}", complexes.BINARY[op], 2)
+        return np.asarray(ufunc(a, b), dtype=object)
+
+    def integer_pow(self, kind: str, x: Array, n: int) -> Array:
+        power = complexes.integer_power if kind == "c" else scalar.integer_power
+        return elements([power(b, n) for b in x.reshape(-1)], x.shape)
 
     def integer_unary(self, op: str, step: Any, x: Array) -> Array:
         fn = _INTEGER_UNARY.get(op)
@@ -192,7 +217,7 @@ class Balls:
         open_ = which == UNKNOWN
         if not open_.any():
             return out
-        if kind == "f":
+        if kind in "fc":
             out[open_] = self.union(no[open_], yes[open_])
         elif kind == "b":
             out[open_] = np.where(no[open_] == yes[open_], no[open_], UNKNOWN)
@@ -251,8 +276,9 @@ class Balls:
     # -- products -----------------------------------------------------------------
 
     def matmul(self, aval: Any, a: Array, b: Array) -> Array:
-        if aval.kind != "f":
+        if aval.kind not in "fc":
             return np.asarray(np.matmul(a, b))
+        matrix = arb_mat if aval.kind == "f" else acb_mat
         rows, inner, columns = a.shape[1], a.shape[2], b.shape[2]
         if not inner or not rows or not columns:
             return np.full((len(a), rows, columns), scalar.ZERO, object)
@@ -262,16 +288,50 @@ class Balls:
             )
         out = [
             (
-                arb_mat(rows, inner, x.reshape(-1).tolist())
-                * arb_mat(inner, columns, y.reshape(-1).tolist())
+                matrix(rows, inner, x.reshape(-1).tolist())
+                * matrix(inner, columns, y.reshape(-1).tolist())
             ).entries()
             for x, y in zip(a, b, strict=True)
         ]
         return np.stack([elements(entries, (rows, columns)) for entries in out])
 
+    def algebra(self, step: Any) -> Algebra:
+        """Factorizations of single matrices, with the native result to follow in its choices."""
+        return Algebra(lambda *parts: self._on_middles(step, parts))
+
+    def _on_middles(self, step: Any, parts: Sequence[Array]) -> list[Array]:
+        """The step itself on midpoints, in the dtype that the program has."""
+        args = []
+        for part, aval in zip(parts, step.in_avals, strict=True):
+            flat = [complex(b.mid()) if isinstance(b, acb) else float(b.mid()) for b in part.flat]
+            middle = np.array(flat).reshape(part.shape)
+            args.append(_device(middle.astype(aval.dtype)))
+        with jax.enable_x64(True):
+            outs = step.eqn.primitive.bind(*args, **step.params)
+        return list(outs) if step.eqn.primitive.multiple_results else [outs]
+
+    def dft(self, x: Array, axis: int, *, inverse: bool) -> Array:
+        """The discrete Fourier transform along an axis; the inverse divides by the length."""
+        moved = np.moveaxis(x, axis, -1)
+        lines = moved.reshape(-1, moved.shape[-1])
+        done = [elements(acb.dft(line.tolist(), inverse=inverse), line.shape) for line in lines]
+        out = np.stack(done) if done else lines
+        return np.moveaxis(out.reshape(moved.shape), -1, axis)
+
+    def neutral(self, op: str, aval: Any) -> Any:
+        """What changes nothing under a reduction."""
+        if aval.kind == "f":
+            return _NEUTRAL[op]
+        if aval.kind == "c":
+            return complexes.as_complex(_NEUTRAL[op])
+        limits = {"max": "min", "min": "max"}
+        if op in limits and aval.kind == "i":
+            return getattr(np.iinfo(aval.dtype), limits[op])
+        return {"add": 0, "mul": 1, "max": NO, "min": YES}[op]
+
     def combine(self, op: str, old: Any, new: Any) -> Any:
         """One scattered write."""
-        return {"set": lambda: new, "add": lambda: old + new, "mul": lambda: old * new}[op]()
+        return _COMBINE[op](old, new)
 
     # -- loops and the rest ---------------------------------------------------------
 
@@ -341,7 +401,9 @@ def _short(value: float, dtype: Any) -> bool:
     return digits <= {2: 6, 4: 12, 8: 24}[np.dtype(dtype).itemsize]
 
 
-def _infinite(ball: arb) -> bool:
+def _infinite(ball: arb | acb) -> bool:
+    if isinstance(ball, acb):
+        return _infinite(ball.real) or _infinite(ball.imag)
     return bool(ball in (scalar.INF, -scalar.INF))
 
 
@@ -353,6 +415,14 @@ def _device(value: Any) -> Any:
     return value if isinstance(value, jax.Array) else jax.numpy.asarray(value)
 
 
+def _ufunc(name: str, function: Any, arguments: int) -> Any:
+    """A scalar function as one of whole arrays, made once."""
+    if name not in _MADE:
+        _MADE[name] = np.frompyfunc(function, arguments, 1)
+    return _MADE[name]
+
+
+_MADE: dict[str, Any] = {}
 _UFUNCS: dict[str, Any] = {
     "add": np.add,
     "sub": np.subtract,
@@ -360,14 +430,25 @@ _UFUNCS: dict[str, Any] = {
     "div": np.frompyfunc(operator.truediv, 2, 1),
 }
 _MIDDLES = np.frompyfunc(lambda b: b if b.is_exact() else b.mid(), 1, 1)
+_COMPLEX = np.frompyfunc(acb, 2, 1)
+_AS_COMPLEX = np.frompyfunc(complexes.as_complex, 1, 1)
 _UNION = np.frompyfunc(scalar.union, 2, 1)
 _REDUCERS: dict[str, Any] = {
     "add": np.add,
     "mul": np.multiply,
     "max": np.frompyfunc(scalar.larger, 2, 1),
     "min": np.frompyfunc(scalar.smaller, 2, 1),
+    "logaddexp": np.frompyfunc(special.logaddexp, 2, 1),
 }
 _NEUTRAL = {"add": scalar.ZERO, "mul": scalar.ONE, "max": -scalar.INF, "min": scalar.INF}
+_COMBINE: dict[str, Any] = {
+    "set": lambda old, new: new,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "max": scalar.larger,
+    "min": scalar.smaller,
+}
 _INTEGER_REDUCE: dict[str, Any] = {
     "add": np.add,
     "mul": np.multiply,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import acb, arb
 
 from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
 
@@ -20,14 +20,25 @@ def compare(op: str, a: Array, b: Array) -> tuple[Array, Array]:
     out = np.empty(a.size, np.int8)
     tie = np.zeros(a.size, bool)
     decide = _DECIDE[op]
+    complex_ = bool(a.size) and isinstance(a.reshape(-1)[0], acb)
     for i, (x, y) in enumerate(zip(a.reshape(-1), b.reshape(-1), strict=True)):
         if x is y:
             out[i] = _EQUAL[op]
+        elif complex_:
+            out[i] = _decide_complex(op, x, y)
         elif x.is_exact() and y.is_exact() and x == y:
             out[i], tie[i] = _EQUAL[op], x.is_finite()
         else:
             out[i] = decide(x, y)
     return out.reshape(a.shape), tie.reshape(a.shape)
+
+
+def _decide_complex(op: str, x: acb, y: acb) -> int:
+    """Complex numbers are equal or not; they have no order."""
+    if x.overlaps(y):
+        same = bool(x.is_exact() and y.is_exact())
+        return _EQUAL[op] if same else UNKNOWN
+    return YES if op == "ne" else NO
 
 
 def extreme(x: Array, axis: int, sign: int) -> tuple[Array, Array, Array]:

@@ -11,10 +11,13 @@ from gradcheck_cli.reals.tables import (
     control,
     conversion,
     elementwise,
+    factor,
+    fourier,
     indexing,
     linear,
     reduction,
     structure,
+    window,
 )
 from gradcheck_cli.reals.tables.rule import Rule
 
@@ -26,6 +29,9 @@ RULES: dict[str, Rule] = {
     **reduction.TABLE,
     **indexing.TABLE,
     **linear.TABLE,
+    **factor.TABLE,
+    **fourier.TABLE,
+    **window.TABLE,
     **control.TABLE,
 }
 

@@ -14,8 +14,14 @@ def _convert(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     (x,) = values
     source, target = step.in_avals[0].kind, step.out_avals[0].kind
     dtype = step.out_avals[0].dtype
-    if source == target == "f" or source == target == "b":
+    if source == target and source in "fbc":
         return [x]
+    if target == "c":
+        return [domain.as_kind("c", source, x)]
+    if source == "c":  # JAX drops the imaginary part
+        (x,), source = [domain.complex_unary("real", x)], "f"
+        if target == "f":
+            return [x]
     if target == "f":
         return [domain.from_tri(x) if source == "b" else domain.from_integers(x)]
     if source == "f":

@@ -13,6 +13,8 @@ def _unary(op: str) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         if step.in_avals[0].kind == "i":
             return [domain.integer_unary(op, step, values[0])]
+        if step.in_avals[0].kind == "c":
+            return [domain.complex_unary(op, values[0])]
         return [domain.unary(op, values[0])]
 
     return rule
@@ -23,6 +25,8 @@ def _binary(op: str) -> Rule:
         a, b = aligned(values)
         if step.out_avals[0].kind in "ib":
             return [domain.integer_binary(op, step, a, b)]
+        if step.out_avals[0].kind == "c":
+            return [domain.complex_binary(op, a, b)]
         return [domain.binary(op, a, b)]
 
     return rule
@@ -31,13 +35,24 @@ def _binary(op: str) -> Rule:
 def _integer_pow(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     if step.out_avals[0].kind == "i":
         return [values[0] ** step.params["y"]]
-    return [domain.integer_pow(values[0], step.params["y"])]
+    return [domain.integer_pow(step.out_avals[0].kind, values[0], step.params["y"])]
 
 
 def _square(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     if step.out_avals[0].kind == "i":
         return [values[0] * values[0]]
-    return [domain.integer_pow(values[0], 2)]
+    return [domain.integer_pow(step.out_avals[0].kind, values[0], 2)]
+
+
+def _special(op: str) -> Rule:
+    def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+        return [domain.special(op, np.broadcast_arrays(*aligned(values)))]
+
+    return rule
+
+
+def _complex(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    return [domain.to_complex(*np.broadcast_arrays(*aligned(values)))]
 
 
 def _clamp(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
@@ -92,6 +107,20 @@ UNARY = [
     "tanh",
 ]
 BINARY = ["add", "add_any", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"]
+# Parts of complex numbers; a real number is its own conjugate.
+PARTS = ["conj", "imag", "real"]
+# Special functions of one or more real arguments.
+SPECIAL = [
+    "bessel_i0e",
+    "bessel_i1e",
+    "igamma",
+    "igamma_grad_a",
+    "igammac",
+    "polygamma",
+    "random_gamma_grad",
+    "regularized_incomplete_beta",
+    "zeta",
+]
 # Casts and barriers change the float, never the real number.
 IDENTITIES = [
     "copy",
@@ -103,12 +132,22 @@ IDENTITIES = [
     "name",
     "dce_sink",
     "pvary",
+    "device_put",
+    "layout_constraint",
+    "pbroadcast",
+    "reduced_vary_cast_p",
+    "reshard",
+    "tie",
+    "vary_unreduced_cast_p",
+    "with_memory_space_constraint",
 ]
 
 TABLE: dict[str, Rule] = {
-    **{name: _unary(name) for name in UNARY},
+    **{name: _unary(name) for name in (*UNARY, *PARTS)},
     **{name: _binary("add" if name == "add_any" else name) for name in BINARY},
+    **{name: _special(name) for name in SPECIAL},
     **dict.fromkeys(IDENTITIES, _same),
+    "complex": _complex,
     "integer_pow": _integer_pow,
     "square": _square,
     "clamp": _clamp,

@@ -135,6 +135,9 @@ TABLE: dict[str, Rule] = {
     "scatter_add": _scatter("add"),
     "scatter-mul": _scatter("mul"),
     "scatter_mul": _scatter("mul"),
+    "scatter-max": _scatter("max"),
+    "scatter-min": _scatter("min"),
+    "scatter-sub": _scatter("sub"),
     "dynamic_slice": _rowwise(_dynamic_slice),
     "dynamic_update_slice": _rowwise(_dynamic_update_slice),
 }

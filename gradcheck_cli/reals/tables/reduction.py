@@ -48,6 +48,19 @@ def _sort(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     return ordered
 
 
+def _top_k(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    """The largest in falling order, the first of equals first, and where they stand."""
+    x, axis, k = values[0], step.params.get("axis", -1), step.params["k"]
+    axis = axis % len(step.in_avals[0].shape) + 1
+    numbers = np.expand_dims(np.arange(x.shape[axis]), [d for d in range(x.ndim) if d != axis])
+    places = np.broadcast_to(numbers, x.shape)
+    negative = -x if x.dtype == object else -x.astype(np.int64)
+    kinds = [step.in_avals[0].kind]
+    _, ordered, where = domain.sort([negative, x, places], axis, 1, kinds)
+    first = [np.take(v, range(k), axis) for v in (ordered, where)]
+    return [first[0], first[1].astype(step.out_avals[1].dtype)]
+
+
 TABLE: dict[str, Rule] = {
     "reduce_sum": _reduce("add"),
     "reduce_prod": _reduce("mul"),
@@ -59,7 +72,9 @@ TABLE: dict[str, Rule] = {
     "cumprod": _cumulate("mul"),
     "cummax": _cumulate("max"),
     "cummin": _cumulate("min"),
+    "cumlogsumexp": _cumulate("logaddexp"),
     "argmax": _arg("max"),
     "argmin": _arg("min"),
     "sort": _sort,
+    "top_k": _top_k,
 }
