@@ -16,6 +16,7 @@ from jax.extend import core as jex
 from gradcheck_cli.reals.subjaxprs import inlined, subprograms
 
 Slot = int
+BITS, SIGN_BIT = "bitcast_convert_type", "sign_bit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ class _Builder:
     avals: list[Aval] = field(default_factory=list)
     known: dict[Any, tuple[Slot, ...]] = field(default_factory=dict)
     literals: dict[Any, Slot] = field(default_factory=dict)
+    bits_of: dict[Slot, Slot] = field(default_factory=dict)  # integers that are a float's bits
 
     def slot(self, aval: Any) -> Slot:
         self.avals.append(Aval(tuple(aval.shape), aval.dtype))
@@ -137,9 +139,14 @@ class _Builder:
         if key in self.known:
             return self.known[key]
         outs = tuple(self.slot(var.aval) for var in eqn.outvars)
+        name = eqn.primitive.name
+        if name == BITS and self.avals[ins[0]].kind == "f":
+            self.bits_of[outs[0]] = ins[0]
+        elif self._is_sign(name, ins):  # the one question to the bits that the reals can answer
+            name, ins = SIGN_BIT, (self.bits_of[ins[0]],)
         self.steps.append(
             Step(
-                name=eqn.primitive.name,
+                name=name,
                 params=eqn.params,
                 ins=ins,
                 outs=outs,
@@ -151,6 +158,13 @@ class _Builder:
         )
         self.known[key] = outs
         return outs
+
+    def _is_sign(self, name: str, ins: tuple[Slot, ...]) -> bool:
+        """Is this the top bit of a float: its bits, shifted to the right by all but one?"""
+        if name != "shift_right_arithmetic" or ins[0] not in self.bits_of:
+            return False
+        by = np.unique(np.asarray(self.constants.get(ins[1], ())))
+        return by.size == 1 and int(by[0]) == 8 * self.avals[ins[0]].dtype.itemsize - 1
 
 
 def build(closed: Any) -> Program:

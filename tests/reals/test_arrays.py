@@ -85,6 +85,7 @@ CASES: dict[str, tuple[Callable[..., Any], np.ndarray]] = {
     "logsumexp": (jax.scipy.special.logsumexp, VECTOR),
     "norm": (jnp.linalg.norm, VECTOR),
     "layer norm": (lambda x: (x - x.mean()) / jnp.sqrt(x.var() + 1e-5), VECTOR),
+    "sign bits": (lambda x: jnp.copysign(x, -x) + jax.scipy.special.gamma(x), VECTOR),
     "top k": (lambda x: jax.lax.top_k(x, 2)[0] * jnp.arange(2.0), MATRIX),
     "cumlogsumexp": (lambda x: jax.lax.cumlogsumexp(x, axis=1), MATRIX),
     "scatter max": (lambda x: jnp.ones(3, x.dtype).at[jnp.array([0, 2, 1, 1])].max(x), VECTOR),

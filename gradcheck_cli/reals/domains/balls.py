@@ -128,6 +128,11 @@ class Balls:
         self._flag(self.flags.doubts, doubt.reshape(x.shape))
         return out.reshape(x.shape).astype(dtype)
 
+    def sign_bits(self, x: Array, dtype: Any) -> Array:
+        """-1 below zero, 0 elsewhere, as a shift of a float's bits gives it."""
+        zero = elements([scalar.ZERO] * x.size, x.shape)
+        return np.where(self.known(self.compare("lt", x, zero)), -1, 0).astype(dtype)
+
     def as_kind(self, target: str, source: str, value: Array) -> Array:
         """Operands of one product in the kind of its result."""
         if target == "c":

@@ -33,4 +33,8 @@ def _convert(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     return [np.asarray(x).astype(dtype)]
 
 
-TABLE: dict[str, Rule] = {"convert_element_type": _convert}
+def _sign_bit(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    return [domain.sign_bits(values[0], step.out_avals[0].dtype)]
+
+
+TABLE: dict[str, Rule] = {"convert_element_type": _convert, "sign_bit": _sign_bit}

@@ -1,0 +1,103 @@
+"""JAX's own public functions: value and pullback have a meaning over the reals, or a reason why not."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gradcheck_cli.reals.precision import enclose
+from gradcheck_cli.reals.program import Program, build
+from gradcheck_cli.reals.tables.unreal import BITS, DRAWS, METHOD, OUTSIDE, REASONS
+from gradcheck_cli.reals.walk import uncovered
+
+MODULES = ["jax.nn", "jax.numpy", "jax.numpy.fft", "jax.numpy.linalg", "jax.scipy.linalg", "jax.scipy.special", "jax.scipy.stats", "jax.scipy.signal", "jax.lax.linalg"]  # fmt: skip
+# Distributions are modules of functions.
+SUBMODULES = [f"jax.scipy.stats.{name}" for name in ("beta", "cauchy", "chi2", "expon", "gamma", "gennorm", "laplace", "logistic", "norm", "pareto", "t", "truncnorm", "uniform", "vonmises")]  # fmt: skip
+
+RNG = np.random.default_rng(7)
+SQUARE = 0.2 + 0.5 * RNG.random((3, 3)) + np.eye(3)
+SYMMETRIC = SQUARE @ SQUARE.T
+# What is tried, from the simplest: scalars, vectors, matrices, alike and mixed.
+ATTEMPTS: list[tuple[Any, ...]] = [
+    tuple(np.float64(v) for v in values)
+    for values in ([0.3], [0.3, 0.4], [0.3, 0.4, 0.5], [0.3, 0.2, 0.5, 0.6])
+]
+ATTEMPTS += [(np.array([0.2, 0.5, 0.7]),) * n for n in (1, 2)]
+ATTEMPTS += [(SYMMETRIC,), (SYMMETRIC, SQUARE), (SYMMETRIC, SQUARE[0]), (SQUARE[0], SYMMETRIC)]
+CLOSED = {BITS, DRAWS, METHOD, OUTSIDE}
+MOST_EXCEPTIONS = 0.02
+
+
+def public(module: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Functions that the module offers, each once."""
+    loaded = importlib.import_module(module)
+    for name in sorted(vars(loaded)):
+        thing = getattr(loaded, name)
+        if not name.startswith("_") and callable(thing) and not inspect.isclass(thing):
+            yield f"{module}.{name}", thing
+
+
+def traced(function: Callable[..., Any]) -> tuple[Program, tuple[Any, ...]] | None:
+    """Value and pullback at the first arguments that the function takes and differentiates."""
+
+    def both(*args: Any) -> Any:
+        values, pullback = jax.vjp(lambda *a: parts(function(*a)), *args)
+        return values, pullback(jax.tree.map(jnp.ones_like, values))
+
+    for args in ATTEMPTS:
+        try:
+            closed = jax.make_jaxpr(both)(*(np.asarray(a, np.float32) for a in args))
+        except Exception:  # not these arguments
+            continue
+        program = build(closed)
+        floats = [aval.kind == "f" for aval in program.out_avals]
+        if floats and all(floats) and len(floats) > len(args):
+            return program, args
+    return None
+
+
+def parts(out: Any) -> list[Any]:
+    """Float outputs; complex ones as their two parts."""
+    found: list[Any] = []
+    for leaf in jax.tree.leaves(out):
+        if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
+            found += [leaf.real, leaf.imag]
+        elif jnp.issubdtype(leaf.dtype, jnp.floating):
+            found.append(leaf)
+    return found
+
+
+@pytest.mark.slow
+def test_public_functions_have_a_meaning_or_a_reason() -> None:
+    seen = 0
+    exceptions: dict[str, set[str]] = {}
+    failures: dict[str, str] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in [*MODULES, *SUBMODULES]:
+            for name, function in public(module):
+                found = traced(function)
+                if found is None:
+                    continue
+                seen += 1
+                program, args = found
+                lacking = set(uncovered(program))
+                if lacking:
+                    exceptions[name] = {REASONS.get(p, p) for p in lacking}
+                    continue
+                try:
+                    enclose(program, [np.asarray(a)[None] for a in args], goal=40, most_bits=256)
+                except Exception as error:
+                    failures[name] = f"{type(error).__name__}: {error}"
+    assert failures == {}
+    assert {reason for reasons in exceptions.values() for reason in reasons} <= CLOSED, exceptions
+    assert seen > 300
+    assert len(exceptions) <= MOST_EXCEPTIONS * seen, exceptions
