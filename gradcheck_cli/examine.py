@@ -15,12 +15,12 @@ from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.infer.probing import Hints, broadcast_refused, probe
-from gradcheck_cli.inputs.lattice import Points, make_points
+from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
 from gradcheck_cli.inputs.spec import Fixed
 from gradcheck_cli.laws import LAWS, Failure, Judgement
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
-from gradcheck_cli.measure.engine import Measurements, measure
+from gradcheck_cli.measure.engine import Measurements, Probe, measure
 from gradcheck_cli.measure.ladder import sources
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.reals.walk import NotCovered as NoRule
@@ -124,6 +124,9 @@ def _judge_subject(
     points = parse_at(task.at, subject.leaves, fmt, points)
     doing(f"running at {subject.signature.describe()}")
     probes = [p for law in LAWS for p in law.plan(len(points), subject.outputs)]
+    outer = beyond_reach(subject.leaves, fmt, task.reach)
+    probes += [Probe(len(points) + i, BASE) for i in range(len(outer))]
+    points = points.followed_by(outer)
     if task.alone is not None:
         _one_by_one(subject, points, doing)
     m = measure(subject, points, probes, seed=task.seed)

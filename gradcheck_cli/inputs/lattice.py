@@ -39,6 +39,10 @@ _CORE = (1.0, 0.0, -1.0, 100.0, -100.0, 0.5)
 _MIXED = (1.0, 0.5, -0.5, 2.0, -2.0, 100.0, -100.0, 0.0, 1e-3, 10.0, -10.0, 1000.0, 3.0)
 
 
+BEYOND = "beyond reach"
+_BEYOND = (1e12, 1e16, 1e20, 1e30, 1e150, 1e-20, 4e-30, 1e-36, 1e-160)
+
+
 @dataclass(frozen=True, slots=True)
 class Points:
     """Rows of values for each leaf, exactly representable; each row says how it was made."""
@@ -48,6 +52,11 @@ class Points:
 
     def __len__(self) -> int:
         return len(self.recipes)
+
+    def followed_by(self, other: Points) -> Points:
+        """These, then the others."""
+        pairs = zip(self.leaves, other.leaves, strict=True)
+        return Points([np.concatenate(pair) for pair in pairs], self.recipes + other.recipes)
 
 
 def stress_values(fmt: Format, constants: Sequence[float], reach: float) -> list[float]:
@@ -100,6 +109,32 @@ def make_points(
         for i in range(len(leaves))
     ]
     return Points(arrays, recipes)
+
+
+def beyond_reach(leaves: Sequence[Leaf], fmt: Format, reach: float) -> Points:
+    """A few points that models do not meet: what breaks only there is a note (SEMANTICS A5)."""
+    low = 2 * math.sqrt(fmt.tiny)
+    sizes = [s for s in _BEYOND if fmt.tiny < s < low or reach < s < fmt.max]
+    rows: list[list[Any]] = []
+    for size in sizes:
+        if any(leaf.shape for leaf in leaves):
+            rows.append(
+                [_short_normal(np.random.default_rng(1), leaf.shape) * size for leaf in leaves]
+            )
+            continue
+        rows.append([np.float64(size)] * len(leaves))
+        if len(leaves) == 1:
+            rows.append([np.float64(-size)])
+        else:  # alike, uneven, and one of them alone
+            rows.append([np.float64(size * (1 - i / 4)) for i in range(len(leaves))])
+            rows.append([np.float64(size), *[np.float64(1.0)] * (len(leaves) - 1)])
+    return Points(
+        [
+            fmt.round(np.array([row[i] for row in rows]).reshape(len(rows), *leaf.shape))
+            for i, leaf in enumerate(leaves)
+        ],
+        [BEYOND] * len(rows),
+    )
 
 
 def _scalars(

@@ -64,10 +64,10 @@ def failures(
             what=what,
             component=component,
             cause=f"{what} {cause}",
-            message=message(cause, shown),
+            message=message(cause, shown) + (" (beyond --reach)" if m.beyond[row] else ""),
             modes=tuple(modes),
             holds=cause_holds(mode, who, cause, component, severity),
-            as_grave=_as_grave(mode, who, cause, severity),
+            as_grave=_as_grave(mode, who, cause, severity, component),
         )
         return
 
@@ -77,6 +77,8 @@ def confirmed(
 ) -> int | None:
     """The plainest row of the gravest cause that shows the same when it is run alone."""
     rows = _rows(graded, severity, causes)
+    # What models meet comes first; beyond it a NaN is not graver than a tail within.
+    rows = rows[~m.beyond[rows]] if (~m.beyond[rows]).any() else rows
     for cause in causes:
         for row in rows[graded.cause[rows] == cause][:_TRIES].tolist():
             if _as_grave(mode, who, cause, severity)(again(m, row, mode, who))[0]:
@@ -88,12 +90,15 @@ def _rows(graded: Grades, severity: Severity, causes: Sequence[str]) -> Array:
     return np.array([r for r in graded.rows(severity) if graded.cause[r] in causes], int)
 
 
-def _as_grave(mode: str, who: str, cause: str, severity: Severity) -> Holds:
-    """Graded as severely, for the same cause: not only true, but mattering."""
+def _as_grave(
+    mode: str, who: str, cause: str, severity: Severity, component: int | None = None
+) -> Holds:
+    """Graded as severely, for the same cause (and component): not only true, but mattering."""
 
     def holds(m: Measurements) -> Array:
         graded = grades(m, mode, who)
-        return np.asarray((graded.severity >= severity.rank) & (graded.cause == cause))
+        same = (graded.severity >= severity.rank) & (graded.cause == cause)
+        return np.asarray(same if component is None else same & (graded.component == component))
 
     return holds
 

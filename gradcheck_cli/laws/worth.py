@@ -44,6 +44,7 @@ def _repaired(m: Measurements) -> Failure | None:
     for mode in (JIT, OP_BY_OP):
         custom, auto = grades(m, mode, "custom"), grades(m, mode, "auto")
         saved = (auto.severity >= Severity.WARNING.rank) & (custom.severity <= Severity.NOTE.rank)
+        saved &= ~m.beyond
         saved &= ~comparison(m).differs.any(axis=1) if m.rule is not None else True
         for cause in (NAN, INFINITE, ZERO, DIGITS):
             rows = [int(r) for r in saved.nonzero()[0] if auto.cause[r] == cause]
@@ -63,7 +64,7 @@ def _never_better(m: Measurements) -> bool:
     if m.rule is not None and comparison(m).differs.any():
         return False
     return all(
-        grades(m, mode, who).fine.all()
+        grades(m, mode, who).fine[~m.beyond].all()
         for mode in (JIT, OP_BY_OP)
         for who in ("value", "custom", "auto")
     )

@@ -11,7 +11,7 @@ import numpy as np
 from gradcheck_cli.frameworks.seam import Floats, Subject
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
-from gradcheck_cli.inputs.lattice import Points
+from gradcheck_cli.inputs.lattice import BEYOND, Points
 from gradcheck_cli.measure.accuracy import Reference, as_floats, goal_bits
 from gradcheck_cli.measure.casts import as_if_in, narrowest
 from gradcheck_cli.measure.integral import DIFFERENCES_SAY, Testimony, third_witness
@@ -79,8 +79,15 @@ class Measurements:
             self._rows = {p: i for i, p in enumerate(self.probes)}
         return self._rows.get(probe)
 
+    @property
+    def beyond(self) -> Array:
+        """Rows outside of what models meet."""
+        return np.array([recipe == BEYOND for recipe in self.recipes], bool)
+
     def base_rows(self) -> Array:
-        return np.array([i for i, p in enumerate(self.probes) if p.cotangent == BASE], int)
+        """Rows at the base cotangent, within reach."""
+        base = np.array([p.cotangent == BASE for p in self.probes], bool)
+        return np.flatnonzero(base & ~self.beyond)
 
     def widened(self, rows: Array) -> tuple[Array, Array] | None:
         """Primal's and rule's gradients with every rounded constant a ball (SEMANTICS B2)."""
@@ -178,7 +185,7 @@ def measure_rows(
         reference,
         rungs,
         rule,
-        rows,
+        [r[[recipe != BEYOND for recipe in recipes]] for r in rows],
     )
 
 

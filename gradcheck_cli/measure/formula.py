@@ -59,7 +59,7 @@ def _compare(m: Measurements) -> Comparison:
         [
             i
             for i, p in enumerate(m.probes)
-            if p.cotangent in (BASE, OTHER) or "one-hot" in p.cotangent
+            if (p.cotangent in (BASE, OTHER) or "one-hot" in p.cotangent) and not m.beyond[i]
         ],
         int,
     )

@@ -113,6 +113,11 @@ def defined_nearby(program: Program, points: Sequence[Array], cotangents: Sequen
     return found
 
 
+def evaluations(shapes: Sequence[tuple[int, ...]]) -> int:
+    """Walks that one row costs: each direction, both ways, at both scales."""
+    return 4 * len(_directions(shapes))
+
+
 def _directions(shapes: Sequence[tuple[int, ...]]) -> list[list[Array]]:
     """Generic directions; a single number has only one."""
     size = sum(int(np.prod(s, dtype=int)) for s in shapes)

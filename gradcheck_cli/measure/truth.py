@@ -8,15 +8,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcheck_cli.measure.nudge import FEW, Settled, Side, defined_nearby, nudge
+from gradcheck_cli.measure.nudge import FEW, Settled, Side, defined_nearby, evaluations, nudge
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.precision import MOST_BITS, Enclosed, enclose
 from gradcheck_cli.reals.program import Program
+from gradcheck_cli.reals.tables.elementwise import SLOW
 from gradcheck_cli.words import Evidence
 
 Array = np.ndarray[Any, Any]
 
 _MOST_ARRAY_NUDGES = 16
+_SLOW_NUDGES = 400
 # A value that differs from its nudged neighbours by more than this jumps there.
 _TOUCH = 2.0**-100
 
@@ -125,7 +127,7 @@ def _nudged(
     tied = first.ties if ties else np.zeros(count, bool)
     # Of many elements a few directions miss some sides of a kink, and would call it a limit.
     few = sum(int(np.prod(p.shape[1:], dtype=int)) for p in points) <= FEW
-    rows = np.flatnonzero(holes | (tied & asked if few else False))[: _most(points)]
+    rows = np.flatnonzero(holes | (tied & asked if few else False))[: _most(program, points)]
     for state in truth.gradient_states:
         left = np.setdiff1d(np.flatnonzero(tied), rows)
         state[left] = np.where(state[left] == REGULAR, KINK, state[left])
@@ -133,9 +135,16 @@ def _nudged(
         _resolve(program, points, cotangents, rows, first, truth)
 
 
-def _most(points: Sequence[Array]) -> int | None:
-    """How many rows may be nudged: an array's nudge costs as much as all its elements."""
-    return None if all(p.ndim == 1 for p in points) else _MOST_ARRAY_NUDGES
+def _most(program: Program, points: Sequence[Array]) -> int | None:
+    """How many rows may be nudged: an array's nudge costs as much as all its elements.
+
+    Special functions at thousands of bits take milliseconds each: their cost is known before.
+    """
+    most = None if all(p.ndim == 1 for p in points) else _MOST_ARRAY_NUDGES
+    slow = program.elements_of(SLOW) * evaluations([p.shape[1:] for p in points])
+    if not slow:
+        return most
+    return min(most or _SLOW_NUDGES, max(1, _SLOW_NUDGES // slow))
 
 
 def _initial_states(out: Array, first: Enclosed, goal: int) -> Array:

@@ -6,7 +6,7 @@ values identical (SEMANTICS C1), across `jit` boundaries too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,15 @@ class Program:
     size: int
     in_avals: tuple[Aval, ...]
     out_avals: tuple[Aval, ...]
+
+    def elements_of(self, names: Container[str]) -> int:
+        """How many numbers these primitives make, loops counted once."""
+        return sum(
+            int(np.prod(aval.shape, dtype=int))
+            for step in self.all_steps()
+            if step.name in names
+            for aval in step.out_avals
+        )
 
     def primitives(self) -> frozenset[str]:
         """Names of all primitives, those of inner programs included."""

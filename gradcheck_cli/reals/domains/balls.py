@@ -163,7 +163,9 @@ class Balls:
 
     def special(self, op: str, values: Sequence[Array]) -> Array:
         """A special function of several arguments."""
-        return np.asarray(_ufunc(op, special.SPECIAL[op], len(values))(*values), dtype=object)
+        function = _ufunc(op, special.SPECIAL[op], len(values))
+        with np.errstate(all="ignore"):  # flags that flint's own float steps leave behind
+            return np.asarray(function(*values), dtype=object)
 
     def _mapped(self, name: str, fn: Any, x: Array) -> Array:
         memo = self._memo

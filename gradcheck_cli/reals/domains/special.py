@@ -16,6 +16,8 @@ NAN, ZERO, ONE, INF = arb("nan"), arb(0), arb(1), arb("inf")
 _CIRCLE = 8
 # Γ(σ)/|Γ(σ + iτ)| for σ ≥ ½ and |τ| ≤ ½ is at most √cosh(π/2).
 _OFF_AXIS = arb(1.6)
+# Above this, Q of a near x takes seconds: for a complex a at any precision, for a real one beyond some bits.
+_MOST_A, _MOST_BITS = arb(10_000), 512
 # Where x is below this part of a, P(a, x) comes from its own series.
 _SMALL = arb(0.9)
 
@@ -26,7 +28,7 @@ def igamma(a: arb, x: arb) -> arb:
         return _edge(a, x, below=ZERO, beyond=ONE)
     if x == INF:
         return ONE
-    lower = _series(a, x).real if x < a * _SMALL else ONE - x.gamma_upper(a, regularized=1)
+    lower = _series(a, x).real if x < a * _SMALL else ONE - _upper(a, x)
     if lower.rel_accuracy_bits() < ctx.prec // 2 and x < 1:
         lower = x.gamma_lower(a, regularized=1)
     return _within(lower)
@@ -52,7 +54,18 @@ def igammac(a: arb, x: arb) -> arb:
     """Q(a, x) = 1 − P(a, x)."""
     if not (a > 0 and x >= 0):
         return _edge(a, x, below=ONE, beyond=ZERO)
-    return ZERO if x == INF else _within(x.gamma_upper(a, regularized=1))
+    return ZERO if x == INF else _within(_upper(a, x))
+
+
+def _upper(a: arb, x: arb) -> arb:
+    """Flint's Q; for a large a near x no more bits than it gives in milliseconds."""
+    before = ctx.prec
+    if a > _MOST_A and x < 4 * a:
+        ctx.prec = min(before, _MOST_BITS)
+    try:
+        return x.gamma_upper(a, regularized=1)
+    finally:
+        ctx.prec = before
 
 
 def _edge(a: arb, x: arb, *, below: arb, beyond: arb) -> arb:
@@ -93,6 +106,8 @@ def _circle(a: arb, x: arb) -> arb:
     M bounds P (or Q, whose derivative is the opposite) on the disc of radius R = ½.
     """
     small = bool(x < a * _SMALL)
+    if not small and a > _MOST_A and x < 4 * a:
+        return arb(0, (2 * _OFF_AXIS).upper())  # Cauchy's bound; more would take seconds a number
     before = ctx.prec
     bits = before // _CIRCLE + 4
     # Between series and asymptotics, flint's Q of a complex a cancels about 1.45·x bits.
@@ -138,13 +153,34 @@ def incomplete_beta(a: arb, b: arb, x: arb) -> arb:
 
 
 def polygamma(m: arb, x: arb) -> arb:
-    """The m-th derivative of digamma."""
+    """The m-th derivative of digamma: (−1)ᵐ⁺¹·m!·ζ(m + 1, x), reflected below zero."""
     if m.is_zero():
         return x.digamma()
-    if m == ONE and x > 0:
-        return arb(2).zeta(x)
-    value = acb(x).polygamma(acb(m))
-    return value.real
+    order = m.unique_fmpz()
+    if order is None or order < 0:
+        return NAN
+    n = int(order)
+    sign = ONE if n % 2 else -ONE
+    if x > 0:
+        return sign * m.fac() * (m + 1).zeta(x)
+    if x < 1:
+        return -sign * polygamma(m, ONE - x) - arb.pi() * _cot_pi_derivative(n, x)
+    return NAN
+
+
+def _cot_pi_derivative(n: int, x: arb) -> arb:
+    """dⁿ/dxⁿ cot(πx), as a polynomial in c = cot(πx): c′ = −π(1 + c²)."""
+    c = x.cot_pi()
+    coefficients = [ZERO, ONE]
+    for _ in range(n):
+        slope = [k * a for k, a in enumerate(coefficients)][1:]
+        padded = [*slope, ZERO, ZERO]
+        shifted = [ZERO, ZERO, *slope]
+        coefficients = [-(a + b) for a, b in zip(padded, shifted, strict=True)]
+    value = ZERO
+    for a in reversed(coefficients):
+        value = value * c + a
+    return value * arb.pi() ** n
 
 
 def zeta(s: arb, q: arb) -> arb:

@@ -121,6 +121,8 @@ SPECIAL = [
     "regularized_incomplete_beta",
     "zeta",
 ]
+# These take milliseconds at thousands of bits.
+SLOW = frozenset({*SPECIAL, "digamma", "lgamma", "erf_inv"})
 # Casts and barriers change the float, never the real number.
 IDENTITIES = [
     "copy",
