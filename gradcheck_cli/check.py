@@ -194,7 +194,9 @@ def _site(gradient: JaxGradient, task: Task, path: str) -> Site:
     source = gradient.place.path if task.module else path
     line, column, end = lines.definition(source, gradient.place)
     shown = task.display if task.path else lines.relative_to_packages(gradient.place.path)
-    return Site(shown, line, column, end, gradient.place.qualname, task.module or task.display)
+    return Site(
+        shown, line, column, end, gradient.place.qualname, task.module or task.display, task.root
+    )
 
 
 def _unreached(name: str, reason: str) -> NotCovered:

@@ -14,7 +14,9 @@ import msgspec
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.diagnose.blame import find_blame
 from gradcheck_cli.diagnose.replacement import find_replacement
+from gradcheck_cli.discover import lines
 from gradcheck_cli.frameworks.seam import JIT, CustomGradient, RuleError, Subject
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.search import simplest
@@ -25,7 +27,16 @@ from gradcheck_cli.measure.boundary import Interval, find_boundary
 from gradcheck_cli.measure.engine import Measurements, moved
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
 from gradcheck_cli.rulebook import Rule, find
-from gradcheck_cli.words import Boundary, Finding, Number, Profile, Severity, Witness, WitnessInput
+from gradcheck_cli.words import (
+    Boundary,
+    Cause,
+    Finding,
+    Number,
+    Profile,
+    Severity,
+    Witness,
+    WitnessInput,
+)
 
 _MOST_ELEMENTS = 64
 _MOST_TYPED = 8  # numbers in a command that one can still read
@@ -45,6 +56,7 @@ class Site:
     end_column: int
     qualname: str
     target: str
+    root: str = ""
 
 
 def make_finding(
@@ -66,6 +78,7 @@ def make_finding(
         else _witness(failure, m),
         boundary=[_as_boundary(i, m) for i in intervals],
         profile=_profile(failure, m),
+        cause=_cause(failure, m, site) if failure.rule in _STABILITY else None,
         fix=fix,
         fingerprint=fingerprint(rule.name, site, failure.cause, number),
         reproduce=_reproduce(failure, m, site),
@@ -375,6 +388,21 @@ def _profile(failure: Failure, m: Measurements) -> Profile | None:
         at=[_number(float(v), m.fmt) for v in m.points[0][rows]],
         bits=[round(float(b), 1) for b in bits],
         full=float(m.fmt.digits),
+    )
+
+
+def _cause(failure: Failure, m: Measurements, site: Site) -> Cause | None:
+    """The operation that loses the digits, with its line."""
+    found = find_blame(failure, m)
+    if found is None:
+        return None
+    at = found.spot
+    return Cause(
+        path=None if at is None else lines.shown(at.path, site.root),
+        line=None if at is None else at.line,
+        column=None if at is None else at.column,
+        expression=None if at is None else at.text,
+        text=found.text,
     )
 
 

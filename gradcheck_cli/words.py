@@ -120,6 +120,16 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     full: float
 
 
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """The operation that explains a failure, and the expression it stands in."""
+
+    path: str | None
+    line: int | None
+    column: int | None
+    expression: str | None
+    text: str
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One violated law or matched pattern, at a place, with a witness."""
 
@@ -141,6 +151,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     witness: Witness | None = None
     boundary: list[Boundary] = []
     profile: Profile | None = None
+    cause: Cause | None = None
     fix: str | None = None
     fingerprint: str = ""
     reproduce: str | None = None

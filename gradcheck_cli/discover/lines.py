@@ -53,3 +53,11 @@ def relative_to_packages(path: str) -> str:
         except ValueError:
             continue
     return Path(path).as_posix()
+
+
+def shown(path: str, root: str) -> str:
+    """A file as reports name it: below the project, or below site-packages."""
+    try:
+        return Path(path).resolve().relative_to(Path(root).resolve()).as_posix()
+    except ValueError:
+        return relative_to_packages(path)

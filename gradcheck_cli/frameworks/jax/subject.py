@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradcheck_cli.frameworks.jax.places import own_lines
 from gradcheck_cli.frameworks.jax.rewrite import bounded, stepwise, without_own_rules
 from gradcheck_cli.frameworks.seam import (
     AUTO,
@@ -131,9 +132,10 @@ class JaxSubject:
 
     def _rule_jaxpr(self) -> Any:
         try:
-            return jax.make_jaxpr(_with_pullback(self.rule, len(self.avals)))(
-                *self.avals, *self.out_avals
-            )
+            with own_lines(self.gradient.rule):
+                return jax.make_jaxpr(_with_pullback(self.rule, len(self.avals)))(
+                    *self.avals, *self.out_avals
+                )
         except Exception as error:
             message = brief(error)
             raise RuleError(

@@ -15,6 +15,7 @@ from gradcheck_cli.report.text.caret import source_lines
 from gradcheck_cli.report.text.numbers import witness_lines
 from gradcheck_cli.report.text.plot import plot_lines
 from gradcheck_cli.words import (
+    Cause,
     Evidence,
     Finding,
     Gradient,
@@ -143,12 +144,22 @@ def _finding(
     if finding.profile is not None:
         for text in plot_lines(finding.profile, width):
             yield [(text, "blue")]
+    if finding.cause is not None:
+        yield from _labelled("cause", _cause(finding.cause, finding.path), width, "")
     if finding.fix:
         yield from _labelled("write", finding.fix, width, "green")
     elif finding.help:
         yield from _labelled("help", finding.help, width, "")
     if finding.reproduce:
         yield from _labelled("again", finding.reproduce, width, "dim")
+
+
+def _cause(cause: Cause, path: str) -> str:
+    """`line 12: log(1 + e) …`; the file too, where it is another."""
+    if cause.line is None:
+        return cause.text
+    where = f"line {cause.line}" if cause.path == path else f"{cause.path}:{cause.line}"
+    return f"{where}: `{cause.expression}` {cause.text}"
 
 
 def _labelled(label: str, text: str, width: int, style: str) -> Iterator[Line]:
