@@ -55,3 +55,8 @@ def test_a_function_is_judged_by_the_rules_it_rests_on() -> None:
     (finding,) = (f for f in run.findings() if f["severity"] == "error")
     assert finding["rule"] == "gradient-mismatch"
     assert "rules that it calls" in finding["message"]
+
+
+def test_a_function_by_implicit_differentiation_is_right() -> None:
+    run = check_json("fixtures/right/implicit.py:cube_root")
+    assert run.gradient("cube_root")["verdict"] == "correct"

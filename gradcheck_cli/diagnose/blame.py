@@ -98,7 +98,7 @@ def _suspects(run: Shadow) -> Iterator[tuple[int, float]]:
         out = min((_worst(run, slot) for slot in step.outs), default=None)
         if into is None or out is None or into - out < _LEAST_LOSS:
             continue
-        yield index, into - out
+        yield index, into - out  # infinite where nothing inexact went in
         tried += 1
         if tried >= _MOST_TRIED:
             return
@@ -131,7 +131,7 @@ def _told(run: Shadow, step: Step, lost: float) -> Blame:
         if _out_of_range(run, origin.ins) is None:
             return Blame(spot(origin), _range_text(run, origin))
     digits = _format(run, step).digits
-    count = min(digits, round(lost))
+    count = round(min(float(digits), lost))
     verb = "cancels" if step.name in _SUMS else f"(`{step.name}`) is imprecise"
     return Blame(spot(step), f"{verb}: {count} of {digits} bits lost")
 
@@ -164,4 +164,5 @@ def _range_text(run: Shadow, step: Step) -> str:
 
 
 def _format(run: Shadow, step: Step) -> Format:
-    return format_of(str(run.floats[step.outs[0]].dtype))
+    slot = next(slot for slot in step.outs if _is_float(run.floats[slot]))
+    return format_of(str(run.floats[slot].dtype))

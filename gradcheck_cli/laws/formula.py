@@ -12,11 +12,11 @@ import numpy as np
 from gradcheck_cli.diagnose.factor import describe_factor
 from gradcheck_cli.inputs.cotangents import BASE, one_hot_names
 from gradcheck_cli.laws.law import Failure, Judgement, component_name, judged
-from gradcheck_cli.measure.accuracy import GRADIENTS, columns
+from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.formula import ROUNDING_EPS, Comparison, comparison
 from gradcheck_cli.measure.integral import Says
-from gradcheck_cli.measure.states import LIMIT
+from gradcheck_cli.measure.states import LIMIT, REGULAR
 from gradcheck_cli.words import Evidence, Outcome, Severity
 
 Array = np.ndarray[Any, Any]
@@ -107,7 +107,9 @@ def _mismatch(
             f"the formula leaves the truth only within {radius:.1e} of a singularity",
         )  # fmt: skip
         return
-    says = Says.STEP if surrogate else _witnesses(m, facts, big)
+    says = _witnesses(m, facts, big)
+    if surrogate and says is not Says.RIGHT:  # not a bisection either: a step function
+        says = Says.STEP
     if says is Says.STEP:
         yield _failure(
             m, facts, part, row, gap, "undeclared-surrogate", Severity.WARNING, "surrogate",
@@ -219,7 +221,11 @@ def _witnesses(m: Measurements, facts: Comparison, rows: Array) -> Says:
     heard: set[Says] = set()
     x = columns(m.points, m.count)
     size = np.abs(x).max(axis=1)
-    plain = sorted(rows.tolist(), key=lambda r: (not 1e-2 <= size[r] <= 1e2, r))
+    states = np.concatenate([m.reference.states(VALUES), m.reference.states(GRADIENTS)], axis=1)
+    inside = np.isin(states, (REGULAR, LIMIT)).all(
+        axis=1
+    )  # one element outside would hide the rest
+    plain = sorted(rows.tolist(), key=lambda r: (not inside[r], not 1e-2 <= size[r] <= 1e2, r))
     for row in plain[:_WITNESSES]:
         testimony = m.third_witness(row)
         if testimony is not None:

@@ -56,7 +56,7 @@ class Balls:
         self.points = points
         self.flags = flags or Flags(*(np.zeros(batch, bool) for _ in range(3)))
         self._rows = np.arange(batch) if rows is None else rows
-        self._memo: dict[tuple[str, int], tuple[arb, arb]] = {}
+        self._memo: dict[str, dict[int, tuple[Any, Any]]] = {}
 
     # -- points -----------------------------------------------------------------
 
@@ -168,13 +168,13 @@ class Balls:
             return np.asarray(function(*values), dtype=object)
 
     def _mapped(self, name: str, fn: Any, x: Array) -> Array:
-        memo = self._memo
+        memo = self._memo.setdefault(name, {})
+        known = memo.get
         out = []
-        for ball in x.reshape(-1):
-            key = (name, id(ball))
-            seen = memo.get(key)
+        for ball in x.reshape(-1).tolist():
+            seen = known(id(ball))
             if seen is None:
-                seen = memo[key] = (ball, fn(ball))
+                seen = memo[id(ball)] = (ball, fn(ball))
             out.append(seen[1])
         return elements(out, x.shape)
 
