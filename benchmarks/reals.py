@@ -23,7 +23,8 @@ from flint import acb, arb, arb_mat
 from mpmath import iv
 
 from gradcheck_cli.reals.domains.balls import Balls, exact
-from gradcheck_cli.reals.precision import working
+from gradcheck_cli.reals.domains.balls64 import Balls64, narrow, pair
+from gradcheck_cli.reals.precision import enclose, working
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.walk import walk
 
@@ -139,6 +140,39 @@ def timed(runs: list[Callable[[], Any]]) -> list[float]:
     return [statistics.median(kept) for kept in seconds]
 
 
+def in_bulk() -> list[str]:
+    """Many points at once: float64 balls first, beside flint alone and plain float64 JAX."""
+    count = 400
+    lines = []
+    for name, function, size in (("softplus and its derivative", jax.nn.softplus, 2000), ("log-softmax", jax.nn.log_softmax, 1000)):  # fmt: skip
+
+        def both(x: Any, function: Any = function) -> Any:
+            value, pullback = jax.vjp(function, x)
+            return value, pullback(jnp.ones_like(value))
+
+        x = RNG.uniform(-8.0, 8.0, (count, size)).astype(np.float32)
+        program = build(jax.make_jaxpr(both)(x[0]))
+        with jax.enable_x64(True):
+            plain = jax.jit(jax.vmap(both))
+            wide = x.astype(np.float64)
+            jax.block_until_ready(plain(wide))
+            (jax_s,) = timed([lambda wide=wide, plain=plain: jax.block_until_ready(plain(wide))])
+        few = x[:20].astype(np.float64)
+        rows = [x.astype(np.float64)]
+        start = time.perf_counter()
+        balls = walk(program, Balls64(count), [pair(rows[0])])
+        ours = time.perf_counter() - start
+        good = float(np.mean([narrow(b.reshape(-1, 1), 22).mean() for b in balls]))
+        start = time.perf_counter()
+        enclose(program, [few], goal=40)
+        flint_s = (time.perf_counter() - start) * count / len(few)
+        lines.append(
+            f"{name}: {ours / x.size * 1e9:.0f} ns a number, {good:.1%} certified; "
+            f"flint / float64 balls {flint_s / ours:.0f}×; float64 balls / float64 JAX {ours / jax_s:.0f}×"
+        )
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="a table for the docs")
@@ -154,6 +188,8 @@ def main() -> None:
         mp = f"{mp_s / walk_s:.0f}×" if case.mpmath else "-"
         row = [case.name, f"{each:.2f}", f"{walk_s / bare_s:.2f}×", mp]
         print("| " + " | ".join(row) + " |" if markdown else f"{row[0]:<30}{row[1]:>18}{row[2]:>20}{row[3]:>16}")  # fmt: skip
+
+    print("\n" + "\n".join(in_bulk()))
 
 
 if __name__ == "__main__":

@@ -330,6 +330,8 @@ def _boundary(failure: Failure, m: Measurements) -> list[Interval]:
     """Along the argument of the failing component; along others if it holds all over that one."""
     if failure.holds is None or failure.everywhere:
         return []
+    if failure.severity is Severity.NOTE and any(leaf.shape for leaf in m.subject.leaves):
+        return []  # dozens of walks over whole arrays, for a line that is folded away
     values = np.unique(np.concatenate([p.reshape(-1) for p in m.spread]))
     values = values[:: max(1, len(values) // 256)]
     leaf, element = _argument(failure, m)

@@ -222,9 +222,8 @@ def _witnesses(m: Measurements, facts: Comparison, rows: Array) -> Says:
     x = columns(m.points, m.count)
     size = np.abs(x).max(axis=1)
     states = np.concatenate([m.reference.states(VALUES), m.reference.states(GRADIENTS)], axis=1)
-    inside = np.isin(states, (REGULAR, LIMIT)).all(
-        axis=1
-    )  # one element outside would hide the rest
+    # One element outside would hide the rest.
+    inside: Array = np.asarray(np.isin(states, (REGULAR, LIMIT)).all(axis=1))
     plain = sorted(rows.tolist(), key=lambda r: (not inside[r], not 1e-2 <= size[r] <= 1e2, r))
     for row in plain[:_WITNESSES]:
         testimony = m.third_witness(row)

@@ -91,7 +91,13 @@ class Reals:
         """
         count = len(points[0])
         outputs = len(cotangents)
-        first = enclose(self.program, [*points, *cotangents], goal=goal, most_bits=most_bits)
+        first = enclose(
+            self.program,
+            [*points, *cotangents],
+            goal=goal,
+            most_bits=most_bits,
+            quick=not (ties or nudged),
+        )
         states = [_initial_states(out, first, goal) for out in first.outs]
         truth = Truth(
             first.outs[:outputs],
@@ -141,7 +147,7 @@ def _most(program: Program, points: Sequence[Array]) -> int | None:
     Special functions at thousands of bits take milliseconds each: their cost is known before.
     """
     most = None if all(p.ndim == 1 for p in points) else _MOST_ARRAY_NUDGES
-    slow = program.elements_of(SLOW) * evaluations([p.shape[1:] for p in points])
+    slow = program.numbers(SLOW) * evaluations([p.shape[1:] for p in points])
     if not slow:
         return most
     return min(most or _SLOW_NUDGES, max(1, _SLOW_NUDGES // slow))

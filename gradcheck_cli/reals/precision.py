@@ -11,8 +11,11 @@ import numpy as np
 from flint import arb, ctx
 
 from gradcheck_cli.reals.domains.balls import Balls, exact
+from gradcheck_cli.reals.domains.balls64 import Balls64, pair
+from gradcheck_cli.reals.domains.balls64 import narrow as narrow64
 from gradcheck_cli.reals.program import Program
-from gradcheck_cli.reals.walk import walk
+from gradcheck_cli.reals.tables.rule import elements
+from gradcheck_cli.reals.walk import NotCovered, walk
 
 Array = np.ndarray[Any, Any]
 
@@ -22,6 +25,10 @@ MOST_BITS = 8192
 _UNDEFINED_ROUNDS = 2
 # Doubts that survive so many bits are exact ties in disguise.
 _MOST_BITS_FOR_DOUBTS = 2048
+# Beyond this relative accuracy, float64 balls decide too little to be asked.
+_FLOAT_BITS = 42
+# Below so many numbers, flint is through before numpy has begun.
+_MUCH = 200_000
 # Below this, a ball around zero is narrower than any float's smallest number.
 _NOTHING = -1400
 
@@ -56,16 +63,22 @@ def enclose(
     goal: int,
     widen: bool = False,
     most_bits: int = MOST_BITS,
+    quick: bool = False,
 ) -> Enclosed:
     """Walk all rows; walk those again with twice the bits whose balls are too wide.
 
-    `goal` is the relative accuracy in bits that counts as decided.
+    `goal` is the relative accuracy in bits that counts as decided. With `quick`, where
+    nobody asks for ties, float64 balls come first if there is much to do, and only what they
+    leave open goes on.
     """
     count = len(args[0])
     outs = [np.empty((count, *aval.shape), dtype=object) for aval in program.out_avals]
     ties, decided, doubts, estimated = (np.zeros(count, bool) for _ in range(4))
     undefined = np.zeros(count, int)
     pending = np.arange(count)
+    if quick and goal <= _FLOAT_BITS and program.numbers() * count >= _MUCH:
+        decided = _by_floats(program, args, outs, goal)
+        pending = np.flatnonzero(~decided)
     bits = START_BITS
     used = bits
     while len(pending) and bits <= most_bits:
@@ -94,6 +107,35 @@ def enclose(
         estimated[pending] = _by_points(program, args, pending, outs, goal, most_bits)
     decided |= estimated
     return Enclosed(outs, ties, decided, doubts, estimated, used)
+
+
+def _by_floats(program: Program, args: Sequence[Any], outs: Sequence[Array], goal: int) -> Array:
+    """Rows that float64 balls decide, written into `outs`."""
+    count = len(args[0])
+    domain = Balls64(count)
+    try:
+        results = walk(program, domain, [_pairs(a) for a in args])
+    except NotCovered:
+        return np.zeros(count, bool)
+    full = [np.broadcast_to(r, (count, *r.shape[1:])) for r in results]
+    good = ~(domain.flags.doubts | domain.flags.endless)
+    if full:
+        flat = np.concatenate([r.reshape(count, -1) for r in full], axis=1)
+        good &= narrow64(flat, goal)
+    for out, result in zip(outs, full, strict=True):
+        chosen = result[good]
+        balls = [arb(m, r) for m, r in zip(chosen["mid"].flat, chosen["rad"].flat, strict=True)]
+        out[good] = elements(balls, chosen.shape)
+    return good
+
+
+def _pairs(args: Array) -> Array:
+    """Float64 balls of exact floats, or around flint's."""
+    if args.dtype != object:
+        return pair(args)
+    mids = np.array([float(b.mid()) for b in args.flat]).reshape(args.shape)
+    rads = np.array([float(b.rad()) for b in args.flat]).reshape(args.shape)
+    return pair(mids, rads + np.abs(mids) * 2.0**-52)
 
 
 def _by_points(

@@ -64,12 +64,12 @@ class Program:
     in_avals: tuple[Aval, ...]
     out_avals: tuple[Aval, ...]
 
-    def elements_of(self, names: Container[str]) -> int:
-        """How many numbers these primitives make, loops counted once."""
+    def numbers(self, names: Container[str] | None = None) -> int:
+        """How many numbers the steps make (or those of some primitives), loops counted once."""
         return sum(
             int(np.prod(aval.shape, dtype=int))
             for step in self.all_steps()
-            if step.name in names
+            if names is None or step.name in names
             for aval in step.out_avals
         )
 

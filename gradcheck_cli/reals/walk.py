@@ -16,7 +16,7 @@ from gradcheck_cli.reals.tables import RULES
 from gradcheck_cli.reals.tables.unreal import REASONS
 
 if TYPE_CHECKING:
-    from gradcheck_cli.reals.domains.balls import Balls
+    from gradcheck_cli.reals.domains.domain import Domain
 
 Array = np.ndarray[Any, Any]
 
@@ -30,7 +30,7 @@ class NotCovered(Exception):
         self.name = name
 
 
-def walk(program: Program, domain: Balls, args: Sequence[Array]) -> list[Array]:
+def walk(program: Program, domain: Domain, args: Sequence[Array]) -> list[Array]:
     """Values of the program's outputs in the given domain."""
     slots: list[Any] = [None] * program.size
     for slot, value in program.constants.items():
@@ -44,7 +44,7 @@ def walk(program: Program, domain: Balls, args: Sequence[Array]) -> list[Array]:
     return [slots[i] for i in program.outputs]
 
 
-def apply(step: Step, domain: Balls, values: list[Any]) -> Sequence[Any]:
+def apply(step: Step, domain: Domain, values: list[Any]) -> Sequence[Any]:
     """The outputs of one step."""
     rule = RULES.get(step.name)
     if rule is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,6 +17,7 @@ from flint import acb, acb_mat, arb, arb_mat
 
 from gradcheck_cli.reals.domains import complexes, order, scalar, special
 from gradcheck_cli.reals.domains.algebra import Algebra
+from gradcheck_cli.reals.domains.domain import Domain, Flags, on_device
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
 
@@ -30,17 +30,10 @@ _SETTLED = 40
 _SMALL_PRODUCT = 64
 
 
-@dataclass(slots=True)
-class Flags:
-    """What a walk found out about each point besides its values."""
-
-    ties: Array  # a comparison met two equal numbers
-    doubts: Array  # a discrete value could not be decided at this precision
-    endless: Array  # a loop went on longer than any float loop would
-
-
-class Balls:
+class Balls(Domain):
     """One walk's worth of ball arithmetic, at the precision that flint's context holds."""
+
+    dtype = np.dtype(object)
 
     def __init__(
         self,
@@ -51,55 +44,26 @@ class Balls:
         flags: Flags | None = None,
         rows: Array | None = None,
     ) -> None:
-        self.batch = batch
+        super().__init__(batch, flags=flags, rows=rows)
         self.widen = widen
         self.points = points
-        self.flags = flags or Flags(*(np.zeros(batch, bool) for _ in range(3)))
-        self._rows = np.arange(batch) if rows is None else rows
         self._memo: dict[str, dict[int, tuple[Any, Any]]] = {}
 
-    # -- points -----------------------------------------------------------------
-
-    def view(self, rows: Array, batch: int) -> Balls:
-        """The same walk for some of its points."""
-        mine = self._rows if batch == 1 and len(self._rows) > 1 else self._rows[rows]
-        return Balls(self.batch, widen=self.widen, points=self.points, flags=self.flags, rows=mine)
+    def _part(self, rows: Array) -> Balls:
+        return Balls(self.batch, widen=self.widen, points=self.points, flags=self.flags, rows=rows)
 
     def kept(self, value: Any) -> Any:
-        """A step's result as later steps see it: with `points`, without its radius."""
-        if self.points and isinstance(value, np.ndarray) and value.dtype == object:
+        """With `points`, without its radius."""
+        if self.points and self.holds(value):
             return np.asarray(_MIDDLES(value), dtype=object)
         return value
 
-    def doubt_all(self) -> None:
-        self.flags.doubts[self._rows] = True
-
-    def give_up(self) -> None:
-        """A loop that does not end: more bits will not help."""
-        self.flags.endless[self._rows] = True
-
-    def _flag(self, flags: Array, mask: Array) -> None:
-        hit: Array = np.any(mask.reshape(mask.shape[0], -1), axis=1)
-        if hit.any():
-            flags[self._rows if len(hit) == 1 else self._rows[hit]] = True
-
     # -- constants and casts ----------------------------------------------------
 
-    def constant(self, value: Any) -> Any:
-        """A constant of the trace: an exact number, or ±½ ulp around a rounded one if widened."""
-        if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.extended):
-            return value[None]
-        array = np.asarray(value)
-        if array.dtype == bool:
-            return np.where(array, YES, NO).astype(np.int8)[None]
-        if array.dtype.kind in "iu":
-            return array[None]
-        if array.dtype.kind == "c":
-            return self.to_complex(self.constant(array.real), self.constant(array.imag))
+    def _constant(self, array: Array) -> Array:
+        """Exact numbers, or ±½ ulp around rounded ones if widened."""
         wide = array.astype(np.float64)
-        if not self.widen:
-            return exact(wide)[None]
-        return _widened(array, wide)[None]
+        return _widened(array, wide) if self.widen else exact(wide)
 
     def from_integers(self, values: Array) -> Array:
         values = np.asarray(values)
@@ -108,11 +72,6 @@ class Balls:
     def from_tri(self, tri: Array) -> Array:
         table = {NO: scalar.ZERO, UNKNOWN: scalar.ZERO.union(scalar.ONE), YES: scalar.ONE}
         return elements([table[int(v)] for v in tri.reshape(-1)], tri.shape)
-
-    def known(self, tri: Array) -> Array:
-        """Booleans of three-valued ones; unknown ones put their points in doubt."""
-        self._flag(self.flags.doubts, tri == UNKNOWN)
-        return np.asarray(tri == YES)
 
     def to_integers(self, x: Array, dtype: Any) -> Array:
         """Truncation, with the point in doubt where two integers are possible."""
@@ -127,23 +86,6 @@ class Balls:
             doubt[i] = low != high
         self._flag(self.flags.doubts, doubt.reshape(x.shape))
         return out.reshape(x.shape).astype(dtype)
-
-    def sign_bits(self, x: Array, dtype: Any) -> Array:
-        """-1 below zero, 0 elsewhere, as a shift of a float's bits gives it."""
-        zero = elements([scalar.ZERO] * x.size, x.shape)
-        return np.where(self.known(self.compare("lt", x, zero)), -1, 0).astype(dtype)
-
-    def as_kind(self, target: str, source: str, value: Array) -> Array:
-        """Operands of one product in the kind of its result."""
-        if target == "c":
-            return value if source == "c" else self.to_complex(self.as_kind("f", source, value))
-        if source == "b":
-            return self.from_tri(value) if target == "f" else self.known(value).astype(np.int64)
-        return self.from_integers(value) if (target, source) == ("f", "i") else value
-
-    def nonzero(self, x: Array) -> Array:
-        zero = elements([scalar.ZERO] * x.shape[0], (x.shape[0],) + (1,) * (x.ndim - 1))
-        return self.compare("ne", x, zero)
 
     # -- elementwise ------------------------------------------------------------
 
@@ -190,15 +132,6 @@ class Balls:
         power = complexes.integer_power if kind == "c" else scalar.integer_power
         return elements([power(b, n) for b in x.reshape(-1)], x.shape)
 
-    def integer_unary(self, op: str, step: Any, x: Array) -> Array:
-        fn = _INTEGER_UNARY.get(op)
-        return np.asarray(fn(x) if fn else self.native(step, [x])[0])
-
-    def integer_binary(self, op: str, step: Any, a: Array, b: Array) -> Array:
-        fn = _INTEGER_BINARY.get(op)
-        with np.errstate(over="ignore"):
-            return np.asarray(fn(a, b) if fn else self.native(step, [a, b])[0])
-
     # -- comparison and choice ----------------------------------------------------
 
     def compare(self, op: str, a: Array, b: Array) -> Array:
@@ -206,47 +139,19 @@ class Balls:
         self._flag(self.flags.ties, ties)
         return out
 
-    def compare_exact(self, op: str, step: Any, a: Array, b: Array) -> Array:
-        """Integers and booleans (the latter in three values)."""
-        out = np.where(order.EXACT[op](a, b), YES, NO).astype(np.int8)
-        if step.in_avals[0].kind == "b":
-            out = np.where((a == UNKNOWN) | (b == UNKNOWN), UNKNOWN, out).astype(np.int8)
-        return out
-
     def is_finite(self, x: Array) -> Array:
         """True for every real; infinite constants are points of their own."""
         out = [NO if _infinite(b) else YES for b in x.reshape(-1)]
         return np.array(out, np.int8).reshape(x.shape)
 
-    def select(self, kind: str, which: Array, no: Array, yes: Array) -> Array:
-        which, no, yes = np.broadcast_arrays(which, no, yes)
-        out = np.where(which == YES, yes, no)
-        open_ = which == UNKNOWN
-        if not open_.any():
-            return out
-        if kind in "fc":
-            out[open_] = self.union(no[open_], yes[open_])
-        elif kind == "b":
-            out[open_] = np.where(no[open_] == yes[open_], no[open_], UNKNOWN)
-        else:
-            self._flag(self.flags.doubts, open_ & (no != yes))
-        return out
-
-    def union(self, a: Array, b: Array) -> Array:
-        if a.dtype == object:
-            return np.asarray(_UNION(a, b), dtype=object)
-        if a.dtype == np.int8:
-            return np.where(a == b, a, UNKNOWN).astype(np.int8)
-        if not np.array_equal(a, b):
-            self.doubt_all()
-        return a
+    def _union(self, a: Array, b: Array) -> Array:
+        return np.asarray(_UNION(a, b), dtype=object)
 
     # -- reductions ---------------------------------------------------------------
 
     def reduce(self, op: str, aval: Any, x: Array, axes: tuple[int, ...]) -> Array:
-        if x.dtype != object:
-            ufunc = _INTEGER_REDUCE[op]
-            return np.asarray(ufunc.reduce(x, axis=axes), dtype=x.dtype)
+        if not self.holds(x):
+            return self.integer_reduce(op, x, axes)
         empty = any(x.shape[a] == 0 for a in axes)
         out = x
         for axis in sorted(axes, reverse=True):
@@ -259,13 +164,13 @@ class Balls:
         return np.asarray(out, dtype=object).reshape(x.shape[0], *aval.shape)
 
     def accumulate(self, op: str, x: Array, axis: int) -> Array:
-        if x.dtype != object:
-            return np.asarray(_INTEGER_REDUCE[op].accumulate(x, axis=axis), dtype=x.dtype)
+        if not self.holds(x):
+            return self.integer_accumulate(op, x, axis)
         return np.asarray(_REDUCERS[op].accumulate(x, axis=axis), dtype=object)
 
     def arg(self, op: str, x: Array, axis: int) -> Array:
         """First place of the largest (smallest); in doubt where two may be."""
-        if x.dtype != object:
+        if not self.holds(x):
             return np.asarray(np.argmax(x, axis) if op == "max" else np.argmin(x, axis))
         place, doubts, ties = order.extreme(x, axis, 1 if op == "max" else -1)
         self._flag(self.flags.doubts, doubts)
@@ -312,7 +217,7 @@ class Balls:
         for part, aval in zip(parts, step.in_avals, strict=True):
             flat = [complex(b.mid()) if isinstance(b, acb) else float(b.mid()) for b in part.flat]
             middle = np.array(flat).reshape(part.shape)
-            args.append(_device(middle.astype(aval.dtype)))
+            args.append(on_device(middle.astype(aval.dtype)))
         with jax.enable_x64(True):
             outs = step.eqn.primitive.bind(*args, **step.params)
         return list(outs) if step.eqn.primitive.multiple_results else [outs]
@@ -346,7 +251,7 @@ class Balls:
         """For each point: do two states of a loop agree as far as narrow balls can tell?"""
         same = np.ones(len(after[0]), bool)
         for old, new in zip(before, after, strict=True):
-            if new.dtype != object:
+            if not self.holds(new):
                 continue
             wide = np.broadcast_to(old, new.shape)
             hit = [
@@ -355,32 +260,6 @@ class Balls:
             ]
             same &= np.array(hit, bool).reshape(len(new), -1).all(axis=1)
         return same
-
-    def native(self, step: Any, values: list[Any]) -> list[Any]:
-        """A step that no float input can reach runs as JAX runs it (SEMANTICS B3)."""
-        from gradcheck_cli.reals.walk import NotCovered
-
-        if any(isinstance(v, np.ndarray) and v.dtype == object for v in values):
-            raise NotCovered(step.name)
-        if step.subs:
-            raise NotCovered(step.name)
-        batch = max((v.shape[0] for v in values), default=1)
-        results = []
-        for i in range(batch):
-            row = [v[0] if v.shape[0] == 1 else v[i] for v in values]
-            args = [
-                self.known(v[None])[0] if aval.kind == "b" else v
-                for v, aval in zip(row, step.in_avals, strict=True)
-            ]
-            with jax.enable_x64(True):  # 64-bit steps stay what they are
-                outs = step.eqn.primitive.bind(*map(_device, args), **step.params)
-            results.append(outs if step.eqn.primitive.multiple_results else [outs])
-        columns = zip(*results, strict=True)
-        return [self._stacked(list(column)) for column in columns]
-
-    def _stacked(self, column: list[Any]) -> Any:
-        parts = [self.constant(value) for value in column]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 # -- pieces -----------------------------------------------------------------------
@@ -418,10 +297,6 @@ def _truncated(ball: arb) -> arb:
     return ball.floor() if ball >= 0 else ball.ceil()
 
 
-def _device(value: Any) -> Any:
-    return value if isinstance(value, jax.Array) else jax.numpy.asarray(value)
-
-
 def _ufunc(name: str, function: Any, arguments: int) -> Any:
     """A scalar function as one of whole arrays, made once."""
     if name not in _MADE:
@@ -455,26 +330,4 @@ _COMBINE: dict[str, Any] = {
     "mul": operator.mul,
     "max": scalar.larger,
     "min": scalar.smaller,
-}
-_INTEGER_REDUCE: dict[str, Any] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "and": np.minimum,
-    "or": np.maximum,
-}
-_INTEGER_UNARY: dict[str, Any] = {
-    "neg": np.negative,
-    "abs": np.abs,
-    "sign": np.sign,
-    "floor": lambda x: x,
-    "ceil": lambda x: x,
-}
-_INTEGER_BINARY: dict[str, Any] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
 }

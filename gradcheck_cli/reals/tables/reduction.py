@@ -54,7 +54,7 @@ def _top_k(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     axis = axis % len(step.in_avals[0].shape) + 1
     numbers = np.expand_dims(np.arange(x.shape[axis]), [d for d in range(x.ndim) if d != axis])
     places = np.broadcast_to(numbers, x.shape)
-    negative = -x if x.dtype == object else -x.astype(np.int64)
+    negative = domain.unary("neg", x) if domain.holds(x) else -x.astype(np.int64)
     kinds = [step.in_avals[0].kind]
     _, ordered, where = domain.sort([negative, x, places], axis, 1, kinds)
     first = [np.take(v, range(k), axis) for v in (ordered, where)]
