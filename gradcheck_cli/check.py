@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import inspect
 import sys
 import traceback
 from collections.abc import Callable
@@ -169,7 +170,11 @@ def _named(
             hits = [direct] if direct is not None else []
         if not hits:
             message = f"there is no function `{name}` in {task.display}"
-            close = difflib.get_close_matches(name, [g.name for g in known] + dir(module), n=1)
+            if inspect.isclass(getattr(module, name, None)):
+                message = f"`{name}` in {task.display} is a class: name a function or a method"
+            close = difflib.get_close_matches(
+                name, [n for n in [g.name for g in known] + dir(module) if n != name], n=1
+            )
             hint = f"did you mean `{close[0]}`?" if close else "check the name"
             finding = find("import-failed").finding(task.display, 1, message, about=name, help=hint)
             emit(FileFinding(finding=finding))

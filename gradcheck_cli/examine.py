@@ -97,6 +97,7 @@ def examine(
                 reasons.append(f"{subject.signature.describe()}: {error}")
             except Exception as error:
                 book.findings.append(failed(gradient, site, subject, error))
+                reasons.append(f"{subject.signature.describe()}: cgcheck itself failed")
         if probed.subjects and not any(f.rule == "gradient-structure" for f in book.findings):
             narrow = broadcast_refused(gradient, probed.subjects, dtype)
             if narrow is not None:
@@ -129,7 +130,8 @@ def _judge_subject(
     points = points.followed_by(outer)
     if task.alone is not None:
         _one_by_one(subject, points, doing)
-    m = measure(subject, points, probes, seed=task.seed)
+    where = subject.signature.describe()
+    m = measure(subject, points, probes, seed=task.seed, ran=lambda: doing(f"comparing at {where}"))
     if not _inside(m).any():
         raise Rejected(f"none of the {m.count} points that were tried lies inside its domain")
     book.checked = True

@@ -302,6 +302,7 @@ def _left_behind(file: _File) -> list[NotCovered]:
     done = {checked.gradient.name for checked in file.gradients}
     done |= {item.gradient.rpartition(".")[2] for item in file.not_covered}
     names = [mark.partition("@")[0] for mark in file.task.marked] if file.task else []
+    names += [name for name in map(_last, file.deaths) if name and name not in names]
     return [
         NotCovered(
             gradient=name,
@@ -312,6 +313,10 @@ def _left_behind(file: _File) -> list[NotCovered]:
         for name in names
         if name not in done
     ]
+
+
+def _last(qualname: str) -> str:
+    return qualname.rpartition(".")[2]
 
 
 def _relative(path: Path, root: Path) -> str:

@@ -60,3 +60,21 @@ def test_a_function_is_judged_by_the_rules_it_rests_on() -> None:
 def test_a_function_by_implicit_differentiation_is_right() -> None:
     run = check_json("fixtures/right/implicit.py:cube_root")
     assert run.gradient("cube_root")["verdict"] == "correct"
+
+
+def test_a_partial_keeps_its_own_arguments() -> None:
+    gradient = check_json("fixtures/right/inputs.py:steep_root").gradient("steep_root")
+    assert gradient["verdict"] == "correct"
+    assert {item["path"] for item in gradient["inputs"]} == {"x"}
+
+
+def test_seeded_draws_are_certified() -> None:
+    gradient = check_json("fixtures/right/draws.py").gradient("noisy")
+    assert (gradient["verdict"], gradient["evidence"]) == ("correct", "certified")
+
+
+def test_a_class_is_no_function(project: Path) -> None:
+    (project / "a.py").write_text("class Thing:\n    pass\n")
+    run = check_json("a.py:Thing", cwd=project)
+    assert run.code == 2
+    assert "is a class" in run.findings()[0]["message"]

@@ -27,6 +27,8 @@ def describe_factor(truth: Sequence[arb], formula: Sequence[arb]) -> str | None:
     factor = ratio(truth, formula)
     if factor is None:
         return None
+    if factor.overlaps(arb(1)):
+        return None  # right where it could be compared
     if factor.overlaps(arb(-1)):
         return "its sign is reversed"
     for name, value in _KNOWN.items():

@@ -117,6 +117,7 @@ class Differences:
             error = np.take_along_axis(error, best, 0)[0]
             jump = np.abs(after - before)
             bent = (jump > _KINK * np.maximum(np.abs(after), np.abs(before))).all(axis=0)
+        bent |= self._bent_jointly(distinct, scale, steps, slope, centre, points, cotangents)
         moved_axes = (1, 0, 2)
         return (
             centre,
@@ -124,6 +125,25 @@ class Differences:
             error.transpose(moved_axes),
             bent.transpose(moved_axes),
         )
+
+    def _bent_jointly(
+        self, distinct: Array, scale: Array, steps: Sequence[float], slope: Array, centre: Array,
+        points: Sequence[Array], cotangents: Sequence[Array],
+    ) -> Array:  # fmt: skip
+        """Ties (a sort of equals) have slopes along each axis that are no slope of all together."""
+        rng = np.random.default_rng(2026)
+        direction = (0.5 + rng.random(distinct.shape)) * rng.choice([-1.0, 1.0], distinct.shape)
+        h = steps[len(steps) // 2]
+        moved = np.concatenate([distinct + sign * h * scale * direction for sign in (1, -1)])
+        values = self._values(moved, points, cotangents).reshape(2, *centre.shape)
+        expected = np.einsum("kro,rk->ro", slope, scale * direction)
+        with np.errstate(all="ignore"):
+            slopes = [
+                sign * (value - centre) / h for value, sign in zip(values, (1, -1), strict=True)
+            ]
+            size = np.maximum(np.abs(expected), np.maximum(*map(np.abs, slopes)))
+            off = [np.abs(found - expected) > _KINK * size for found in slopes]
+        return np.broadcast_to((off[0] & off[1])[None], slope.shape)
 
     def _values(self, rows: Array, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
         sizes = [int(np.prod(p.shape[1:], dtype=int)) for p in points]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,7 +126,7 @@ def measure(
     probes: Sequence[Probe],
     *,
     seed: int,
-    kinks: bool = True,
+    ran: Callable[[], None] = lambda: None,
 ) -> Measurements:
     """Run and walk all probes of all laws at once, on the strongest rung that holds for all of them."""
     fmt = format_of(subject.dtype)
@@ -138,12 +138,18 @@ def measure(
         np.stack([named[p.cotangent][k] for p in probes]) for k in range(len(subject.outputs))
     ]
     recipes = [points.recipes[i] for i in index]
-    rungs = sources(subject)
+    floats = subject.run(rows, cotangents)
+    ran()  # what is slow or dies from here on is ours, not the user's
+
+    def on(rungs: Sources) -> Measurements:
+        return measure_rows(
+            subject, fmt, rows, cotangents, seed, probes, recipes, rungs, floats=floats
+        )
+
     try:
-        return measure_rows(subject, fmt, rows, cotangents, seed, probes, recipes, rungs, kinks)
+        return on(sources(subject))
     except NotCovered:
-        rungs = sources(subject, certified=False)
-        return measure_rows(subject, fmt, rows, cotangents, seed, probes, recipes, rungs, kinks)
+        return on(sources(subject, certified=False))
 
 
 def measure_rows(
@@ -156,12 +162,14 @@ def measure_rows(
     recipes: list[str],
     rungs: Sources,
     kinks: bool = True,
+    ties: bool = True,
+    floats: Mapping[str, Floats] | None = None,
 ) -> Measurements:
-    """The same for rows that are already numbers."""
-    floats = subject.run(rows, cotangents)
+    """The same for rows that are already numbers; without `kinks` nothing is nudged."""
+    floats = floats or subject.run(rows, cotangents)
     goal = goal_bits(fmt)
     base = np.array([i for i, p in enumerate(probes) if p.cotangent == BASE], int)
-    truth = rungs.primal.evaluate(rows, cotangents, goal=goal, ties=kinks, nudged=kinks, only=base)
+    truth = rungs.primal.evaluate(rows, cotangents, goal=goal, ties=ties, nudged=kinks, only=base)
     rule = None
     if rungs.rule is not None:
         rule = rungs.rule.evaluate(rows, cotangents, goal=goal, ties=False, nudged=kinks, only=base)
@@ -237,5 +245,14 @@ def line(m: Measurements, row: int, leaf: int, element: int, values: Array) -> M
     cotangents = [np.repeat(c[row][None], count, axis=0) for c in m.cotangents]
     probes = [Probe(i, m.probes[row].cotangent) for i in range(count)]
     return measure_rows(
-        m.subject, m.fmt, rows, cotangents, m.seed, probes, ["line"] * count, m.sources, kinks=False
+        m.subject,
+        m.fmt,
+        rows,
+        cotangents,
+        m.seed,
+        probes,
+        ["line"] * count,
+        m.sources,
+        kinks=False,
+        ties=False,
     )

@@ -18,6 +18,10 @@ from gradcheck_cli.reals.tables.unreal import REASONS
 from gradcheck_cli.reals.walk import uncovered
 from gradcheck_cli.words import Evidence
 
+_DRAWS = frozenset(
+    {"random_bits", "random_gamma", "rng_bit_generator", "rng_uniform", "threefry2x32"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Sources:
@@ -54,7 +58,7 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
         widest = wide or subject
         digits = _digits(widest)
         truth = Differences(widest, digits)
-    if has_rule and rule is None and wide is not None:
+    if subject.has_rule and rule is None and wide is not None:
         return Sources(truth, Wide(wide, "custom", digits), digits, _why(subject))
     return Sources(truth, rule, digits, _why(subject))
 
@@ -65,7 +69,7 @@ def _walked(program: Program | None) -> Source | None:
 
 def _wide(subject: Subject) -> Subject | None:
     """The subject in float64, if it takes that and is differentiated there too."""
-    wide = subject.wide()
+    wide = None if _draws(subject) else subject.wide()
     if wide is None:
         return None
     try:
@@ -73,6 +77,13 @@ def _wide(subject: Subject) -> Subject | None:
     except (Rejected, RuleError):
         return None
     return wide
+
+
+def _draws(subject: Subject) -> bool:
+    """Does it draw random numbers? In float64 these would be others."""
+    traces = subject.traces()
+    programs = [p for p in (traces.primal, traces.rule) if p is not None]
+    return any(name in _DRAWS for p in programs for name in p.primitives())
 
 
 def _digits(subject: Subject) -> int:

@@ -22,7 +22,7 @@ NEAR, FAR = 4000, 2000
 _BITS = {FAR: 6144, NEAR: 12288}
 _DIRECTIONS = 8
 # Of many elements only holes are asked about, and a few directions answer.
-FEW, _DIRECTIONS_OF_MANY = 4, 3
+FEW, _DIRECTIONS_OF_MANY = 4, 6
 _ASIDE, _ASIDE_BITS = 2.0**-60, 256
 _AGREE = -300  # log2 of the relative gap that counts as the same limit
 _DECAY = -100  # log2 of the shrinkage between the two nudges that tells a power law to zero

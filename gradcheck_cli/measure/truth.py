@@ -108,6 +108,9 @@ class Reals:
         )
         if nudged and count:
             _nudged(self.program, points, cotangents, first, truth, ties, only)
+        elif ties:
+            for state in truth.gradient_states:
+                state[first.ties] = np.where(state[first.ties] == REGULAR, KINK, state[first.ties])
         close_domain(truth)
         return truth
 

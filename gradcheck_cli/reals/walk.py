@@ -53,10 +53,14 @@ def apply(step: Step, domain: Domain, values: list[Any]) -> Sequence[Any]:
 
 
 def uncovered(program: Program) -> Mapping[str, int]:
-    """Primitives of float values without a rule, with how often each occurs."""
+    """Primitives of float arguments without a rule, with how often each occurs.
+
+    What integers and keys alone reach (random draws) runs natively and needs none.
+    """
     counts: dict[str, int] = {}
     for step in program.all_steps():
-        numbers = any(aval.kind in "fc" for aval in (*step.in_avals, *step.out_avals))
-        if numbers and step.name not in RULES:
+        numbers = any(aval.kind in "fc" for aval in step.in_avals)
+        outside = not step.in_avals and step.name in REASONS
+        if (numbers or outside) and step.name not in RULES:
             counts[step.name] = counts.get(step.name, 0) + 1
     return counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -59,14 +60,16 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> JaxGradient | N
     thing: Any = module
     for part in name.split("."):
         thing = getattr(thing, part, None)
-    if thing is None or not callable(thing):
+    if thing is None or not callable(thing) or inspect.isclass(thing):
         return None
     inner = unwrapped(thing)
-    if kind_of(inner) is not None:
+    # A partial has arguments of its own: as a function, with the rule inside.
+    if not isinstance(thing, functools.partial) and kind_of(inner) is not None:
         found = Found(inner, kind_of(inner) or "", path, 1)
         gradient = adopt(found, own)
         return None if gradient is None else replace(gradient, name=name.rpartition(".")[2])
-    code = getattr(inspect.unwrap(thing), "__code__", None)
+    function: Any = getattr(inner, "fun", inner)
+    code = getattr(inspect.unwrap(function), "__code__", None)
     place = Place(code.co_filename if code else path, code.co_firstlineno if code else 1, name)
     return adopt_function(thing, name.rpartition(".")[2], place, own)
 

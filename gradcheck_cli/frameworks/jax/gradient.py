@@ -46,11 +46,12 @@ class JaxGradient:
             signature = inspect.signature(self.primal)
         except (TypeError, ValueError):
             return [Parameter("x", 0, differentiable=True, keyword_only=False)]
+        given = self.primal.keywords if isinstance(self.primal, functools.partial) else {}
         found: list[Parameter] = []
         for index, parameter in enumerate(signature.parameters.values()):
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 continue
-            if index < len(self.bound):
+            if index < len(self.bound) or parameter.name in given:
                 continue
             default = OMITTED if parameter.default is parameter.empty else parameter.default
             differentiable = index not in self.nondiff and not (self.only_first and index > 0)

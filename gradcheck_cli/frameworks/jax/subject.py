@@ -85,6 +85,10 @@ class JaxSubject:
         return self.signature.leaves
 
     @property
+    def has_rule(self) -> bool:
+        return self.gradient.has_rule
+
+    @property
     def outputs(self) -> Sequence[tuple[int, ...]]:
         return [tuple(aval.shape) for aval in self.out_avals]
 
@@ -116,6 +120,8 @@ class JaxSubject:
             trusting = auto if bare is not self.primal else None
         elif bare is not self.primal:  # what a function's gradient rests on: the user's own rules
             rule = self._pullback_jaxpr(self.primal)
+            if rule is None:
+                raise Rejected("a custom rule that it calls refuses these arguments")
         programs = [None if traced is None else build(traced) for traced in (truth, rule, trusting)]
         names = frozenset[str]().union(*(p.primitives() for p in programs[:2] if p is not None))
         self.loops = "while" in names
@@ -258,13 +264,13 @@ class JaxSubject:
         count = len(self.avals)
         with precision(self.dtype):
             fun = self.primal if who == AUTO and self.gradient.has_rule else self.rule
-            if self.loops:
-                fun = bounded(fun, *self.avals)
             if who == VALUE:
-                args = args[:count]
+                args, avals = args[:count], self.avals
             else:
                 both = _with_pullback(fun, count)
                 fun = lambda *args: both(*args)[1]  # noqa: E731
+            if self.loops:  # the pullback is inside: what is bounded has lost its custom rules
+                fun = bounded(fun, *avals)
             outs = (jax.jit(fun) if mode == JIT else fun)(*args)
             return [np.asarray(out).astype(np.float64) for out in outs]
 

@@ -75,17 +75,19 @@ class Balls(Domain):
 
     def to_integers(self, x: Array, dtype: Any) -> Array:
         """Truncation, with the point in doubt where two integers are possible."""
-        out = np.zeros(x.size, dtype=np.int64)
+        out = np.zeros(x.size, dtype=dtype)
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
         doubt = np.zeros(x.size, bool)
         for i, ball in enumerate(x.reshape(-1)):
             if not ball.is_finite():
                 doubt[i] = True
                 continue
-            low, high = (int(float(_truncated(b))) for b in (ball.lower(), ball.upper()))
+            ends = (int(float(_truncated(b))) for b in (ball.lower(), ball.upper()))
+            low, high = (min(max(n, least), most) for n in ends)  # XLA stops at the limits
             out[i] = low
             doubt[i] = low != high
         self._flag(self.flags.doubts, doubt.reshape(x.shape))
-        return out.reshape(x.shape).astype(dtype)
+        return out.reshape(x.shape)
 
     # -- elementwise ------------------------------------------------------------
 

@@ -75,7 +75,7 @@ def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Lin
                 yield []
                 yield from _finding(finding, root, width)
         for gradient in report.gradients:
-            if gradient.path == path and gradient.status is Status.CHECKED:
+            if gradient.path == path and (gradient.status is Status.CHECKED or gradient.findings):
                 yield []
                 yield from _gradient(gradient, report, root, width, verbose)
         yield []
@@ -87,12 +87,10 @@ def _gradient(
     gradient: Gradient, report: Report, root: Path, width: int, verbose: bool
 ) -> Iterator[Line]:
     """The verdict line, the findings, the notes on one line."""
-    verdict = gradient.verdict or Verdict.CORRECT
-    yield [
-        (gradient.qualname, "bold"),
-        ("  ", ""),
-        (verdict.upper(), _VERDICT_STYLE[verdict]),
-    ]
+    verdict = gradient.verdict
+    style = "bold yellow" if verdict is None else _VERDICT_STYLE[verdict]
+    said = "UNCHECKED" if verdict is None else verdict.upper()
+    yield [(gradient.qualname, "bold"), ("  ", ""), (said, style)]
     yield from _wrapped(_about(gradient), width, "  ", "dim")
     findings = [report.findings[i] for i in gradient.findings]
     shown = [f for f in findings if verbose or f.severity is not Severity.NOTE]
