@@ -111,11 +111,26 @@ class Balls(Domain):
         with np.errstate(all="ignore"):  # flags that flint's own float steps leave behind
             return np.asarray(function(*values), dtype=object)
 
+    def _all(self, name: str, fn: Any, flat: list[Any]) -> list[Any]:
+        """Flint's own function where all is finite; the special cases only where something is not."""
+        plain = scalar.PLAIN.get(name)
+        if plain is not None:
+            out = list(map(plain, flat))
+            if all(map(arb.is_finite, out)):
+                return out
+        return list(map(fn, flat))
+
     def _mapped(self, name: str, fn: Any, x: Array) -> Array:
         memo = self._memo.setdefault(name, {})
+        flat = x.reshape(-1).tolist()
+        keys = list(map(id, flat))
+        if len(set(keys)) == len(keys) and memo.keys().isdisjoint(keys):  # all of them new
+            out = self._all(name, fn, flat)
+            memo.update(zip(keys, zip(flat, out, strict=True), strict=True))
+            return elements(out, x.shape)
         known = memo.get
         out = []
-        for ball in x.reshape(-1).tolist():
+        for ball in flat:
             seen = known(id(ball))
             if seen is None:
                 seen = memo[id(ball)] = (ball, fn(ball))

@@ -190,6 +190,18 @@ UNARY: dict[str, Unary] = {
     "tanh": arb.tanh,
 }
 
+# The same without the cases that are not finite.
+PLAIN: dict[str, Unary] = {
+    "cosh": arb.cosh,
+    "exp": arb.exp,
+    "expm1": arb.expm1,
+    "log": arb.log,
+    "log1p": arb.log1p,
+    "rsqrt": arb.rsqrt,
+    "sinh": arb.sinh,
+    "sqrt": arb.sqrt,
+}
+
 BINARY: dict[str, Binary] = {
     "atan2": arb.atan2,
     "max": larger,
