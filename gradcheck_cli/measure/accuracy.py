@@ -12,7 +12,7 @@ from flint import arb
 
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR
-from gradcheck_cli.measure.truth import Source, Truth
+from gradcheck_cli.measure.truth import Ask, Source, Truth
 from gradcheck_cli.reals.domains.balls import exact
 from gradcheck_cli.reals.precision import START_BITS, working
 from gradcheck_cli.words import Severity
@@ -178,7 +178,7 @@ class Reference:
             with working(START_BITS):
                 moved.append(exact(base) + exact(steps) * exact(ulp))
         cotangents = [np.concatenate([c[rows]] * moves) for c in self.cotangents]
-        truth = self.source.evaluate(moved, cotangents, goal=self.goal, ties=False, nudged=False)
+        truth = self.source.evaluate(moved, cotangents, Ask(self.goal, ties=False, nudged=False))
         for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
             mid = as_floats(columns(outs, len(moved[0]))).reshape(moves, len(rows), -1)
             low, high = self._hulls[name]
@@ -207,7 +207,7 @@ class Reference:
             for i, p in enumerate(self.points)
         ]
         cotangents = [np.concatenate([c[rows]] * len(factors)) for c in self.cotangents]
-        truth = self.source.evaluate(points, cotangents, goal=16, ties=False, nudged=False)
+        truth = self.source.evaluate(points, cotangents, Ask(16, ties=False, nudged=False))
         for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
             size = np.abs(as_floats(columns(outs, len(points[0]))))
             size[~np.isfinite(size)] = 0

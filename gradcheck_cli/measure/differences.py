@@ -15,9 +15,8 @@ from flint import arb
 
 from gradcheck_cli.frameworks.seam import JIT, Rejected, Subject
 from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
-from gradcheck_cli.measure.truth import Truth, close_domain
+from gradcheck_cli.measure.truth import Ask, Truth, close_domain
 from gradcheck_cli.measure.wide import balls_of, numbers
-from gradcheck_cli.reals.precision import MOST_BITS
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.words import Evidence
 
@@ -38,17 +37,7 @@ class Differences:
     digits: int
     evidence: Evidence = Evidence.FINITE_DIFFERENCE
 
-    def evaluate(
-        self,
-        points: Sequence[Array],
-        cotangents: Sequence[Array],
-        *,
-        goal: int,
-        ties: bool,
-        nudged: bool = True,
-        only: Array | None = None,
-        most_bits: int = MOST_BITS,
-    ) -> Truth:
+    def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
         """Slopes for each distinct point, contracted with the cotangent of each row."""
         here = _columns([numbers(p) for p in points])
         if here.shape[1] > _MOST_ELEMENTS:

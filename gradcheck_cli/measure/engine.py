@@ -17,7 +17,7 @@ from gradcheck_cli.measure.casts import as_if_in, narrowest
 from gradcheck_cli.measure.integral import DIFFERENCES_SAY, Testimony, third_witness
 from gradcheck_cli.measure.ladder import Sources, sources
 from gradcheck_cli.measure.states import OUTSIDE, POLE
-from gradcheck_cli.measure.truth import Truth
+from gradcheck_cli.measure.truth import Ask, Truth
 from gradcheck_cli.reals.precision import enclose
 from gradcheck_cli.reals.walk import NotCovered
 from gradcheck_cli.words import Evidence
@@ -169,10 +169,10 @@ def measure_rows(
     floats = floats or subject.run(rows, cotangents)
     goal = goal_bits(fmt)
     base = np.array([i for i, p in enumerate(probes) if p.cotangent == BASE], int)
-    truth = rungs.primal.evaluate(rows, cotangents, goal=goal, ties=ties, nudged=kinks, only=base)
+    truth = rungs.primal.evaluate(rows, cotangents, Ask(goal, ties, kinks, base))
     rule = None
     if rungs.rule is not None:
-        rule = rungs.rule.evaluate(rows, cotangents, goal=goal, ties=False, nudged=kinks, only=base)
+        rule = rungs.rule.evaluate(rows, cotangents, Ask(goal, False, kinks, base))
     for found in filter(None, (truth, rule)):
         _share_poles(found, probes, fmt)
     if rule is not None:

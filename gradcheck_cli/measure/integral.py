@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.measure.accuracy import as_floats, columns
-from gradcheck_cli.measure.truth import Source, Truth
+from gradcheck_cli.measure.truth import Ask, Source, Truth
 from gradcheck_cli.reals.domains.balls import exact
 from gradcheck_cli.reals.walk import NotCovered
 
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 _NODES = 24
 _SCALES = (2.0**-12, 2.0**-9, 2.0**-6, 2.0**-4, 2.0**-2)
-_GOAL, _MOST_BITS = 80, 1024
+_ASK = Ask(goal=80, ties=False, nudged=False, most_bits=1024)
 # A wrong rule's residual grows by 2¹⁰ between the first scale and the last.
 _GROWTH = 8
 
@@ -131,9 +131,7 @@ def _compare(
 
     def seen(source: Source, t: Sequence[float]) -> Truth:
         weights = [np.repeat(c[None], len(t), axis=0) for c in cotangent]
-        return source.evaluate(
-            at(t), weights, goal=_GOAL, ties=False, nudged=False, most_bits=_MOST_BITS
-        )
+        return source.evaluate(at(t), weights, _ASK)
 
     try:
         ends, along = seen(primal, [0.0, 1.0]), seen(rule, ts)

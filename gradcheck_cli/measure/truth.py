@@ -47,23 +47,28 @@ class Truth:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How well a truth must be known, and what may be nudged for it.
+
+    `goal` is the relative accuracy in bits. With `ties`, exact ties count as kinks: their
+    derivative is a convention. A nudge is dear; `only` names the rows that are worth one.
+    """
+
+    goal: int
+    ties: bool
+    nudged: bool = True
+    only: Array | None = None
+    most_bits: int = MOST_BITS
+
+
 class Source(Protocol):
     """Where a truth comes from: one rung of the ladder of SEMANTICS G."""
 
     @property
     def evidence(self) -> Evidence: ...
 
-    def evaluate(
-        self,
-        points: Sequence[Array],
-        cotangents: Sequence[Array],
-        *,
-        goal: int,
-        ties: bool,
-        nudged: bool = True,
-        only: Array | None = None,
-        most_bits: int = MOST_BITS,
-    ) -> Truth: ...
+    def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +78,18 @@ class Reals:
     program: Program
     evidence: Evidence = Evidence.CERTIFIED
 
-    def evaluate(
-        self,
-        points: Sequence[Array],
-        cotangents: Sequence[Array],
-        *,
-        goal: int,
-        ties: bool,
-        nudged: bool = True,
-        only: Array | None = None,
-        most_bits: int = MOST_BITS,
-    ) -> Truth:
-        """Truth at each row. With `ties`, exact ties are nudged too: their derivative is a convention.
-
-        A nudge is dear; `only` names the rows that are worth one. At the others a tie
-        counts as a kink, and what is undefined stays outside.
-        """
+    def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
+        """Truth at each row. At rows that are not nudged, what is undefined stays outside."""
         count = len(points[0])
         outputs = len(cotangents)
         first = enclose(
             self.program,
             [*points, *cotangents],
-            goal=goal,
-            most_bits=most_bits,
-            quick=not (ties or nudged),
+            goal=ask.goal,
+            most_bits=ask.most_bits,
+            quick=not (ask.ties or ask.nudged),
         )
-        states = [_initial_states(out, first, goal) for out in first.outs]
+        states = [_initial_states(out, first, ask.goal) for out in first.outs]
         truth = Truth(
             first.outs[:outputs],
             first.outs[outputs:],
@@ -106,9 +97,9 @@ class Reals:
             states[outputs:],
             estimated=bool(first.estimated.any()),
         )
-        if nudged and count:
-            _nudged(self.program, points, cotangents, first, truth, ties, only)
-        elif ties:
+        if ask.nudged and count:
+            _nudged(self.program, points, cotangents, first, truth, ask)
+        elif ask.ties:
             for state in truth.gradient_states:
                 state[first.ties] = np.where(state[first.ties] == REGULAR, KINK, state[first.ties])
         close_domain(truth)
@@ -121,19 +112,18 @@ def _nudged(
     cotangents: Sequence[Array],
     first: Enclosed,
     truth: Truth,
-    ties: bool,
-    only: Array | None,
+    ask: Ask,
 ) -> None:
     """Ask the nudge about the rows that are undefined or (with `ties`) tied."""
     count = len(points[0])
     holes = np.zeros(count, bool)
     for state in (*truth.value_states, *truth.gradient_states):
         holes |= (state == OUTSIDE).reshape(count, -1).any(axis=1)
-    asked = np.ones(count, bool) if only is None else np.isin(np.arange(count), only)
+    asked = np.ones(count, bool) if ask.only is None else np.isin(np.arange(count), ask.only)
     here = np.flatnonzero(holes & asked)
     holes[:] = False
     holes[here] = defined_nearby(program, [p[here] for p in points], [c[here] for c in cotangents])
-    tied = first.ties if ties else np.zeros(count, bool)
+    tied = first.ties if ask.ties else np.zeros(count, bool)
     # Of many elements a few directions miss some sides of a kink, and would call it a limit.
     few = sum(int(np.prod(p.shape[1:], dtype=int)) for p in points) <= FEW
     rows = np.flatnonzero(holes | (tied & asked if few else False))[: _most(program, points)]

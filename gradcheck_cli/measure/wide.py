@@ -16,8 +16,7 @@ from flint import arb
 from gradcheck_cli.frameworks.seam import Floats, Subject
 from gradcheck_cli.measure.accuracy import as_floats
 from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
-from gradcheck_cli.measure.truth import Truth, close_domain
-from gradcheck_cli.reals.precision import MOST_BITS
+from gradcheck_cli.measure.truth import Ask, Truth, close_domain
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.words import Evidence
 
@@ -43,23 +42,13 @@ class Wide:
     digits: int
     evidence: Evidence = Evidence.FLOAT64
 
-    def evaluate(
-        self,
-        points: Sequence[Array],
-        cotangents: Sequence[Array],
-        *,
-        goal: int,
-        ties: bool,
-        nudged: bool = True,
-        only: Array | None = None,
-        most_bits: int = MOST_BITS,
-    ) -> Truth:
+    def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
         """Balls around float64 results; a kink is seen by its two sides."""
         count, outputs = len(points[0]), len(cotangents)
         here = [numbers(p) for p in points]
         weights = [numbers(c) for c in cotangents]
-        samples = [here, *(_moved(here) if nudged else ())]
-        sides = [_aside(here, sign) for sign in (-1, 1)] if ties else []
+        samples = [here, *(_moved(here) if ask.nudged else ())]
+        sides = [_aside(here, sign) for sign in (-1, 1)] if ask.ties else []
         rows = [np.concatenate(same) for same in zip(*samples, *sides, strict=True)]
         repeated = [np.concatenate([c] * (len(samples) + len(sides))) for c in weights]
         seen: list[list[Array]] = []
@@ -69,7 +58,7 @@ class Wide:
         for k in range(len(seen[0])):
             runs = np.stack([out[k].reshape(-1, count, *out[k].shape[1:]) for out in seen])
             ball, state = balls_of(runs[:, : len(samples)], self.digits)
-            if ties and k >= outputs:
+            if ask.ties and k >= outputs:
                 jumps = _jumps(runs[0, -2], runs[0, -1])
                 state[(state == REGULAR) & jumps] = KINK
             balls.append(ball)

@@ -19,7 +19,7 @@ from gradcheck_cli.measure.accuracy import as_floats
 from gradcheck_cli.measure.differences import Differences
 from gradcheck_cli.measure.ladder import sources
 from gradcheck_cli.measure.states import KINK, REGULAR
-from gradcheck_cli.measure.truth import Reals, Source
+from gradcheck_cli.measure.truth import Ask, Reals, Source
 from gradcheck_cli.measure.wide import Wide
 from gradcheck_cli.reals.precision import enclose
 from gradcheck_cli.reals.program import build
@@ -48,7 +48,7 @@ def rungs(subject: JaxSubject) -> list[Source]:
 @pytest.mark.parametrize("function", [jnp.sin, jax.nn.softplus, jnp.arctan, lambda x: x**3 - x])
 def test_weaker_rungs_agree_with_the_reals(function: Callable[..., Any]) -> None:
     ones = [np.ones(len(POINTS))]
-    truths = [s.evaluate([POINTS], ones, goal=40, ties=True) for s in rungs(subject(function))]
+    truths = [s.evaluate([POINTS], ones, Ask(40, ties=True)) for s in rungs(subject(function))]
     certified, *weaker = truths
     for other in weaker:
         assert (other.gradient_states[0] == REGULAR).all()
@@ -62,14 +62,14 @@ def test_weaker_rungs_agree_with_the_reals(function: Callable[..., Any]) -> None
 def test_a_kink_is_seen_from_its_sides() -> None:
     at = np.array([-1.0, 0.0, 2.0])
     for source in rungs(subject(jax.nn.relu)):
-        states = source.evaluate([at], [np.ones(3)], goal=40, ties=True).gradient_states[0]
+        states = source.evaluate([at], [np.ones(3)], Ask(40, ties=True)).gradient_states[0]
         assert states.tolist() == [REGULAR, KINK, REGULAR]
 
 
 def test_differences_contract_with_the_cotangent() -> None:
     both = subject(lambda x: jnp.stack([x[0] * x[1], x[0] - x[1]]), (2,))
     x, ct = np.array([[2.0, 3.0]]), np.array([[5.0, 7.0]])
-    truth = rungs(both)[2].evaluate([x], [ct], goal=40, ties=False)
+    truth = rungs(both)[2].evaluate([x], [ct], Ask(40, ties=False))
     assert np.allclose(as_floats(truth.gradients[0]), [[5 * 3 + 7, 5 * 2 - 7]])
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gradcheck_cli.measure.accuracy import as_floats
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR
-from gradcheck_cli.measure.truth import Reals, Truth
+from gradcheck_cli.measure.truth import Ask, Reals, Truth
 from gradcheck_cli.reals.program import build
 
 
@@ -24,7 +24,7 @@ def truth(function: Callable[..., Any], *points: float) -> Truth:
     aval = jax.ShapeDtypeStruct((), jnp.float32)
     program = build(jax.make_jaxpr(both)(aval, aval))
     rows = np.array(points)
-    return Reals(program).evaluate([rows], [np.ones(len(rows))], goal=40, ties=True)
+    return Reals(program).evaluate([rows], [np.ones(len(rows))], Ask(40, ties=True))
 
 
 @pytest.mark.parametrize(
