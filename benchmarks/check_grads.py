@@ -111,6 +111,7 @@ def run_cgcheck(file: Path, name: str, points: int) -> tuple[str, float]:
 
 
 def run_check_grads(function: object, points: np.ndarray) -> tuple[int, int, float]:
+    # Warm, nothing judged: the tolerances are so wide that no rule fails here.
     check_grads(function, (jnp.float32(0.5),), order=1, modes=["rev"], atol=1e9, rtol=1e9)
     passed = failed = 0
     start = time.perf_counter()

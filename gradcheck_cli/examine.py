@@ -119,7 +119,8 @@ def _judge_subject(
     programs = [p for p in (traces.primal, traces.rule) if p is not None]
     scalar = all(not leaf.shape for leaf in subject.leaves)
     budget = task.points if scalar else max(16, task.points // _ARRAY_SHARE)
-    if sources(subject).evidence is Evidence.FINITE_DIFFERENCE:
+    rungs = sources(subject)
+    if rungs.evidence is Evidence.FINITE_DIFFERENCE:
         budget = min(budget, _FEW_POINTS)
     points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
     points = parse_at(task.at, subject.leaves, fmt, points)
@@ -131,7 +132,9 @@ def _judge_subject(
     if task.alone is not None:
         _one_by_one(subject, points, doing)
     where = subject.signature.describe()
-    m = measure(subject, points, probes, seed=task.seed, ran=lambda: doing(f"comparing at {where}"))
+    m = measure(
+        subject, points, probes, rungs, seed=task.seed, ran=lambda: doing(f"comparing at {where}")
+    )
     if not _inside(m).any():
         raise Rejected(f"none of the {m.count} points that were tried lies inside its domain")
     book.checked = True

@@ -1,4 +1,7 @@
-"""From a failure to a finding: witness, boundary, words with numbers, the command that reproduces it."""
+"""From a failure to a finding: witness, boundary, words with numbers, the command that reproduces it.
+
+Long because a finding has many parts; each is a few small functions, and nothing else makes one.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def check(
     dtype: Annotated[list[str] | None, typer.Option(help="float32, float64, float16, bfloat16. Repeatable.")] = None,
     points: Annotated[int | None, typer.Option(help="Points for each signature.", show_default="256")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all random choices.", show_default="0")] = None,
-    max_time: Annotated[float | None, typer.Option(help="Seconds for each file.", show_default="120")] = None,
+    max_time: Annotated[float | None, typer.Option(help="Seconds before a worker is killed.", show_default="120")] = None,
     at: Annotated[list[str] | None, typer.Option(help='Points to try first: "x=100" or "x=[1, 2], y=3". Repeatable.')] = None,
     reach: Annotated[float | None, typer.Option(help="Largest magnitude that inputs have.", show_default="1e9")] = None,
     device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,

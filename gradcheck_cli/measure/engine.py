@@ -124,6 +124,7 @@ def measure(
     subject: Subject,
     points: Points,
     probes: Sequence[Probe],
+    rungs: Sources,
     *,
     seed: int,
     ran: Callable[[], None] = lambda: None,
@@ -147,7 +148,7 @@ def measure(
         )
 
     try:
-        return on(sources(subject))
+        return on(rungs)
     except NotCovered:
         return on(sources(subject, certified=False))
 

@@ -91,13 +91,13 @@ def test_programs_hold_what_flint_holds(name: str) -> None:
         program = build(jax.make_jaxpr(both)(jax.ShapeDtypeStruct(x.shape, jnp.float32)))
         domain = Balls64(1)
         ours = walk(program, domain, [pair(x[None])])
-    except (NotCovered, ValueError):  # not taken, or not differentiable in reverse
-        return
+    except (NotCovered, ValueError) as error:  # not taken, or not differentiable in reverse
+        pytest.skip(str(error).partition("\n")[0])
     with working(200):
         certified = Balls(1)
         truth = walk(program, certified, [exact(x[None])])
     if domain.flags.doubts.any():
-        return
+        pytest.skip("a discrete question that float64 leaves open")
     for out, exactly in zip(ours, truth, strict=True):
         if out.dtype != PAIR:
             continue

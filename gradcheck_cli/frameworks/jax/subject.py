@@ -1,4 +1,7 @@
-"""A JAX custom gradient at one signature: traced once, compiled once a mode, run in batches."""
+"""A JAX custom gradient at one signature: traced once, compiled once a mode, run in batches.
+
+Long because one object answers the seam: its traces and its floats share the flat functions.
+"""
 
 from __future__ import annotations
 
@@ -267,8 +270,7 @@ class JaxSubject:
             if who == VALUE:
                 args, avals = args[:count], self.avals
             else:
-                both = _with_pullback(fun, count)
-                fun = lambda *args: both(*args)[1]  # noqa: E731
+                fun = _gradients(fun, count)
             if self.loops:  # the pullback is inside: what is bounded has lost its custom rules
                 fun = bounded(fun, *avals)
             outs = (jax.jit(fun) if mode == JIT else fun)(*args)
@@ -398,6 +400,12 @@ def _with_pullback(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
         return tuple(values), tuple(pullback(tuple(args[count:])))
 
     return both
+
+
+def _gradients(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """(leaves…, cotangents…) → gradients."""
+    both = _with_pullback(fun, count)
+    return lambda *args: both(*args)[1]
 
 
 def _bucket(count: int) -> int:

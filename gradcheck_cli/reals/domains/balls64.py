@@ -110,11 +110,6 @@ class Balls64(Domain):
     def special(self, op: str, values: Sequence[Array]) -> Array:
         raise _refused(op)
 
-    def complex_unary(self, op: str, x: Array) -> Array:
-        raise _refused(f"complex {op}")
-
-    complex_binary = special
-
     # -- comparison and choice ------------------------------------------------------------
 
     def compare(self, op: str, a: Array, b: Array) -> Array:
@@ -221,9 +216,6 @@ class Balls64(Domain):
     def neutral(self, op: str, aval: Any) -> Any:
         value = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}[op]
         return pair(value)[()]
-
-    def dft(self, x: Array, axis: int, *, inverse: bool) -> Array:
-        raise _refused("fft")
 
     def algebra(self, step: Any) -> Any:
         raise _refused(step.name)

@@ -6,6 +6,7 @@ only moves numbers (the tables of structure and indexing) serves every domain.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -28,7 +29,7 @@ class Flags:
     endless: Array  # a loop went on longer than any float loop would
 
 
-class Domain:
+class Domain(ABC):
     """One walk's worth of arithmetic over some points."""
 
     dtype: Any  # of the arrays that hold numbers
@@ -42,29 +43,29 @@ class Domain:
 
     # -- what a domain gives ----------------------------------------------------------
 
+    @abstractmethod
     def _part(self, rows: Array) -> Self:
         """The same walk for these rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _constant(self, array: Array) -> Array:
         """Float constants as numbers."""
-        raise NotImplementedError
 
-    def from_integers(self, values: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def from_integers(self, values: Array) -> Array: ...
 
-    def from_tri(self, tri: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def from_tri(self, tri: Array) -> Array: ...
 
-    def to_complex(self, real: Array, imaginary: Array | None = None) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def to_complex(self, real: Array, imaginary: Array | None = None) -> Array: ...
 
-    def compare(self, op: str, a: Array, b: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def compare(self, op: str, a: Array, b: Array) -> Array: ...
 
+    @abstractmethod
     def _union(self, a: Array, b: Array) -> Array:
         """The smallest numbers that hold both."""
-        raise NotImplementedError
 
     # -- points -----------------------------------------------------------------------
 

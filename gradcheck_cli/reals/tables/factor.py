@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _stacked(domain: Any, step: Any, values: list[Any], one: Callable[..., list[Any]]) -> list[Any]:
-    """Run `one` on each matrix; how many trailing axes belong to it follows from the outputs."""
+    """Run `one` on each matrix; what stands before its axes is the stack."""
     batch = batched(values)
     heads = len(_stack_shape(step))
     full = [spread(v, batch) for v in values]

@@ -6,6 +6,7 @@ move as whole arrays, so that identity is kept.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -101,15 +102,15 @@ def _fold(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     numbers = _window(step)
     batch = batched(values)
     shape = numbers.shape[:-1]
-    state = [_everywhere(spread(v, batch), shape) for v in inits]
-    for k in range(numbers.shape[-1]):
+    fills = [spread(v, batch) for v in inits]
+
+    def held(k: int) -> list[Array]:
+        around = [v.reshape(batch, *(1,) * len(shape)) for v in fills]
         at = numbers[..., k]
-        items = [
-            taken(spread(x, batch), at, spread(v, batch).reshape(batch, *(1,) * len(shape)))
-            for x, v in zip(operands, inits, strict=True)
-        ]
-        state = _elementwise(domain, body, walk, [*state, *items], batch, shape)
-    return state
+        return [taken(spread(x, batch), at, v) for x, v in zip(operands, around, strict=True)]
+
+    items = map(held, range(numbers.shape[-1]))
+    return _folded(domain, body, walk, fills, items, shape)
 
 
 def _reduce(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
@@ -122,16 +123,20 @@ def _reduce(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     shape = step.out_avals[0].shape
     moved = [np.moveaxis(spread(x, batch), axes, range(-len(axes), 0)) for x in operands]
     lines = [m.reshape(*m.shape[: m.ndim - len(axes)], -1) for m in moved]
-    state = [_everywhere(spread(v, batch), shape) for v in inits]
-    for k in range(lines[0].shape[-1]):
-        items = [line[..., k] for line in lines]
-        state = _elementwise(domain, body, walk, [*state, *items], batch, shape)
+    items = ([line[..., k] for line in lines] for k in range(lines[0].shape[-1]))
+    return _folded(domain, body, walk, [spread(v, batch) for v in inits], items, shape)
+
+
+def _folded(
+    domain: Any, body: Any, walk: Any, inits: list[Array], items: Iterable[list[Array]],
+    shape: tuple[int, ...],
+) -> list[Any]:  # fmt: skip
+    """The user's function over one array of items after the other, from the initial numbers."""
+    batch = inits[0].shape[0]
+    state = [np.broadcast_to(v.reshape(batch, *(1,) * len(shape)), (batch, *shape)) for v in inits]
+    for item in items:
+        state = _elementwise(domain, body, walk, [*state, *item], batch, shape)
     return state
-
-
-def _everywhere(scalar: Array, shape: tuple[int, ...]) -> Array:
-    batch = scalar.shape[0]
-    return np.broadcast_to(scalar.reshape(batch, *(1,) * len(shape)), (batch, *shape))
 
 
 def _elementwise(
@@ -201,9 +206,11 @@ def _conv(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     flat = taken(x.reshape(batch * x.shape[1] * x.shape[2], -1), at, zero)
     pieces = max(groups, parts)
     # Feature groups split the features, batch groups split the images; never both.
-    patches = flat.reshape(batch, parts, images // parts, groups, inner, *at.shape)
-    patches = patches.reshape(batch, pieces, images // parts, inner, -1, at.shape[-1])
-    patches = patches if groups == 1 else _by_group(flat, batch, images, groups, inner, at.shape)
+    if groups > 1:
+        patches = flat.reshape(batch, images, groups, inner, -1, at.shape[-1])
+        patches = patches.transpose(0, 2, 1, 3, 4, 5)
+    else:
+        patches = flat.reshape(batch, parts, images // parts, inner, -1, at.shape[-1])
     left = patches.transpose(0, 1, 2, 4, 3, 5)  # …, image, place, feature, window
     left = left.reshape(batch * pieces, -1, inner * at.shape[-1])
     right = kernel.reshape(batch * pieces, outs // pieces, inner * at.shape[-1])
@@ -213,14 +220,6 @@ def _conv(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     product = product.reshape(batch, images // parts, outs, *at.shape[:-1])
     back = np.argsort(numbers.out_spec)
     return [product.transpose(0, *(int(d) + 1 for d in back))]
-
-
-def _by_group(
-    flat: Array, batch: int, images: int, groups: int, inner: int, at: tuple[int, ...]
-) -> Array:
-    """Patches with the feature groups in front of the images."""
-    split = flat.reshape(batch, images, groups, inner, -1, at[-1])
-    return split.transpose(0, 2, 1, 3, 4, 5)
 
 
 TABLE: dict[str, Rule] = {
