@@ -23,7 +23,8 @@ from flint import acb, arb, arb_mat
 from mpmath import iv
 
 from gradcheck_cli.reals.domains.balls import Balls, exact
-from gradcheck_cli.reals.domains.balls64 import Balls64, narrow, pair
+from gradcheck_cli.reals.domains.balls64 import Balls64
+from gradcheck_cli.reals.domains.pairs import narrow, pair
 from gradcheck_cli.reals.precision import enclose, working
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.walk import walk

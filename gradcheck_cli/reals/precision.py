@@ -11,8 +11,9 @@ import numpy as np
 from flint import arb, ctx
 
 from gradcheck_cli.reals.domains.balls import Balls, exact
-from gradcheck_cli.reals.domains.balls64 import Balls64, pair
-from gradcheck_cli.reals.domains.balls64 import narrow as narrow64
+from gradcheck_cli.reals.domains.balls64 import Balls64
+from gradcheck_cli.reals.domains.pairs import narrow as narrow64
+from gradcheck_cli.reals.domains.pairs import pair
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.reals.walk import NotCovered, walk

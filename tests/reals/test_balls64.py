@@ -13,8 +13,10 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gradcheck_cli.reals.domains import pairs
 from gradcheck_cli.reals.domains.balls import Balls, exact
-from gradcheck_cli.reals.domains.balls64 import _BINARY, _UNARY, PAIR, Balls64, pair
+from gradcheck_cli.reals.domains.balls64 import Balls64
+from gradcheck_cli.reals.domains.pairs import PAIR, pair
 from gradcheck_cli.reals.domains.scalar import BINARY, UNARY
 from gradcheck_cli.reals.precision import working
 from gradcheck_cli.reals.program import build
@@ -52,7 +54,7 @@ def inside(x: arb, where: float) -> arb:
     return x.mid() + x.rad() * arb(where) * arb(1 - 2.0**-20)
 
 
-@pytest.mark.parametrize("name", sorted(_UNARY.keys() - {"conj", "real"}))
+@pytest.mark.parametrize("name", sorted(pairs.UNARY.keys() - {"conj", "real"}))
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(mid=numbers, rad=radii, where=st.floats(-1, 1))
 def test_unary_results_hold_the_exact_ones(name: str, mid: float, rad: float, where: float) -> None:
@@ -63,7 +65,7 @@ def test_unary_results_hold_the_exact_ones(name: str, mid: float, rad: float, wh
             assert out.overlaps(truth), (mid, rad, out, truth)
 
 
-@pytest.mark.parametrize("name", sorted(_BINARY))
+@pytest.mark.parametrize("name", sorted(pairs.BINARY))
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(a=numbers, b=numbers, ra=radii, rb=radii, where=st.floats(-1, 1))
 def test_binary_results_hold_the_exact_ones(
@@ -101,8 +103,10 @@ def test_programs_hold_what_flint_holds(name: str) -> None:
     for out, exactly in zip(ours, truth, strict=True):
         if out.dtype != PAIR:
             continue
-        pairs = zip(out.reshape(-1), np.broadcast_to(exactly, out.shape).reshape(-1), strict=True)
-        for a, b in pairs:
+        both_sides = zip(
+            out.reshape(-1), np.broadcast_to(exactly, out.shape).reshape(-1), strict=True
+        )
+        for a, b in both_sides:
             ball = flint(a)
             assert ball is None or b.is_nan() or ball.overlaps(b), (name, ball, b)
 
