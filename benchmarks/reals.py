@@ -10,6 +10,7 @@ the same work; "mpmath" is that loop on mpmath's intervals, the other way to a c
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -22,18 +23,22 @@ import numpy as np
 from flint import acb, arb, arb_mat
 from mpmath import iv
 
+from gradcheck_cli.reals.bulk import beside, certify, compiled
 from gradcheck_cli.reals.domains.balls import Balls, exact
-from gradcheck_cli.reals.domains.balls64 import Balls64
-from gradcheck_cli.reals.domains.pairs import narrow, pair
-from gradcheck_cli.reals.precision import enclose, working
+from gradcheck_cli.reals.domains.pairs import Pair
+from gradcheck_cli.reals.precision import working
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.walk import walk
 
 BITS = 256
 ROUNDS = 7
+TURN = 0.02  # seconds
 RNG = np.random.default_rng(0)
 LONG = RNG.uniform(0.1, 2.0, 4000)
 SQUARE = RNG.uniform(-1.0, 1.0, (24, 24))
+OTHER = RNG.uniform(-1.0, 1.0, (24, 24)).astype(np.float32)
+OTHER_BALLS = [arb(v) for v in OTHER.reshape(-1).tolist()]
+OTHER_INTERVALS = [iv.mpf(v) for v in OTHER.reshape(-1).tolist()]
 
 
 @dataclass(frozen=True)
@@ -48,12 +53,11 @@ class Case:
 
 
 def _product(rows: list[Any]) -> Any:
-    matrix = arb_mat(24, 24, rows)
-    return (matrix * matrix).entries()
+    return (arb_mat(24, 24, rows) * arb_mat(24, 24, OTHER_BALLS)).entries()
 
 
 def _mp_product(rows: list[Any]) -> Any:
-    columns = [rows[j::24] for j in range(24)]
+    columns = [OTHER_INTERVALS[j::24] for j in range(24)]
     return [
         sum((a * b for a, b in zip(rows[i * 24 : i * 24 + 24], column, strict=True)), iv.mpf(0))
         for i in range(24)
@@ -91,7 +95,7 @@ CASES = [
     Case("special functions", jax.scipy.special.gammaln, LONG, lambda xs: [x.lgamma() for x in xs], None),
     Case("comparison and choice", lambda x: jnp.maximum(x, 1), LONG, lambda xs: [x if x >= 1 else 1 for x in xs], None),
     Case("reduction", jnp.sum, LONG, lambda xs: sum(xs, arb(0)), lambda xs: sum(xs, iv.mpf(0))),
-    Case("product of matrices", lambda x: x @ x, SQUARE, _product, _mp_product),
+    Case("product of matrices", lambda x: x @ OTHER, SQUARE, _product, _mp_product),
     Case("Fourier transform", lambda x: jnp.fft.fft(x).real, LONG[:1024], lambda xs: [z.real for z in acb.dft(xs)]),
     Case("log-softmax and its pullback", _pullback, LONG[:1000], _log_softmax, _mp_log_softmax),
 ]  # fmt: skip
@@ -131,66 +135,112 @@ def in_mpmath(case: Case) -> Callable[[], Any]:
 
 
 def timed(runs: list[Callable[[], Any]]) -> list[float]:
-    """Median seconds of each, in turns."""
+    """Median seconds of each, in turns, repeated until a turn is long enough; without the collector."""
+    repeats = []
+    for run in runs:
+        start = time.perf_counter()
+        run()
+        repeats.append(max(1, int(TURN / (time.perf_counter() - start + 1e-9))))
     seconds: list[list[float]] = [[] for _ in runs]
+    gc.disable()
     for _ in range(ROUNDS):
-        for run, kept in zip(runs, seconds, strict=True):
+        for run, times, kept in zip(runs, repeats, seconds, strict=True):
             start = time.perf_counter()
-            run()
-            kept.append(time.perf_counter() - start)
+            for _ in range(times):
+                run()
+            kept.append((time.perf_counter() - start) / times)
+            gc.collect()
+    gc.enable()
     return [statistics.median(kept) for kept in seconds]
 
 
-def in_bulk() -> list[str]:
-    """Many points at once: float64 balls first, beside flint alone and plain float64 JAX."""
-    count = 400
-    lines = []
-    for name, function, size in (("softplus and its derivative", jax.nn.softplus, 2000), ("log-softmax", jax.nn.log_softmax, 1000)):  # fmt: skip
+def _layer_norm(x: Any) -> Any:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / jnp.sqrt((centred * centred).mean(-1, keepdims=True) + 1e-5)
 
-        def both(x: Any, function: Any = function) -> Any:
-            value, pullback = jax.vjp(function, x)
-            return value, pullback(jnp.ones_like(value))
 
-        x = RNG.uniform(-8.0, 8.0, (count, size)).astype(np.float32)
-        program = build(jax.make_jaxpr(both)(x[0]))
-        with jax.enable_x64(True):
-            plain = jax.jit(jax.vmap(both))
-            wide = x.astype(np.float64)
-            jax.block_until_ready(plain(wide))
-            (jax_s,) = timed([lambda wide=wide, plain=plain: jax.block_until_ready(plain(wide))])
-        few = x[:20].astype(np.float64)
-        rows = [x.astype(np.float64)]
+WEIGHTS = RNG.normal(size=(64, 64)).astype(np.float32) / 8
+BULK = [
+    ("log(1 + exp(x))", lambda x: jnp.log(1 + jnp.exp(x)), (), 2**20),
+    ("softplus", jax.nn.softplus, (), 2**20),
+    ("gelu", jax.nn.gelu, (), 2**20),
+    ("log-softmax", jax.nn.log_softmax, (1000,), 2**10),
+    ("logsumexp", jax.scipy.special.logsumexp, (100,), 2**13),
+    ("layer norm", _layer_norm, (16, 64), 2**10),
+    ("largest of a row", lambda x: x.max(-1), (10, 100), 2**10),
+    ("two dense layers", lambda x: jnp.tanh(jnp.tanh(x @ WEIGHTS) @ WEIGHTS), (64,), 2**13),
+]
+
+
+def in_bulk(bits: int = 26) -> list[list[str]]:
+    """Value and pullback of many points: float64 pairs beside plain float64 JAX, and flint alone."""
+    return [_bulk(*case, bits) for case in BULK]
+
+
+def _bulk(name: str, function: Callable[..., Any], shape: tuple[int, ...], count: int, bits: int) -> list[str]:  # fmt: skip
+    def both(x: Any) -> Any:
+        value, pullback = jax.vjp(function, x)
+        return value, pullback(jnp.cos(jnp.arange(value.size)).reshape(value.shape))[0]
+
+    x = RNG.uniform(-4.0, 4.0, (count, *shape)).astype(np.float32)
+    program = build(jax.make_jaxpr(both)(x[0]))
+    found = certify(program, [x])
+    lines = [(m.reshape(count, -1), r.reshape(count, -1)) for m, r in zip(found.mids, found.rads, strict=True)]  # fmt: skip
+    numbers = [beside(mid, rad, bits) & found.sure[:, None] for mid, rad in lines]
+    good = np.concatenate(numbers, axis=1).mean()
+    with jax.enable_x64(True):
+        wide = jnp.asarray(x.astype(np.float64))
+        plain = jax.jit(jax.vmap(both)).lower(wide).compile()
+        ours = compiled(program, count)
+        given = Pair(wide, jnp.zeros_like(wide))
+        ours_s, plain_s = timed([lambda: jax.block_until_ready(ours(given)), lambda: jax.block_until_ready(plain(wide))])  # fmt: skip
+    few = x[: max(1, 2000 // max(1, int(np.prod(shape))))].astype(np.float64)
+    with working(128):
+        rows = [exact(few)]
         start = time.perf_counter()
-        balls = walk(program, Balls64(count), [pair(rows[0])])
-        ours = time.perf_counter() - start
-        good = float(np.mean([narrow(b.reshape(-1, 1), 22).mean() for b in balls]))
-        start = time.perf_counter()
-        enclose(program, [few], goal=40)
+        walk(program, Balls(len(few)), rows)
         flint_s = (time.perf_counter() - start) * count / len(few)
-        lines.append(
-            f"{name}: {ours / x.size * 1e9:.0f} ns a number, {good:.1%} certified; "
-            f"flint / float64 balls {flint_s / ours:.0f}×; float64 balls / float64 JAX {ours / jax_s:.0f}×"
-        )
-    return lines
+    each = ours_s / x.size * 1e9
+    return [
+        name,
+        f"{each:.1f}",
+        f"{good:.2%}",
+        f"{ours_s / plain_s:.1f}×",
+        f"{flint_s / ours_s:.0f}×",
+    ]
+
+
+def table(head: list[str], rows: list[list[str]], *, markdown: bool) -> None:
+    if markdown:
+        print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    for row in rows if markdown else [head, *rows]:
+        print("| " + " | ".join(row) + " |" if markdown else "".join(f"{cell:<30}" for cell in row))
+    print()
+
+
+def walked_rows() -> list[list[str]]:
+    rows = []
+    for case in CASES:
+        walk_s, bare_s, mp_s = timed([walked(case), by_hand(case), in_mpmath(case)])
+        mp = f"{mp_s / walk_s:.0f}×" if case.mpmath else "-"
+        rows.append([case.name, f"{walk_s / case.argument.size * 1e6:.2f}", f"{walk_s / bare_s:.2f}×", mp])  # fmt: skip
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("--markdown", action="store_true", help="a table for the docs")
+    parser.add_argument("--markdown", action="store_true", help="tables for the docs")
     markdown = parser.parse_args().markdown
     head = ["class", "walk, µs a number", "walk / bare flint", "mpmath / walk"]
-    if markdown:
-        print("| " + " | ".join(head) + " |\n|---|---|---|---|")
-    else:
-        print(f"{head[0]:<30}{head[1]:>18}{head[2]:>20}{head[3]:>16}")
-    for case in CASES:
-        walk_s, bare_s, mp_s = timed([walked(case), by_hand(case), in_mpmath(case)])
-        each = walk_s / case.argument.size * 1e6
-        mp = f"{mp_s / walk_s:.0f}×" if case.mpmath else "-"
-        row = [case.name, f"{each:.2f}", f"{walk_s / bare_s:.2f}×", mp]
-        print("| " + " | ".join(row) + " |" if markdown else f"{row[0]:<30}{row[1]:>18}{row[2]:>20}{row[3]:>16}")  # fmt: skip
-
-    print("\n" + "\n".join(in_bulk()))
+    table(head, walked_rows(), markdown=markdown)
+    head = [
+        "value and pullback",
+        "ns a number",
+        "certified",
+        "pairs / float64 JAX",
+        "flint / pairs",
+    ]
+    table(head, in_bulk(), markdown=markdown)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
+from gradcheck_cli.reals.bulk import certify
+from gradcheck_cli.reals.cost import worth_compiling
 from gradcheck_cli.reals.domains.balls import Balls, exact
-from gradcheck_cli.reals.domains.balls64 import Balls64
-from gradcheck_cli.reals.domains.pairs import narrow as narrow64
-from gradcheck_cli.reals.domains.pairs import pair
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.reals.walk import NotCovered, walk
@@ -28,8 +27,9 @@ _UNDEFINED_ROUNDS = 2
 _MOST_BITS_FOR_DOUBTS = 2048
 # Beyond this relative accuracy, float64 balls decide too little to be asked.
 _FLOAT_BITS = 42
-# Below so many numbers, flint is through before numpy has begun.
-_MUCH = 200_000
+# A goal has bits to spare; float64 balls may leave so many of them open (SEMANTICS C2).
+_SPARE_BITS = 12
+_LEAST_BITS = 12
 # Below this, a ball around zero is narrower than any float's smallest number.
 _NOTHING = -1400
 
@@ -64,21 +64,19 @@ def enclose(
     goal: int,
     widen: bool = False,
     most_bits: int = MOST_BITS,
-    quick: bool = False,
 ) -> Enclosed:
     """Walk all rows; walk those again with twice the bits whose balls are too wide.
 
-    `goal` is the relative accuracy in bits that counts as decided. With `quick`, where
-    nobody asks for ties, float64 balls come first if there is much to do, and only what they
-    leave open goes on.
+    `goal` is the relative accuracy in bits that counts as decided. Where there is much to do,
+    float64 balls come first, and only rows that they leave open go on: those with a tie too.
     """
     count = len(args[0])
     outs = [np.empty((count, *aval.shape), dtype=object) for aval in program.out_avals]
     ties, decided, doubts, estimated = (np.zeros(count, bool) for _ in range(4))
     undefined = np.zeros(count, int)
     pending = np.arange(count)
-    if quick and goal <= _FLOAT_BITS and program.numbers() * count >= _MUCH:
-        decided = _by_floats(program, args, outs, goal)
+    if not widen and goal <= _FLOAT_BITS and worth_compiling(program, count):
+        decided = _by_floats(program, args, outs, max(goal - _SPARE_BITS, _LEAST_BITS))
         pending = np.flatnonzero(~decided)
     bits = START_BITS
     used = bits
@@ -112,31 +110,26 @@ def enclose(
 
 def _by_floats(program: Program, args: Sequence[Any], outs: Sequence[Array], goal: int) -> Array:
     """Rows that float64 balls decide, written into `outs`."""
-    count = len(args[0])
-    domain = Balls64(count)
+    middles, radii = zip(*map(_pairs, args), strict=True)
     try:
-        results = walk(program, domain, [_pairs(a) for a in args])
+        found = certify(program, middles, radii)
     except NotCovered:
-        return np.zeros(count, bool)
-    full = [np.broadcast_to(r, (count, *r.shape[1:])) for r in results]
-    good = ~(domain.flags.doubts | domain.flags.endless)
-    if full:
-        flat = np.concatenate([r.reshape(count, -1) for r in full], axis=1)
-        good &= narrow64(flat, goal)
-    for out, result in zip(outs, full, strict=True):
-        chosen = result[good]
-        balls = [arb(m, r) for m, r in zip(chosen["mid"].flat, chosen["rad"].flat, strict=True)]
-        out[good] = elements(balls, chosen.shape)
+        return np.zeros(len(args[0]), bool)
+    good = found.narrow(goal)
+    for out, mid, rad in zip(outs, found.mids, found.rads, strict=True):
+        chosen = zip(mid[good].flat, rad[good].flat, strict=True)
+        out[good] = elements([arb(m, r) for m, r in chosen], mid[good].shape)
     return good
 
 
-def _pairs(args: Array) -> Array:
-    """Float64 balls of exact floats, or around flint's."""
+def _pairs(args: Array) -> tuple[Array, Array]:
+    """Middles and radii of exact floats, or around flint's balls."""
     if args.dtype != object:
-        return pair(args)
+        return args, np.zeros(args.shape)
     mids = np.array([float(b.mid()) for b in args.flat]).reshape(args.shape)
     rads = np.array([float(b.rad()) for b in args.flat]).reshape(args.shape)
-    return pair(mids, rads + np.abs(mids) * 2.0**-52)
+    inexact = np.array([float(b.mid()) != b.mid() for b in args.flat]).reshape(args.shape)
+    return mids, rads * (1 + 2.0**-50) + np.where(inexact, np.abs(mids) * 2.0**-52, 0.0)
 
 
 def _by_points(

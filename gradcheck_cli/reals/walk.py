@@ -1,24 +1,31 @@
 """One interpreter over programs; what a number is, is the domain's business.
 
-Every value carries a leading batch axis of length 1 or B: one walk serves all
-points of a batch, and a trace is made once for a shape.
+For the domains of numpy arrays every value carries a leading batch axis of length 1 or B;
+`Balls64` walks one point under JAX's own tracing and is batched by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any, Protocol
 
 from gradcheck_cli.reals.program import Program, Step
 from gradcheck_cli.reals.tables import RULES
+from gradcheck_cli.reals.tables.rule import Rule
 from gradcheck_cli.reals.tables.unreal import REASONS
 
-if TYPE_CHECKING:
-    from gradcheck_cli.reals.domains.domain import Domain
 
-Array = np.ndarray[Any, Any]
+class Walker(Protocol):
+    """A number domain: its rules, and what it makes of constants and of steps without a rule."""
+
+    @property
+    def rules(self) -> Mapping[str, Rule]: ...
+
+    def constant(self, value: Any) -> Any: ...
+
+    def kept(self, value: Any) -> Any: ...
+
+    def native(self, step: Any, values: list[Any]) -> Sequence[Any]: ...
 
 
 class NotCovered(Exception):
@@ -30,7 +37,7 @@ class NotCovered(Exception):
         self.name = name
 
 
-def walk(program: Program, domain: Domain, args: Sequence[Array]) -> list[Array]:
+def walk(program: Program, domain: Walker, args: Sequence[Any]) -> list[Any]:
     """Values of the program's outputs in the given domain."""
     slots: list[Any] = [None] * program.size
     for slot, value in program.constants.items():
@@ -44,9 +51,9 @@ def walk(program: Program, domain: Domain, args: Sequence[Array]) -> list[Array]
     return [slots[i] for i in program.outputs]
 
 
-def apply(step: Step, domain: Domain, values: list[Any]) -> Sequence[Any]:
+def apply(step: Step, domain: Walker, values: list[Any]) -> Sequence[Any]:
     """The outputs of one step."""
-    rule = RULES.get(step.name)
+    rule = domain.rules.get(step.name)
     if rule is None:
         return domain.native(step, values)
     return rule(domain, step, values, walk)

@@ -30,6 +30,11 @@ _SETTLED = 40
 _SMALL_PRODUCT = 64
 
 
+# By the identity of an array that is kept with its balls; no program has so many.
+_CONSTANTS: dict[int, tuple[Any, Any]] = {}
+_MOST_CONSTANTS = 512
+
+
 class Balls(Domain):
     """One walk's worth of ball arithmetic, at the precision that flint's context holds."""
 
@@ -47,7 +52,8 @@ class Balls(Domain):
         super().__init__(batch, flags=flags, rows=rows)
         self.widen = widen
         self.points = points
-        self._memo: dict[str, dict[int, tuple[Any, Any]]] = {}
+        self._memo: dict[str, dict[int, Any]] = {}  # by the operand's id, while it is alive
+        self._alive: list[list[Any]] = []
 
     def _part(self, rows: Array) -> Balls:
         return Balls(self.batch, widen=self.widen, points=self.points, flags=self.flags, rows=rows)
@@ -59,6 +65,16 @@ class Balls(Domain):
         return value
 
     # -- constants and casts ----------------------------------------------------
+
+    def constant(self, value: Any) -> Any:
+        """Exact ones are the same at every precision, and made once."""
+        if self.widen or not isinstance(value, (np.ndarray, jax.Array)):
+            return super().constant(value)
+        if id(value) not in _CONSTANTS:
+            if len(_CONSTANTS) >= _MOST_CONSTANTS:
+                _CONSTANTS.clear()
+            _CONSTANTS[id(value)] = (value, super().constant(value))
+        return _CONSTANTS[id(value)][1]
 
     def _constant(self, array: Array) -> Array:
         """Exact numbers, or ±½ ulp around rounded ones if widened."""
@@ -124,17 +140,17 @@ class Balls(Domain):
         memo = self._memo.setdefault(name, {})
         flat = x.reshape(-1).tolist()
         keys = list(map(id, flat))
-        if len(set(keys)) == len(keys) and memo.keys().isdisjoint(keys):  # all of them new
-            out = self._all(name, fn, flat)
-            memo.update(zip(keys, zip(flat, out, strict=True), strict=True))
-            return elements(out, x.shape)
-        known = memo.get
-        out = []
-        for ball in flat:
-            seen = known(id(ball))
-            if seen is None:
-                seen = memo[id(ball)] = (ball, fn(ball))
-            out.append(seen[1])
+        known = memo.keys() & keys if memo else ()
+        if known:
+            new = [ball for ball, key in zip(flat, keys, strict=True) if key not in known]
+            memo.update(zip(map(id, new), self._all(name, fn, new), strict=True))
+            self._alive.append(new)
+            return elements([memo[key] for key in keys], x.shape)
+        out, before = self._all(name, fn, flat), len(memo)
+        memo.update(zip(keys, out, strict=True))
+        self._alive.append(flat)
+        if len(memo) < before + len(keys):  # some came twice: one result for each
+            out = [memo[key] for key in keys]
         return elements(out, x.shape)
 
     def binary(self, op: str, a: Array, b: Array) -> Array:

@@ -7,7 +7,7 @@ only moves numbers (the tables of structure and indexing) serves every domain.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,6 +15,8 @@ import jax
 import numpy as np
 
 from gradcheck_cli.reals.domains import order
+from gradcheck_cli.reals.tables import RULES
+from gradcheck_cli.reals.tables.rule import Rule
 from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
 
 Array = np.ndarray[Any, Any]
@@ -40,6 +42,10 @@ class Domain(ABC):
         self.batch = batch
         self.flags = flags or Flags(*(np.zeros(batch, bool) for _ in range(3)))
         self._rows = np.arange(batch) if rows is None else rows
+
+    @property
+    def rules(self) -> Mapping[str, Rule]:
+        return RULES
 
     # -- what a domain gives ----------------------------------------------------------
 

@@ -1,270 +1,371 @@
-"""Pairs of midpoint and radius in float64, as arrays: the scalar side of `Balls64`.
+"""Pairs of midpoint and radius in float64, as XLA computes with them: the scalar side of `Balls64`.
 
 Every operation adds its own rounding to the radius, so an exact result never leaves its
-ball; numpy's elementary functions are trusted to a few units in the last place (the
-tests hold them to flint).
+ball. XLA's elementary functions are trusted to a few units in the last place (the tests
+hold them to flint). A pair whose radius is infinite knows nothing; a radius is never NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-Array = np.ndarray[Any, Any]
+Array = Any  # a jax.Array, mostly a traced one
 
-PAIR = np.dtype([("mid", "f8"), ("rad", "f8")])
+
+class Pair(NamedTuple):
+    """Numbers known to lie within `rad` of `mid`; an infinite one of radius 0 is exact."""
+
+    mid: Array
+    rad: Array
+
 
 EPS = 2.0**-53
-_TINY = 2.0**-1060  # a denormal step, with room
-ROOM = 1 + 2.0**-48  # the radius is computed in floats too
-_FUNCTION_ULPS = 8
+ULP = 2.0**-52
+_TINY = 2.0**-1018  # above all that XLA may flush to zero
+_ROOM = 1 + 2.0**-48  # the radius is computed in floats too
+_SHORT = np.uint64((1 << 29) - 1)  # the bits that a float of 24 digits does not have
+_SAFE = 2.0**-900  # results above this have not underflowed, which XLA may flush to zero
 
 
-def pair(mid: Any, rad: Any = 0.0) -> Array:
-    """Balls; one whose middle or radius is no number knows nothing."""
-    mid, rad = np.broadcast_arrays(np.asarray(mid, float), np.asarray(rad, float))
-    out = np.empty(mid.shape, PAIR)
-    lost = np.isnan(mid) | np.isnan(rad) | np.isposinf(rad) | (np.isinf(mid) & (rad != 0))
-    out["mid"] = np.where(lost, np.nan, mid)
-    out["rad"] = np.where(lost, np.inf, rad)
-    return out
+def known(mid: Array) -> Pair:
+    """Exact numbers."""
+    mid = jnp.asarray(mid, jnp.float64)
+    return Pair(mid, jnp.zeros_like(mid))
 
 
-def rounded(mid: Array, rad: Array) -> Array:
-    """The ball of a result that was rounded once; what overflowed is lost."""
-    lost = ~np.isfinite(mid)
-    out = pair(mid, rad * ROOM + np.abs(mid) * (2 * EPS) + _TINY)
-    out["mid"][lost], out["rad"][lost] = np.nan, np.inf
-    return out
+def within(mid: Array, rad: Array) -> Pair:
+    """A ball; a radius that is no number is infinite."""
+    return Pair(mid, jnp.where(rad >= 0, rad, jnp.inf))
 
 
-def low(x: Array) -> Array:
-    return np.asarray(np.nextafter(x["mid"] - x["rad"], -np.inf))
+def rounded(mid: Array, rad: Array, ulps: Any = 0.5) -> Pair:
+    """The ball of a result that is good to some ulps (default: rounded once)."""
+    return within(mid, rad * _ROOM + jnp.abs(mid) * (2 * ulps * ULP) + _TINY)
 
 
-def high(x: Array) -> Array:
-    return np.asarray(np.nextafter(x["mid"] + x["rad"], np.inf))
+def low(x: Pair) -> Array:
+    return lax.nextafter(x.mid - x.rad, jnp.full_like(x.mid, -jnp.inf))
 
 
-def between(lower: Array, upper: Array) -> Array:
-    """The ball around an interval."""
+def high(x: Pair) -> Array:
+    return lax.nextafter(x.mid + x.rad, jnp.full_like(x.mid, jnp.inf))
+
+
+def exact(x: Pair) -> Array:
+    return x.rad == 0
+
+
+def between(lower: Array, upper: Array) -> Pair:
+    """The ball around an interval; one point stays one."""
     mid = lower / 2 + upper / 2
-    return rounded(mid, np.maximum(upper - mid, mid - lower))
-
-
-def low_end(x: Array) -> Array:
-    return np.where(x["rad"] == 0, x["mid"], low(x))
-
-
-def high_end(x: Array) -> Array:
-    return np.where(x["rad"] == 0, x["mid"], high(x))
-
-
-def exactly(lower: Array, upper: Array) -> Array:
-    """An interval as a ball; one point stays one."""
-    out = between(lower, upper)
     same = lower == upper
-    return np.where(same, pair(lower), out)
+    around = rounded(mid, jnp.maximum(upper - mid, mid - lower))
+    return Pair(jnp.where(same, lower, around.mid), jnp.where(same, 0.0, around.rad))
 
 
-def add(a: Array, b: Array) -> Array:
-    return _with_infinities(a, b, a["mid"] + b["mid"], a["rad"] + b["rad"])
+def ends(x: Pair) -> tuple[Array, Array]:
+    return jnp.where(exact(x), x.mid, low(x)), jnp.where(exact(x), x.mid, high(x))
 
 
-def _sub(a: Array, b: Array) -> Array:
-    return _with_infinities(a, b, a["mid"] - b["mid"], a["rad"] + b["rad"])
+def where(which: Array, yes: Pair, no: Pair) -> Pair:
+    return Pair(jnp.where(which, yes.mid, no.mid), jnp.where(which, yes.rad, no.rad))
 
 
-def _with_infinities(a: Array, b: Array, mid: Array, rad: Array) -> Array:
-    """Sums: an infinite operand is an exact point, and so is its sum with a number."""
+def union(a: Pair, b: Pair) -> Pair:
+    lower = jnp.minimum(ends(a)[0], ends(b)[0])
+    return between(lower, jnp.maximum(ends(a)[1], ends(b)[1]))
+
+
+# -- arithmetic ---------------------------------------------------------------------------
+
+
+def neg(x: Pair) -> Pair:
+    return Pair(-x.mid, x.rad)
+
+
+def add(a: Pair, b: Pair) -> Pair:
+    """The rounding of a sum is itself a float: often it is 0."""
+    mid = a.mid + b.mid
+    back = mid - a.mid
+    error = jnp.abs((a.mid - (mid - back)) + (b.mid - back))
+    rad = a.rad + b.rad
+    sure = (rad == 0) & (error == 0) & ((jnp.abs(mid) > _SAFE) | (a.mid == -b.mid))
+    infinite = (jnp.isinf(a.mid) | jnp.isinf(b.mid)) & (rad == 0) & ~jnp.isnan(mid)
+    return within(mid, jnp.where(sure | infinite, 0.0, (rad + error) * _ROOM + _TINY))
+
+
+def sub(a: Pair, b: Pair) -> Pair:
+    return add(a, neg(b))
+
+
+def mul(a: Pair, b: Pair) -> Pair:
+    """Zero times anything is exact, and so are products of numbers with few digits."""
+    mid = a.mid * b.mid
+    rad = jnp.abs(a.mid) * b.rad + a.rad * (jnp.abs(b.mid) + b.rad)
+    zero = ((a.mid == 0) & exact(a) & jnp.isfinite(b.rad)) | (
+        (b.mid == 0) & exact(b) & jnp.isfinite(a.rad)
+    )
+    few = exact(a) & exact(b) & _short(a.mid) & _short(b.mid) & (jnp.abs(mid) > _SAFE)
     out = rounded(mid, rad)
-    whole = (mid == np.round(mid)) & (np.abs(mid) < 2.0**52) & (rad == 0)
-    whole &= (a["mid"] == np.round(a["mid"])) & (b["mid"] == np.round(b["mid"]))
-    infinite = (np.isinf(a["mid"]) | np.isinf(b["mid"])) & ~np.isnan(mid) & np.isfinite(rad)
-    return np.where(whole | infinite, pair(mid, np.where(whole | infinite, 0.0, rad)), out)
+    return Pair(out.mid, jnp.where((zero | few) & jnp.isfinite(mid), 0.0, out.rad))
 
 
-def mul(a: Array, b: Array) -> Array:
-    rad = np.abs(a["mid"]) * b["rad"] + a["rad"] * (np.abs(b["mid"]) + b["rad"])
-    out = rounded(a["mid"] * b["mid"], rad)
-    for x, y in ((a, b), (b, a)):  # 0 and ±1 change nothing, and round nothing
-        exact = x["rad"] == 0
-        out = np.where(exact & (x["mid"] == 0) & np.isfinite(y["mid"]), pair(0.0), out)
-        out = np.where(exact & (x["mid"] == 1), y, out)
-        out = np.where(exact & (x["mid"] == -1), _neg(y), out)
-    return out
+def _short(x: Array) -> Array:
+    """No more digits than a float32 has."""
+    return (lax.bitcast_convert_type(x, jnp.uint64) & _SHORT) == 0
 
 
-def div(a: Array, b: Array) -> Array:
-    size = np.abs(b["mid"])
-    least = size - b["rad"]
-    mid = a["mid"] / b["mid"]
-    rad = (a["rad"] + np.abs(mid) * b["rad"]) / np.where(least > 0, least * (1 - 4 * EPS), np.nan)
+def div(a: Pair, b: Pair) -> Pair:
+    least = (jnp.abs(b.mid) - b.rad) * (1 - 4 * EPS)
+    mid = a.mid / b.mid
+    rad = jnp.where(least > 0, (a.rad + jnp.abs(mid) * b.rad) / least, jnp.inf)
     out = rounded(mid, rad)
-    out = np.where((a["rad"] == 0) & (a["mid"] == 0) & (least > 0), pair(0.0), out)
-    return np.where(np.isinf(b["mid"]) & np.isfinite(a["mid"]), pair(0.0), out)
+    nothing = (a.mid == 0) & exact(a) & (least > 0)
+    nothing |= jnp.isinf(b.mid) & exact(b) & jnp.isfinite(a.mid) & jnp.isfinite(a.rad)
+    return where(nothing, Pair(jnp.zeros_like(mid), jnp.zeros_like(mid)), out)
 
 
-def _neg(x: Array) -> Array:
-    return pair(-x["mid"], x["rad"])
+def larger(a: Pair, b: Pair) -> Pair:
+    """The maximum moves no further than its operands do; a clear winner stays itself."""
+    apart = a.mid - b.mid
+    reach = (a.rad + b.rad) * _ROOM
+    rad = jnp.where(-apart > reach, b.rad, jnp.maximum(a.rad, b.rad))
+    return Pair(jnp.maximum(a.mid, b.mid), jnp.where(apart > reach, a.rad, rad))
 
 
-def larger(a: Array, b: Array) -> Array:
-    return exactly(np.maximum(low_end(a), low_end(b)), np.maximum(high_end(a), high_end(b)))
+def smaller(a: Pair, b: Pair) -> Pair:
+    return neg(larger(neg(a), neg(b)))
 
 
-def smaller(a: Array, b: Array) -> Array:
-    return exactly(np.minimum(low_end(a), low_end(b)), np.minimum(high_end(a), high_end(b)))
+def power(x: Pair, n: int) -> Pair:
+    """By squaring."""
+    if n < 0:
+        return div(known(jnp.ones_like(x.mid)), power(x, -n))
+    if n < 2:
+        return x if n else known(jnp.ones_like(x.mid))
+    half = power(x, n // 2)
+    return mul(mul(half, half), x) if n % 2 else mul(half, half)
 
 
-def power(x: Array, n: int) -> Array:
-    """By squaring; an even power has no negative part."""
-    out, square = pair(np.ones(x.shape)), x
-    while n:
-        if n & 1:
-            out = mul(out, square)
-        n >>= 1
-        if n:
-            square = mul(square, square)
-    return out
+# -- functions ------------------------------------------------------------------------------
+
+_LN2 = float(np.log(2.0))
 
 
-def _pow(a: Array, b: Array) -> Array:
-    """xʸ for x > 0, and where y is 0, 1 or 2."""
-    out = UNARY["exp"](mul(b, UNARY["log"](a)))
-    exact = b["rad"] == 0
-    out = np.where(exact & (b["mid"] == 2), mul(a, a), out)
-    out = np.where(exact & (b["mid"] == 1), a, out)
-    return np.where(exact & (b["mid"] == 0), pair(1.0), out)
+def _grown(rate: Array) -> Array:
+    """An upper bound of exp(rate) − 1."""
+    return jnp.where(rate <= 1, rate * (1 + rate), jnp.inf)
 
 
-def total(x: Array, axes: tuple[int, ...], count: int) -> Array:
-    """All orders of adding err by at most (n − 1)·ε·Σ|x|."""
-    mid, rad = x["mid"].sum(axis=axes), x["rad"].sum(axis=axes)
-    sizes = np.abs(x["mid"]).sum(axis=axes)
-    infinite = np.isinf(x["mid"]).any(axis=axes) & ~np.isnan(mid)
-    out = rounded(mid, rad * (1 + count * 4 * EPS) + sizes * (2 * count * EPS))
-    alone = (x["mid"] != 0).sum(axis=axes) <= 1  # zeros and one number: nothing is rounded
-    exact = alone & (rad == 0) & np.isfinite(mid)
-    return np.where(infinite | exact, pair(mid), out)
+def exp(x: Pair) -> Pair:
+    mid = jnp.exp(x.mid)
+    out = rounded(mid, mid * _grown(x.rad), 4)
+    plain = exact(x) & ((x.mid == 0) | jnp.isneginf(x.mid))
+    return Pair(mid, jnp.where(plain, 0.0, out.rad))
 
 
-def fold(x: Array, axes: tuple[int, ...], step: Callable[[Array, Array], Array]) -> Array:
-    moved = np.moveaxis(x, axes, range(len(axes))).reshape(-1, *_left(x.shape, axes))
-    out: Array = moved[0]
-    for row in moved[1:]:
-        out = step(out, row)
-    return out
+def exp2(x: Pair) -> Pair:
+    mid = jnp.exp2(x.mid)
+    return rounded(mid, mid * _grown(x.rad), 4 + jnp.abs(x.mid))
 
 
-def narrow(balls: Array, goal: int) -> Array:
-    """For each row: is every ball decided, or below all that matters beside its neighbours?"""
-    count = len(balls)
-    mid, rad = balls["mid"].reshape(count, -1), balls["rad"].reshape(count, -1)
-    with np.errstate(all="ignore"):
-        sizes = np.abs(mid)
-        largest = np.where(np.isfinite(sizes), sizes, 0.0).max(axis=1, initial=0.0)[:, None]
-        tight = (rad <= 2.0**-goal * sizes) | (rad == 0)
-        nothing = (sizes <= rad) & (rad < largest * 2.0 ** (-goal - 16))
-        return np.asarray((np.isfinite(mid) & (tight | nothing)).all(axis=1))
+def expm1(x: Pair) -> Pair:
+    mid = jnp.expm1(x.mid)
+    return rounded(mid, (mid + 1) * _grown(x.rad), 8)
 
 
-def _left(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(n for axis, n in enumerate(shape) if axis not in axes)
+def log(x: Pair) -> Pair:
+    least = (x.mid - x.rad) * (1 - 4 * EPS)
+    rad = jnp.where(least > 0, x.rad / least, jnp.inf)
+    return rounded(jnp.log(x.mid), rad, 4)
 
 
-def _rising(
-    function: Callable[[Array], Array], ulps: int = _FUNCTION_ULPS
-) -> Callable[[Array], Array]:
-    """An increasing function: its ends bound it."""
+def _log1p(x: Array) -> Array:
+    """XLA's own errs by dozens of ulps; the rounding of 1 + x is divided out instead."""
+    whole = 1 + x
+    return jnp.where(whole == 1, x, jnp.log(whole) * (x / (whole - 1)))
 
-    def ball(x: Array) -> Array:
-        mid = function(x["mid"])
-        point = x["rad"] == 0
-        lower = np.where(point, mid, function(low(x)))
-        upper = np.where(point, mid, function(high(x)))
-        size = np.maximum(np.abs(lower), np.abs(upper))
-        out = rounded(mid, np.maximum(upper - mid, mid - lower) + size * (2 * ulps * EPS))
-        return np.where(np.isinf(x["mid"]) & point, pair(mid), out)
+
+def log1p(x: Pair) -> Pair:
+    least = (1 + x.mid - x.rad) * (1 - 4 * EPS)
+    rad = jnp.where(least > 0, x.rad / least, jnp.inf)
+    return rounded(_log1p(x.mid), rad, 8)
+
+
+def sqrt(x: Pair) -> Pair:
+    mid = jnp.sqrt(x.mid)
+    rad = jnp.where(x.rad <= x.mid, x.rad / mid, jnp.inf)
+    out = rounded(mid, rad, 1)
+    zero = (x.mid == 0) & exact(x)
+    return where(zero, x, out)
+
+
+def rsqrt(x: Pair) -> Pair:
+    return div(known(jnp.ones_like(x.mid)), sqrt(x))
+
+
+def cbrt(x: Pair) -> Pair:
+    mid = jnp.cbrt(x.mid)
+    least = (jnp.abs(x.mid) - x.rad) * (1 - 4 * EPS)
+    rad = jnp.where(least > 0, jnp.abs(mid) * x.rad / least, jnp.inf)
+    return where((x.mid == 0) & exact(x), x, rounded(mid, rad, 8))
+
+
+def logistic(x: Pair) -> Pair:
+    mid = 1 / (1 + jnp.exp(-x.mid))
+    return rounded(mid, mid * _grown(x.rad), 8)
+
+
+def _gentle(function: Callable[[Array], Array], slope: float = 1.0, ulps: float = 8) -> Callable[[Pair], Pair]:  # fmt: skip
+    """A function whose slope is bounded and that is 0 at 0."""
+
+    def ball(x: Pair) -> Pair:
+        out = rounded(function(x.mid), x.rad * slope, ulps)
+        zero = (x.mid == 0) & exact(x)
+        return Pair(out.mid, jnp.where(zero, 0.0, out.rad))
 
     return ball
 
 
-def _steps(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def sin(x: Pair) -> Pair:
+    """Near 0 good relatively, elsewhere absolutely."""
+    mid = jnp.sin(x.mid)
+    size = jnp.where(jnp.abs(x.mid) <= 1, jnp.abs(mid), 1.0)
+    out = within(mid, jnp.minimum(x.rad, 2.0) * _ROOM + 8 * ULP * size + _TINY)
+    lost = ~jnp.isfinite(x.mid)
+    return Pair(mid, jnp.where(lost, jnp.inf, out.rad))
+
+
+def cos(x: Pair) -> Pair:
+    mid = jnp.cos(x.mid)
+    rad = jnp.minimum(x.rad, 2.0) * _ROOM + 8 * ULP
+    plain = (x.mid == 0) & exact(x)
+    return within(mid, jnp.where(jnp.isfinite(x.mid), jnp.where(plain, 0.0, rad), jnp.inf))
+
+
+def sinh(x: Pair) -> Pair:
+    half = jnp.expm1(jnp.abs(x.mid))
+    mid = jnp.sign(x.mid) * (half + half / (half + 1)) / 2
+    return rounded(mid, (jnp.abs(mid) + 1) * _grown(x.rad), 16)
+
+
+def cosh(x: Pair) -> Pair:
+    grown = jnp.exp(jnp.abs(x.mid))
+    mid = (grown + 1 / grown) / 2
+    return rounded(mid, mid * _grown(x.rad), 8)
+
+
+def asinh(x: Pair) -> Pair:
+    least = jnp.maximum(1.0, (jnp.abs(x.mid) - x.rad) * (1 - 4 * EPS))
+    return rounded(jnp.arcsinh(x.mid), x.rad / least, 8)
+
+
+def _atanh(x: Array) -> Array:
+    size = jnp.abs(x)
+    return jnp.sign(x) * _log1p(2 * size / (1 - size)) / 2
+
+
+def erfc(x: Pair) -> Pair:
+    """Its logarithm falls no faster than 2x + 2."""
+    mid = lax.erfc(x.mid)
+    steep = 2 * jnp.maximum(x.mid + x.rad, 0.0) + 2
+    return rounded(mid, mid * _grown(steep * x.rad), 16 + 4 * x.mid * x.mid)
+
+
+def _by_ends(function: Callable[[Array], Array], ulps: float = 16) -> Callable[[Pair], Pair]:
+    """A monotone function: its ends bound it."""
+
+    def ball(x: Pair) -> Pair:
+        first, last, mid = function(low(x)), function(high(x)), function(x.mid)
+        rad = jnp.maximum(jnp.abs(first - mid), jnp.abs(last - mid))
+        size = jnp.maximum(jnp.abs(first), jnp.abs(last))
+        alone = exact(x)
+        rad = jnp.where(alone, 0.0, rad + size * (2 * ulps * ULP))
+        return rounded(mid, rad, ulps)
+
+    return ball
+
+
+def steps(function: Callable[[Array], Array]) -> Callable[[Pair], Pair]:
     """A step function: exact where both ends agree."""
 
-    def ball(x: Array) -> Array:
-        return exactly(function(low_end(x)), function(high_end(x)))
+    def ball(x: Pair) -> Pair:
+        lower, upper = ends(x)
+        return between(function(lower), function(upper))
 
     return ball
 
 
-def _wave(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Slope at most one, range [−1, 1]."""
-
-    def ball(x: Array) -> Array:
-        mid = function(x["mid"])
-        return pair(mid, np.minimum(x["rad"], 2.0) * ROOM + 2 * _FUNCTION_ULPS * EPS)
-
-    return ball
+def absolute(x: Pair) -> Pair:
+    """Moves no further than its operand."""
+    return Pair(jnp.abs(x.mid), x.rad)
 
 
-def _abs(x: Array) -> Array:
-    crosses = np.abs(x["mid"]) < x["rad"]
-    top = np.abs(x["mid"]) + x["rad"]
-    return np.where(
-        crosses, between(np.zeros_like(top), top * ROOM), pair(np.abs(x["mid"]), x["rad"])
-    )
+def raised(a: Pair, b: Pair) -> Pair:
+    """xʸ for x > 0, and where y is exactly 0, 1 or 2."""
+    mid = lax.pow(a.mid, b.mid)
+    least = (a.mid - a.rad) * (1 - 4 * EPS)
+    rate = jnp.where(least > 0, jnp.abs(b.mid) * a.rad / least, jnp.inf)
+    rate = rate + b.rad * (jnp.abs(jnp.log(a.mid)) + rate + 1)
+    out = rounded(mid, mid * _grown(rate * _ROOM), 8)
+    for n, known_power in ((2.0, mul(a, a)), (1.0, a), (0.0, known(jnp.ones_like(mid)))):
+        out = where(exact(b) & (b.mid == n), known_power, out)
+    return out
 
 
-def _sign(x: Array) -> Array:
-    return exactly(np.sign(low_end(x)), np.sign(high_end(x)))
+def half_away(x: Array) -> Array:
+    """Rounding with halves away from zero."""
+    whole = jnp.trunc(x)
+    return whole + jnp.where(jnp.abs(x - whole) >= 0.5, jnp.sign(x), 0.0)
 
 
-def _cosh(x: Array) -> Array:
-    return _rising(np.cosh)(_abs(x))
-
-
-def _logistic(x: Array) -> Array:
-    one = pair(np.ones(x.shape))
-    return div(one, add(one, UNARY["exp"](_neg(x))))
-
-
-UNARY: dict[str, Callable[[Array], Array]] = {
-    "abs": _abs,
-    "asinh": _rising(np.arcsinh),
-    "atan": _rising(np.arctan),
-    "cbrt": _rising(np.cbrt),
-    "ceil": _steps(np.ceil),
+UNARY: dict[str, Callable[[Pair], Pair]] = {
+    "abs": absolute,
+    "acos": _by_ends(jnp.arccos),
+    "acosh": _by_ends(jnp.arccosh),
+    "asin": _by_ends(jnp.arcsin),
+    "asinh": asinh,
+    "atan": _gentle(jnp.arctan),
+    "atanh": _by_ends(_atanh),
+    "cbrt": cbrt,
+    "ceil": steps(jnp.ceil),
     "conj": lambda x: x,
-    "cos": _wave(np.cos),
-    "cosh": _cosh,
-    "exp": _rising(np.exp),
-    "exp2": _rising(np.exp2),
-    "expm1": _rising(np.expm1),
-    "floor": _steps(np.floor),
-    "log": _rising(np.log),
-    "log1p": _rising(np.log1p),
-    "logistic": _logistic,
-    "neg": _neg,
+    "cos": cos,
+    "cosh": cosh,
+    "erf": _gentle(lax.erf, 1.1284),
+    "erf_inv": _by_ends(lax.erf_inv, 128),
+    "erfc": erfc,
+    "exp": exp,
+    "exp2": exp2,
+    "expm1": expm1,
+    "floor": steps(jnp.floor),
+    "log": log,
+    "log1p": log1p,
+    "logistic": logistic,
+    "neg": neg,
     "real": lambda x: x,
-    "round": _steps(np.rint),
-    "rsqrt": lambda x: div(pair(np.ones(x.shape)), _rising(np.sqrt)(x)),
-    "sign": _sign,
-    "sin": _wave(np.sin),
-    "sinh": _rising(np.sinh),
-    "sqrt": _rising(np.sqrt),
-    "tan": lambda x: div(_wave(np.sin)(x), _wave(np.cos)(x)),
-    "tanh": _rising(np.tanh),
+    "round": steps(jnp.rint),
+    "round_away": steps(half_away),
+    "rsqrt": rsqrt,
+    "sign": steps(jnp.sign),
+    "sin": sin,
+    "sinh": sinh,
+    "sqrt": sqrt,
+    "tan": lambda x: div(sin(x), cos(x)),
+    "tanh": _gentle(jnp.tanh, ulps=16),
 }
-BINARY: dict[str, Callable[[Array, Array], Array]] = {
+BINARY: dict[str, Callable[[Pair, Pair], Pair]] = {
     "add": add,
+    "add_any": add,
     "div": div,
     "max": larger,
     "min": smaller,
     "mul": mul,
-    "pow": _pow,
-    "sub": _sub,
+    "pow": raised,
+    "sub": sub,
 }

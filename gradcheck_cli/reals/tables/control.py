@@ -10,8 +10,8 @@ from gradcheck_cli.reals.tables.rule import Rule, batched, spread
 from gradcheck_cli.reals.tri import UNKNOWN, YES
 
 # A loop that waits for a float and runs longer than this over the reals is given up.
-_FLOAT_TRIPS = 256
-_INTEGER_TRIPS = 4096
+FLOAT_TRIPS = 256
+INTEGER_TRIPS = 4096
 
 
 def _rows(values: list[Any], rows: Any) -> list[Any]:
@@ -61,7 +61,7 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     state = [np.array(spread(v, batch)) for v in state]
     active = np.arange(batch)
     floats = any(aval.kind == "f" for s in cond.steps for aval in s.in_avals)
-    for _ in range(_FLOAT_TRIPS if floats else _INTEGER_TRIPS):
+    for _ in range(FLOAT_TRIPS if floats else INTEGER_TRIPS):
         view = domain.view(active, batch)
         (go,) = walk(cond, view, [*_rows(cond_consts, active), *_rows(state, active)])
         each = spread(go, len(active))

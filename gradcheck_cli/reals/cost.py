@@ -1,0 +1,58 @@
+"""What a walk will cost, known before it is paid. Counts, not clocks: the same on every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.reals.program import Program, Step
+from gradcheck_cli.reals.tables.elementwise import SLOW, UNARY
+
+# In steps of flint, of which a core takes one to four in a microsecond at 128 bits.
+_MOVED, _FUNCTION, _SLOW = 1, 4, 64
+_TRIPS = 16  # of a loop whose length nobody knows
+
+# A step of a program costs XLA as much to compile as flint takes for so many of its own.
+_COMPILED_STEP = 12_000
+_COMPILED_ANY = 400_000
+
+
+def by_flint(program: Program) -> int:
+    """Steps of flint for one row."""
+    return sum(map(_step, program.steps))
+
+
+def worth_compiling(program: Program, rows: int) -> bool:
+    """Would flint take longer for all rows than XLA takes to compile the program?"""
+    return by_flint(program) * rows > _COMPILED_ANY + _COMPILED_STEP * len(program.all_steps())
+
+
+def _step(step: Step) -> int:
+    if step.subs:
+        return _trips(step) * sum(map(by_flint, step.subs))
+    numbers = max(_size(aval.shape) for aval in (*step.in_avals, *step.out_avals))
+    if step.name == "dot_general":
+        return _size(step.out_avals[0].shape) * _contracted(step)
+    if step.name == "conv_general_dilated":
+        spec = step.params["dimension_numbers"].rhs_spec
+        kernel = [step.in_avals[1].shape[d] for d in spec[1:]]
+        return _size(step.out_avals[0].shape) * _size(tuple(kernel))
+    weight = _SLOW if step.name in SLOW else _FUNCTION if step.name in _FUNCTIONS else _MOVED
+    return numbers * weight
+
+
+def _trips(step: Step) -> int:
+    return (
+        int(step.params["length"]) if step.name == "scan" else 1 if step.name == "cond" else _TRIPS
+    )
+
+
+def _contracted(step: Step) -> int:
+    ((left, _), _) = step.params["dimension_numbers"]
+    return _size(tuple(step.in_avals[0].shape[d] for d in left))
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=int))
+
+
+_FUNCTIONS = frozenset(UNARY) - {"neg", "abs", "sign", "floor", "ceil"}
