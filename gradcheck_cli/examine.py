@@ -22,6 +22,7 @@ from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
 from gradcheck_cli.measure.engine import Measurements, Probe, measure
 from gradcheck_cli.measure.ladder import sources
+from gradcheck_cli.measure.part import Part, affordable_points, components, part_of, too_large
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.reals.walk import NotCovered as NoRule
 from gradcheck_cli.verdict import verdict
@@ -41,6 +42,7 @@ from gradcheck_cli.words import (
 
 Array = np.ndarray[Any, Any]
 
+_ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
 _FEW_POINTS = 48  # where each costs dozens of calls
 _ARRAY_SHARE = 4  # array signatures get this fraction of the points
 
@@ -58,6 +60,7 @@ class _Notebook:
     points: int = 0
     undecided: int = 0
     weaker: str | None = None
+    parts: list[tuple[str, str]] = field(default_factory=list)  # what was left out, and why
     checked: bool = False
     missing_rule: bool = False
     evidence: Evidence = Evidence.CERTIFIED
@@ -88,6 +91,9 @@ def examine(
         elif not probed.subjects:
             reasons.append(f"{dtype}: {probed.reason}")
         for subject in probed.subjects:
+            if book.parts:
+                book.parts.append((subject.signature.describe(), _ONE_IS_ENOUGH))
+                continue
             try:
                 _judge_subject(subject, gradient, task, site, book, doing)
             except NoRule as error:
@@ -122,6 +128,7 @@ def _judge_subject(
     rungs = sources(subject)
     if rungs.evidence is Evidence.FINITE_DIFFERENCE:
         budget = min(budget, _FEW_POINTS)
+    budget = affordable_points(subject, budget)
     points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
     points = parse_at(task.at, subject.leaves, fmt, points)
     doing(f"running at {subject.signature.describe()}")
@@ -132,6 +139,9 @@ def _judge_subject(
     if task.alone is not None:
         _one_by_one(subject, points, doing)
     where = subject.signature.describe()
+    if too_large(subject, len(probes)):
+        subject = _in_part(subject, points, task.seed, book)
+        rungs = sources(subject)
     m = measure(
         subject, points, probes, rungs, seed=task.seed, ran=lambda: doing(f"comparing at {where}")
     )
@@ -161,6 +171,15 @@ def _judge_subject(
             if not _is_known(failure, earlier):
                 book.findings.append(make_finding(failure, m, gradient, site))
                 book.seen.append(failure)
+
+
+def _in_part(subject: Subject, points: Points, seed: int, book: _Notebook) -> Part:
+    """What is judged of a subject that is too large to be judged whole; the book says so."""
+    part, how = part_of(subject, points.leaves, seed)
+    left, all_ = components(subject) - part.sample.size, components(subject)
+    what = f"{left:,} of {all_:,} components at {subject.signature.describe()}"
+    book.parts.append((what, f"too large to judge whole: {how} were judged"))
+    return part
 
 
 def _one_by_one(subject: Subject, points: Points, doing: Callable[..., None]) -> None:
@@ -269,6 +288,10 @@ def _summed(
             book.not_covered.append(
                 NotCovered(gradient=gradient.place.qualname, law=law.law, what=f"the law {law.law}", reason=law.reason or "")
             )  # fmt: skip
+    for what, why in book.parts:
+        book.not_covered.append(
+            NotCovered(gradient=gradient.place.qualname, law=None, what=what, reason=why)
+        )
     if book.undecided:
         book.not_covered.append(
             NotCovered(

@@ -67,8 +67,10 @@ def make_finding(
 ) -> Finding:
     rule = find(failure.rule)
     fix = _fix(failure, m) if failure.rule in _STABILITY else None  # verified at all points
-    failure, m = _simplified(failure, m)
-    intervals = _boundary(failure, m)
+    intervals: list[Interval] = []
+    if not m.dear:
+        failure, m = _simplified(failure, m)
+        intervals = _boundary(failure, m)
     number, _ = component_name(m, failure.what, failure.component)
     told = _told(rule, failure.severity, _message(failure, m, intervals), gradient, site)
     return msgspec.structs.replace(
@@ -81,7 +83,7 @@ def make_finding(
         else _witness(failure, m),
         boundary=[_as_boundary(i, m) for i in intervals],
         profile=_profile(failure, m),
-        cause=_cause(failure, m, site) if failure.rule in _STABILITY else None,
+        cause=_cause(failure, m, site) if failure.rule in _STABILITY and not m.dear else None,
         fix=fix,
         fingerprint=fingerprint(rule.name, site, failure.cause, number),
         reproduce=_reproduce(failure, m, site),
@@ -272,7 +274,7 @@ def given_inputs(
 
 def _value_component(m: Measurements, k: int) -> int:
     """The output beside a gradient component: the same place where shapes agree, else the first."""
-    total = sum(int(np.prod(shape, dtype=int)) for shape in m.subject.outputs)
+    total = sum(len(elements) for _, elements in m.components(VALUES))
     return k if k < total else 0
 
 

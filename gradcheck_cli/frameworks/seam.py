@@ -91,9 +91,23 @@ class StandIn:
     spelled: Callable[[], Spelled | None]
 
 
-class Subject(Protocol):
-    """A custom gradient at one signature and dtype."""
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Flat numbers of the components that are judged, for each output and each argument."""
 
+    outputs: tuple[Array, ...]
+    leaves: tuple[Array, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, (*self.outputs, *self.leaves)))
+
+
+class Subject(Protocol):
+    """A custom gradient at one signature and dtype; `sample` if only some components are seen."""
+
+    @property
+    def sample(self) -> Sample | None: ...
     @property
     def signature(self) -> Signature: ...
     @property

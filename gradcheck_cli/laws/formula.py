@@ -63,9 +63,9 @@ _BY_WITNESS = "right by the third witness"
 def _mismatches(m: Measurements, facts: Comparison) -> Iterator[Failure]:
     """One failure for each argument whose formula is apart from the truth."""
     start = 0
-    for leaf in m.subject.leaves:
-        part = slice(start, start + leaf.size)
-        start += leaf.size
+    for _, elements in m.components(GRADIENTS):
+        part = slice(start, start + len(elements))
+        start += len(elements)
         gap = np.where(facts.differs[:, part], facts.gap[:, part], 0.0)
         worst = gap.max(axis=1, initial=0.0)
         if worst.max(initial=0.0) > ROUNDING_EPS * m.fmt.eps:

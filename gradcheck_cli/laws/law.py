@@ -66,16 +66,9 @@ def judged(
 
 def component_name(m: Measurements, what: str, component: int) -> tuple[int, tuple[int, ...]]:
     """Leaf (or output) number and index of a component."""
-    shapes = (
-        [leaf.shape for leaf in m.subject.leaves]
-        if what == "gradients"
-        else list(m.subject.outputs)
-    )
-    for number, shape in enumerate(shapes):
-        size = int(np.prod(shape, dtype=int))
-        if component < size:
-            return number, tuple(
-                int(i) for i in np.unravel_index(component, shape)
-            ) if shape else ()
-        component -= size
+    for number, (shape, elements) in enumerate(m.components(what)):
+        if component < len(elements):
+            place = np.unravel_index(elements[component], shape) if shape else ()
+            return number, tuple(int(i) for i in place)
+        component -= len(elements)
     raise IndexError(component)

@@ -180,10 +180,12 @@ class Reference:
         cotangents = [np.concatenate([c[rows]] * moves) for c in self.cotangents]
         truth = self.source.evaluate(moved, cotangents, Ask(self.goal, ties=False, nudged=False))
         for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
-            mid = as_floats(columns(outs, len(moved[0]))).reshape(moves, len(rows), -1)
+            balls = columns(outs, len(moved[0]))
+            mid = as_floats(balls).reshape(moves, len(rows), -1)
+            radius = radii(balls).reshape(mid.shape)
             low, high = self._hulls[name]
-            below = np.fmin(low[rows], np.fmin.reduce(mid))
-            above = np.fmax(high[rows], np.fmax.reduce(mid))
+            below = np.fmin(low[rows], np.fmin.reduce(mid - radius))
+            above = np.fmax(high[rows], np.fmax.reduce(mid + radius))
             with np.errstate(all="ignore"):
                 margin = np.nan_to_num((above - below) * _MARGIN, nan=0.0, posinf=0.0)
             low[rows], high[rows] = below - margin, above + margin

@@ -12,17 +12,26 @@ from gradcheck_cli.frameworks.seam import Floats, Subject
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.lattice import BEYOND, Points
-from gradcheck_cli.measure.accuracy import Reference, as_floats, goal_bits
+from gradcheck_cli.measure.accuracy import VALUES, Reference, as_floats, goal_bits
 from gradcheck_cli.measure.casts import as_if_in, narrowest
 from gradcheck_cli.measure.integral import DIFFERENCES_SAY, Testimony, third_witness
 from gradcheck_cli.measure.ladder import Sources, sources
 from gradcheck_cli.measure.states import OUTSIDE, POLE
 from gradcheck_cli.measure.truth import Ask, Truth
-from gradcheck_cli.reals.precision import enclose
+from gradcheck_cli.reals.cost import by_flint
+from gradcheck_cli.reals.precision import DEAR, enclose
 from gradcheck_cli.reals.walk import NotCovered
 from gradcheck_cli.words import Evidence
 
 Array = np.ndarray[Any, Any]
+
+
+_FEW = 2
+# With these, the derivative of the program may be another than the function's.
+_NOT_BY_THE_CHAIN_RULE = frozenset(
+    {"while", "scan", "cond", "select_n", "floor", "ceil", "round", "sign", "convert_element_type",
+     "gather", "sort", "argmax", "argmin", "custom_linear_solve"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +83,25 @@ class Measurements:
         rests = self.truth.estimated or (self.rule is not None and self.rule.estimated)
         return max(found, Evidence.MULTIPRECISION, key=lambda e: e.rank) if rests else found
 
+    @property
+    def dear(self) -> bool:
+        """Does one row cost so much that only what a verdict needs is asked for?"""
+        traces = self.subject.traces()
+        return any(by_flint(p) > DEAR for p in (traces.primal, traces.rule) if p is not None)
+
     def row(self, probe: Probe) -> int | None:
         if not self._rows:
             self._rows = {p: i for i, p in enumerate(self.probes)}
         return self._rows.get(probe)
+
+    def components(self, what: str) -> list[tuple[tuple[int, ...], Array]]:
+        """For each output or argument: its shape, and which of its elements are judged."""
+        values = what == VALUES
+        shapes = list(self.subject.outputs) if values else [v.shape for v in self.subject.leaves]
+        sample = self.subject.sample
+        if sample is None:
+            return [(shape, np.arange(int(np.prod(shape, dtype=int)))) for shape in shapes]
+        return list(zip(shapes, sample.outputs if values else sample.leaves, strict=True))
 
     @property
     def beyond(self) -> Array:
@@ -90,19 +114,22 @@ class Measurements:
         return np.flatnonzero(base & ~self.beyond)
 
     def widened(self, rows: Array) -> tuple[Array, Array] | None:
-        """Primal's and rule's gradients with every rounded constant a ball (SEMANTICS B2)."""
+        """Primal's and rule's gradients with every rounded constant a ball (SEMANTICS B2).
+
+        Where rows are dear, the last of a few stands for the rest.
+        """
         traces = self.subject.traces()
         if traces.rule is None or traces.primal is None or self.sources.reason:
             return None
-        args = [a[rows] for a in (*self.points, *self.cotangents)]
+        few = rows[:_FEW] if self.dear else rows
+        args = [a[few] for a in (*self.points, *self.cotangents)]
         goal = self.reference.goal
         outputs = len(self.cotangents)
         both = []
         for program in (traces.primal, traces.rule):
             enclosed = enclose(program, args, goal=goal, widen=True)
-            both.append(
-                np.concatenate([o.reshape(len(rows), -1) for o in enclosed.outs[outputs:]], 1)
-            )
+            found = np.concatenate([o.reshape(len(few), -1) for o in enclosed.outs[outputs:]], 1)
+            both.append(found[np.minimum(np.arange(len(rows)), len(few) - 1)])
         return both[0], both[1]
 
     def third_witness(self, row: int) -> Testimony | None:
@@ -110,6 +137,9 @@ class Measurements:
             return None
         if self.sources.primal.evidence is Evidence.FINITE_DIFFERENCE:
             return DIFFERENCES_SAY  # they look at the function already, not at its program
+        primal = self.subject.traces().primal
+        if self.dear and primal is not None and not primal.primitives() & _NOT_BY_THE_CHAIN_RULE:
+            return DIFFERENCES_SAY  # no loop, no step: autodiff is the derivative
         return third_witness(
             self.sources.primal,
             self.sources.rule,

@@ -87,6 +87,7 @@ class Reals:
             [*points, *cotangents],
             goal=ask.goal,
             most_bits=ask.most_bits,
+            loose=not (ask.ties or ask.nudged),
         )
         states = [_initial_states(out, first, ask.goal) for out in first.outs]
         truth = Truth(

@@ -33,12 +33,15 @@ class Bulk:
     rads: list[Array]
     sure: Array
 
-    def narrow(self, goal: int) -> Array:
-        """For each row: is every number decided, or below all that matters beside its neighbours?"""
+    def narrow(self, goal: int, *, loose: bool = False) -> Array:
+        """For each row: is every number decided, or below all that matters beside its neighbours?
+
+        If `loose`, it is enough to know each number beside the largest of its row.
+        """
         count = len(self.sure)
         mid = np.concatenate([m.reshape(count, -1) for m in self.mids], axis=1)
         rad = np.concatenate([r.reshape(count, -1) for r in self.rads], axis=1)
-        return self.sure & decided(mid, rad, goal).all(axis=1)
+        return self.sure & (beside if loose else decided)(mid, rad, goal).all(axis=1)
 
 
 def decided(mid: Array, rad: Array, goal: int) -> Array:

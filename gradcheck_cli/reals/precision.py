@@ -11,8 +11,9 @@ import numpy as np
 from flint import arb, ctx
 
 from gradcheck_cli.reals.bulk import certify
-from gradcheck_cli.reals.cost import worth_compiling
+from gradcheck_cli.reals.cost import by_flint, worth_compiling
 from gradcheck_cli.reals.domains.balls import Balls, exact
+from gradcheck_cli.reals.domains.domain import Flags
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.reals.walk import NotCovered, walk
@@ -29,6 +30,15 @@ _MOST_BITS_FOR_DOUBTS = 2048
 _FLOAT_BITS = 42
 # A goal has bits to spare; float64 balls may leave so many of them open (SEMANTICS C2).
 _SPARE_BITS = 12
+# What one program's rows may cost in steps of flint, at the lowest precision: a minute; and
+# what they may where the answer only forgives.
+_MOST_STEPS, _MOST_LOOSE_STEPS = 60_000_000, 6_000_000
+_FEWEST_ROWS = 4
+# From so many steps for one row, it is dear: a tenth of a second and more.
+DEAR = 100_000
+# Balls that a walk holds at once: a gigabyte.
+_MOST_HELD = 8_000_000
+_UNKNOWN = arb("nan")
 _LEAST_BITS = 12
 # Below this, a ball around zero is narrower than any float's smallest number.
 _NOTHING = -1400
@@ -64,11 +74,13 @@ def enclose(
     goal: int,
     widen: bool = False,
     most_bits: int = MOST_BITS,
+    loose: bool = False,
 ) -> Enclosed:
     """Walk all rows; walk those again with twice the bits whose balls are too wide.
 
     `goal` is the relative accuracy in bits that counts as decided. Where there is much to do,
     float64 balls come first, and only rows that they leave open go on: those with a tie too.
+    If `loose`, what a program that is dear leaves open beside its largest number is let be.
     """
     count = len(args[0])
     outs = [np.empty((count, *aval.shape), dtype=object) for aval in program.out_avals]
@@ -76,22 +88,23 @@ def enclose(
     undefined = np.zeros(count, int)
     pending = np.arange(count)
     if not widen and goal <= _FLOAT_BITS and worth_compiling(program, count):
-        decided = _by_floats(program, args, outs, max(goal - _SPARE_BITS, _LEAST_BITS))
+        found = max(goal - _SPARE_BITS, _LEAST_BITS)
+        decided = _by_floats(program, args, outs, found, loose and by_flint(program) > DEAR)
         pending = np.flatnonzero(~decided)
+    pending, unpaid = _affordable(program, pending, _MOST_LOOSE_STEPS if loose else _MOST_STEPS)
+    for out in outs:
+        out[unpaid] = _UNKNOWN
+    doubts[unpaid] = True
     bits = START_BITS
     used = bits
     while len(pending) and bits <= most_bits:
         used = bits
         with working(bits):
-            domain = Balls(len(pending), widen=widen)
-            rows = [a[pending] if a.dtype == object else exact(a[pending]) for a in args]
-            results = walk(program, domain, rows)
-            results = [np.broadcast_to(r, (len(pending), *r.shape[1:])) for r in results]
+            results, flags = _walked(program, args, pending, widen=widen)
             for out, result in zip(outs, results, strict=True):
                 out[pending] = result
             tight, holes = _judge(results, goal)
-        ties[pending] = domain.flags.ties
-        flags = domain.flags
+        ties[pending] = flags.ties
         doubts[pending] = flags.doubts | flags.endless
         decided[pending] = tight & ~doubts[pending]
         undefined[pending[holes]] += 1
@@ -108,14 +121,46 @@ def enclose(
     return Enclosed(outs, ties, decided, doubts, estimated, used)
 
 
-def _by_floats(program: Program, args: Sequence[Any], outs: Sequence[Array], goal: int) -> Array:
+def _affordable(program: Program, pending: Array, steps: int) -> tuple[Array, Array]:
+    """Rows that are walked, and rows of a program so dear that they would cost too much."""
+    cost = by_flint(program)
+    most = max(_FEWEST_ROWS, steps // cost) if cost > DEAR else len(pending)
+    return pending[:most], pending[most:]
+
+
+def _walked(
+    program: Program, args: Sequence[Any], rows: Array, *, widen: bool
+) -> tuple[list[Array], Flags]:
+    """A walk of these rows, in chunks that memory holds."""
+    size = max(1, _MOST_HELD // max(1, program.numbers()))
+    parts, flags = [], []
+    for start in range(0, len(rows), size):
+        chunk = rows[start : start + size]
+        domain = Balls(len(chunk), widen=widen)
+        given = [a[chunk] if a.dtype == object else exact(a[chunk]) for a in args]
+        results = walk(program, domain, given)
+        parts.append([np.broadcast_to(r, (len(chunk), *r.shape[1:])) for r in results])
+        flags.append(domain.flags)
+    if len(parts) == 1:
+        return parts[0], flags[0]
+    return [np.concatenate(column) for column in zip(*parts, strict=True)], Flags(
+        *(
+            np.concatenate([getattr(f, name) for f in flags])
+            for name in ("ties", "doubts", "endless")
+        )
+    )
+
+
+def _by_floats(
+    program: Program, args: Sequence[Any], outs: Sequence[Array], goal: int, loose: bool
+) -> Array:
     """Rows that float64 balls decide, written into `outs`."""
     middles, radii = zip(*map(_pairs, args), strict=True)
     try:
         found = certify(program, middles, radii)
     except NotCovered:
         return np.zeros(len(args[0]), bool)
-    good = found.narrow(goal)
+    good = found.narrow(goal, loose=loose)
     for out, mid, rad in zip(outs, found.mids, found.rads, strict=True):
         chosen = zip(mid[good].flat, rad[good].flat, strict=True)
         out[good] = elements([arb(m, r) for m, r in chosen], mid[good].shape)

@@ -26,6 +26,7 @@ from gradcheck_cli.frameworks.seam import (
     Floats,
     Rejected,
     RuleError,
+    Sample,
     Spelled,
     StandIn,
     Traces,
@@ -86,6 +87,10 @@ class JaxSubject:
     @property
     def leaves(self) -> Sequence[Leaf]:
         return self.signature.leaves
+
+    @property
+    def sample(self) -> Sample | None:
+        return None
 
     @property
     def has_rule(self) -> bool:

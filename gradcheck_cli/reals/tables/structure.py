@@ -99,7 +99,18 @@ def _tile(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     return [np.tile(values[0], (1, *step.params["reps"]))]
 
 
+def _pick(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    """Elements by their number, of all operands in a row: a step of restricted programs only."""
+    batch = batched(values)
+    row = [spread(v, batch).reshape(batch, -1) for v in values]
+    whole = row[0] if len(row) == 1 else np.concatenate(row, axis=1)
+    return [whole[:, step.params["numbers"]]]
+
+
+PICK = "pick"
+
 TABLE: dict[str, Rule] = {
+    PICK: _pick,
     "broadcast_in_dim": _broadcast_in_dim,
     "reshape": _reshape,
     "squeeze": _reshape,

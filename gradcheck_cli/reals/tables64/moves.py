@@ -10,6 +10,7 @@ from jax import lax
 from gradcheck_cli.reals.domains.balls64 import bound, refused
 from gradcheck_cli.reals.domains.pairs import Pair, known, within
 from gradcheck_cli.reals.tables.rule import Rule
+from gradcheck_cli.reals.tables.structure import PICK
 from gradcheck_cli.reals.tri import YES
 
 
@@ -64,6 +65,17 @@ def _dynamic_update(domain: Any, step: Any, values: list[Any], walk: Any) -> lis
     return [Pair(bound(step, mids)[0], bound(step, rads)[0])]
 
 
+def _pick(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    """Elements by their number, of all operands in a row (restricted programs only)."""
+    numbers = jnp.asarray(step.params["numbers"])
+
+    def picked(parts: list[Any]) -> Any:
+        return jnp.concatenate([jnp.ravel(p) for p in parts])[numbers]
+
+    mids, rads = halves(values)
+    return [Pair(picked(mids), picked(rads)) if isinstance(values[0], Pair) else picked(mids)]
+
+
 def _scatter(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     if step.out_avals[0].kind != "f":
         if step.out_avals[0].kind == "b":
@@ -106,5 +118,6 @@ TABLE: dict[str, Rule] = {
     "dynamic_update_slice": _dynamic_update,
     "gather": _gather,
     "iota": _iota,
+    PICK: _pick,
     "scatter": _scatter,
 }
