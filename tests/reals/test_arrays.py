@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.lax.linalg as lax_linalg
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -32,6 +33,38 @@ def conv(x: Any, **settings: Any) -> Any:
     given = {"window_strides": settings.pop("strides", (1, 1)), **settings}
     layout = ("NHWC", "HWIO", "NHWC")
     return jax.lax.conv_general_dilated(x, kernel, dimension_numbers=layout, **given)
+
+
+def _fixed(function: Callable[..., Any], x: Any) -> Any:
+    """Factorizations that JAX does not differentiate."""
+    return function(jax.lax.stop_gradient(x))
+
+
+def _weighted(outs: Any, x: Any) -> Any:
+    return [out * x.sum() for out in outs]
+
+
+def _tridiagonal(lower: bool) -> Callable[..., Any]:
+    """The packed part that is meant, and what LAPACK leaves in the other triangle is left out."""
+
+    def run(a: Any) -> Any:
+        packed, *rest = lax_linalg.tridiagonal(a, lower=lower)
+        return [jnp.tril(packed) if lower else jnp.triu(packed), *rest]
+
+    return run
+
+
+def _with_reflectors(left: bool, turned: bool) -> Callable[..., Any]:
+    def run(a: Any) -> Any:
+        taus = jnp.array([0.7, 1.2, 1.9])
+        return lax_linalg.ormqr(a, taus, a @ a.T, left=left, transpose=turned)
+
+    return run
+
+
+def _ragged_sums(x: Any) -> Any:
+    numbers = jax.lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
+    return jax.lax.ragged_dot_general(x, x * 2, jnp.array([1, 2, 1]), numbers)
 
 
 CASES: dict[str, tuple[Callable[..., Any], np.ndarray]] = {
@@ -134,6 +167,31 @@ CASES: dict[str, tuple[Callable[..., Any], np.ndarray]] = {
         lambda x: jax.lax.linalg.tridiagonal_solve(x / 4, x + 3, x[::-1] / 4, jnp.ones((4, 1))),
         VECTOR,
     ),
+    "hessenberg": (lambda x: _fixed(lax_linalg.hessenberg, x @ x.T)[0] * x.sum(), MATRIX),
+    "hessenberg factors": (lambda x: _fixed(lax_linalg.hessenberg, x @ x[:3].T @ x[1:, :]  @ x.T)[1] * x.sum(), MATRIX),
+    "tridiagonal, lower": (lambda x: _weighted(_fixed(_tridiagonal(True), x @ x.T), x), MATRIX),
+    "tridiagonal, upper": (lambda x: _weighted(_fixed(_tridiagonal(False), x @ x.T), x), MATRIX),
+    "schur of a symmetric": (lambda x: _weighted(_fixed(lax_linalg.schur, x @ x.T), x), MATRIX),
+    "schur with a pair": (lambda x: _weighted(_fixed(lax_linalg.schur, x[:3]), x), MATRIX),
+    "complex schur": (lambda x: jnp.abs(_fixed(lax_linalg.schur, x[:3] + 1j * x[1:])[0]) * x.sum(), MATRIX),
+    "updated cholesky": (
+        lambda x: _fixed(lambda a: lax_linalg.cholesky_update(a[:3], a[3]), jnp.triu(x) + jnp.eye(4, 3)) * x.sum(),
+        MATRIX,
+    ),
+    "symmetric product": (
+        lambda x: _fixed(lambda a: lax_linalg.symmetric_product(a, a @ a.T, alpha=2.0, beta=0.5), x) * x.sum(),
+        MATRIX,
+    ),
+    "product with reflectors": (
+        lambda x: _weighted([_fixed(_with_reflectors(left, turned), x) for left in (True, False) for turned in (True, False)], x),
+        MATRIX,
+    ),
+    "pivoted qr": (lambda x: jnp.stack(jax.scipy.linalg.qr(x[:3], pivoting=True)[:2]), MATRIX),
+    "ragged rows": (
+        lambda x: jax.lax.ragged_dot(x, jnp.stack([x[:3], x[1:], x[:3] * 2]), jnp.array([1, 0, 2])), MATRIX
+    ),
+    "ragged sums": (lambda x: _fixed(_ragged_sums, x) * x.sum(), MATRIX),
+    "approximate top k": (lambda x: jax.lax.approx_max_k(x, 2)[0] - jax.lax.approx_min_k(x, 2)[0], MATRIX),
     "conjugate gradients": (lambda x: jax.scipy.sparse.linalg.cg(lambda v: v * (2 + x**2), x)[0], VECTOR),
 }  # fmt: skip
 

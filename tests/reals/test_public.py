@@ -15,10 +15,10 @@ import pytest
 
 from gradcheck_cli.reals.precision import enclose
 from gradcheck_cli.reals.program import Program, build
-from gradcheck_cli.reals.tables.unreal import BITS, DRAWS, METHOD, OUTSIDE, REASONS
+from gradcheck_cli.reals.tables.unreal import BITS, DRAWS, OUTSIDE, REASONS
 from gradcheck_cli.reals.walk import uncovered
 
-MODULES = ["jax.nn", "jax.numpy", "jax.numpy.fft", "jax.numpy.linalg", "jax.scipy.linalg", "jax.scipy.special", "jax.scipy.stats", "jax.scipy.signal", "jax.lax.linalg"]  # fmt: skip
+MODULES = ["jax.nn", "jax.numpy", "jax.numpy.fft", "jax.numpy.linalg", "jax.scipy.linalg", "jax.scipy.special", "jax.scipy.stats", "jax.scipy.signal", "jax.lax.linalg", "optax.losses"]  # fmt: skip
 # Distributions are modules of functions.
 SUBMODULES = [f"jax.scipy.stats.{name}" for name in ("beta", "cauchy", "chi2", "expon", "gamma", "gennorm", "laplace", "logistic", "norm", "pareto", "t", "truncnorm", "uniform", "vonmises")]  # fmt: skip
 
@@ -31,8 +31,9 @@ ATTEMPTS: list[tuple[Any, ...]] = [
     for values in ([0.3], [0.3, 0.4], [0.3, 0.4, 0.5], [0.3, 0.2, 0.5, 0.6])
 ]
 ATTEMPTS += [(np.array([0.2, 0.5, 0.7]),) * n for n in (1, 2)]
+ATTEMPTS += [(np.array([0.2, 0.5, 0.7]), np.int32(1)), (SYMMETRIC, np.array([0, 2, 1]))]
 ATTEMPTS += [(SYMMETRIC,), (SYMMETRIC, SQUARE), (SYMMETRIC, SQUARE[0]), (SQUARE[0], SYMMETRIC)]
-CLOSED = {BITS, DRAWS, METHOD, OUTSIDE}
+CLOSED = {BITS, DRAWS, OUTSIDE}
 MOST_EXCEPTIONS = 0.02
 
 
@@ -48,19 +49,22 @@ def public(module: str) -> Iterator[tuple[str, Callable[..., Any]]]:
 def traced(function: Callable[..., Any]) -> tuple[Program, tuple[Any, ...]] | None:
     """Value and pullback at the first arguments that the function takes and differentiates."""
 
-    def both(*args: Any) -> Any:
-        values, pullback = jax.vjp(lambda *a: parts(function(*a)), *args)
-        return values, pullback(jax.tree.map(jnp.ones_like, values))
-
     for args in ATTEMPTS:
+        floats = [np.asarray(a, np.float32) for a in args if a.dtype.kind == "f"]
+        labels = [a for a in args if a.dtype.kind == "i"]
+
+        def both(*given: Any, labels: Any = labels) -> Any:
+            values, pullback = jax.vjp(lambda *a: parts(function(*a, *labels)), *given)
+            return values, pullback(jax.tree.map(jnp.ones_like, values))
+
         try:
-            closed = jax.make_jaxpr(both)(*(np.asarray(a, np.float32) for a in args))
+            closed = jax.make_jaxpr(both)(*floats)
         except Exception:  # not these arguments
             continue
         program = build(closed)
-        floats = [aval.kind == "f" for aval in program.out_avals]
-        if floats and all(floats) and len(floats) > len(args):
-            return program, args
+        kinds = [aval.kind == "f" for aval in program.out_avals]
+        if kinds and all(kinds) and len(kinds) > len(floats):
+            return program, tuple(a for a in args if a.dtype.kind == "f")
     return None
 
 

@@ -99,22 +99,75 @@ class Algebra:
         rows, columns = a.shape
         taus = np.full(min(rows, columns), _ZERO, object)
         for k in range(len(taus)):
-            below = a[k + 1 :, k]
-            if all(b == 0 for b in below) and _is_real(a[k, k]):
-                continue  # nothing to reflect: LAPACK leaves the sign alone
-            norm = _norm(a[k:, k])
-            alpha = a[k, k]
-            beta = -norm if float(_real(alpha).mid()) >= 0 else norm
-            taus[k] = (beta - alpha) / beta
-            a[k + 1 :, k] = below / (alpha - beta)
-            a[k, k] = as_complex(beta) if isinstance(alpha, acb) else beta
-            v = np.concatenate([[_ONE], a[k + 1 :, k]])
-            part = a[k:, k + 1 :]
-            if part.size:
-                weights = np.array([_dot(_CONJ(v), part[:, j]) for j in range(part.shape[1])])
-                turn = _CONJ(np.array([taus[k]], object))[0]
-                a[k:, k + 1 :] = part - turn * np.multiply.outer(v, weights)
+            v, taus[k], a[k, k] = _reflector(a[k:, k])
+            a[k + 1 :, k] = v[1:]
+            a[k:, k + 1 :] = _reflected(v, _conj(taus[k]), a[k:, k + 1 :])
         return [a, taus]
+
+    def geqp3(self, a: Array, order: Array) -> list[Array]:
+        """The same with columns in the order that the library chooses."""
+        order = np.asarray(self._native(a, order)[1])
+        packed, taus = self.geqrf(a[:, order - 1])
+        return [packed, order.astype(np.int32), taus]
+
+    def ormqr(self, a: Array, taus: Array, c: Array, *, left: bool, transpose: bool) -> list[Array]:
+        """Q·C, Qᴴ·C, C·Q or C·Qᴴ, one reflector after the other."""
+        c = c if left else _CONJ(c).T  # C·Q is (Qᴴ·Cᴴ)ᴴ
+        adjoint = transpose if left else not transpose
+        numbers = range(len(taus)) if adjoint else reversed(range(len(taus)))
+        for k in numbers:
+            v = np.concatenate([[_ZERO] * k, [_ONE], a[k + 1 :, k]])
+            c = _reflected(v, _conj(taus[k]) if adjoint else taus[k], c)
+        return [c if left else _CONJ(c).T]
+
+    def hessenberg(self, a: Array) -> list[Array]:
+        """Similar to a, with zeros below the first subdiagonal; reflectors as in QR."""
+        a = a.copy()
+        n = len(a)
+        taus = np.full(max(0, n - 1), _ZERO, object)
+        for k in range(n - 1):
+            v, taus[k], a[k + 1, k] = _reflector(a[k + 1 :, k])
+            a[k + 2 :, k] = v[1:]
+            right = _reflected(v, _conj(taus[k]), _CONJ(a[:, k + 1 :]).T)
+            a[:, k + 1 :] = _CONJ(right).T
+            a[k + 1 :, k + 1 :] = _reflected(v, _conj(taus[k]), a[k + 1 :, k + 1 :])
+        return [a, taus]
+
+    def tridiagonal(self, a: Array, *, lower: bool) -> list[Array]:
+        """A symmetric matrix made tridiagonal: packed reflectors, both diagonals, factors."""
+        n = len(a)
+        packed, whole = a.copy(), _mirrored(a, lower=lower)
+        turn = np.arange(n) if lower else np.arange(n)[::-1]  # upper: from the other end
+        whole = whole[np.ix_(turn, turn)]
+        taus = np.full(max(0, n - 1), _ZERO, object)
+        off = np.full(max(0, n - 1), _ZERO, object)
+        vectors = []
+        for k in range(n - 1):
+            v, taus[k], off[k] = _reflector(whole[k + 1 :, k])
+            vectors.append(v)
+            part = _reflected(v, _conj(taus[k]), whole[k + 1 :, k + 1 :])
+            whole[k + 1 :, k + 1 :] = _CONJ(_reflected(v, _conj(taus[k]), _CONJ(part).T)).T
+        diagonal = np.array([_real(whole[k, k]) for k in range(n)], object)
+        for k, v in enumerate(vectors):
+            column, rows = turn[k], turn[k + 1 :]
+            packed[rows[1:], column] = v[1:]
+            packed[rows[0], column] = off[k]
+        for k in range(n):
+            packed[turn[k], turn[k]] = diagonal[k]
+        off = np.array([_real(b) for b in off], object)
+        forward = slice(None) if lower else slice(None, None, -1)
+        return [packed, diagonal[forward], off[forward], taus[forward]]
+
+    def cholesky_update(self, r: Array, w: Array) -> list[Array]:
+        """Upper R' with R'ᴴ·R' = Rᴴ·R + w·wᴴ."""
+        upper = r.copy()
+        for i in range(len(r)):
+            upper[i, :i] = _ZERO
+        (low,) = self.cholesky(_dot(upper.T, upper) + np.multiply.outer(w, w))
+        return [low.T]
+
+    def symmetric_product(self, a: Array, c: Array, *, alpha: float, beta: float) -> list[Array]:
+        return [arb(float(alpha)) * _dot(a, a.T) + arb(float(beta)) * c]
 
     def householder_product(self, a: Array, taus: Array) -> list[Array]:
         """The first columns of H₁·H₂·…"""
@@ -148,15 +201,7 @@ class Algebra:
 
     def eigh(self, a: Array, *, lower: bool) -> list[Array]:
         """Vectors and ascending values; a repeated value has no vectors of its own."""
-        n = len(a)
-        whole = a.copy()
-        for i in range(n):
-            for j in range(i + 1, n):
-                if lower:
-                    whole[i, j] = _CONJ(whole[j : j + 1, i])[0]
-                else:
-                    whole[j, i] = _CONJ(whole[i : i + 1, j])[0]
-        values, vectors = _symmetric(whole)
+        values, vectors = _symmetric(_mirrored(a, lower=lower))
         native = np.asarray(self._native(a)[0])
         return [_turned(vectors, native), values]
 
@@ -220,8 +265,143 @@ class Algebra:
             outs.append(_turned(_unit(vectors), target))
         return outs
 
+    def schur(
+        self,
+        a: Array,
+        *,
+        compute_schur_vectors: bool,
+        sort_eig_vals: bool,
+        select_callable: Any,
+    ) -> list[Array]:
+        """Q and T = Qᴴ·a·Q: each leading part of Q spans the same space as the native one does.
+
+        The space of the first k vectors is the one of k eigenvectors, in the native order.
+        """
+        native_t, native_q = (np.asarray(part) for part in self._native(a))
+        n = len(a)
+        real = not any(isinstance(b, acb) for b in a.reshape(-1))
+        sizes = _blocks(native_t, real=real)
+        vectors = self._eigenvectors(a, native_t, sizes)
+        q = _orthonormal(vectors)
+        if real:
+            q = np.asarray(np.frompyfunc(_real, 1, 1)(q), dtype=object).reshape(n, n)
+        start = 0
+        for size in sizes:
+            here = slice(start, start + size)
+            q[:, here] = _standard(a, q[:, here], native_q[:, here])
+            start += size
+        t = _dot(_CONJ(q).T, _dot(a, q))
+        start = 0
+        for size in sizes:
+            t[start + size :, start : start + size] = _ZERO
+            start += size
+        return [t, q] if compute_schur_vectors else [t]
+
+    def _eigenvectors(self, a: Array, native_t: Array, sizes: list[int]) -> Array:
+        """One column for each value on the native diagonal; a pair gives real and imaginary part."""
+        n = len(a)
+        try:
+            values, right = acb_mat(n, n, _complex(a)).eig(right=True)
+        except ValueError:
+            return np.full((n, n), arb("nan"), object)
+        vectors = elements(right.entries(), (n, n))
+        mids = np.array([complex(v.mid()) for v in values])
+        taken: list[int] = []
+        columns, start = [], 0
+        for size in sizes:
+            block = native_t[start : start + size, start : start + size]
+            for target in np.linalg.eigvals(block)[:size]:
+                gaps = np.abs(mids - target)
+                gaps[taken] = np.inf
+                taken.append(int(np.argmin(gaps)))
+            vector = _upright(vectors[:, taken[-1:]])[:, 0]
+            columns += [vector] if size == 1 else [_REAL(vector), _IMAGINARY(vector)]
+            start += size
+        return np.stack(columns, axis=1)
+
 
 # -- pieces -------------------------------------------------------------------------------
+
+
+def _conj(ball: Any) -> Any:
+    return ball.conjugate() if isinstance(ball, acb) else ball
+
+
+def _reflector(column: Array) -> tuple[Array, Any, Any]:
+    """LAPACK's reflector that leaves only the first element: its vector, its factor, that element."""
+    alpha, below = column[0], column[1:]
+    v = np.concatenate([[_ONE], below])
+    if all(b == 0 for b in below) and _is_real(alpha):
+        return v, _ZERO, alpha  # nothing to reflect: LAPACK leaves the sign alone
+    norm = _norm(column)
+    beta = -norm if float(_real(alpha).mid()) >= 0 else norm
+    v[1:] = below / (alpha - beta)
+    return v, (beta - alpha) / beta, as_complex(beta) if isinstance(alpha, acb) else beta
+
+
+def _reflected(v: Array, factor: Any, part: Array) -> Array:
+    """(1 − factor·v·vᴴ)·part."""
+    if not part.size:
+        return part
+    weights = np.array([_dot(_CONJ(v), part[:, j]) for j in range(part.shape[1])])
+    return np.asarray(part - factor * np.multiply.outer(v, weights))
+
+
+def _mirrored(a: Array, *, lower: bool) -> Array:
+    """The symmetric (Hermitian) matrix of which one triangle is given."""
+    whole = a.copy()
+    for i in range(len(a)):
+        for j in range(i + 1, len(a)):
+            if lower:
+                whole[i, j] = _conj(whole[j, i])
+            else:
+                whole[j, i] = _conj(whole[i, j])
+    return whole
+
+
+def _blocks(t: Array, *, real: bool) -> list[int]:
+    """Sizes of the diagonal's blocks: real matrices have blocks of two for pairs."""
+    sizes, k = [], 0
+    while k < len(t):
+        pair = real and k + 1 < len(t) and t[k + 1, k] != 0
+        sizes.append(2 if pair else 1)
+        k += sizes[-1]
+    return sizes
+
+
+def _orthonormal(vectors: Array) -> Array:
+    """Gram and Schmidt: each leading part spans what it did."""
+    columns: list[Array] = []
+    for k in range(vectors.shape[1]):
+        new = vectors[:, k]
+        for old in columns:
+            new = new - old * _dot(_CONJ(old), new)
+        columns.append(new / _norm(new))
+    return np.stack(columns, axis=1)
+
+
+def _standard(a: Array, q: Array, native: Array) -> Array:
+    """One vector in the native phase; two so that their block has equal diagonal elements."""
+    if q.shape[1] == 1:
+        return _turned(q, native)
+    block = _dot(q.T, _dot(a, q))
+    angle = arb.atan2(block[0, 0] - block[1, 1], block[0, 1] + block[1, 0]) / 2
+    best, nearest = q, np.inf
+    for quarter in range(4):
+        turn = angle + arb.pi() * quarter / 2
+        c, s = turn.cos(), turn.sin()
+        for sign in (1, -1):
+            turned = np.stack(
+                [q[:, 0] * c - q[:, 1] * s, (q[:, 0] * s + q[:, 1] * c) * sign], axis=1
+            )
+            gap = float(np.abs(_MID(turned).astype(float) - native).max())
+            if gap < nearest:
+                best, nearest = turned, gap
+    return best
+
+
+_REAL = np.frompyfunc(lambda b: b.real, 1, 1)
+_IMAGINARY = np.frompyfunc(lambda b: b.imag, 1, 1)
 
 
 def _dot(a: Array, b: Array) -> Any:

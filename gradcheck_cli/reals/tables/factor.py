@@ -62,14 +62,21 @@ def _custom_linear_solve(domain: Any, step: Any, values: list[Any], walk: Any) -
 
 TABLE: dict[str, Rule] = {
     "cholesky": _factor("cholesky"),
+    "cholesky_update": _factor("cholesky_update"),
     "custom_linear_solve": _custom_linear_solve,
     "eig": _factor("eig", "compute_left_eigenvectors", "compute_right_eigenvectors"),
     "eigh": _factor("eigh", "lower"),
+    "geqp3": _factor("geqp3"),
     "geqrf": _factor("geqrf"),
+    "hessenberg": _factor("hessenberg"),
     "householder_product": _factor("householder_product"),
     "lu": _factor("lu"),
+    "ormqr": _factor("ormqr", "left", "transpose"),
     "qr": _factor("qr", "full_matrices", "pivoting"),
+    "schur": _factor("schur", "compute_schur_vectors", "sort_eig_vals", "select_callable"),
     "svd": _factor("svd", "full_matrices", "compute_uv"),
+    "symmetric_product": _factor("symmetric_product", "alpha", "beta"),
+    "tridiagonal": _factor("tridiagonal", "lower"),
     "triangular_solve": _factor(
         "triangular_solve", "left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"
     ),

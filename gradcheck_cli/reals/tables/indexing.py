@@ -56,7 +56,7 @@ def _gather(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         where = known[i if len(known) > 1 else 0]
         flat = operand[i if operand.shape[0] > 1 else 0].reshape(-1)
         taken = flat[np.maximum(where, 0)] if flat.size else np.full(where.shape, fill)
-        out[i] = np.where(where == _OUTSIDE, fill, taken)
+        out[i, ...] = np.where(where == _OUTSIDE, fill, taken)
     return [out]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,4 +45,48 @@ def _matrices(
     return moved.reshape(*head, *sizes), free_shape
 
 
-TABLE: dict[str, Rule] = {"dot_general": _dot_general}
+def _ragged_dot(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    """One product for each group: the rows of a group, and zeros for the others."""
+    left, right, sizes = values[:3]
+    p = step.params["ragged_dot_dimension_numbers"]
+    (ragged,) = p.lhs_ragged_dimensions
+    ((summed, _), _) = p.dot_dimension_numbers
+    rows = batched(values)
+    left, right, sizes = spread(left, rows), spread(right, rows), spread(sizes, rows)
+    if sizes.ndim != 2 or values[3:]:  # groups that differ along a stack
+        return list(domain.native(step, values))
+    ends = np.cumsum(sizes, axis=-1)
+    place = np.arange(left.shape[ragged + 1])
+    zero = domain.neutral("add", step.out_avals[0])
+    products = []
+    for g in range(sizes.shape[1]):
+        inside = (place >= ends[:, g : g + 1] - sizes[:, g : g + 1]) & (place < ends[:, g : g + 1])
+        shape = [rows, *(len(place) if d == ragged else 1 for d in range(left.ndim - 1))]
+        part = np.where(inside.reshape(shape), left, zero)
+        other = right
+        if p.rhs_group_dimensions:
+            (group,) = p.rhs_group_dimensions
+            other = np.take(right, g, axis=group + 1)
+        products.append(_dot_general(domain, _of_one_group(step, p), [part, other], walk)[0])
+    if ragged in summed:
+        return [np.stack(products, axis=1)]
+    total = products[0]
+    for product in products[1:]:
+        total = domain.binary("add", total, product)
+    return [total]
+
+
+def _of_one_group(step: Any, p: Any) -> Any:
+    """The plain product of one group: what comes after the group's axis moves up."""
+    (left_sum, right_sum), (left_batch, right_batch) = p.dot_dimension_numbers
+    for group in p.rhs_group_dimensions:
+        right_sum, right_batch = (
+            tuple(d - (d > group) for d in dims) for dims in (right_sum, right_batch)
+        )
+    numbers = ((left_sum, right_sum), (left_batch, right_batch))
+    return replace(
+        step, in_avals=step.in_avals[:2], params={**step.params, "dimension_numbers": numbers}
+    )
+
+
+TABLE: dict[str, Rule] = {"dot_general": _dot_general, "ragged_dot_general": _ragged_dot}

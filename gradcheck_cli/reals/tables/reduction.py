@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,16 @@ def _top_k(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     return [first[0], first[1].astype(step.out_avals[1].dtype)]
 
 
+def _approx_top_k(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    """What is approximate is which of nearly equal ones a device returns; over the reals it is exact."""
+    smallest = not step.params["is_max_k"]
+    x = domain.unary("neg", values[0]) if smallest else values[0]
+    axis = step.params["reduction_dimension"] % len(step.in_avals[0].shape)
+    given = replace(step, params={"axis": axis, "k": step.params["k"]})
+    best, places = _top_k(domain, given, [x], walk)
+    return [domain.unary("neg", best) if smallest else best, places]
+
+
 TABLE: dict[str, Rule] = {
     "reduce_sum": _reduce("add"),
     "reduce_prod": _reduce("mul"),
@@ -76,5 +87,6 @@ TABLE: dict[str, Rule] = {
     "argmax": _arg("max"),
     "argmin": _arg("min"),
     "sort": _sort,
+    "approx_top_k": _approx_top_k,
     "top_k": _top_k,
 }

@@ -8,7 +8,6 @@ KERNEL = "it is a kernel of its own"
 DEVICES = "it talks to other devices"
 MEMORY = "it reads or writes mutable memory"
 DRAWS = "its draws depend on a float"
-METHOD = "no verified method for it is here yet"
 INTERNAL = "it belongs to JAX's own machinery and reaches no traced program"
 
 REASONS: dict[str, str] = {
@@ -53,17 +52,10 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("random_gamma", "rng_uniform"), DRAWS),
     **dict.fromkeys(
         (
-            "approx_top_k", "cholesky_update", "geqp3", "hessenberg", "ormqr", "ragged_dot_general",
-            "schur", "select_and_scatter", "symmetric_product", "tridiagonal",
-        ),
-        METHOD,
-    ),
-    **dict.fromkeys(
-        (
             "after_all", "broadcast_to", "call_hi_primitive", "call_hi_primitive_linearized", "check",
             "create_linear", "create_token", "custom_jvp_call_jaxpr", "custom_lin", "dim_as_value", "dimension_size", "eval_jaxpr",
             "from_edtype", "global_array_to_host_local_array",
-            "host_local_array_to_global_array", "inspect_sharding", "jaxpr_call", "linear_call", "remat_opt",
+            "host_local_array_to_global_array", "inspect_sharding", "jaxpr_call", "linear_call", "remat_opt", "select_and_scatter",
             "shape_assertion", "stage", "to_edtype", "unreachable", "zeros_like",
         ),
         INTERNAL,
