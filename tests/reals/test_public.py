@@ -54,7 +54,7 @@ def traced(function: Callable[..., Any]) -> tuple[Program, tuple[Any, ...]] | No
         labels = [a for a in args if a.dtype.kind == "i"]
 
         def both(*given: Any, labels: Any = labels) -> Any:
-            values, pullback = jax.vjp(lambda *a: parts(function(*a, *labels)), *given)
+            values, pullback = jax.vjp(lambda *xs: parts(function(*xs, *labels)), *given)
             return values, pullback(jax.tree.map(jnp.ones_like, values))
 
         try:
