@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
-import jax
 import msgspec
 
 from gradcheck_cli.discover import importing, lines
 from gradcheck_cli.examine import examine
 from gradcheck_cli.finding import Site
-from gradcheck_cli.frameworks.jax import find as jax_find
-from gradcheck_cli.frameworks.jax.gradient import JaxGradient
-from gradcheck_cli.frameworks.jax.hooks import recording
 from gradcheck_cli.frameworks.jax.setup import keep_compiled
-from gradcheck_cli.frameworks.seam import Found
-from gradcheck_cli.inputs.infer.probing import Hints
-from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
+from gradcheck_cli.frameworks.load import load
+from gradcheck_cli.frameworks.marks import CHECKED
+from gradcheck_cli.frameworks.seam import CustomGradient, Found, Framework, Missing, Own
 from gradcheck_cli.rulebook import find
-from gradcheck_cli.scan.marks import find_marks
+from gradcheck_cli.scan.marks import by_framework, find_marks, imported_roots
 from gradcheck_cli.words import (
     Doing,
     Event,
@@ -44,44 +41,63 @@ def check_file(task: Task, emit: Emit) -> None:
     """Import, find, examine each; whatever goes wrong is said, never raised."""
     keep_compiled(task.cache)
     emit(Doing(phase="importing"))
-    with recording() as recorded:
+    used: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+        # What records at import must stand before; other frameworks can be asked afterwards.
+        recorded = {name: stack.enter_context(load(name).recording()) for name in _RECORDED}
         module = _import(task, emit)
         if module is not None:
-            _check_module(module, task, recorded, emit)
-    emit(Finished(jax=str(jax.__version__)))
+            task = _completed(task, module)
+            for name in task.marked:
+                framework = load(name)
+                used[name] = framework.version
+                _check_module(module, framework, task, recorded.get(name, []), emit)
+    emit(Finished(versions={"jax": load("jax").version, **used}))
 
 
-def _check_module(module: ModuleType, task: Task, recorded: list[Found], emit: Emit) -> None:
-    if task.module and not task.functions:
-        task = _with_marks(task, module)
+_RECORDED = ("jax",)
+
+
+def _check_module(
+    module: ModuleType, framework: Framework, task: Task, recorded: list[Found], emit: Emit
+) -> None:
     path = str(Path(task.path or getattr(module, "__file__", None) or "").resolve())
     own = _own(task, module)
     emit(Doing(phase="looking for custom gradients"))
-    scopes = sorted({scope for mark in task.marked if (scope := mark.partition("@")[2])})
+    marked = task.marked[framework.name]
+    scopes = sorted({scope for mark in marked if (scope := mark.partition("@")[2])})
+    gradients, missing = framework.find(module, path, recorded, scopes, own)
     if task.functions:
-        gradients, missing = _named(module, task, recorded, scopes, path, own, emit)
-    else:
-        gradients, missing = jax_find.find(module, path, recorded, scopes, own)
+        gradients = _named(module, framework, task, gradients, path, own, emit)
     for gradient in gradients:
         name = gradient.place.qualname
         if name not in task.skip and task.alone in (None, name):
-            _check_one(gradient, task, path, emit)
+            _check_one(gradient, framework, task, path, emit)
     if not task.functions and task.alone is None:
-        _tell_unreached(task, gradients, missing, emit)
+        _tell_unreached(marked, gradients, missing, emit)
 
 
-def _with_marks(task: Task, module: ModuleType) -> Task:
-    """An installed module's source is known only once it is imported."""
-    try:
-        marks = find_marks(ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8")))
-    except (OSError, SyntaxError, ValueError):
+def _completed(task: Task, module: ModuleType) -> Task:
+    """The task with its frameworks: what an installed module defines is known only once it is imported."""
+    if task.path and task.marked:
         return task
-    marked = [f"{m.name}@{m.scope or ''}" for m in marks if m.framework == "jax"]
+    try:
+        tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return msgspec.structs.replace(task, marked=task.marked or {"jax": []})
+    marked = by_framework(m for m in find_marks(tree) if m.framework in CHECKED)
+    if task.functions or not marked:
+        # A plain function belongs to the framework that its module imports.
+        used = CHECKED & (imported_roots(tree) | {module.__name__.partition(".")[0]})
+        marked = marked or {name: [] for name in sorted(used) or ["jax"]}
     return msgspec.structs.replace(task, marked=marked)
 
 
 def _tell_unreached(
-    task: Task, gradients: list[JaxGradient], missing: list[jax_find.Missing], emit: Emit
+    marked: Sequence[str],
+    gradients: Sequence[CustomGradient],
+    missing: Sequence[Missing],
+    emit: Emit,
 ) -> None:
     """What the source defines and the run did not meet, each with its reason."""
     scopes = {item.place.qualname: item.reason for item in missing if item.is_scope}
@@ -90,8 +106,8 @@ def _tell_unreached(
             emit(Unreached(not_covered=_unreached(item.place.qualname, item.reason)))
     met = {g.place.qualname.replace(".<locals>", "") for g in gradients}
     met |= {item.place.qualname.replace(".<locals>", "") for item in missing}
-    names = [mark.partition("@")[0] for mark in task.marked]
-    for mark in task.marked:
+    names = [mark.partition("@")[0] for mark in marked]
+    for mark in marked:
         name, _, scope = mark.partition("@")
         single = names.count(name) == 1 and any(q.rpartition(".")[2] == name for q in met)
         if single or name.startswith("<") or f"{scope}.{name}".strip(".") in met:
@@ -99,21 +115,17 @@ def _tell_unreached(
         emit(Unreached(not_covered=_unreached(name, scopes.get(scope) or _why_unreached(scope))))
 
 
-def _check_one(gradient: JaxGradient, task: Task, path: str, emit: Emit) -> None:
+def _check_one(
+    gradient: CustomGradient, framework: Framework, task: Task, path: str, emit: Emit
+) -> None:
     site = _site(gradient, task, path)
 
     def doing(phase: str, inputs: list[WitnessInput] | None = None) -> None:
         name = gradient.place.qualname
         emit(Doing(phase=phase, gradient=name, line=site.line, inputs=inputs or []))
 
-    hints = Hints(
-        keys=keys_read(gradient.primal),
-        unpacked=unpacked(gradient.primal),
-        functions=[("jnp.tanh", jax.numpy.tanh), ("jnp.add", jax.numpy.add)],
-        make_key=lambda: jax.random.key(0),
-    )
     try:
-        emit(examine(gradient, task, site, hints, doing))
+        emit(examine(gradient, task, site, framework.hints(gradient), doing))
     except Exception as error:
         told = traceback.format_exc(limit=-3)
         message = f"cgcheck itself failed on `{gradient.name}`: {type(error).__name__}: {error}"
@@ -153,22 +165,22 @@ def _import(task: Task, emit: Emit) -> ModuleType | None:
 
 def _named(
     module: ModuleType,
+    framework: Framework,
     task: Task,
-    recorded: list[Found],
-    scopes: list[str],
+    known: Sequence[CustomGradient],
     path: str,
-    own: Callable[[str], bool],
+    own: Own,
     emit: Emit,
-) -> tuple[list[JaxGradient], list[jax_find.Missing]]:
+) -> list[CustomGradient]:
     """The functions that the target names, custom gradients or not."""
-    known, _ = jax_find.find(module, path, recorded, scopes, own)
-    chosen: list[JaxGradient] = []
+    chosen: list[CustomGradient] = []
+    last = framework.name == list(task.marked)[-1]
     for name in task.functions:
         hits = [g for g in known if name in (g.name, g.place.qualname)]
         if not hits:
-            direct = jax_find.named(module, name, path, own)
+            direct = framework.named(module, name, path, own)
             hits = [direct] if direct is not None else []
-        if not hits:
+        if not hits and last:
             message = f"there is no function `{name}` in {task.display}"
             if inspect.isclass(getattr(module, name, None)):
                 message = f"`{name}` in {task.display} is a class: name a function or a method"
@@ -179,10 +191,10 @@ def _named(
             finding = find("import-failed").finding(task.display, 1, message, about=name, help=hint)
             emit(FileFinding(finding=finding))
         chosen += hits
-    return chosen, []
+    return chosen
 
 
-def _own(task: Task, module: ModuleType) -> Callable[[str], bool]:
+def _own(task: Task, module: ModuleType) -> Own:
     """Whose code is the user's: the project's files, or the checked package's own."""
     if task.path:
         root, here = str(Path(task.root).resolve()), str(Path(task.path).resolve())
@@ -195,7 +207,7 @@ def _own(task: Task, module: ModuleType) -> Callable[[str], bool]:
     return lambda path: bool(folders) and path.startswith(folders)
 
 
-def _site(gradient: JaxGradient, task: Task, path: str) -> Site:
+def _site(gradient: CustomGradient, task: Task, path: str) -> Site:
     source = gradient.place.path if task.module else path
     line, column, end = lines.definition(source, gradient.place)
     shown = task.display if task.path else lines.relative_to_packages(gradient.place.path)

@@ -14,9 +14,9 @@ from gradcheck_cli.inputs.at import parse_at
 from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.floats import format_of
-from gradcheck_cli.inputs.infer.probing import Hints, broadcast_refused, probe
+from gradcheck_cli.inputs.infer.probing import broadcast_refused, probe
 from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
-from gradcheck_cli.inputs.spec import Fixed
+from gradcheck_cli.inputs.spec import Fixed, Hints
 from gradcheck_cli.laws import LAWS, Failure, Judgement
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES

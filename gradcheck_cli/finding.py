@@ -20,7 +20,7 @@ from flint import arb
 from gradcheck_cli.diagnose.blame import find_blame
 from gradcheck_cli.diagnose.replacement import find_replacement
 from gradcheck_cli.discover import lines
-from gradcheck_cli.frameworks.seam import JIT, CustomGradient, RuleError, Subject
+from gradcheck_cli.frameworks.seam import CustomGradient, RuleError, Subject
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.search import simplest
 from gradcheck_cli.inputs.spec import Fixed
@@ -216,7 +216,7 @@ def _typed(array: Any, fmt: Format) -> str:
 
 def _witness(failure: Failure, m: Measurements) -> Witness:
     row, k = failure.row, failure.component
-    mode = failure.modes[0] if failure.modes else JIT
+    mode = failure.modes[0] if failure.modes else m.mode
     floats = m.floats[mode]
     number, index = component_name(m, failure.what, k)
     gradients = failure.what == GRADIENTS
@@ -381,7 +381,7 @@ def _profile(failure: Failure, m: Measurements) -> Profile | None:
     leaves = m.subject.leaves
     if failure.rule not in _STABILITY or len(leaves) != 1 or leaves[0].shape or failure.component:
         return None
-    floats = m.floats[failure.modes[0] if failure.modes else JIT]
+    floats = m.floats[failure.modes[0] if failure.modes else m.mode]
     arrays = floats.rule_value if failure.what == VALUES else (floats.custom or floats.auto or [])
     rows = m.base_rows()
     rows = rows[np.argsort(m.points[0][rows], kind="stable")]

@@ -13,13 +13,14 @@ from pathlib import Path
 from gradcheck_cli import __version__, comments, outcomes
 from gradcheck_cli.config import Settings
 from gradcheck_cli.findings_filter import Filter
+from gradcheck_cli.frameworks.marks import CHECKED
 from gradcheck_cli.inputs.pairs import parse_pairs
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.runner import retry
 from gradcheck_cli.runner.pool import Outcome, Pool
 from gradcheck_cli.runner.spawn import Launcher, launcher
 from gradcheck_cli.scan.files import Target
-from gradcheck_cli.scan.marks import Mark, find_marks
+from gradcheck_cli.scan.marks import Mark, by_framework, find_marks
 from gradcheck_cli.words import (
     SCHEMA_VERSION,
     Checked,
@@ -53,8 +54,13 @@ class _File:
     not_covered: list[NotCovered] = field(default_factory=list)
     unchecked: list[Gradient] = field(default_factory=list)
     deaths: dict[str, Finding] = field(default_factory=dict)
-    jax: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+
+
+def _frameworks(task: Task) -> frozenset[str]:
+    """What a worker for this task needs; an installed module says so only once it is imported."""
+    return frozenset(task.marked) or frozenset({"jax"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +75,21 @@ class Session:
 
     def run(self, targets: Sequence[Target], progress: Progress) -> Report:
         """Check all targets; nothing that user code does stops the others."""
-        workers: Launcher | None = None
+        workers: dict[frozenset[str], Launcher] = {}  # a warm server for each set of frameworks
         files: list[_File] = []
-        for target in targets:
-            file = self._looked_at(target)
-            files.append(file)
-            if file.task is not None and workers is None:
-                workers = launcher(self.settings.device)
-        todo = [file for file in files if file.task is not None]
-        if workers is not None:
-            try:
-                self._work(todo, workers, progress)
-            finally:
-                workers.close()
+        try:
+            for target in targets:
+                file = self._looked_at(target)
+                files.append(file)
+                if file.task is not None and _frameworks(file.task) not in workers:
+                    used = _frameworks(file.task)
+                    workers[used] = launcher(self.settings.device, used)
+            for used, server in workers.items():
+                todo = [f for f in files if f.task is not None and _frameworks(f.task) == used]
+                self._work(todo, server, progress)
+        finally:
+            for server in workers.values():
+                server.close()
         return self._report(files)
 
     # -- before the workers --------------------------------------------------------------
@@ -121,9 +129,9 @@ class Session:
         return file
 
     def _sort_marks(self, file: _File, target: Target, marks: Sequence[Mark]) -> None:
-        mine = [m for m in marks if m.framework == "jax"]
+        mine = [m for m in marks if m.framework in CHECKED]
         for mark in marks:
-            if mark.framework != "jax":
+            if mark.framework not in CHECKED:
                 file.unchecked.append(_foreign(mark, file.display))
                 file.not_covered.append(
                     NotCovered(gradient=mark.name, law=None, what="the whole gradient", reason=_FOREIGN.format(mark.framework))
@@ -143,7 +151,7 @@ class Session:
             display=display,
             module=target.module,
             functions=list(target.functions),
-            marked=[f"{m.name}@{m.scope or ''}" for m in marks],
+            marked=by_framework(marks),
             dtypes=s.dtype,
             points=s.points,
             seed=s.seed,
@@ -196,10 +204,15 @@ class Session:
                 unused = outcomes.unused(file.ignores, used, file.display)
                 findings += chosen.keep(unused, [], set())
         findings += chosen.keep(self._not_tried(files, gradients), [], set())
-        version = next((file.jax for file in files if file.jax), None)
+        versions = {name: v for file in files for name, v in file.versions.items()}
         return Report(
             schema_version=SCHEMA_VERSION,
-            tool=Tool(name="cgcheck", version=__version__, jax=version),
+            tool=Tool(
+                name="cgcheck",
+                version=__version__,
+                jax=versions.get("jax"),
+                torch=versions.get("torch"),
+            ),
             summary=self._summary(files, gradients, findings, not_covered),
             gradients=gradients,
             findings=findings,
@@ -283,7 +296,7 @@ def _take(file: _File, task: Task, outcome: Outcome) -> list[Task]:
         elif isinstance(event, Unreached):
             file.not_covered.append(event.not_covered)
         elif isinstance(event, Finished):
-            file.jax = event.jax
+            file.versions = event.versions
     about = retry.died_of(outcome) or ""
     if task.alone is not None:
         at = retry.located(outcome)
@@ -301,7 +314,8 @@ def _left_behind(file: _File) -> list[NotCovered]:
     """The custom gradients that a dead worker did not come to."""
     done = {checked.gradient.name for checked in file.gradients}
     done |= {item.gradient.rpartition(".")[2] for item in file.not_covered}
-    names = [mark.partition("@")[0] for mark in file.task.marked] if file.task else []
+    marked = file.task.marked if file.task else {}
+    names = [mark.partition("@")[0] for marks in marked.values() for mark in marks]
     names += [name for name in map(_last, file.deaths) if name and name not in names]
     return [
         NotCovered(

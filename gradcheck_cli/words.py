@@ -202,6 +202,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     version: str
     jax: str | None
+    torch: str | None = None
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,7 +261,7 @@ class Unreached(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The worker is through with its file."""
 
-    jax: str | None
+    versions: dict[str, str]  # of the frameworks that it used
 
 
 Event = Doing | Checked | FileFinding | Unreached | Finished
@@ -274,7 +275,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     display: str
     module: str | None
     functions: list[str]
-    marked: list[str]
+    marked: dict[str, list[str]]  # by framework: `name@scope` as the source shows it
     dtypes: list[str]
     points: int
     seed: int

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import OP_BY_OP
+from gradcheck_cli.frameworks.seam import EAGER, OP_BY_OP
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.accuracy import VALUES, as_floats
@@ -36,7 +36,7 @@ def find_blame(failure: Failure, m: Measurements) -> Blame | None:
     """Only what shows op by op can be pinned on one operation; under jit alone, nothing is said."""
     traces = m.subject.traces()
     program = traces.rule if traces.rule is not None else traces.primal
-    if program is None or m.sources.reason or OP_BY_OP not in failure.modes:
+    if program is None or m.sources.reason or not {EAGER, OP_BY_OP}.intersection(failure.modes):
         return None
     row = failure.row
     try:

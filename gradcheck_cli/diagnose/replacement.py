@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import JIT, StandIn
+from gradcheck_cli.frameworks.seam import StandIn
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.states import REGULAR
@@ -54,7 +54,7 @@ def _equals(m: Measurements) -> list[_Equal]:
             continue
         program = subject.traces().primal
         if program is not None and _same(m, program, len(m.cotangents), VALUES):
-            floats = subject.run(m.points, m.cotangents, (JIT,))[JIT]
+            floats = subject.run(m.points, m.cotangents, (m.mode,))[m.mode]
             found.append(_Equal(stand_in, columns(floats.value, m.count), _gradient(m, stand_in)))
     return found
 

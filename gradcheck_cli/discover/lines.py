@@ -17,7 +17,7 @@ _LOOK_AHEAD = 40
 def definition(path: str, place: Place) -> tuple[int, int, int]:
     """Line, column and end column of the name in its `def`, below any decorators."""
     name = place.qualname.rpartition(".")[2]
-    pattern = re.compile(rf"\s*(?:async\s+)?def\s+({re.escape(name)})\b")
+    pattern = re.compile(rf"\s*(?:(?:async\s+)?def|class)\s+({re.escape(name)})\b")
     for line in range(place.line, place.line + _LOOK_AHEAD):
         text = linecache.getline(path, line)
         match = pattern.match(text)

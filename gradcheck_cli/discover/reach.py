@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.frameworks.seam import Missing, Place
+
 _MOST_CALLS = 40
 _DEPTH = 2
 
@@ -35,6 +37,28 @@ def _inside(name: str, value: object, module: str) -> Iterator[tuple[str, object
             if not key.startswith("__"):
                 plain = isinstance(item, (staticmethod, classmethod))
                 yield f"{name}.{key}", item.__func__ if plain else item
+
+
+def enter(module: ModuleType, path: str, scope: str) -> Missing | None:
+    """Call the function (or method) that makes a nested custom gradient."""
+    thing: Any = module
+    for part in scope.split("."):
+        if inspect.isfunction(thing):
+            break  # deeper scopes are reached by calling the results
+        owner = thing
+        thing = getattr(thing, part, None)
+        if inspect.isclass(owner) and inspect.isfunction(thing):
+            instance = instance_of(owner)
+            thing = None if instance is None else getattr(instance, part)
+            break
+    if not callable(thing):
+        return Missing(Place(path, 1, scope), f"`{scope}` is not there after the import", True)
+    reason = call_factory(thing)
+    if reason is None:
+        return None
+    return Missing(
+        Place(path, 1, scope), f"calling `{scope}` with guessed arguments failed: {reason}", True
+    )
 
 
 def call_factory(function: Callable[..., Any]) -> str | None:

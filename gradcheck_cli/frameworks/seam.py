@@ -7,18 +7,21 @@ A `CustomGradient` is what was found; fitted to a `Signature` it becomes a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 
-from gradcheck_cli.inputs.spec import Leaf, Parameter, Signature
+from gradcheck_cli.inputs.spec import Hints, Leaf, Parameter, Signature
 from gradcheck_cli.reals.program import Program
 
 Array = np.ndarray[Any, Any]
+Own = Callable[[str], bool]  # is this file the user's own?
 
-# The two float programs of a framework that compiles (SEMANTICS A1).
-JIT, OP_BY_OP = "jit", "op-by-op"
+# The two float programs of a framework that compiles (SEMANTICS A1), and the one of one that does not.
+JIT, OP_BY_OP, EAGER = "jit", "op-by-op", "eager"
 # Whose numbers: the value that the rule's forward gives, the rule's gradient, autodiff's.
 VALUE, CUSTOM, AUTO = "value", "custom", "auto"
 
@@ -36,6 +39,7 @@ class Floats:
     rule_value: list[Array]
     custom: list[Array] | None
     auto: list[Array] | None
+    refused: Array | None = None  # rows at which the function raised: outside its domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class Traces:
     primal: Program | None  # None where autodiff does not go through it
     rule: Program | None
     trusting: Program | None = None  # autodiff that takes the user's inner rules at their word
+    reason: str | None = None  # why there is no program, where the framework knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +123,16 @@ class Subject(Protocol):
     def leaves(self) -> Sequence[Leaf]: ...
     @property
     def has_rule(self) -> bool: ...
+    @property
+    def modes(self) -> Sequence[str]: ...
     def traces(self) -> Traces: ...
     def stand_ins(self) -> Iterator[StandIn]: ...
     def wide(self) -> Subject | None: ...
     def run(
-        self, points: Sequence[Array], cotangents: Sequence[Array], modes: Sequence[str] = ...
+        self,
+        points: Sequence[Array],
+        cotangents: Sequence[Array],
+        modes: Sequence[str] | None = None,
     ) -> Mapping[str, Floats]: ...
     def run_once(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
@@ -142,6 +152,32 @@ class CustomGradient(Protocol):
     def framework(self) -> str: ...
     def parameters(self) -> Sequence[Parameter]: ...
     def fit(self, signature: Signature, dtype: str) -> Subject: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A gradient that is there and cannot be checked, with the reason."""
+
+    place: Place
+    reason: str
+    is_scope: bool = False  # an enclosing function that could not be entered
+
+
+class Framework(Protocol):
+    """One framework behind the seam: how its gradients are found, and what their inputs may be."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    def recording(self) -> AbstractContextManager[list[Found]]: ...
+    def find(
+        self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
+    ) -> tuple[Sequence[CustomGradient], Sequence[Missing]]: ...
+    def named(
+        self, module: ModuleType, name: str, path: str, own: Own
+    ) -> CustomGradient | None: ...
+    def hints(self, gradient: CustomGradient) -> Hints: ...
 
 
 @dataclass(slots=True)

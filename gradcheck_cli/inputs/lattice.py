@@ -35,6 +35,8 @@ _WIDE = (
     1e-6,
     1e-9,
 )
+# Beside a constant that is compared against, where the rule may take another branch.
+_AROUND = (-1 / 4, -1 / 16, 1 / 16, 1 / 4)
 _CORE = (1.0, 0.0, -1.0, 100.0, -100.0, 0.5)
 _MIXED = (1.0, 0.5, -0.5, 2.0, -2.0, 100.0, -100.0, 0.0, 1e-3, 10.0, -10.0, 1000.0, 3.0)
 
@@ -73,6 +75,7 @@ def stress_values(fmt: Format, constants: Sequence[float], reach: float) -> list
     for constant in constants:
         near = fmt.moved(fmt.round([constant] * 3), [0, -1, 1])
         values += [*near.tolist(), -constant]
+        values += [constant * (1 + share) for share in _AROUND]
     values += [s * v for v in relatives for s in (1, -1)]
     values += [s * float(f"{v:.3g}") for v in grid for s in (1, -1)]
     values += [-0.0]

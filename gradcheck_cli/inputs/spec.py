@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,29 @@ class Signature:
     def describe(self) -> str:
         """As in `x: f32[3 4], axis=-1`."""
         return ", ".join(_describe(name, value) for name, value in self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What is known about the function besides its parameters."""
+
+    keys: dict[str, list[str]]
+    unpacked: dict[str, int]
+    functions: list[tuple[str, Callable[..., Any]]]
+    make_key: Callable[[], Any]
+
+
+def filled(value: Any, supply: Iterator[Any], fixed: Callable[[Any], Any] = lambda v: v) -> Any:
+    """An argument with its leaves taken from `supply` and its fixed parts made by `fixed`."""
+    if isinstance(value, Leaf):
+        return next(supply)
+    if isinstance(value, Fixed):
+        return fixed(value.value)
+    if isinstance(value, dict):
+        return {key: filled(value[key], supply, fixed) for key in sorted(value)}
+    if isinstance(value, (tuple, list)):
+        return type(value)(filled(item, supply, fixed) for item in value)
+    return value
 
 
 def _leaves(value: Any) -> Iterator[Leaf]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import JIT, OP_BY_OP
+from gradcheck_cli.frameworks.seam import OP_BY_OP
 from gradcheck_cli.laws.law import Failure, Holds
 from gradcheck_cli.measure.accuracy import (
     DIGITS,
@@ -43,7 +43,7 @@ def failures(
 
     A fault under jit counts as it is; one that shows only op by op is a warning.
     """
-    by_mode = {mode: grades(m, mode, who) for mode in (JIT, OP_BY_OP)}
+    by_mode = {mode: grades(m, mode, who) for mode in m.floats}
     what = VALUES if who == "value" else GRADIENTS
     for severity in _ORDER:
         modes = [mode for mode, graded in by_mode.items() if _rows(graded, severity, causes).size]

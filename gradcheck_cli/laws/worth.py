@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.frameworks.seam import JIT, OP_BY_OP
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.laws.floats import cause_holds
 from gradcheck_cli.laws.law import Failure, Judgement, judged
@@ -27,7 +26,7 @@ class Worth:
         return [Probe(i, BASE) for i in range(points)]
 
     def judge(self, m: Measurements) -> Judgement:
-        floats = m.floats[JIT]
+        floats = m.floats[m.mode]
         if floats.custom is None:
             return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
         if floats.auto is None:
@@ -41,7 +40,7 @@ class Worth:
 
 
 def _repaired(m: Measurements) -> Failure | None:
-    for mode in (JIT, OP_BY_OP):
+    for mode in m.floats:
         custom, auto = grades(m, mode, "custom"), grades(m, mode, "auto")
         saved = (auto.severity >= Severity.WARNING.rank) & (custom.severity <= Severity.NOTE.rank)
         saved &= ~m.beyond
@@ -65,7 +64,7 @@ def _never_better(m: Measurements) -> bool:
         return False
     return all(
         grades(m, mode, who).fine[~m.beyond].all()
-        for mode in (JIT, OP_BY_OP)
+        for mode in m.floats
         for who in ("value", "custom", "auto")
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gradcheck_cli.frameworks.seam import JIT, Rejected, Subject
+from gradcheck_cli.frameworks.seam import Rejected, Subject
 from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
 from gradcheck_cli.measure.truth import Ask, Truth, close_domain
 from gradcheck_cli.measure.wide import balls_of, numbers
@@ -138,7 +138,8 @@ class Differences:
         sizes = [int(np.prod(p.shape[1:], dtype=int)) for p in points]
         leaves = _split(rows, sizes, points)
         ones = [np.ones((len(rows), *c.shape[1:])) for c in cotangents]
-        floats = self.subject.run(leaves, ones, (JIT,))[JIT]
+        mode = self.subject.modes[0]
+        floats = self.subject.run(leaves, ones, (mode,))[mode]
         return _columns(floats.value)
 
 

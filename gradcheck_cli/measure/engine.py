@@ -72,6 +72,11 @@ class Measurements:
         return len(self.probes)
 
     @property
+    def mode(self) -> str:
+        """The float program that counts: the compiled one, or the only one."""
+        return next(iter(self.floats))
+
+    @property
     def judged(self) -> str:
         """Whose gradient is judged: the rule's, or for a plain function autodiff's."""
         return "auto" if next(iter(self.floats.values())).custom is None else "custom"
@@ -206,6 +211,10 @@ def measure_rows(
         rule = rungs.rule.evaluate(rows, cotangents, Ask(goal, False, kinks, base))
     for found in filter(None, (truth, rule)):
         _share_poles(found, probes, fmt)
+    for state in (*truth.value_states, *truth.gradient_states):
+        for run in floats.values():
+            if run.refused is not None:
+                state[run.refused] = OUTSIDE
     if rule is not None:
         _share_domain(truth, rule)
     primal = subject.traces().primal

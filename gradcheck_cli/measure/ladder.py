@@ -97,6 +97,8 @@ def _digits(subject: Subject) -> int:
 
 def _why(subject: Subject) -> str:
     traces = subject.traces()
+    if traces.reason is not None:
+        return traces.reason
     names = sorted(
         {name for p in (traces.primal, traces.rule) if p is not None for name in uncovered(p)}
     )

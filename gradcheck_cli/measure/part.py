@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradcheck_cli.frameworks.seam import (
-    JIT,
-    OP_BY_OP,
     VALUE,
     Array,
     Floats,
@@ -70,11 +68,16 @@ class Part:
     def has_rule(self) -> bool:
         return self.whole.has_rule
 
+    @property
+    def modes(self) -> Sequence[str]:
+        return self.whole.modes
+
     def traces(self) -> Traces:
         if self._traces is None:
             whole = self.whole.traces()
+            few = self._restricted
             self._traces = Traces(
-                *map(self._restricted, (whole.primal, whole.rule, whole.trusting))
+                few(whole.primal), few(whole.rule), few(whole.trusting), whole.reason
             )
         return self._traces
 
@@ -92,7 +95,7 @@ class Part:
         self,
         points: Sequence[Array],
         cotangents: Sequence[Array],
-        modes: Sequence[str] = (JIT, OP_BY_OP),
+        modes: Sequence[str] | None = None,
     ) -> Mapping[str, Floats]:
         found = self.whole.run(points, cotangents, modes)
         return {mode: self._picked(floats) for mode, floats in found.items()}
@@ -175,7 +178,8 @@ def _suspicion(subject: Subject, rows: Sequence[Array], weights: Sequence[Array]
     if program is None:
         raise NotCovered("autodiff")
     truth = certify(program, [*rows, *weights])
-    floats = subject.run(rows, weights, (JIT,))[JIT]
+    mode = subject.modes[0]
+    floats = subject.run(rows, weights, (mode,))[mode]
     got = [
         *floats.rule_value,
         *((floats.custom if floats.custom is not None else floats.auto) or []),

@@ -115,11 +115,15 @@ def single(balls: Array) -> Array:
     return balls.reshape(balls.shape[1:])
 
 
+# Ours, and what stands between a user's line and JAX.
+_PLUMBING = ("/gradcheck_cli/", "/site-packages/torchax/", "/site-packages/torch/")
+
+
 def spot(step: Step) -> Spot | None:
-    """The user's expression that made this step: the innermost frame outside of JAX and of us."""
+    """The user's expression that made this step: the innermost frame that is neither JAX's nor plumbing."""
     try:
         frames = source_info_util.user_frames(step.eqn.source_info.traceback)
-        frame = next(f for f in frames if "/gradcheck_cli/" not in f.file_name)
+        frame = next(f for f in frames if not any(part in f.file_name for part in _PLUMBING))
     except (AttributeError, StopIteration):
         return None
     lines = [

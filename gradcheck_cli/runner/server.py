@@ -1,4 +1,4 @@
-"""The warm fork server: imports the framework once, forks a worker for each file.
+"""The warm fork server: imports a set of frameworks once, forks a worker for each file.
 
 It runs no user code, starts no JAX backend and keeps to one thread, because a
 fork after a backend has run would hang.
@@ -6,6 +6,7 @@ fork after a backend has run would hang.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import select
@@ -13,16 +14,17 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from gradcheck_cli.runner import wire
 from gradcheck_cli.runner.messages import Broken, Exited, Launch, Ready, Started
 
 
-def main(control_fd: int) -> None:
+def main(control_fd: int, frameworks: Sequence[str]) -> None:
     control = socket.socket(fileno=control_fd)
     try:
-        warm()
+        warm(frameworks)
     except Exception as error:
         wire.send(control, Broken(reason=f"{type(error).__name__}: {error}"))
         return
@@ -30,9 +32,14 @@ def main(control_fd: int) -> None:
     serve(control)
 
 
-def warm() -> None:
+def warm(frameworks: Sequence[str]) -> None:
     """Import all that a worker needs, and make sure that forking is still safe."""
-    import gradcheck_cli.check  # noqa: F401  (imports the framework)
+    import gradcheck_cli.check  # noqa: F401  (imports the engine)
+    from gradcheck_cli.frameworks.load import load
+
+    for name in frameworks:
+        with contextlib.suppress(ImportError):  # the file's own import will say so
+            load(name)
 
     gc.collect()
     gc.freeze()
@@ -112,4 +119,4 @@ def _kill_all(jobs: dict[int, int]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Collection
 from typing import Protocol
 
 from gradcheck_cli.errors import InternalError, UserError
@@ -29,11 +30,11 @@ class Launcher(Protocol):
     def close(self) -> None: ...
 
 
-def launcher(device: str) -> Launcher:
+def launcher(device: str, frameworks: Collection[str]) -> Launcher:
     """Fork on Linux; elsewhere a forked JAX is not safe, so workers start from scratch."""
     if os.name == "nt":
         raise UserError("cgcheck runs its workers over Unix sockets: use WSL on Windows")
-    return ForkServer(device) if platform.system() == "Linux" else Spawner(device)
+    return ForkServer(device, frameworks) if platform.system() == "Linux" else Spawner(device)
 
 
 def environment(device: str) -> dict[str, str]:
@@ -51,11 +52,11 @@ def environment(device: str) -> dict[str, str]:
 class ForkServer:
     """The CLI's end of the warm fork server. Starting it does not wait for it."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, frameworks: Collection[str]) -> None:
         self._control, theirs = socket.socketpair()
         fd = theirs.fileno()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gradcheck_cli.runner.server", str(fd)],
+            [sys.executable, "-m", "gradcheck_cli.runner.server", str(fd), *sorted(frameworks)],
             pass_fds=[fd],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.frameworks.marks import MARKS, Marks
@@ -25,6 +25,19 @@ def find_marks(tree: ast.Module) -> list[Mark]:
     """All custom gradients that the module's source defines, in source order."""
     names = _imported(tree)
     return sorted(_visit(tree, names, scope=None, owner=None), key=lambda mark: mark.line)
+
+
+def by_framework(marks: Iterable[Mark]) -> dict[str, list[str]]:
+    """`name@scope` for each, as a task carries them."""
+    found: dict[str, list[str]] = {}
+    for mark in marks:
+        found.setdefault(mark.framework, []).append(f"{mark.name}@{mark.scope or ''}")
+    return found
+
+
+def imported_roots(tree: ast.Module) -> set[str]:
+    """Top-level modules that the source imports."""
+    return {full.partition(".")[0] for full in _imported(tree).values()}
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gradcheck_cli.discover.reach import attributes, call_factory, instance_of
+from gradcheck_cli.discover.reach import attributes, enter, instance_of
 from gradcheck_cli.frameworks.jax.adopt import (
     adopt,
     adopt_function,
@@ -19,18 +19,7 @@ from gradcheck_cli.frameworks.jax.adopt import (
     unwrapped,
 )
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
-from gradcheck_cli.frameworks.seam import Found, Place
-
-Own = Callable[[str], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A gradient that is there and cannot be checked, with the reason."""
-
-    place: Place
-    reason: str
-    is_scope: bool = False  # an enclosing function that could not be entered
+from gradcheck_cli.frameworks.seam import Found, Missing, Own, Place
 
 
 def find(
@@ -38,7 +27,7 @@ def find(
 ) -> tuple[list[JaxGradient], list[Missing]]:
     """The module's own custom gradients, in the order of their lines."""
     _adopt_attributes(module, path, recorded)
-    missing = [m for scope in scopes if (m := _enter(module, path, scope)) is not None]
+    missing = [m for scope in scopes if (m := enter(module, path, scope)) is not None]
     gradients: dict[tuple[str, int], JaxGradient] = {}
     for found in recorded:
         if found.thing is None:
@@ -83,28 +72,6 @@ def _adopt_attributes(module: ModuleType, path: str, recorded: list[Found]) -> N
         if kind is not None and id(inner) not in known:
             known.add(id(inner))
             recorded.append(Found(inner, kind, "", 1, {"attribute": name}))
-
-
-def _enter(module: ModuleType, path: str, scope: str) -> Missing | None:
-    """Call the function (or method) that makes a nested custom gradient."""
-    thing: Any = module
-    for part in scope.split("."):
-        if inspect.isfunction(thing):
-            break  # deeper scopes are reached by calling the results
-        owner = thing
-        thing = getattr(thing, part, None)
-        if inspect.isclass(owner) and inspect.isfunction(thing):
-            instance = instance_of(owner)
-            thing = None if instance is None else getattr(instance, part)
-            break
-    if not callable(thing):
-        return Missing(Place(path, 1, scope), f"`{scope}` is not there after the import", True)
-    reason = call_factory(thing)
-    if reason is None:
-        return None
-    return Missing(
-        Place(path, 1, scope), f"calling `{scope}` with guessed arguments failed: {reason}", True
-    )
 
 
 def _same(path: str, *others: str) -> bool:

@@ -31,7 +31,7 @@ from gradcheck_cli.frameworks.seam import (
     StandIn,
     Traces,
 )
-from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Signature
+from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.tables.elementwise import BINARY, IDENTITIES, SPECIAL, UNARY
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 # A program of these alone runs on all points as one array.
-_POINTWISE = {
+POINTWISE = {
     *UNARY, *BINARY, *IDENTITIES, *SPECIAL,
     "integer_pow", "square", "clamp", "round", "select_n", "eq", "ne", "lt", "le", "gt", "ge",
     "and", "or", "not", "xor", "is_finite", "convert_element_type", "broadcast_in_dim", "iota",
@@ -97,6 +97,10 @@ class JaxSubject:
         return self.gradient.has_rule
 
     @property
+    def modes(self) -> Sequence[str]:
+        return JIT, OP_BY_OP
+
+    @property
     def outputs(self) -> Sequence[tuple[int, ...]]:
         return [tuple(aval.shape) for aval in self.out_avals]
 
@@ -133,21 +137,19 @@ class JaxSubject:
         programs = [None if traced is None else build(traced) for traced in (truth, rule, trusting)]
         names = frozenset[str]().union(*(p.primitives() for p in programs[:2] if p is not None))
         self.loops = "while" in names
-        self.elementwise = names <= _POINTWISE and all(not leaf.shape for leaf in self.leaves)
-        return Traces(*programs)
+        self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
+        return Traces(programs[0], programs[1], programs[2])
 
     def _pullback_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         try:
-            return jax.make_jaxpr(_with_pullback(fun, len(self.avals)))(
-                *self.avals, *self.out_avals
-            )
+            return jax.make_jaxpr(with_pullback(fun, len(self.avals)))(*self.avals, *self.out_avals)
         except Exception:  # reverse mode does not go through it
             return None
 
     def _rule_jaxpr(self) -> Any:
         try:
             with own_lines(self.gradient.rule):
-                return jax.make_jaxpr(_with_pullback(self.rule, len(self.avals)))(
+                return jax.make_jaxpr(with_pullback(self.rule, len(self.avals)))(
                     *self.avals, *self.out_avals
                 )
         except Exception as error:
@@ -245,9 +247,10 @@ class JaxSubject:
         self,
         points: Sequence[Array],
         cotangents: Sequence[Array],
-        modes: Sequence[str] = (JIT, OP_BY_OP),
+        modes: Sequence[str] | None = None,
     ) -> Mapping[str, Floats]:
         """All probes in all modes; the batch is padded so that few sizes are compiled."""
+        modes = modes or self.modes
         count = len(points[0])
         size = self._size(count)
         padded = [_padded(a, size, self.dtype) for a in points]
@@ -288,10 +291,10 @@ class JaxSubject:
 
     def _one(self, *args: Any) -> Any:
         count = len(self.avals)
-        both = _with_pullback(self.rule, count)(*args)
+        both = with_pullback(self.rule, count)(*args)
         auto = None
         if self.gradient.has_rule and self.has_auto:
-            auto = _with_pullback(self.primal, count)(*args)[1]
+            auto = with_pullback(self.primal, count)(*args)[1]
         return tuple(self.rule(*args[:count])), both, auto
 
     def _compile_all(self, size: int, modes: Sequence[str]) -> None:
@@ -374,30 +377,18 @@ def _flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
             if value is OMITTED:
                 positional = False
                 continue
-            filled = _filled(value, supply)
+            given = filled(value, supply)
             if positional and name not in signature.keywords:
-                args.append(filled)
+                args.append(given)
             else:
-                kwargs[name] = filled
+                kwargs[name] = given
         out = jax.tree_util.tree_leaves(fun(*args, **kwargs))
         return tuple(jnp.asarray(x) for x in out if jnp.issubdtype(jnp.result_type(x), jnp.inexact))
 
     return flat
 
 
-def _filled(value: Any, supply: Iterator[Any]) -> Any:
-    if isinstance(value, Leaf):
-        return next(supply)
-    if isinstance(value, Fixed):
-        return value.value
-    if isinstance(value, dict):
-        return {key: _filled(value[key], supply) for key in sorted(value)}
-    if isinstance(value, (tuple, list)):
-        return type(value)(_filled(item, supply) for item in value)
-    return value
-
-
-def _with_pullback(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
+def with_pullback(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
     """(leaves…, cotangents…) → (values, gradients)."""
 
     def both(*args: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -409,7 +400,7 @@ def _with_pullback(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
 
 def _gradients(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
     """(leaves…, cotangents…) → gradients."""
-    both = _with_pullback(fun, count)
+    both = with_pullback(fun, count)
     return lambda *args: both(*args)[1]
 
 

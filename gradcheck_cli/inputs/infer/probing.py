@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
 from gradcheck_cli.inputs.infer.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
-from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Parameter, Signature
+from gradcheck_cli.inputs.spec import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
 
 # Dimensions differ, so that a transposed or summed axis shows.
 _UNIFORM: tuple[tuple[int, ...], ...] = ((), (3,), (3, 4), (3, 3), (2, 3, 4), (2, 5, 3, 4))
@@ -31,16 +33,6 @@ class Probe:
     broken: tuple[Subject, RuleError] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What is known about the function besides its parameters."""
-
-    keys: dict[str, list[str]]
-    unpacked: dict[str, int]
-    functions: list[tuple[str, Callable[..., Any]]]
-    make_key: Callable[[], Any]
-
-
 def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
     """Up to two signatures that function and rule accept: the smallest, and one of higher rank.
 
@@ -52,7 +44,7 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
     ranks: set[int] = set()
     reason, broken, tried = "", None, 0
     for signature in _signatures(parameters, hints):
-        if tried >= _MOST_TRIES or len(subjects) >= _WANTED:
+        if tried >= _MOST_TRIES or _enough(subjects):
             break
         rank = max((len(leaf.shape) for leaf in signature.leaves), default=0)
         if rank in ranks:
@@ -74,6 +66,12 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
     if subjects:
         subjects += _flipped(gradient, parameters, subjects[0].signature, dtype)
     return Probe(subjects, tried, reason or "no signature was tried", None if subjects else broken)
+
+
+def _enough(subjects: Sequence[Subject]) -> bool:
+    """Two, and one more where all outputs were single numbers: rows of a cotangent may be mixed up."""
+    single = all(int(np.prod(shape, dtype=int)) == 1 for s in subjects for shape in s.outputs)
+    return len(subjects) >= _WANTED + single
 
 
 def _flipped(

@@ -1,0 +1,45 @@
+"""JAX as a `Framework`: the seam's view of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
+
+import jax
+
+from gradcheck_cli.frameworks.jax import find as jax_find
+from gradcheck_cli.frameworks.jax.hooks import recording
+from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Own
+from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
+from gradcheck_cli.inputs.spec import Hints
+
+
+class Jax:
+    """See `Framework` in the seam."""
+
+    name = "jax"
+    version = str(jax.__version__)
+
+    def recording(self) -> AbstractContextManager[list[Found]]:
+        return recording()
+
+    def find(
+        self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
+    ) -> tuple[Sequence[CustomGradient], Sequence[Missing]]:
+        return jax_find.find(module, path, recorded, scopes, own)
+
+    def named(self, module: ModuleType, name: str, path: str, own: Own) -> CustomGradient | None:
+        return jax_find.named(module, name, path, own)
+
+    def hints(self, gradient: Any) -> Hints:
+        return Hints(
+            keys=keys_read(gradient.primal),
+            unpacked=unpacked(gradient.primal),
+            functions=[("jnp.tanh", jax.numpy.tanh), ("jnp.add", jax.numpy.add)],
+            make_key=lambda: jax.random.key(0),
+        )
+
+
+FRAMEWORK = Jax()

@@ -1,0 +1,1 @@
+"""PyTorch: discovery, float runs, traces by torchax. Import the modules, not this package."""

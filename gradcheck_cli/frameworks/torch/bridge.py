@@ -1,0 +1,106 @@
+"""From torch to jaxprs: user code runs on torchax's tensors while JAX traces.
+
+torchax 0.0.13 asks torch for overloads of named tensors that torch 2.13 no longer has; while it
+is imported, and only then, an overload that is not there is looked up in vain without an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import torch
+
+INSTALL = "pip install torchax==0.0.13"
+
+
+class Untraceable(Exception):
+    """No program of it over the reals: the reason says why."""
+
+
+@functools.cache
+def _environment() -> Any:
+    try:
+        with _tolerant():
+            import torchax
+
+            environment = torchax.default_env()
+            _take_plain_tensors(environment)
+            return environment
+    except ImportError:
+        raise Untraceable(
+            f"PyTorch is traced by torchax, which is not installed: {INSTALL}"
+        ) from None
+    except Exception as error:
+        raise Untraceable(
+            f"torchax does not fit this torch ({torch.__version__}): {type(error).__name__}: {error}; "
+            f"try {INSTALL}"
+        ) from None
+
+
+def _take_plain_tensors(environment: Any) -> None:
+    """Tensors that were there before (labels, weights, tables) are constants of the trace."""
+    from torch.utils import _pytree
+    from torchax.tensor import Tensor
+    from torchax.view import View
+
+    unwrapped = environment.t2j_iso
+
+    def adopted(value: Any) -> Any:
+        if isinstance(value, (Tensor, View)):
+            return value
+        return Tensor(environment.t2j_copy(value.detach()), environment)
+
+    environment.t2j_iso = lambda tree: unwrapped(_pytree.tree_map_only(torch.Tensor, adopted, tree))
+
+
+def warm() -> None:
+    """Import what tracing needs before a server forks; an environment of torchax starts JAX's backend."""
+    with contextlib.suppress(Exception), _tolerant():
+        for name in (
+            "torchax.interop",
+            "torchax.ops.jaten",
+            "torchax.ops.jtorch",
+            "torchax.decompositions",
+        ):
+            importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def _tolerant() -> Iterator[None]:
+    packet: Any = torch._ops.OpOverloadPacket
+    original = packet.__getattr__
+
+    def lookup(self: Any, name: str) -> Any:
+        try:
+            return original(self, name)
+        except AttributeError:
+            if name.startswith("__"):
+                raise
+            return _Absent()
+
+    packet.__getattr__ = lookup
+    try:
+        yield
+    finally:
+        packet.__getattr__ = original
+
+
+class _Absent:
+    """An overload that this torch does not have: equal to none that it has."""
+
+
+def traced(function: Callable[..., Any], avals: Sequence[Any]) -> Any:
+    """The closed jaxpr of a function of torch tensors, given as torchax's."""
+    environment = _environment()
+    from torchax import interop
+
+    def run(*arrays: Any) -> Any:
+        with environment:
+            return interop.jax_view(function(*map(interop.torch_view, arrays)))
+
+    return jax.make_jaxpr(run)(*avals)

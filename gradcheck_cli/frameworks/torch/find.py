@@ -1,0 +1,115 @@
+"""All torch custom gradients of one module: Functions, custom ops, nested ones.
+
+torch keeps every subclass of Function: nothing has to be recorded while a module is imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch._library.custom_ops import CustomOpDef
+
+from gradcheck_cli.discover.reach import attributes, enter
+from gradcheck_cli.frameworks.seam import Missing, Own, Place
+from gradcheck_cli.frameworks.torch.gradient import (
+    TorchGradient,
+    of_class,
+    of_custom_op,
+    of_function,
+)
+
+
+def find(
+    module: ModuleType, path: str, scopes: Sequence[str], own: Own
+) -> tuple[list[TorchGradient], list[Missing]]:
+    """The module's own custom gradients, in the order of their lines."""
+    missing = [m for scope in scopes if (m := enter(module, path, scope)) is not None]
+    found: dict[tuple[str, int], TorchGradient] = {}
+    for cls in _functions():
+        place = _class_place(cls)
+        if place is None or not _same(path, place.path):
+            continue
+        if cls.backward is torch.autograd.Function.backward and not _backs(cls):
+            missing.append(Missing(place, "it has no backward"))
+            continue
+        found.setdefault((place.qualname, place.line), of_class(cls, place))
+    for _, value in attributes(module):
+        if not isinstance(value, CustomOpDef):
+            continue
+        place = _place(value._init_fn, value._init_fn.__qualname__)
+        if place is None or not _same(path, place.path):
+            continue
+        gradient = of_custom_op(value, place)
+        if gradient is None:
+            missing.append(Missing(place, "no derivative was ever registered for it"))
+        else:
+            found.setdefault((place.qualname, place.line), gradient)
+    ordered = sorted(found.values(), key=lambda g: (g.place.line, g.place.qualname))
+    return ordered, missing
+
+
+def named(module: ModuleType, name: str, path: str) -> TorchGradient | None:
+    """One function by name: a Function's `apply`, or a plain function itself."""
+    thing: Any = module
+    for part in name.split("."):
+        thing = getattr(thing, part, None)
+    if thing is None:
+        return None
+    owner = getattr(thing, "__self__", None)
+    cls = thing if inspect.isclass(thing) else owner if inspect.isclass(owner) else None
+    if cls is not None and issubclass(cls, torch.autograd.Function):
+        place = _class_place(cls)
+        return None if place is None else of_class(cls, place)
+    if isinstance(thing, CustomOpDef):
+        place = _place(thing._init_fn, name)
+        return None if place is None else of_custom_op(thing, place)
+    if inspect.isclass(thing) or not callable(thing):
+        return None
+    place = _place(thing, name) or Place(path, 1, name)
+    return of_function(thing, name.rpartition(".")[2], place)
+
+
+def _functions() -> Iterator[Any]:
+    """Every subclass of Function that is alive, inherited ones too."""
+    seen: set[type] = set()
+    waiting: list[Any] = [torch.autograd.Function]
+    while waiting:
+        for cls in waiting.pop().__subclasses__():
+            if cls not in seen:
+                seen.add(cls)
+                waiting.append(cls)
+                yield cls
+
+
+def _backs(cls: Any) -> bool:
+    return cls.vjp is not torch.autograd.Function.vjp
+
+
+def _place(function: Any, qualname: str) -> Place | None:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return None if code is None else Place(code.co_filename, code.co_firstlineno, qualname)
+
+
+def _class_place(cls: Any) -> Place | None:
+    """The line of `class`, found upwards from the class's own forward (or backward)."""
+    own = cls.__dict__.get("forward") or cls.__dict__.get("backward") or cls.forward
+    place = _place(getattr(own, "__func__", own), cls.__qualname__)
+    if place is None:
+        return None
+    for line in range(place.line, 0, -1):
+        if re.match(
+            rf"\s*class\s+{re.escape(cls.__name__)}\b", linecache.getline(place.path, line)
+        ):
+            return Place(place.path, line, place.qualname)
+    return place
+
+
+def _same(path: str, other: str) -> bool:
+    return other == path or Path(other).resolve() == Path(path)

@@ -1,0 +1,53 @@
+"""PyTorch as a `Framework`: the seam's view of this folder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Own
+from gradcheck_cli.frameworks.torch import find as torch_find
+from gradcheck_cli.frameworks.torch.bridge import warm
+from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
+from gradcheck_cli.inputs.spec import Hints
+
+warm()
+
+
+class Torch:
+    """See `Framework` in the seam."""
+
+    name = "torch"
+    version = str(torch.__version__)
+
+    def recording(self) -> AbstractContextManager[list[Found]]:
+        return _nothing()
+
+    def find(
+        self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
+    ) -> tuple[Sequence[CustomGradient], Sequence[Missing]]:
+        return torch_find.find(module, path, scopes, own)
+
+    def named(self, module: ModuleType, name: str, path: str, own: Own) -> CustomGradient | None:
+        return torch_find.named(module, name, path)
+
+    def hints(self, gradient: Any) -> Hints:
+        return Hints(
+            keys=keys_read(gradient.primal),
+            unpacked=unpacked(gradient.primal),
+            functions=[("torch.tanh", torch.tanh), ("torch.add", torch.add)],
+            make_key=lambda: None,
+        )
+
+
+@contextlib.contextmanager
+def _nothing() -> Iterator[list[Found]]:
+    yield []
+
+
+FRAMEWORK = Torch()
