@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from gradcheck_cli.words import Finding, Severity, Verdict
 
 _WRONG = frozenset(
-    {"gradient-mismatch", "nonlinear-cotangent", "value-mismatch", "gradient-structure"}
+    {
+        "gradient-mismatch",
+        "nonlinear-cotangent",
+        "value-mismatch",
+        "gradient-structure",
+        "context-dependent-gradient",
+        "impure-rule",
+    }
 )
 _UNSTABLE = frozenset(
     {"non-finite-gradient", "non-finite-value", "imprecise-gradient", "imprecise-value"}

@@ -54,8 +54,8 @@ def cgcheck(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = No
     return Run(done.returncode, done.stdout, done.stderr)
 
 
-def check_json(*args: str | Path, cwd: Path = ROOT) -> Run:
-    return cgcheck(*args, "--output-format", "json", cwd=cwd)
+def check_json(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Run:
+    return cgcheck(*args, "--output-format", "json", cwd=cwd, env=env)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradcheck_cli.inputs.spec import Hints, Leaf, Parameter, Signature
 from gradcheck_cli.reals.program import Program
+from gradcheck_cli.words import Severity
 
 Array = np.ndarray[Any, Any]
 Own = Callable[[str], bool]  # is this file the user's own?
@@ -108,6 +109,30 @@ class Sample:
         return sum(map(len, (*self.outputs, *self.leaves)))
 
 
+class Slip(Exception):
+    """What went wrong while a call was made in another way, and the rule that says so."""
+
+    def __init__(self, rule: str, severity: Severity, message: str) -> None:
+        super().__init__(message)
+        self.rule, self.severity, self.message = rule, severity, message
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Another way to make the same call: it gives gradients, and those it must give.
+
+    None among them: not asked for. `rule` and `severity` are of the finding if they differ.
+    """
+
+    name: str
+    run: Callable[
+        [Sequence[Array], Sequence[Array]], tuple[Sequence[Array | None], Sequence[Array]]
+    ]
+    rule: str = "context-dependent-gradient"
+    severity: Severity = Severity.ERROR
+    says: str = "{}, the gradient is {}, else it is {}"
+
+
 class Subject(Protocol):
     """A custom gradient at one signature and dtype; `sample` if only some components are seen."""
 
@@ -125,7 +150,10 @@ class Subject(Protocol):
     def has_rule(self) -> bool: ...
     @property
     def modes(self) -> Sequence[str]: ...
+    @property
+    def differentiable(self) -> bool: ...  # does autodiff go through the primal?
     def traces(self) -> Traces: ...
+    def ways(self) -> Sequence[Way]: ...
     def stand_ins(self) -> Iterator[StandIn]: ...
     def wide(self) -> Subject | None: ...
     def run(

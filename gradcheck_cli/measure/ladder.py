@@ -52,7 +52,7 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
     truth: Source
     if primal is not None:
         truth = primal
-    elif wide is not None and wide.traces().primal is not None:
+    elif wide is not None and wide.differentiable:
         truth = Wide(wide, "auto", digits)
     else:
         widest = wide or subject

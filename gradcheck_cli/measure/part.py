@@ -20,6 +20,7 @@ from gradcheck_cli.frameworks.seam import (
     StandIn,
     Subject,
     Traces,
+    Way,
 )
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.spec import Leaf, Signature
@@ -72,6 +73,10 @@ class Part:
     def modes(self) -> Sequence[str]:
         return self.whole.modes
 
+    @property
+    def differentiable(self) -> bool:
+        return self.whole.differentiable
+
     def traces(self) -> Traces:
         if self._traces is None:
             whole = self.whole.traces()
@@ -83,6 +88,9 @@ class Part:
 
     def _restricted(self, program: Program | None) -> Program | None:
         return program and restrict(program, (*self.sample.outputs, *self.sample.leaves))
+
+    def ways(self) -> Sequence[Way]:
+        return ()
 
     def stand_ins(self) -> Iterator[StandIn]:
         return iter(())

@@ -30,6 +30,7 @@ from gradcheck_cli.frameworks.seam import (
     Spelled,
     StandIn,
     Traces,
+    Way,
 )
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.reals.program import build
@@ -99,6 +100,10 @@ class JaxSubject:
     @property
     def modes(self) -> Sequence[str]:
         return JIT, OP_BY_OP
+
+    @property
+    def differentiable(self) -> bool:
+        return self.traces().primal is not None
 
     @property
     def outputs(self) -> Sequence[tuple[int, ...]]:
@@ -192,6 +197,10 @@ class JaxSubject:
         except Exception:  # it insists on its own dtype
             return None
         return replace(wide, primal=bare, rule=wide.rule if self.gradient.has_rule else bare)
+
+    def ways(self) -> Sequence[Way]:
+        """None: every batch runs under vmap or inside a map already, and witnesses alone."""
+        return ()
 
     def stand_ins(self) -> Iterator[StandIn]:
         """Stable library functions at this signature, spelled for its arguments."""

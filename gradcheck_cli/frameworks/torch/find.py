@@ -5,6 +5,7 @@ torch keeps every subclass of Function: nothing has to be recorded while a modul
 
 from __future__ import annotations
 
+import gc
 import inspect
 import linecache
 import re
@@ -30,9 +31,14 @@ def find(
     module: ModuleType, path: str, scopes: Sequence[str], own: Own
 ) -> tuple[list[TorchGradient], list[Missing]]:
     """The module's own custom gradients, in the order of their lines."""
-    missing = [m for scope in scopes if (m := enter(module, path, scope)) is not None]
+    gc.disable()  # a class that a factory made and dropped lives until it is collected
+    try:
+        missing = [m for scope in scopes if (m := enter(module, path, scope)) is not None]
+        classes = list(_functions())
+    finally:
+        gc.enable()
     found: dict[tuple[str, int], TorchGradient] = {}
-    for cls in _functions():
+    for cls in classes:
         place = _class_place(cls)
         if place is None or not _same(path, place.path):
             continue

@@ -24,6 +24,7 @@ from gradcheck_cli.frameworks.seam import (
     Spelled,
     StandIn,
     Traces,
+    Way,
 )
 from gradcheck_cli.frameworks.torch.bridge import Untraceable, traced
 from gradcheck_cli.frameworks.torch.context import Context
@@ -177,6 +178,11 @@ class TorchSubject:
     def modes(self) -> Sequence[str]:
         return (EAGER,)
 
+    @property
+    def differentiable(self) -> bool:
+        self.traces()
+        return self.has_auto
+
     def wide(self) -> TorchSubject | None:
         try:
             return fit_subject(self.gradient, self.signature, "float64")
@@ -195,7 +201,7 @@ class TorchSubject:
 
     def _try_rule(self) -> None:
         points = [_plain(leaf.shape, self.call.dtype) for leaf in self.leaves]
-        cotangents = self._cotangents([np.ones(shape) for shape in self.outputs])
+        cotangents = self.cotangents([np.ones(shape) for shape in self.outputs])
         if self.has_rule:
             try:
                 self._native(self.gradient.rule, points, cotangents)
@@ -293,7 +299,7 @@ class TorchSubject:
     def _one(self, point: Sequence[Any], cotangent: Sequence[Any]) -> _Row | None:
         """One call of each: value, the rule's value and gradients, autograd's; None if it raises."""
         leaves = [torch.tensor(np.asarray(p), dtype=self.call.dtype) for p in point]
-        cotangents = self._cotangents(cotangent)
+        cotangents = self.cotangents(cotangent)
         try:
             with torch.no_grad():
                 plain = self.call.judged(self.call.primal([x.clone() for x in leaves])[0])
@@ -316,7 +322,8 @@ class TorchSubject:
         """What training gets: the value and the gradients of this call."""
         held = [x.clone().requires_grad_() for x in leaves]
         outs = self.call.judged(self.call.ask(rule, [x.clone() for x in held]))
-        gradients = torch.autograd.grad(outs, held, cotangents, allow_unused=True)
+        kept = [c.clone() for c in cotangents]  # a rule may write into what it is given
+        gradients = torch.autograd.grad(outs, held, kept, allow_unused=True)
         return outs, [torch.zeros_like(x) if g is None else g for x, g in zip(held, gradients, strict=True)]  # fmt: skip
 
     def _auto(self, leaves: Tensors, cotangents: Tensors) -> list[Any] | None:
@@ -329,7 +336,7 @@ class TorchSubject:
         gradients = torch.autograd.grad(judged, held, cotangents, allow_unused=True)
         return [torch.zeros_like(x) if g is None else g for x, g in zip(held, gradients, strict=True)]  # fmt: skip
 
-    def _cotangents(self, arrays: Sequence[Any]) -> list[Any]:
+    def cotangents(self, arrays: Sequence[Any]) -> list[Any]:
         return [
             torch.tensor(np.asarray(a), dtype=getattr(torch, name))
             for a, name in zip(arrays, self.output_dtypes, strict=True)
@@ -361,6 +368,11 @@ class TorchSubject:
         if who == VALUE:
             return row.rule_value
         return (row.auto if who == AUTO else row.custom) or []
+
+    def ways(self) -> Sequence[Way]:
+        from gradcheck_cli.frameworks.torch.ways import ways
+
+        return ways(self)
 
     # -- stand-ins --------------------------------------------------------------------------
 
@@ -403,7 +415,7 @@ class TorchSubject:
             rows = []
             for i in range(len(points[0])):
                 given = [torch.tensor(p[i], dtype=self.call.dtype) for p in points]
-                rows.append(_host(written(*given, *self._cotangents([c[i] for c in cotangents]))))
+                rows.append(_host(written(*given, *self.cotangents([c[i] for c in cotangents]))))
             return [np.stack(column) for column in zip(*rows, strict=True)]
 
         return Spelled(program, run)

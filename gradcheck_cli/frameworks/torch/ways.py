@@ -1,0 +1,247 @@
+"""Other ways to make a torch call: layouts, subsets of arguments, twice, in place.
+
+Each gives gradients and those of the plain call with the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from gradcheck_cli.frameworks.jax.subject import brief
+from gradcheck_cli.frameworks.seam import Slip, Way
+from gradcheck_cli.words import Severity
+
+if TYPE_CHECKING:
+    from gradcheck_cli.frameworks.torch.subject import TorchSubject
+
+Array = np.ndarray[Any, Any]
+Numbers = Sequence[Array]
+Result = tuple[Sequence[Array | None], Sequence[Array]]
+
+IMPURE, CONTEXT, SECOND = "impure-rule", "context-dependent-gradient", "wrong-second-derivative"
+_TWICE = "{}, the rule gives {}, autograd through the forward gives {}"
+# A second derivative is weighed with numbers that no two elements share.
+_WEIGHTS = (0.75, -1.25, 0.5, 1.5, -0.625)
+
+
+def ways(subject: TorchSubject) -> list[Way]:
+    """Those that apply to this signature."""
+    own = _Ways(subject)
+    found = [
+        Way("with non-contiguous inputs", own.strided_inputs),
+        Way("with an expanded cotangent", own.expanded),
+        Way("with a non-contiguous cotangent", own.strided_cotangents),
+        Way("after a first backward", own.twice),
+        Way("called again", own.again),
+        Way("differentiated twice", own.second, SECOND, Severity.NOTE, _TWICE),
+    ]
+    if any(len(leaf.shape) == 4 for leaf in subject.leaves):
+        found.append(Way("with inputs in channels-last layout", own.channels_last))
+    if len(subject.leaves) > 1:
+        found += [
+            Way(f"when only {leaf.path} requires a gradient", own.only(k))
+            for k, leaf in enumerate(subject.leaves)
+        ]
+    if len(subject.outputs) > 1:
+        found += [Way(f"when only output {k} is used", own.of_output(k)) for k in range(len(subject.outputs))]  # fmt: skip
+    return found
+
+
+class _Ways:
+    def __init__(self, subject: TorchSubject) -> None:
+        self.subject, self.call = subject, subject.call
+
+    # -- pieces -----------------------------------------------------------------------
+
+    def tensors(self, point: Numbers, cotangent: Numbers) -> tuple[list[Any], list[Any]]:
+        leaves = [torch.tensor(np.asarray(p), dtype=self.call.dtype) for p in point]
+        return leaves, self.subject.cotangents(cotangent)
+
+    def outs(self, given: Sequence[Any]) -> list[Any]:
+        return self.call.judged(self.call.ask(self.subject.gradient.rule, given))
+
+    def pulled(
+        self, given: Sequence[Any], held: Sequence[Any], weights: Sequence[Any]
+    ) -> list[Array]:
+        """Gradients with respect to `held`, of the call with `given`."""
+        kept = [w.clone() for w in weights] if all(w.is_contiguous() for w in weights) else weights
+        grads = torch.autograd.grad(self.outs(given), held, kept, allow_unused=True)
+        return _host(grads, held)
+
+    def plain(self, leaves: Sequence[Any], weights: Sequence[Any]) -> list[Array]:
+        held = [x.clone().requires_grad_() for x in leaves]
+        return self.pulled([x.clone() for x in held], held, weights)
+
+    def other(
+        self, name: str, make: Callable[[], Sequence[Array | None]]
+    ) -> Sequence[Array | None]:
+        """The other way; raising there is a slip of its own."""
+        try:
+            return make()
+        except Exception as error:
+            told = f"{name}, the rule raises {brief(error)}"
+            raise Slip(CONTEXT, Severity.ERROR, told) from None
+
+    # -- layouts ------------------------------------------------------------------------
+
+    def strided_inputs(self, point: Numbers, cotangent: Numbers) -> Result:
+        return self._laid_out(point, cotangent, _strided, "with non-contiguous inputs")
+
+    def channels_last(self, point: Numbers, cotangent: Numbers) -> Result:
+        def turned(x: Any) -> Any:
+            return x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
+
+        return self._laid_out(point, cotangent, turned, "with inputs in channels-last layout")
+
+    def _laid_out(self, point: Numbers, cotangent: Numbers, turned: Callable[[Any], Any], name: str) -> Result:  # fmt: skip
+        leaves, weights = self.tensors(point, cotangent)
+        held = [x.clone().requires_grad_() for x in leaves]
+        got = self.other(name, lambda: self.pulled([turned(x) for x in held], held, weights))
+        return got, self.plain(leaves, weights)
+
+    def strided_cotangents(self, point: Numbers, cotangent: Numbers) -> Result:
+        leaves, weights = self.tensors(point, cotangent)
+        name = "with a non-contiguous cotangent"
+        got = self.other(name, lambda: self.plain(leaves, [_strided(w) for w in weights]))
+        return got, self.plain(leaves, weights)
+
+    def expanded(self, point: Numbers, cotangent: Numbers) -> Result:
+        """As `out.sum().backward()` gives it: every element is the same place in memory."""
+        leaves, weights = self.tensors(point, cotangent)
+        ones = [torch.ones_like(w) for w in weights]
+        spread = [torch.ones((), dtype=w.dtype).expand(w.shape) for w in weights]
+        got = self.other("with an expanded cotangent", lambda: self.plain(leaves, spread))
+        return got, self.plain(leaves, ones)
+
+    # -- subsets --------------------------------------------------------------------------
+
+    def only(self, number: int) -> Callable[[Numbers, Numbers], Result]:
+        """One argument alone requires a gradient: `ctx.needs_input_grad` is False for the others."""
+
+        def run(point: Numbers, cotangent: Numbers) -> Result:
+            leaves, weights = self.tensors(point, cotangent)
+            name = f"when only {self.subject.leaves[number].path} requires a gradient"
+
+            def alone() -> list[Array | None]:
+                held = leaves[number].clone().requires_grad_()
+                given = [held.clone() if k == number else x.clone() for k, x in enumerate(leaves)]
+                outs = [out for out in self.outs(given) if out.requires_grad]
+                if len(outs) != len(weights):
+                    return [None] * len(leaves)
+                grads = torch.autograd.grad(outs, [held], weights, allow_unused=True)
+                return [
+                    _host(grads, [held])[0] if k == number else None for k in range(len(leaves))
+                ]
+
+            return self.other(name, alone), self.plain(leaves, weights)
+
+        return run
+
+    def of_output(self, number: int) -> Callable[[Numbers, Numbers], Result]:
+        """One output alone is used: the others' cotangents are None, or zeros made of them."""
+
+        def run(point: Numbers, cotangent: Numbers) -> Result:
+            leaves, weights = self.tensors(point, cotangent)
+            zeros = [w if k == number else torch.zeros_like(w) for k, w in enumerate(weights)]
+
+            def alone() -> list[Array]:
+                held = [x.clone().requires_grad_() for x in leaves]
+                out = self.outs([x.clone() for x in held])[number]
+                grads = torch.autograd.grad(out, held, weights[number], allow_unused=True)
+                return _host(grads, held)
+
+            name = f"when only output {number} is used"
+            return self.other(name, alone), self.plain(leaves, zeros)
+
+        return run
+
+    # -- twice, and in place ----------------------------------------------------------------
+
+    def twice(self, point: Numbers, cotangent: Numbers) -> Result:
+        """A backward that overwrites what was saved, its cotangent or its inputs."""
+        leaves, weights = self.tensors(point, cotangent)
+        held = [x.clone().requires_grad_() for x in leaves]
+        given = [x.clone() for x in held]
+        outs = self.outs(given)
+        kept = [w.clone() for w in weights]
+        versions = [x._version for x in given]
+        first = torch.autograd.grad(outs, held, weights, allow_unused=True, retain_graph=True)
+        first_numbers = _host(first, held)
+        if any(not torch.equal(a, b) for a, b in zip(weights, kept, strict=True)):
+            raise Slip(IMPURE, Severity.ERROR, "the backward changes its cotangent in place")
+        if any(x._version != v for x, v in zip(given, versions, strict=True)):
+            raise Slip(IMPURE, Severity.ERROR, "the backward changes its inputs in place")
+        name = "after a first backward"
+
+        def second() -> list[Array]:
+            return _host(torch.autograd.grad(outs, held, weights, allow_unused=True), held)
+
+        return self.other(name, second), first_numbers
+
+    def again(self, point: Numbers, cotangent: Numbers) -> Result:
+        """A call leaves its inputs alone (but those marked dirty), and the next gives the same."""
+        leaves, weights = self.tensors(point, cotangent)
+        with torch.no_grad():
+            given = [x.clone() for x in leaves]
+            _, context = self.call.primal(given)
+        dirty = {id(t) for t in context.dirty_tensors}
+        changed = [
+            leaf.path
+            for leaf, a, b in zip(self.subject.leaves, leaves, given, strict=True)
+            if id(b) not in dirty and not torch.equal(a, b) and not a.isnan().any()
+        ]
+        if changed:
+            told = f"the forward changes {', '.join(changed)} in place without `ctx.mark_dirty`"
+            raise Slip(IMPURE, Severity.ERROR, told)
+        before = self.plain(leaves, weights)
+        return self.plain(leaves, weights), before
+
+    # -- second order ------------------------------------------------------------------------
+
+    def second(self, point: Numbers, cotangent: Numbers) -> Result:
+        """The rule differentiated again, against autograd twice through the forward's body.
+
+        A rule that cannot be differentiated twice and says so is none of our business.
+        """
+        leaves, weights = self.tensors(point, cotangent)
+        body = self.subject.gradient
+        expected = self._second(
+            lambda xs: self.call.judged(self.call.primal(xs)[0]), leaves, weights
+        )
+        got = None if body.backward is None else self._second(self.outs, leaves, weights)
+        if expected is None or got is None:
+            return [None] * len(leaves), [np.zeros(x.shape) for x in leaves]
+        return got, expected
+
+    def _second(self, function: Callable[[Sequence[Any]], list[Any]], leaves: Sequence[Any], weights: Sequence[Any]) -> list[Array] | None:  # fmt: skip
+        held = [x.clone().requires_grad_() for x in leaves]
+        try:
+            outs = function([x.clone() for x in held])
+            grads = torch.autograd.grad(outs, held, weights, allow_unused=True, create_graph=True)
+            total = sum((_weighed(g) for g in grads if g is not None), torch.zeros(()))
+            if not total.requires_grad:
+                return [np.zeros(x.shape) for x in leaves]
+            return _host(torch.autograd.grad(total, held, allow_unused=True), held)
+        except Exception:  # it says so itself, as `once_differentiable` does
+            return None
+
+
+def _weighed(gradient: Any) -> Any:
+    weights = torch.tensor(np.resize(_WEIGHTS, gradient.numel()), dtype=gradient.dtype)
+    return (gradient.reshape(-1) * weights).sum()
+
+
+def _strided(x: Any) -> Any:
+    """The same numbers, every other place in memory."""
+    return torch.stack([x, torch.full_like(x, torch.nan)], dim=-1)[..., 0]
+
+
+def _host(gradients: Sequence[Any], held: Sequence[Any]) -> list[Array]:
+    return [
+        np.zeros(tuple(x.shape)) if g is None else g.detach().to(torch.float64).numpy().copy()
+        for g, x in zip(gradients, held, strict=True)
+    ]

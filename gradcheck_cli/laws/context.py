@@ -1,0 +1,104 @@
+"""The same call in another way gives the same gradient, and leaves what it was given as it was.
+
+Which ways there are is the framework's business: memory layouts, subsets of arguments,
+transformations. Each is held to the plain call with the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.frameworks.seam import Slip, Way
+from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.states import REGULAR
+from gradcheck_cli.words import Outcome, Severity
+
+Array = np.ndarray[Any, Any]
+
+_POINTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    name: str = "context"
+
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
+        return []
+
+    def judge(self, m: Measurements) -> Judgement:
+        ways = m.subject.ways()
+        if not m.subject.has_rule or not ways:
+            reason = None if m.subject.has_rule else "there is no custom rule"
+            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason=reason)
+        rows = _plain_rows(m)
+        failures: list[Failure] = []
+        for way in ways:
+            found = next(filter(None, (_slip(m, way, row) for row in rows)), None)
+            if found is not None and found.cause not in {f.cause for f in failures}:
+                failures.append(found)
+        impure = [f for f in failures if f.rule == "impure-rule"]  # what explains the others
+        return judged(self.name, len(rows), impure or failures)
+
+
+def _plain_rows(m: Measurements) -> list[int]:
+    """Ordinary points where everything is regular."""
+    states = m.reference.states(GRADIENTS)
+    inside = [r for r in m.base_rows().tolist() if (states[r] == REGULAR).all()]
+    sizes = [max(float(np.abs(p[r]).max(initial=0)) for p in m.points) for r in inside]
+    plain = sorted(
+        zip(inside, sizes, strict=True), key=lambda pair: (not 0 < pair[1] <= 10, pair[0])
+    )
+    return [row for row, _ in plain[:_POINTS]]
+
+
+def _slip(m: Measurements, way: Way, row: int) -> Failure | None:
+    """What goes wrong in this way at this row, if anything."""
+    try:
+        got, expected = way.run([p[row] for p in m.points], [c[row] for c in m.cotangents])
+    except Slip as slip:
+        return _failure(row, 0, slip.rule, slip.severity, slip.message)
+    worst = _apart(got, expected, m.fmt.eps)
+    if worst is None:
+        return None
+    component, ours, theirs = worst
+    message = way.says.format(way.name, m.fmt.show(ours), m.fmt.show(theirs))
+    return _failure(row, component, way.rule, way.severity, message)
+
+
+def _apart(
+    got: Sequence[Array | None], expected: Sequence[Array], eps: float
+) -> tuple[int, float, float] | None:
+    """The worst component, if it differs by more than half of the digits beside the largest."""
+    start, worst = 0, None
+    largest = 0.0
+    for ours, theirs in zip(got, expected, strict=True):
+        if ours is not None and theirs.size:
+            size = float(np.abs(theirs).max())
+            gap = np.abs(ours - theirs).reshape(-1)
+            gap = np.where(
+                np.isnan(ours.reshape(-1)) & ~np.isnan(theirs.reshape(-1)), math.inf, gap
+            )
+            at = int(np.nanargmax(gap)) if not np.isnan(gap).all() else 0
+            over = gap[at] / size if size else gap[at]
+            if over > max(math.sqrt(eps), largest):
+                largest = float(over)
+                worst = (start + at, float(ours.reshape(-1)[at]), float(theirs.reshape(-1)[at]))
+        start += theirs.size
+    return worst
+
+
+def _failure(row: int, component: int, rule: str, severity: Severity, message: str) -> Failure:
+    return Failure(
+        rule, severity, row, GRADIENTS, component, f"context: {rule} {message.partition(',')[0]}",
+        message, everywhere=True,
+    )  # fmt: skip
+
+
+CONTEXT = Context()
