@@ -17,6 +17,7 @@ from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.inputs.spec import Hints
 
 warm()
+torch.set_num_threads(1)  # calls are small, and workers share the cores
 
 
 class Torch:

@@ -29,6 +29,7 @@ from gradcheck_cli.frameworks.seam import (
 from gradcheck_cli.frameworks.torch.bridge import Untraceable, traced
 from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
+from gradcheck_cli.frameworks.torch.pull import gradients
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.reals.program import Program, build
 
@@ -73,13 +74,15 @@ class _Call:
     signature: Signature
     dtype: Any
     kept: tuple[int, ...] = ()
+    _defaults: dict[str, Any] | None = None
 
     def inputs(self, leaves: Tensors) -> list[Any]:
         """All inputs in their order, defaults spelled out: `apply` takes no keywords."""
         supply = iter(leaves)
-        defaults = {p.name: p.default for p in self.gradient.parameters()}
+        if self._defaults is None:
+            self._defaults = {p.name: p.default for p in self.gradient.parameters()}
         return [
-            defaults[name] if value is OMITTED else filled(value, supply, _fixed)
+            self._defaults[name] if value is OMITTED else filled(value, supply, _fixed)
             for name, value in self.signature.arguments
         ]
 
@@ -115,12 +118,12 @@ class _Call:
         assert self.gradient.backward is not None
         weights = dict(zip(self.kept, cotangents, strict=True))
         given = [_cotangent(i, out, weights, context) for i, out in enumerate(outs)]
-        gradients = self.gradient.backward(context, *given)
-        gradients = list(gradients) if isinstance(gradients, (tuple, list)) else [gradients]
+        pulled = self.gradient.backward(context, *given)
+        pulled = list(pulled) if isinstance(pulled, (tuple, list)) else [pulled]
         found = []
         for position, (_, value) in enumerate(self.signature.arguments):
             if isinstance(value, Leaf):
-                found.append(gradients[position] if position < len(gradients) else None)
+                found.append(pulled[position] if position < len(pulled) else None)
         return found
 
 
@@ -259,11 +262,11 @@ class TorchSubject:
         outs, context = self.call.primal([x.clone() for x in leaves])
         values = tuple(self.call.judged(outs))
         found = self.call.pulled_back(outs, context, cotangents)
-        gradients = (
+        pulled = (
             torch.zeros_like(x) if g is None else _summed_to(g, x)
             for x, g in zip(leaves, found, strict=True)
         )
-        return (*values, *gradients)
+        return (*values, *pulled)
 
     # -- floats ---------------------------------------------------------------------------
 
@@ -303,18 +306,18 @@ class TorchSubject:
         try:
             with torch.no_grad():
                 plain = self.call.judged(self.call.primal([x.clone() for x in leaves])[0])
-            rule_value, gradients = self._native(self.gradient.rule, leaves, cotangents)
+            rule_value, pulled = self._native(self.gradient.rule, leaves, cotangents)
         except Exception:
             return None
         if not self.has_rule:
-            return _Row(_host(plain), _host(rule_value), None, _host(gradients))
+            return _Row(_host(plain), _host(rule_value), None, _host(pulled))
         auto = None
         if self.has_auto:
             try:
                 auto = self._auto(leaves, cotangents)
             except Exception:
                 auto = [torch.full_like(x, torch.nan) for x in leaves]
-        return _Row(_host(plain), _host(rule_value), _host(gradients), None if auto is None else _host(auto))  # fmt: skip
+        return _Row(_host(plain), _host(rule_value), _host(pulled), None if auto is None else _host(auto))  # fmt: skip
 
     def _native(
         self, rule: Callable[..., Any], leaves: Tensors, cotangents: Tensors
@@ -323,8 +326,7 @@ class TorchSubject:
         held = [x.clone().requires_grad_() for x in leaves]
         outs = self.call.judged(self.call.ask(rule, [x.clone() for x in held]))
         kept = [c.clone() for c in cotangents]  # a rule may write into what it is given
-        gradients = torch.autograd.grad(outs, held, kept, allow_unused=True)
-        return outs, [torch.zeros_like(x) if g is None else g for x, g in zip(held, gradients, strict=True)]  # fmt: skip
+        return outs, _zeros_for_none(gradients(outs, held, kept), held)
 
     def _auto(self, leaves: Tensors, cotangents: Tensors) -> list[Any] | None:
         """Autograd through the forward's body; None where it is cut off."""
@@ -333,8 +335,7 @@ class TorchSubject:
         judged = self.call.judged(outs)
         if not all(out.requires_grad for out in judged):
             return None
-        gradients = torch.autograd.grad(judged, held, cotangents, allow_unused=True)
-        return [torch.zeros_like(x) if g is None else g for x, g in zip(held, gradients, strict=True)]  # fmt: skip
+        return _zeros_for_none(gradients(judged, held, cotangents), held)
 
     def cotangents(self, arrays: Sequence[Any]) -> list[Any]:
         return [
@@ -442,6 +443,10 @@ def _alike(whole: _Row, alone: _Row, i: int) -> bool:
             if not np.allclose(a[i], b, rtol=2.0**-16, atol=2.0**-120 * (1 + size), equal_nan=True):
                 return False
     return True
+
+
+def _zeros_for_none(found: Sequence[Any], held: Tensors) -> list[Any]:
+    return [torch.zeros_like(x) if g is None else g for g, x in zip(found, held, strict=True)]
 
 
 def _host(tensors: Tensors) -> list[Array]:

@@ -13,6 +13,7 @@ import torch
 
 from gradcheck_cli.frameworks.jax.subject import brief
 from gradcheck_cli.frameworks.seam import Slip, Way
+from gradcheck_cli.frameworks.torch.pull import gradients
 from gradcheck_cli.words import Severity
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ Numbers = Sequence[Array]
 Result = tuple[Sequence[Array | None], Sequence[Array]]
 
 IMPURE, CONTEXT, SECOND = "impure-rule", "context-dependent-gradient", "wrong-second-derivative"
+_FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}"
 _TWICE = "{}, the rule gives {}, autograd through the forward gives {}"
 # A second derivative is weighed with numbers that no two elements share.
 _WEIGHTS = (0.75, -1.25, 0.5, 1.5, -0.625)
@@ -39,6 +41,11 @@ def ways(subject: TorchSubject) -> list[Way]:
         Way("called again", own.again),
         Way("differentiated twice", own.second, SECOND, Severity.NOTE, _TWICE),
     ]
+    cls = getattr(subject.gradient.rule, "__self__", None)
+    if _defines(cls, "jvp"):
+        found.append(Way("in forward mode", own.forward_mode, says=_FORWARD))
+    if getattr(cls, "generate_vmap_rule", False) or _defines(cls, "vmap"):
+        found.append(Way("under vmap", own.under_vmap))
     if any(len(leaf.shape) == 4 for leaf in subject.leaves):
         found.append(Way("with inputs in channels-last layout", own.channels_last))
     if len(subject.leaves) > 1:
@@ -49,6 +56,16 @@ def ways(subject: TorchSubject) -> list[Way]:
     if len(subject.outputs) > 1:
         found += [Way(f"when only output {k} is used", own.of_output(k)) for k in range(len(subject.outputs))]  # fmt: skip
     return found
+
+
+def _defines(cls: Any, name: str) -> bool:
+    """Has the user's Function a method of its own for this?"""
+    plain = torch.autograd.Function
+    return (
+        isinstance(cls, type)
+        and issubclass(cls, plain)
+        and getattr(cls, name, None) is not getattr(plain, name)
+    )
 
 
 class _Ways:
@@ -69,8 +86,7 @@ class _Ways:
     ) -> list[Array]:
         """Gradients with respect to `held`, of the call with `given`."""
         kept = [w.clone() for w in weights] if all(w.is_contiguous() for w in weights) else weights
-        grads = torch.autograd.grad(self.outs(given), held, kept, allow_unused=True)
-        return _host(grads, held)
+        return _host(gradients(self.outs(given), held, kept), held)
 
     def plain(self, leaves: Sequence[Any], weights: Sequence[Any]) -> list[Array]:
         held = [x.clone().requires_grad_() for x in leaves]
@@ -132,7 +148,7 @@ class _Ways:
                 outs = [out for out in self.outs(given) if out.requires_grad]
                 if len(outs) != len(weights):
                     return [None] * len(leaves)
-                grads = torch.autograd.grad(outs, [held], weights, allow_unused=True)
+                grads = gradients(outs, [held], weights)
                 return [
                     _host(grads, [held])[0] if k == number else None for k in range(len(leaves))
                 ]
@@ -151,8 +167,7 @@ class _Ways:
             def alone() -> list[Array]:
                 held = [x.clone().requires_grad_() for x in leaves]
                 out = self.outs([x.clone() for x in held])[number]
-                grads = torch.autograd.grad(out, held, weights[number], allow_unused=True)
-                return _host(grads, held)
+                return _host(gradients([out], held, [weights[number]]), held)
 
             name = f"when only output {number} is used"
             return self.other(name, alone), self.plain(leaves, zeros)
@@ -169,8 +184,7 @@ class _Ways:
         outs = self.outs(given)
         kept = [w.clone() for w in weights]
         versions = [x._version for x in given]
-        first = torch.autograd.grad(outs, held, weights, allow_unused=True, retain_graph=True)
-        first_numbers = _host(first, held)
+        first_numbers = _host(gradients(outs, held, weights, keep=True), held)
         if any(not torch.equal(a, b) for a, b in zip(weights, kept, strict=True)):
             raise Slip(IMPURE, Severity.ERROR, "the backward changes its cotangent in place")
         if any(x._version != v for x, v in zip(given, versions, strict=True)):
@@ -178,7 +192,7 @@ class _Ways:
         name = "after a first backward"
 
         def second() -> list[Array]:
-            return _host(torch.autograd.grad(outs, held, weights, allow_unused=True), held)
+            return _host(gradients(outs, held, weights), held)
 
         return self.other(name, second), first_numbers
 
@@ -199,6 +213,41 @@ class _Ways:
             raise Slip(IMPURE, Severity.ERROR, told)
         before = self.plain(leaves, weights)
         return self.plain(leaves, weights), before
+
+    # -- transformations ---------------------------------------------------------------------
+
+    def forward_mode(self, point: Numbers, cotangent: Numbers) -> Result:
+        """⟨ct, jvp(v)⟩ = ⟨rule(ct), v⟩ for a tangent v that no two elements share."""
+        from torch.autograd import forward_ad
+
+        leaves, weights = self.tensors(point, cotangent)
+        tangents = [torch.tensor(np.resize(_WEIGHTS, x.numel()), dtype=x.dtype).reshape(x.shape) for x in leaves]  # fmt: skip
+
+        def forward() -> list[Array]:
+            with forward_ad.dual_level():
+                duals = [forward_ad.make_dual(x, t) for x, t in zip(leaves, tangents, strict=True)]
+                outs = [forward_ad.unpack_dual(out).tangent for out in self.outs(duals)]
+                pairs = zip(outs, weights, strict=True)
+                return [_host_one(sum((o * w).sum() for o, w in pairs if o is not None))]
+
+        pulled = self.plain(leaves, weights)
+        product = sum(float((g * t.numpy()).sum()) for g, t in zip(pulled, tangents, strict=True))
+        return self.other("in forward mode", forward), [np.array(product)]
+
+    def under_vmap(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Two copies at once, by the rule for vmap that the Function has."""
+        leaves, weights = self.tensors(point, cotangent)
+
+        def pull(*args: Any) -> Any:
+            xs, cts = args[: len(leaves)], args[len(leaves) :]
+            back: Any = torch.func.vjp(lambda *held: tuple(self.outs(held)), *xs)[1]
+            return back(tuple(cts))
+
+        def both() -> list[Array]:
+            stacked = [torch.stack([a, a]) for a in (*leaves, *weights)]
+            return [_host_one(g[1]) for g in torch.func.vmap(pull)(*stacked)]
+
+        return self.other("under vmap", both), self.plain(leaves, weights)
 
     # -- second order ------------------------------------------------------------------------
 
@@ -221,13 +270,18 @@ class _Ways:
         held = [x.clone().requires_grad_() for x in leaves]
         try:
             outs = function([x.clone() for x in held])
-            grads = torch.autograd.grad(outs, held, weights, allow_unused=True, create_graph=True)
+            loss = sum(((o * w).sum() for o, w in zip(outs, weights, strict=True)), torch.zeros(()))
+            grads = torch.autograd.grad(loss, held, allow_unused=True, create_graph=True)
             total = sum((_weighed(g) for g in grads if g is not None), torch.zeros(()))
             if not total.requires_grad:
                 return [np.zeros(x.shape) for x in leaves]
             return _host(torch.autograd.grad(total, held, allow_unused=True), held)
         except Exception:  # it says so itself, as `once_differentiable` does
             return None
+
+
+def _host_one(tensor: Any) -> Array:
+    return np.asarray(torch.as_tensor(tensor).detach().to(torch.float64).numpy()).copy()
 
 
 def _weighed(gradient: Any) -> Any:
