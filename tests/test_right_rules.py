@@ -69,7 +69,7 @@ def examined(seed: int) -> Checked:
     gradient = adopt(Found(rule, "custom_vjp", __file__, 1), lambda path: path == __file__)
     assert gradient is not None
     task = Task(
-        path="", root="/", display="", module=None, functions=[], marked=[], dtypes=["float32"],
+        path="", root="/", display="", module=None, functions=[], marked={}, dtypes=["float32"],
         points=80, seed=0, max_time=None, at=[], reach=1e9, device="cpu", cache=None,
     )  # fmt: skip
     site = Site("right.py", 1, 1, 2, f"rule{seed}", "right.py")

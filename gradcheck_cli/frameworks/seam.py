@@ -66,6 +66,10 @@ class Rejected(Exception):
     """A signature that the function does not take: try another one."""
 
 
+class Declined(Rejected):
+    """The rule says of an argument that it is no tensor to differentiate: offer it as a number."""
+
+
 class RuleError(Exception):
     """The function runs, its derivative rule raises. That is a finding."""
 
@@ -162,6 +166,7 @@ class Subject(Protocol):
         cotangents: Sequence[Array],
         modes: Sequence[str] | None = None,
     ) -> Mapping[str, Floats]: ...
+    def values(self, points: Sequence[Array]) -> list[Array]: ...  # of the primal alone
     def run_once(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
     ) -> list[Array]: ...

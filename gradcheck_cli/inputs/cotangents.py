@@ -10,6 +10,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 BASE, OTHER, SUM, ZERO, TINY, HUGE = "base", "other", "sum", "zero", "tiny", "huge"
+NEGATED = "negated"
 
 # Short dyadics: exact in every float format, no two equal, none symmetric.
 _WEIGHTS = (1.0, -0.5, 2.0, 0.75, -1.5, 0.25, 1.25, -2.5, 3.0, -0.625)
@@ -24,6 +25,7 @@ def cotangent(name: str, outputs: Sequence[tuple[int, ...]]) -> list[Array]:
         OTHER: other,
         SUM: [a + b for a, b in zip(base, other, strict=True)],
         ZERO: [np.zeros_like(a) for a in base],
+        NEGATED: [-a for a in base],
         TINY: [a * TINY_FACTOR for a in base],
         HUGE: [a * HUGE_FACTOR for a in base],
     }

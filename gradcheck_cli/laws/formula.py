@@ -39,7 +39,7 @@ class Formula:
         return probes
 
     def judge(self, m: Measurements) -> Judgement:
-        if m.subject.traces().rule is None:
+        if not m.ruled:
             return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
         if m.rule is None:
             return Judgement(self.name, Outcome.NOT_COVERED, reason=m.sources.reason)

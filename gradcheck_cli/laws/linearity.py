@@ -13,6 +13,7 @@ from gradcheck_cli.inputs.cotangents import (
     BASE,
     HUGE,
     HUGE_FACTOR,
+    NEGATED,
     OTHER,
     SUM,
     TINY,
@@ -28,6 +29,7 @@ from gradcheck_cli.words import Outcome, Severity
 
 _POINTS = 14
 _BITS = 256
+_ASKED = (BASE, OTHER, SUM, ZERO, NEGATED, TINY, HUGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,10 @@ class Linearity:
                 *np.linspace(0, points - 1, _POINTS // 2, dtype=int).tolist(),
             }
         )
-        return [Probe(i, name) for i in chosen for name in (BASE, OTHER, SUM, ZERO, TINY, HUGE)]
+        return [Probe(i, name) for i in chosen for name in _ASKED]
 
     def judge(self, m: Measurements) -> Judgement:
-        if m.subject.traces().rule is None:
+        if not m.ruled:
             return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
         if m.rule is None:
             return Judgement(self.name, Outcome.NOT_COVERED, reason=m.sources.reason)
@@ -53,9 +55,7 @@ class Linearity:
         regular = columns(m.rule.gradient_states, m.count) == REGULAR
         checked = 0
         for point in sorted({p.point for p in m.probes if p.cotangent == SUM}):
-            rows = {
-                name: m.row(Probe(point, name)) for name in (BASE, OTHER, SUM, ZERO, TINY, HUGE)
-            }
+            rows = {name: m.row(Probe(point, name)) for name in _ASKED}
             if any(row is None for row in rows.values()):
                 continue
             checked += 1
@@ -77,6 +77,7 @@ class Linearity:
 _CHECKS = {
     ZERO: "a zero cotangent gives a gradient that is not zero: a term does not use the cotangent",
     SUM: "the rule is not linear in the cotangent: R(a + b) is not R(a) + R(b)",
+    NEGATED: "the rule is not linear in the cotangent: R(-a) is not -R(a)",
     HUGE: "the rule is not linear in the cotangent: a cotangent 2²⁰ times as large does not give "
     "2²⁰ times the gradient (clipped, normalised or squared?)",
     TINY: "the rule is not linear in the cotangent: a cotangent 2⁻²⁰ times as large does not give "
@@ -95,6 +96,7 @@ def _broken(name: str, at: dict[str, Any], known: Any) -> int | None:
             expected = {
                 ZERO: arb(0),
                 SUM: base + other,
+                NEGATED: -base,
                 HUGE: base * HUGE_FACTOR,
                 TINY: base * TINY_FACTOR,
             }[name]

@@ -44,7 +44,7 @@ class Differences:
             raise Rejected(f"finite differences over {here.shape[1]} elements were not tried")
         distinct, back = np.unique(here, axis=0, return_inverse=True)
         back = back.reshape(-1)
-        values, slopes, errors, kinks = self._slopes(distinct, points, cotangents)
+        values, slopes, errors, kinks = self._slopes(distinct, points)
         weights = _columns([numbers(c) for c in cotangents])
         sizes = [int(np.prod(c.shape[1:], dtype=int)) for c in cotangents]
         balls, states = balls_of(values[None, None], self.digits)
@@ -71,7 +71,7 @@ class Differences:
         return truth
 
     def _slopes(
-        self, distinct: Array, points: Sequence[Array], cotangents: Sequence[Array]
+        self, distinct: Array, points: Sequence[Array]
     ) -> tuple[Array, Array, Array, Array]:
         """Values, and for each argument element × output element: slope, error, is it a kink."""
         count, size = distinct.shape
@@ -84,7 +84,7 @@ class Differences:
                     moved = distinct.copy()
                     moved[:, k] += sign * h * scale[:, k]
                     rows.append(moved)
-        values = self._values(np.concatenate(rows), points, cotangents)
+        values = self._values(np.concatenate(rows), points)
         outputs = values.shape[1]
         centre = values[:count]
         around = values[count:].reshape(len(steps), size, 2, count, outputs)
@@ -106,7 +106,7 @@ class Differences:
             error = np.take_along_axis(error, best, 0)[0]
             jump = np.abs(after - before)
             bent = (jump > _KINK * np.maximum(np.abs(after), np.abs(before))).all(axis=0)
-        bent |= self._bent_jointly(distinct, scale, steps, slope, centre, points, cotangents)
+        bent |= self._bent_jointly(distinct, scale, steps, slope, centre, points)
         moved_axes = (1, 0, 2)
         return (
             centre,
@@ -117,14 +117,14 @@ class Differences:
 
     def _bent_jointly(
         self, distinct: Array, scale: Array, steps: Sequence[float], slope: Array, centre: Array,
-        points: Sequence[Array], cotangents: Sequence[Array],
+        points: Sequence[Array],
     ) -> Array:  # fmt: skip
         """Ties (a sort of equals) have slopes along each axis that are no slope of all together."""
         rng = np.random.default_rng(2026)
         direction = (0.5 + rng.random(distinct.shape)) * rng.choice([-1.0, 1.0], distinct.shape)
         h = steps[len(steps) // 2]
         moved = np.concatenate([distinct + sign * h * scale * direction for sign in (1, -1)])
-        values = self._values(moved, points, cotangents).reshape(2, *centre.shape)
+        values = self._values(moved, points).reshape(2, *centre.shape)
         expected = np.einsum("kro,rk->ro", slope, scale * direction)
         with np.errstate(all="ignore"):
             slopes = [
@@ -134,13 +134,9 @@ class Differences:
             off = [np.abs(found - expected) > _KINK * size for found in slopes]
         return np.broadcast_to((off[0] & off[1])[None], slope.shape)
 
-    def _values(self, rows: Array, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+    def _values(self, rows: Array, points: Sequence[Array]) -> Array:
         sizes = [int(np.prod(p.shape[1:], dtype=int)) for p in points]
-        leaves = _split(rows, sizes, points)
-        ones = [np.ones((len(rows), *c.shape[1:])) for c in cotangents]
-        mode = self.subject.modes[0]
-        floats = self.subject.run(leaves, ones, (mode,))[mode]
-        return _columns(floats.value)
+        return _columns(self.subject.values(_split(rows, sizes, points)))
 
 
 def _columns(arrays: Sequence[Array]) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import Floats, Subject
+from gradcheck_cli.frameworks.seam import EAGER, Floats, Subject
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.lattice import BEYOND, Points
@@ -77,6 +77,11 @@ class Measurements:
         return next(iter(self.floats))
 
     @property
+    def ruled(self) -> bool:
+        """Is there a custom rule, of its own or among the functions that it calls?"""
+        return self.subject.has_rule or self.sources.rule is not None
+
+    @property
     def judged(self) -> str:
         """Whose gradient is judged: the rule's, or for a plain function autodiff's."""
         return "auto" if next(iter(self.floats.values())).custom is None else "custom"
@@ -90,7 +95,12 @@ class Measurements:
 
     @property
     def dear(self) -> bool:
-        """Does one row cost so much that only what a verdict needs is asked for?"""
+        """Does one row cost so much that only what a verdict needs is asked for?
+
+        So it is where the truth comes from many calls, one after the other.
+        """
+        if self.mode == EAGER and self.sources.primal.evidence is Evidence.FINITE_DIFFERENCE:
+            return True
         traces = self.subject.traces()
         return any(by_flint(p) > DEAR for p in (traces.primal, traces.rule) if p is not None)
 

@@ -58,6 +58,9 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
         widest = wide or subject
         digits = _digits(widest)
         truth = Differences(widest, digits)
+        if wide is not None and not subject.has_rule and rule is None:
+            # What a plain function's gradient rests on is unknown: differences judge it as a rule.
+            return Sources(truth, Wide(wide, "auto", digits), digits, _why(subject))
     if subject.has_rule and rule is None and wide is not None:
         return Sources(truth, Wide(wide, "custom", digits), digits, _why(subject))
     return Sources(truth, rule, digits, _why(subject))

@@ -39,7 +39,7 @@ def test_the_story_of_log1pexp_in_both_styles(name: str) -> None:
 
 def test_two_dozen_right_rules_are_certified() -> None:
     report = check_json("fixtures/torch/right.py").report
-    assert report["summary"]["checked"] == len(report["gradients"]) == 26
+    assert report["summary"]["checked"] == len(report["gradients"]) == 27
     assert {g["verdict"] for g in report["gradients"]} == {"correct"}
     assert {g["evidence"] for g in report["gradients"]} == {"certified"}
     assert {g["kind"] for g in report["gradients"]} == {"Function", "custom_op"}
@@ -73,6 +73,35 @@ def test_a_function_is_found_by_its_class_its_apply_and_as_a_plain_one(project: 
     plain = check_json("model.py:naive", cwd=project)
     assert plain.gradient("naive")["kind"] == "function"
     assert "non-finite-value" in {f["rule"] for f in plain.findings("naive")}
+
+
+def test_a_function_is_judged_by_the_rules_it_rests_on() -> None:
+    run = check_json("fixtures/torch/wrong.py:rests_on_it")
+    (found,) = (f for f in run.findings() if f["severity"] == "error")
+    assert found["rule"] == "gradient-mismatch"
+    assert "rules that it calls" in found["message"]
+    assert "2 times" in found["message"]
+
+
+def test_a_wrong_rule_is_found_where_nothing_can_be_traced(project: Path) -> None:
+    (project / "model.py").write_text(
+        "import torch\n\n\n"
+        "class Opaque(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x):\n"
+        "        ctx.save_for_backward(x)\n"
+        "        return torch.from_numpy(x.detach().numpy() ** 2)\n\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        (x,) = ctx.saved_tensors\n"
+        "        return grad * x\n\n\n"
+        "def twice(x):\n"
+        "    return 2 * Opaque.apply(x)\n"
+    )
+    for name in ("Opaque", "twice"):
+        run = check_json(f"model.py:{name}", cwd=project)
+        assert run.gradient(name)["evidence"] in ("finite-difference", "float64")
+        assert {f["rule"] for f in run.findings(name) if f["severity"] == "error"}, name
 
 
 def test_where_tracing_fails_the_ladder_says_so(project: Path) -> None:

@@ -272,6 +272,10 @@ class JaxSubject:
                 mode: self._unpacked(self._compiled[mode, size](*padded), count) for mode in modes
             }
 
+    def values(self, points: Sequence[Array]) -> list[Array]:
+        ones = [np.ones((len(points[0]), *aval.shape)) for aval in self.out_avals]
+        return self.run(points, ones, (JIT,))[JIT].value
+
     def run_once(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
     ) -> list[Array]:

@@ -31,6 +31,7 @@ def _environment() -> Any:
             environment = torchax.default_env()
             _take_plain_tensors(environment)
             _without_dynamo(environment)
+            _write_in_place(environment)
             return environment
     except ImportError:
         raise Untraceable(
@@ -64,6 +65,34 @@ def _without_dynamo(environment: Any) -> None:
     wrapped = getattr(type(environment._dispatch_mode).__torch_dispatch__, "__wrapped__", None)
     if wrapped is not None:
         wrapped.__dynamo_disable = wrapped
+
+
+def _write_in_place(environment: Any) -> None:
+    """An operation in place that torchax lacks is the one beside it, written back."""
+    from torchax.ops.ops_registry import Operator
+    from torchax.tensor import OperatorNotFound
+
+    known = environment._get_op_or_decomp
+
+    def lookup(function: Any) -> Any:
+        try:
+            return known(function)
+        except OperatorNotFound:
+            packet = getattr(function, "overloadpacket", function)
+            name = getattr(packet, "__name__", "")
+            plain = getattr(torch.ops.aten, name.removesuffix("_"), None)
+            if not name.endswith("_") or name.endswith("__") or plain is None:
+                raise
+
+        def written(target: Any, *args: Any, **kwargs: Any) -> Any:
+            return target.copy_(plain(target, *args, **kwargs))
+
+        return Operator(
+            function, written, is_jax_function=False, is_user_defined=False, needs_env=False,
+            is_view_op=True,
+        )  # fmt: skip
+
+    environment._get_op_or_decomp = lookup
 
 
 def warm() -> None:
@@ -102,13 +131,18 @@ class _Absent:
     """An overload that this torch does not have: equal to none that it has."""
 
 
+def environment() -> Any:
+    """The context in which torch operations on traced tensors are JAX's."""
+    return _environment()
+
+
 def traced(function: Callable[..., Any], avals: Sequence[Any]) -> Any:
     """The closed jaxpr of a function of torch tensors, given as torchax's."""
-    environment = _environment()
+    context = environment()
     from torchax import interop
 
     def run(*arrays: Any) -> Any:
-        with environment:
+        with context:
             return interop.jax_view(function(*map(interop.torch_view, arrays)))
 
     return jax.make_jaxpr(run)(*avals)

@@ -27,6 +27,7 @@ class TorchGradient:
     backward: Callable[..., Any] | None  # (context, *cotangents) → a gradient for each input
     skipped: int = 0  # parameters of `primal` that are not inputs: ctx
     framework: str = field(default="torch")
+    declined: set[str] = field(default_factory=set)  # arguments that turned out to be numbers
 
     @property
     def has_rule(self) -> bool:
@@ -40,7 +41,7 @@ class TorchGradient:
             return [Parameter("x", 0, differentiable=True, keyword_only=False)]
         found = [
             Parameter(
-                p.name, index, _may_be_a_tensor(p), p.kind is p.KEYWORD_ONLY,
+                p.name, index, p.name not in self.declined and _may_be_a_tensor(p), p.kind is p.KEYWORD_ONLY,
                 OMITTED if p.default is p.empty else p.default, _text(p.annotation),
             )
             for index, p in enumerate(parameters)

@@ -17,6 +17,7 @@ from gradcheck_cli.frameworks.seam import (
     AUTO,
     EAGER,
     VALUE,
+    Declined,
     Floats,
     Rejected,
     RuleError,
@@ -30,6 +31,7 @@ from gradcheck_cli.frameworks.torch.bridge import Untraceable, traced
 from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
 from gradcheck_cli.frameworks.torch.pull import gradients
+from gradcheck_cli.frameworks.torch.rules import kept
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.reals.program import Program, build
 
@@ -38,6 +40,7 @@ Tensors = Sequence[Any]
 
 # A plain point, at which it is tried whether function and rule run at all.
 _PLAIN = (0.5, 0.75, 0.25, 1.5, 0.625, 1.25)
+_REFUSED = object()
 _TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
 
 
@@ -183,8 +186,9 @@ class TorchSubject:
 
     @property
     def differentiable(self) -> bool:
-        self.traces()
-        return self.has_auto
+        traced = self.traces().primal is not None
+        # Of a plain function, float64 autograd would trust the very rules that are in question.
+        return self.has_auto and (traced or self.has_rule)
 
     def wide(self) -> TorchSubject | None:
         try:
@@ -212,10 +216,37 @@ class TorchSubject:
                 message = brief(error)
                 certain = "number of gradients" in message
                 raise RuleError(type(error).__name__, message, certain=certain) from None
+            self._decline(points, cotangents)
         try:
             self.has_auto = self._auto(points, cotangents) is not None
         except Exception:  # autograd does not go through the body
             self.has_auto = False
+
+    def _decline(self, points: Tensors, cotangents: Tensors) -> None:
+        """An argument whose gradient is None and that may be a plain number is one, such as a slope."""
+        for (name, value), x, gradient in zip(
+            [pair for pair in self.signature.arguments if isinstance(pair[1], Leaf)],
+            points, self._bare_gradients(points, cotangents), strict=True,
+        ):  # fmt: skip
+            if gradient is not None or len(points) == 1 or not isinstance(value, Leaf):
+                continue
+            others = [float(x.reshape(-1)[0]) if x is y else y for y in points]
+            if self._bare_gradients(others, cotangents)[0] is not _REFUSED:
+                self.gradient.declined.add(name)
+                raise Declined(f"`{name}` is a number, not a tensor")
+
+    def _bare_gradients(self, leaves: Sequence[Any], cotangents: Tensors) -> list[Any]:
+        """What backward itself returns, None for None; refused where it raises."""
+        try:
+            with torch.no_grad():
+                outs, context = self.call.primal(leaves)
+                if any(
+                    not isinstance(t, torch.Tensor) for t in context.saved_tensors if t is not None
+                ):
+                    return [_REFUSED] * len(leaves)
+                return self.call.pulled_back(outs, context, cotangents)
+        except Exception:
+            return [_REFUSED] * len(leaves)
 
     def _trace(self) -> Traces:
         try:
@@ -225,29 +256,40 @@ class TorchSubject:
                 # torch takes a number where it means a vector; JAX does not.
                 raise Rejected(self._why("forward", error)) from None
             return Traces(None, None, reason=self._why("forward", error))
-        count = len(self.leaves)
-        body = jax.extend.core.jaxpr_as_fun(forward)
-        out_avals = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
-        try:
-            both = jax.make_jaxpr(with_pullback(lambda *xs: tuple(body(*xs)), count))(
-                *self._avals(), *out_avals
-            )
-        except Exception:
-            both = None
+        primal, trusting = self._pulled_back(forward), self._trusting()
         if not self.has_rule:
-            return Traces(None if both is None else build(both), None)
+            return Traces(primal, trusting)
+        out_avals = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
         try:
             rule = build(traced(self._rule, (*self._avals(), *out_avals)))
         except Exception as error:
-            primal = None if both is None else build(both)
             return Traces(primal, None, reason=self._why("backward", error))
-        primal = None if both is None else build(both)
         names = rule.primitives() | (primal.primitives() if primal is not None else frozenset())
         self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
-        return Traces(primal, rule)
+        return Traces(primal, rule, trusting)
+
+    def _pulled_back(self, forward: Any) -> Program | None:
+        """Value and pullback of a traced forward, where autodiff goes through it."""
+        body = jax.extend.core.jaxpr_as_fun(forward)
+        out_avals = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
+        both = with_pullback(lambda *xs: tuple(body(*xs)), len(self.leaves))
+        try:
+            return build(jax.make_jaxpr(both)(*self._avals(), *out_avals))
+        except Exception:
+            return None
+
+    def _trusting(self) -> Program | None:
+        """The same with the rules of the Functions that the body calls, if it calls any."""
+        try:
+            with kept() as met:
+                forward = traced(self._forward, self._avals())
+                return self._pulled_back(forward) if met else None
+        except Exception:
+            return None
 
     def _why(self, which: str, error: Exception) -> str:
         said = str(error) if isinstance(error, Untraceable) else brief(error)
+        said = said.partition(" The error occurred")[0]
         return f"its {which} could not be traced over the reals: {said[:240]}"
 
     def _avals(self) -> list[Any]:
@@ -283,6 +325,19 @@ class TorchSubject:
                 return {EAGER: batch}
         rows = [self._one([p[i] for p in points], [c[i] for c in cotangents]) for i in range(len(points[0]))]  # fmt: skip
         return {EAGER: self._stacked(rows)}
+
+    def values(self, points: Sequence[Array]) -> list[Array]:
+        """NaN where the function raises."""
+        nothing = [np.full(shape, np.nan) for shape in self.outputs]
+        rows = []
+        with torch.no_grad():
+            for i in range(len(points[0])):
+                leaves = [torch.tensor(p[i], dtype=self.call.dtype) for p in points]
+                try:
+                    rows.append(_host(self.call.judged(self.call.primal(leaves)[0])))
+                except Exception:
+                    rows.append(nothing)
+        return [np.stack(column) for column in zip(*rows, strict=True)]
 
     def _whole(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Floats | None:
         """The batch as one array; None if its rows turn out to know of each other."""

@@ -33,7 +33,7 @@ def fixed_by_name(name: str, shape: tuple[int, ...], make_key: Callable[[], Any]
         return [Fixed(make_key(), "key(0)", source)]
     if lowered in _FLAG:
         return [Fixed(False, "False", source), Fixed(True, "True", source)]
-    if lowered in _LABELS:
+    if lowered in _LABELS or lowered.endswith(("_index", "_idx", "_ids", "_labels")):
         return [_integers(shape, source), _integers(shape[:1], source)]
     if lowered in _MASK:
         size = int(np.prod(shape, dtype=int))

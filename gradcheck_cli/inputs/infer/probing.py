@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
+from gradcheck_cli.frameworks.seam import CustomGradient, Declined, Rejected, RuleError, Subject
 from gradcheck_cli.inputs.infer.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
@@ -53,6 +53,8 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
         try:
             subject = gradient.fit(signature, dtype)
             subject.traces()
+        except Declined:
+            return probe(gradient, dtype, hints)
         except Rejected as error:
             reason = reason or f"{signature.describe()}: {error}"
             continue
