@@ -273,7 +273,7 @@ def _misfit(name: str, count: int, sizes: dict[str, set[int]]) -> str | None:
     return None
 
 
-_FOREIGN = "cgcheck {} support is not there yet: this version checks JAX"
+_FOREIGN = "cgcheck {} support is not there yet: this version checks JAX and PyTorch"
 
 
 def _foreign(mark: Mark, display: str) -> Gradient:

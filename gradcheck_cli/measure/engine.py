@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import EAGER, Floats, Subject
+from gradcheck_cli.frameworks.seam import Floats, Subject
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.lattice import BEYOND, Points
@@ -99,7 +99,7 @@ class Measurements:
 
         So it is where the truth comes from many calls, one after the other.
         """
-        if self.mode == EAGER and self.sources.primal.evidence is Evidence.FINITE_DIFFERENCE:
+        if self.sources.primal.evidence is Evidence.FINITE_DIFFERENCE:
             return True
         traces = self.subject.traces()
         return any(by_flint(p) > DEAR for p in (traces.primal, traces.rule) if p is not None)

@@ -20,6 +20,7 @@ from gradcheck_cli.reals.walk import walk
 
 Array = np.ndarray[Any, Any]
 
+_MOST_COMPILED = 16
 # So many numbers of a program's steps are held at once, at most.
 _ROOM = 2**24
 _OPTIONS: dict[str, str | bool] = {"xla_disable_hlo_passes": "algsimp"}
@@ -105,6 +106,8 @@ _COMPILED: dict[
 def _compiled(program: Program, size: int) -> Any:
     key = (id(program), size)
     if key not in _COMPILED:
+        if len(_COMPILED) >= _MOST_COMPILED:  # each holds memory maps, of which a process has few
+            _COMPILED.clear()
         _COMPILED[key] = (program, compiled(program, size))
     return _COMPILED[key][1]
 

@@ -13,6 +13,7 @@ from gradcheck_cli.frameworks.seam import CustomGradient, Declined, Rejected, Ru
 from gradcheck_cli.inputs.infer.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
+from gradcheck_cli.reals.walk import uncovered
 
 # Dimensions differ, so that a transposed or summed axis shows.
 _UNIFORM: tuple[tuple[int, ...], ...] = ((), (3,), (3, 4), (3, 3), (2, 3, 4), (2, 5, 3, 4))
@@ -72,8 +73,16 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
 
 def _enough(subjects: Sequence[Subject]) -> bool:
     """Two, and one more where all outputs were single numbers: rows of a cotangent may be mixed up."""
+    if len(subjects) != _WANTED:
+        return len(subjects) > _WANTED
     single = all(int(np.prod(shape, dtype=int)) == 1 for s in subjects for shape in s.outputs)
-    return len(subjects) >= _WANTED + single
+    return not (single and all(map(_walkable, subjects)))
+
+
+def _walkable(subject: Subject) -> bool:
+    """Does its truth come from the reals? By differences, arrays are dear."""
+    primal = subject.traces().primal
+    return primal is not None and not uncovered(primal)
 
 
 def _flipped(
