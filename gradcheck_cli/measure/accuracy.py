@@ -187,8 +187,9 @@ class Reference:
             mid = as_floats(balls).reshape(moves, len(rows), -1)
             radius = radii(balls).reshape(mid.shape)
             low, high = self._hulls[name]
-            below = np.fmin(low[rows], np.fmin.reduce(mid - radius))
-            above = np.fmax(high[rows], np.fmax.reduce(mid + radius))
+            with np.errstate(invalid="ignore"):  # infinite ones say nothing
+                below = np.fmin(low[rows], np.fmin.reduce(mid - radius))
+                above = np.fmax(high[rows], np.fmax.reduce(mid + radius))
             with np.errstate(all="ignore"):
                 margin = np.nan_to_num((above - below) * _MARGIN, nan=0.0, posinf=0.0)
             low[rows], high[rows] = below - margin, above + margin
