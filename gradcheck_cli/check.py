@@ -6,6 +6,7 @@ import ast
 import contextlib
 import difflib
 import inspect
+import operator
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -69,7 +70,7 @@ def _check_module(
     gradients, missing = framework.find(module, path, recorded, scopes, own)
     if task.functions:
         gradients = _named(module, framework, task, gradients, path, own, emit)
-    for gradient in gradients:
+    for gradient in _against_references(gradients, module, task, emit):
         name = gradient.place.qualname
         if name not in task.skip and task.alone in (None, name):
             _check_one(gradient, framework, task, path, emit)
@@ -125,7 +126,7 @@ def _check_one(
         emit(Doing(phase=phase, gradient=name, line=site.line, inputs=inputs or []))
 
     try:
-        emit(examine(gradient, task, site, framework.hints(gradient), doing))
+        emit(examine(gradient, framework, task, site, doing))
     except Exception as error:
         told = traceback.format_exc(limit=-3)
         message = f"cgcheck itself failed on `{gradient.name}`: {type(error).__name__}: {error}"
@@ -191,6 +192,32 @@ def _named(
             finding = find("import-failed").finding(task.display, 1, message, about=name, help=hint)
             emit(FileFinding(finding=finding))
         chosen += hits
+    return chosen
+
+
+def _against_references(
+    gradients: Sequence[CustomGradient], module: ModuleType, task: Task, emit: Emit
+) -> list[CustomGradient]:
+    """Those for which the settings name a plain function are held to that one."""
+    chosen: list[CustomGradient] = []
+    for gradient in gradients:
+        names = (gradient.place.qualname, gradient.name)
+        target = next((task.references[n] for n in names if n in task.references), None)
+        if target is None:
+            chosen.append(gradient)
+            continue
+        try:
+            where, _, name = target.rpartition(":")
+            home = importing.import_module(where) if where else module
+            chosen.append(gradient.against(operator.attrgetter(name)(home)))
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            message = f"the reference `{target}` of `{gradient.name}` is not there: {told}"
+            line = gradient.place.line
+            finding = find("import-failed").finding(
+                task.display, line, message, about=gradient.name
+            )
+            emit(FileFinding(finding=finding))
     return chosen
 
 

@@ -31,6 +31,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     jobs: int = 0
     memory_limit: int = 8192
     import_all: bool = False
+    references: dict[
+        str, str
+    ] = {}  # custom gradient → "module:function" that it is to differentiate
 
 
 def load(start: Path) -> tuple[Settings, Path]:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.finding import Site, failed, fingerprint, given_inputs, make_finding, refused
-from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, Subject
+from gradcheck_cli.frameworks.seam import CustomGradient, Framework, Rejected, Subject
 from gradcheck_cli.inputs.at import parse_at
 from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.infer.probing import broadcast_refused, probe
 from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
-from gradcheck_cli.inputs.spec import Fixed, Hints
+from gradcheck_cli.inputs.spec import Fixed
 from gradcheck_cli.laws import LAWS, Failure, Judgement
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
@@ -68,14 +68,15 @@ class _Notebook:
 
 def examine(
     gradient: CustomGradient,
+    framework: Framework,
     task: Task,
     site: Site,
-    hints: Hints,
     doing: Callable[..., None],
 ) -> Checked:
     """All dtypes, all signatures that fit, all laws."""
     book = _Notebook()
     reasons: list[str] = []
+    hints = framework.hints(gradient)
     for dtype in task.dtypes:
         book.seen.clear()
         doing("finding inputs")
@@ -108,7 +109,7 @@ def examine(
             narrow = broadcast_refused(gradient, probed.subjects, dtype)
             if narrow is not None:
                 book.findings.append(refused(gradient, site, *narrow, Severity.NOTE))
-    return _summed(gradient, site, book, reasons)
+    return _summed(gradient, framework.device, site, book, reasons)
 
 
 def _judge_subject(
@@ -268,7 +269,7 @@ def _weaker(a: Evidence, b: Evidence) -> Evidence:
 
 
 def _summed(
-    gradient: CustomGradient, site: Site, book: _Notebook, reasons: Sequence[str]
+    gradient: CustomGradient, device: str, site: Site, book: _Notebook, reasons: Sequence[str]
 ) -> Checked:
     status = Status.CHECKED if book.checked else Status.UNCHECKED
     reason = book.weaker
@@ -298,7 +299,7 @@ def _summed(
                 gradient=gradient.place.qualname,
                 law=None,
                 what=f"{book.undecided} of {book.points} probes",
-                reason="the truth there could not be enclosed within the precision limit",
+                reason="the truth there could not be enclosed within the limits of precision and cost",
             )
         )
     order = [Severity.ERROR, Severity.WARNING, Severity.NOTE]
@@ -315,7 +316,7 @@ def _summed(
             framework=gradient.framework,
             kind=gradient.kind,
             backend=gradient.framework,
-            device="cpu",
+            device=device,
             dtypes=book.dtypes,
             status=status,
             reason=reason,
@@ -334,6 +335,6 @@ def _line_to_add(gradient: CustomGradient, site: Site) -> str:
     """What makes it checkable today: a function of plain arrays around it, checked by its name."""
     names = ", ".join(p.name for p in gradient.parameters()) or "…"
     return (
-        f"`def check_{gradient.name}(x): return {gradient.name}({names})` with arguments of the right "
+        f"`def check_{gradient.name}(x): return {gradient.spelling}({names})` with arguments of the right "
         f"shapes made from x, and run cgcheck {site.target}:check_{gradient.name}"
     )

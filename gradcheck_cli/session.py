@@ -160,6 +160,7 @@ class Session:
             reach=s.reach,
             device=s.device,
             cache=self.cache,
+            references=s.references,
         )
 
     # -- the workers -------------------------------------------------------------------------

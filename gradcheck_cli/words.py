@@ -284,6 +284,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     reach: float
     device: str
     cache: str | None
+    references: dict[
+        str, str
+    ] = {}  # by name: "module:function", differentiated instead of the primal
     skip: list[str] = []  # gradients that are done with, or that a worker died of
     alone: str | None = None  # the gradient that a worker died of: point by point, to know at which
 

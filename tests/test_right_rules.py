@@ -13,8 +13,8 @@ import pytest
 from gradcheck_cli.examine import examine
 from gradcheck_cli.finding import Site
 from gradcheck_cli.frameworks.jax.adopt import adopt
+from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.frameworks.seam import Found
-from gradcheck_cli.inputs.infer.probing import Hints
 from gradcheck_cli.words import Checked, Status, Task
 
 RULES = 240
@@ -73,8 +73,7 @@ def examined(seed: int) -> Checked:
         points=80, seed=0, max_time=None, at=[], reach=1e9, device="cpu", cache=None,
     )  # fmt: skip
     site = Site("right.py", 1, 1, 2, f"rule{seed}", "right.py")
-    hints = Hints({}, {}, [], lambda: None)
-    return examine(gradient, task, site, hints, lambda phase: None)
+    return examine(gradient, load("jax"), task, site, lambda phase: None)
 
 
 @pytest.mark.slow

@@ -252,10 +252,17 @@ def test_asked_for_arrays_come_first(project: Path) -> None:
     assert '--at "x=[1, 2, 4]"' in wrong["reproduce"]
 
 
+# What a shell starts with `&` ignores interrupts, and so does all that it starts.
+_HEEDING = (
+    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "runpy.run_module('gradcheck_cli', run_name='__main__')"
+)
+
+
 def test_an_interrupt_says_so(project: Path) -> None:
     shutil.copy(HOSTILE / "hangs.py", project / "hangs.py")
     process = subprocess.Popen(
-        [sys.executable, "-m", "gradcheck_cli", "hangs.py"],
+        [sys.executable, "-c", _HEEDING, "hangs.py"],
         cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     time.sleep(3)

@@ -77,7 +77,7 @@ class Hints:
     keys: dict[str, list[str]]
     unpacked: dict[str, int]
     functions: list[tuple[str, Callable[..., Any]]]
-    make_key: Callable[[], Any]
+    make_key: Callable[[], Any] | None = None  # none: the framework has no keys
 
 
 def filled(value: Any, supply: Iterator[Any], fixed: Callable[[Any], Any] = lambda v: v) -> Any:

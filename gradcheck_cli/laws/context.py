@@ -37,7 +37,13 @@ class Context:
         if not m.subject.has_rule or not ways:
             reason = None if m.subject.has_rule else "there is no custom rule"
             return Judgement(self.name, Outcome.NOT_APPLICABLE, reason=reason)
+        if m.subject.sample is not None:
+            reason = "only some of its components are judged"
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=reason)
         rows = _plain_rows(m)
+        if not rows:
+            reason = "no point that was tried is regular"
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=reason)
         failures: list[Failure] = []
         for way in ways:
             found = next(filter(None, (_slip(m, way, row) for row in rows)), None)

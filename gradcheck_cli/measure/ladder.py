@@ -44,8 +44,7 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
     traces = subject.traces()
     primal = _walked(traces.primal) if certified else None
     rule = _walked(traces.rule) if certified else None
-    has_rule = traces.rule is not None
-    if primal is not None and (rule is not None or not has_rule):
+    if primal is not None and (rule is not None or not subject.has_rule):
         return Sources(primal, rule)
     wide = _wide(subject)
     digits = 0 if wide is None else _digits(wide)

@@ -44,6 +44,7 @@ def environment(device: str) -> dict[str, str]:
     env["MPLBACKEND"] = "Agg"
     env["OPENBLAS_NUM_THREADS"] = "1"
     env["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    env["CGCHECK_DEVICE"] = device
     if device == "cpu":
         env["JAX_PLATFORMS"] = "cpu"
     return env

@@ -176,3 +176,45 @@ def test_reports_are_the_same_byte_for_byte() -> None:
         cgcheck("fixtures/torch/seeds.py", "--output-format", "json").out for _ in range(2)
     )
     assert first == second
+
+
+def test_a_reference_is_differentiated_instead_of_the_forward(project: Path) -> None:
+    """Forward runs where nothing can be traced; the plain function named in the settings can."""
+    (project / "pyproject.toml").write_text('[tool.cgcheck.references]\nKernel = "plain:sine"\n')
+    (project / "plain.py").write_text("import torch\n\n\ndef sine(x):\n    return torch.sin(x)\n")
+    (project / "model.py").write_text(
+        "import numpy as np\nimport torch\n\n\n"
+        "class Kernel(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x):\n"
+        "        ctx.save_for_backward(x)\n"
+        "        return torch.from_numpy(np.sin(x.detach().numpy()))\n\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        (x,) = ctx.saved_tensors\n"
+        "        return grad * torch.cos(x) * 1.25\n"
+    )
+    run = check_json("model.py", cwd=project)
+    assert run.gradient("Kernel")["evidence"] == "float64"
+    assert any("1.25 times" in f["message"] for f in run.findings("Kernel"))
+    (project / "pyproject.toml").write_text('[tool.cgcheck.references]\nKernel = "plain:gone"\n')
+    run = check_json("model.py", cwd=project)
+    assert any("plain:gone" in f["message"] for f in run.report["findings"])
+
+
+def test_a_gradient_edited_by_a_hook_is_named(project: Path) -> None:
+    (project / "model.py").write_text(
+        "import torch\n\n\n"
+        "class Twice(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x):\n"
+        "        return 2 * x\n\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        return 2 * grad\n\n\n"
+        "def clipped(x):\n"
+        "    x.register_hook(lambda g: g.clamp(-1, 1))\n"
+        "    return Twice.apply(x)\n"
+    )
+    left = check_json("model.py", cwd=project).report["not_covered"]
+    assert any("register_hook" in item["gradient"] for item in left)

@@ -22,6 +22,10 @@ class Jax:
     name = "jax"
     version = str(jax.__version__)
 
+    @property
+    def device(self) -> str:
+        return "cpu" if jax.default_backend() == "cpu" else "gpu"
+
     def recording(self) -> AbstractContextManager[list[Found]]:
         return recording()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradcheck_cli.frameworks.jax.subject import JaxSubject, fit_subject
@@ -29,6 +29,13 @@ class JaxGradient:
     only_first: bool = False
     bound: tuple[Any, ...] = ()
     framework: str = field(default="jax")
+
+    @property
+    def spelling(self) -> str:
+        return self.name
+
+    def against(self, reference: Callable[..., Any]) -> JaxGradient:
+        return replace(self, primal=reference)
 
     @property
     def has_rule(self) -> bool:

@@ -6,22 +6,11 @@ derivative's text is itself traced and verified before it is shown. One line a f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax.scipy import special
 
-
-@dataclass(frozen=True, slots=True)
-class Stable:
-    function: Callable[..., Any]
-    value: str
-    gradient: str
-    arrays: bool = False  # of a single number it would be something trivial
-
+from gradcheck_cli.frameworks.stable import Stable
 
 STABLE: tuple[Stable, ...] = (
     Stable(jax.nn.softplus, "jax.nn.softplus({x})", "ct * jax.nn.sigmoid({x})"),

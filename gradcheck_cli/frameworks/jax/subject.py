@@ -6,9 +6,7 @@ Long because one object answers the seam: its traces and its floats share the fl
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,22 +30,15 @@ from gradcheck_cli.frameworks.seam import (
     Traces,
     Way,
 )
+from gradcheck_cli.frameworks.stable import Stable, offered
+from gradcheck_cli.frameworks.tracing import POINTWISE, brief, precision, with_pullback
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.reals.program import build
-from gradcheck_cli.reals.tables.elementwise import BINARY, IDENTITIES, SPECIAL, UNARY
 
 if TYPE_CHECKING:
     from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 
 Array = np.ndarray[Any, Any]
-
-# A program of these alone runs on all points as one array.
-POINTWISE = {
-    *UNARY, *BINARY, *IDENTITIES, *SPECIAL,
-    "integer_pow", "square", "clamp", "round", "select_n", "eq", "ne", "lt", "le", "gt", "ge",
-    "and", "or", "not", "xor", "is_finite", "convert_element_type", "broadcast_in_dim", "iota",
-    "reshape", "squeeze",
-}  # fmt: skip
 
 
 def fit_subject(gradient: JaxGradient, signature: Signature, dtype: str) -> JaxSubject:
@@ -207,25 +198,14 @@ class JaxSubject:
         from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
         from gradcheck_cli.frameworks.jax.stable import STABLE
 
-        plain = Signature(tuple((leaf.path, leaf) for leaf in self.leaves))
-        scalar = all(not leaf.shape for leaf in self.leaves)
-        names = ", ".join(leaf.path for leaf in self.leaves)
-        for stable in STABLE:
-            if stable.arrays and scalar:
-                continue
+        def fit(stable: Stable, plain: Signature) -> JaxSubject:
             gradient = JaxGradient(
                 name=stable.value, kind=FUNCTION, place=self.gradient.place, rule=stable.function,
                 primal=stable.function, own=lambda path: False,
             )  # fmt: skip
-            try:
-                subject = fit_subject(gradient, plain, self.dtype)
-                subject.traces()
-            except Rejected:
-                continue
-            text = stable.gradient.format(x=names)
-            yield StandIn(
-                subject, stable.value.format(x=names), text, functools.partial(self._spelled, text)
-            )
+            return fit_subject(gradient, plain, self.dtype)
+
+        return offered(STABLE, self.leaves, fit, self._spelled)
 
     def _spelled(self, text: str) -> Spelled | None:
         """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""
@@ -354,30 +334,6 @@ class JaxSubject:
 # -- pieces -----------------------------------------------------------------------
 
 
-@contextmanager
-def precision(dtype: str) -> Iterator[None]:
-    """float64 exists only where it is asked for: the user's program stays what it is.
-
-    The setting is the process's own, not the thread's: callbacks run in other threads.
-    """
-    before = jax.config.read("jax_enable_x64")
-    if dtype != "float64" or before:
-        yield
-        return
-    jax.config.update("jax_enable_x64", True)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_enable_x64", before)
-
-
-def brief(error: Exception) -> str:
-    """The first paragraph of an error, on one line, without terminal colours or paths of ours."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
-    paragraph = " ".join(text.split("\n\n")[0].split())
-    return f"{type(error).__name__}: {paragraph[:400]}" if paragraph else type(error).__name__
-
-
 def _flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
     """The function of its float leaves alone, returning its float outputs alone."""
 
@@ -399,16 +355,6 @@ def _flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
         return tuple(jnp.asarray(x) for x in out if jnp.issubdtype(jnp.result_type(x), jnp.inexact))
 
     return flat
-
-
-def with_pullback(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """(leaves…, cotangents…) → (values, gradients)."""
-
-    def both(*args: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        values, pullback = jax.vjp(fun, *args[:count])
-        return tuple(values), tuple(pullback(tuple(args[count:])))
-
-    return both
 
 
 def _gradients(fun: Callable[..., Any], count: int) -> Callable[..., Any]:

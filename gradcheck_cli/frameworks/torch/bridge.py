@@ -15,11 +15,9 @@ from typing import Any
 import jax
 import torch
 
+from gradcheck_cli.frameworks.tracing import Untraceable
+
 INSTALL = "pip install torchax==0.0.13"
-
-
-class Untraceable(Exception):
-    """No program of it over the reals: the reason says why."""
 
 
 @functools.cache
@@ -50,14 +48,18 @@ def _take_plain_tensors(environment: Any) -> None:
     from torchax.tensor import Tensor
     from torchax.view import View
 
-    unwrapped = environment.t2j_iso
+    unwrapped, viewed = environment.t2j_iso, environment.v2t_iso
 
     def adopted(value: Any) -> Any:
         if isinstance(value, (Tensor, View)):
             return value
-        return Tensor(environment.t2j_copy(value.detach()), environment)
+        return Tensor(environment.t2j_copy(value.detach().cpu()), environment)
 
-    environment.t2j_iso = lambda tree: unwrapped(_pytree.tree_map_only(torch.Tensor, adopted, tree))
+    def all_adopted(tree: Any) -> Any:
+        return _pytree.tree_map_only(torch.Tensor, adopted, tree)
+
+    environment.t2j_iso = lambda tree: unwrapped(all_adopted(tree))
+    environment.v2t_iso = lambda tree: all_adopted(viewed(tree))
 
 
 def _without_dynamo(environment: Any) -> None:
@@ -131,18 +133,20 @@ class _Absent:
     """An overload that this torch does not have: equal to none that it has."""
 
 
-def environment() -> Any:
-    """The context in which torch operations on traced tensors are JAX's."""
-    return _environment()
+@contextlib.contextmanager
+def environment() -> Iterator[None]:
+    """The context in which torch operations are JAX's, and new tensors its arrays."""
+    with _environment(), torch.device("jax"):
+        yield
 
 
 def traced(function: Callable[..., Any], avals: Sequence[Any]) -> Any:
     """The closed jaxpr of a function of torch tensors, given as torchax's."""
-    context = environment()
+    _environment()
     from torchax import interop
 
     def run(*arrays: Any) -> Any:
-        with context:
+        with environment():
             return interop.jax_view(function(*map(interop.torch_view, arrays)))
 
     return jax.make_jaxpr(run)(*avals)

@@ -5,6 +5,7 @@ torch keeps every subclass of Function: nothing has to be recorded while a modul
 
 from __future__ import annotations
 
+import ast
 import gc
 import inspect
 import linecache
@@ -18,7 +19,7 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 
 from gradcheck_cli.discover.reach import attributes, enter
-from gradcheck_cli.frameworks.seam import Missing, Own, Place
+from gradcheck_cli.frameworks.seam import Missing, Place
 from gradcheck_cli.frameworks.torch.gradient import (
     TorchGradient,
     of_class,
@@ -28,7 +29,7 @@ from gradcheck_cli.frameworks.torch.gradient import (
 
 
 def find(
-    module: ModuleType, path: str, scopes: Sequence[str], own: Own
+    module: ModuleType, path: str, scopes: Sequence[str]
 ) -> tuple[list[TorchGradient], list[Missing]]:
     """The module's own custom gradients, in the order of their lines."""
     gc.disable()  # a class that a factory made and dropped lives until it is collected
@@ -57,8 +58,30 @@ def find(
             missing.append(Missing(place, "no derivative was ever registered for it"))
         else:
             found.setdefault((place.qualname, place.line), gradient)
+    missing += _hooked(path)
     ordered = sorted(found.values(), key=lambda g: (g.place.line, g.place.qualname))
     return ordered, missing
+
+
+_HOOKS = frozenset({"register_hook", "register_full_backward_hook", "register_post_accumulate_grad_hook"})  # fmt: skip
+
+
+def _hooked(path: str) -> list[Missing]:
+    """Gradients that are edited where they pass, by no rule: nothing says what they are to be."""
+    try:
+        tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return []
+    return [
+        Missing(
+            Place(path, node.lineno, f"{node.func.attr}:{node.lineno}"),
+            "a gradient edited by a hook belongs to no custom gradient: it is not checked",
+        )
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _HOOKS
+    ]
 
 
 def named(module: ModuleType, name: str, path: str) -> TorchGradient | None:

@@ -13,6 +13,7 @@ import torch
 from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Own
 from gradcheck_cli.frameworks.torch import find as torch_find
 from gradcheck_cli.frameworks.torch.bridge import warm
+from gradcheck_cli.frameworks.torch.call import device
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.inputs.spec import Hints
 
@@ -26,13 +27,17 @@ class Torch:
     name = "torch"
     version = str(torch.__version__)
 
+    @property
+    def device(self) -> str:
+        return "cpu" if device() == "cpu" else "gpu"
+
     def recording(self) -> AbstractContextManager[list[Found]]:
         return _nothing()
 
     def find(
         self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
     ) -> tuple[Sequence[CustomGradient], Sequence[Missing]]:
-        return torch_find.find(module, path, scopes, own)
+        return torch_find.find(module, path, scopes)
 
     def named(self, module: ModuleType, name: str, path: str, own: Own) -> CustomGradient | None:
         return torch_find.named(module, name, path)
@@ -42,7 +47,6 @@ class Torch:
             keys=keys_read(gradient.primal),
             unpacked=unpacked(gradient.primal),
             functions=[("torch.tanh", torch.tanh), ("torch.add", torch.add)],
-            make_key=lambda: None,
         )
 
 

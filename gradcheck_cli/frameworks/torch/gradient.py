@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradcheck_cli.frameworks.seam import Place
@@ -26,8 +26,16 @@ class TorchGradient:
     forward: Callable[..., Any]  # (context, *inputs) → outputs
     backward: Callable[..., Any] | None  # (context, *cotangents) → a gradient for each input
     skipped: int = 0  # parameters of `primal` that are not inputs: ctx
+    reference: Callable[..., Any] | None = None  # what is differentiated instead of forward's body
     framework: str = field(default="torch")
     declined: set[str] = field(default_factory=set)  # arguments that turned out to be numbers
+
+    @property
+    def spelling(self) -> str:
+        return f"{self.name}.apply" if self.kind == CLASS else self.name
+
+    def against(self, reference: Callable[..., Any]) -> TorchGradient:
+        return replace(self, reference=reference)
 
     @property
     def has_rule(self) -> bool:

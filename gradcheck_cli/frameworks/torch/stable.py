@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import torch
 from torch.nn import functional as F  # noqa: N812 (everybody's name for it)
 
-
-@dataclass(frozen=True, slots=True)
-class Stable:
-    """`value` and `gradient` are templates: {x} the arguments, ct the cotangent."""
-
-    function: Callable[..., Any]
-    value: str
-    gradient: str
-    arrays: bool = False
-
+from gradcheck_cli.frameworks.stable import Stable
 
 STABLE: tuple[Stable, ...] = (
     Stable(F.softplus, "F.softplus({x})", "ct * torch.sigmoid({x})"),

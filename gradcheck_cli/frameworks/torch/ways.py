@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gradcheck_cli.frameworks.jax.subject import brief
 from gradcheck_cli.frameworks.seam import Slip, Way
+from gradcheck_cli.frameworks.torch.call import host, tensor
 from gradcheck_cli.frameworks.torch.pull import gradients
+from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.words import Severity
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Numbers = Sequence[Array]
 Result = tuple[Sequence[Array | None], Sequence[Array]]
 
 IMPURE, CONTEXT, SECOND = "impure-rule", "context-dependent-gradient", "wrong-second-derivative"
+KEPT = "tensor-kept-on-ctx"
 _FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}"
 _TWICE = "{}, the rule gives {}, autograd through the forward gives {}"
 # A second derivative is weighed with numbers that no two elements share.
@@ -42,6 +44,11 @@ def ways(subject: TorchSubject) -> list[Way]:
         Way("differentiated twice", own.second, SECOND, Severity.NOTE, _TWICE),
     ]
     cls = getattr(subject.gradient.rule, "__self__", None)
+    if _defines(cls, "backward") or _defines(cls, "vjp"):
+        found.append(Way("with what it keeps", own.keeping))
+        found.append(Way("under autocast", own.autocast))
+    if _defines(cls, "setup_context"):
+        found.append(Way("under torch.func.vjp", own.functional))
     if _defines(cls, "jvp"):
         found.append(Way("in forward mode", own.forward_mode, says=_FORWARD))
     if getattr(cls, "generate_vmap_rule", False) or _defines(cls, "vmap"):
@@ -75,7 +82,7 @@ class _Ways:
     # -- pieces -----------------------------------------------------------------------
 
     def tensors(self, point: Numbers, cotangent: Numbers) -> tuple[list[Any], list[Any]]:
-        leaves = [torch.tensor(np.asarray(p), dtype=self.call.dtype) for p in point]
+        leaves = [tensor(p, self.call.dtype) for p in point]
         return leaves, self.subject.cotangents(cotangent)
 
     def outs(self, given: Sequence[Any]) -> list[Any]:
@@ -129,7 +136,7 @@ class _Ways:
         """As `out.sum().backward()` gives it: every element is the same place in memory."""
         leaves, weights = self.tensors(point, cotangent)
         ones = [torch.ones_like(w) for w in weights]
-        spread = [torch.ones((), dtype=w.dtype).expand(w.shape) for w in weights]
+        spread = [torch.ones((), dtype=w.dtype, device=w.device).expand(w.shape) for w in weights]
         got = self.other("with an expanded cotangent", lambda: self.plain(leaves, spread))
         return got, self.plain(leaves, ones)
 
@@ -214,6 +221,40 @@ class _Ways:
         before = self.plain(leaves, weights)
         return self.plain(leaves, weights), before
 
+    def keeping(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Inputs and outputs belong into `save_for_backward`: torch looks after those only."""
+        leaves, _ = self.tensors(point, cotangent)
+        with torch.no_grad():
+            outs, context = self.call.primal(leaves)
+        kept = {id(v): name for name, v in vars(context).items() if isinstance(v, torch.Tensor)}
+        for what, tensors in (("an output", outs), ("an input", leaves)):
+            name = next((kept[id(t)] for t in tensors if id(t) in kept), None)
+            if name is not None:
+                told = (
+                    f"`ctx.{name}` keeps {what}: torch sees no later change of it in place, "
+                    "and an output kept so is never freed; use `ctx.save_for_backward`"
+                )
+                raise Slip(KEPT, Severity.WARNING if what == "an output" else Severity.NOTE, told)
+        return [None] * len(leaves), [np.zeros(x.shape) for x in leaves]
+
+    def autocast(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Where forward runs in reduced precision, backward meets tensors of two dtypes."""
+        leaves, weights = self.tensors(point, cotangent)
+        nothing: Result = [None] * len(leaves), [np.zeros(x.shape) for x in leaves]
+        kind = leaves[0].device.type
+        held = [x.clone().requires_grad_() for x in leaves]
+        try:
+            with torch.autocast(kind, dtype=torch.bfloat16):
+                outs = self.outs([x.clone() for x in held])
+        except Exception:  # the function is not for that
+            return nothing
+        try:
+            gradients(outs, held, [w.to(o.dtype) for w, o in zip(weights, outs, strict=True)])
+        except Exception as error:
+            told = f"under autocast, the backward raises {brief(error)}"
+            raise Slip(CONTEXT, Severity.NOTE, told) from None
+        return nothing
+
     # -- transformations ---------------------------------------------------------------------
 
     def forward_mode(self, point: Numbers, cotangent: Numbers) -> Result:
@@ -221,18 +262,28 @@ class _Ways:
         from torch.autograd import forward_ad
 
         leaves, weights = self.tensors(point, cotangent)
-        tangents = [torch.tensor(np.resize(_WEIGHTS, x.numel()), dtype=x.dtype).reshape(x.shape) for x in leaves]  # fmt: skip
+        tangents = [tensor(np.resize(_WEIGHTS, x.numel()), x.dtype).reshape(x.shape) for x in leaves]  # fmt: skip
 
         def forward() -> list[Array]:
             with forward_ad.dual_level():
                 duals = [forward_ad.make_dual(x, t) for x, t in zip(leaves, tangents, strict=True)]
                 outs = [forward_ad.unpack_dual(out).tangent for out in self.outs(duals)]
                 pairs = zip(outs, weights, strict=True)
-                return [_host_one(sum((o * w).sum() for o, w in pairs if o is not None))]
+                return [_copied(sum((o * w).sum() for o, w in pairs if o is not None))]
 
         pulled = self.plain(leaves, weights)
-        product = sum(float((g * t.numpy()).sum()) for g, t in zip(pulled, tangents, strict=True))
+        product = sum(float((g * host(t)).sum()) for g, t in zip(pulled, tangents, strict=True))
         return self.other("in forward mode", forward), [np.array(product)]
+
+    def functional(self, point: Numbers, cotangent: Numbers) -> Result:
+        """As `torch.func.grad` calls it; a Function with `setup_context` is made for it."""
+        leaves, weights = self.tensors(point, cotangent)
+
+        def pulled() -> list[Array]:
+            back: Any = torch.func.vjp(lambda *held: tuple(self.outs(held)), *leaves)[1]
+            return [_copied(g) for g in back(tuple(weights))]
+
+        return self.other("under torch.func.vjp", pulled), self.plain(leaves, weights)
 
     def under_vmap(self, point: Numbers, cotangent: Numbers) -> Result:
         """Two copies at once, by the rule for vmap that the Function has."""
@@ -245,7 +296,7 @@ class _Ways:
 
         def both() -> list[Array]:
             stacked = [torch.stack([a, a]) for a in (*leaves, *weights)]
-            return [_host_one(g[1]) for g in torch.func.vmap(pull)(*stacked)]
+            return [_copied(g[1]) for g in torch.func.vmap(pull)(*stacked)]
 
         return self.other("under vmap", both), self.plain(leaves, weights)
 
@@ -254,38 +305,55 @@ class _Ways:
     def second(self, point: Numbers, cotangent: Numbers) -> Result:
         """The rule differentiated again, against autograd twice through the forward's body.
 
-        A rule that cannot be differentiated twice and says so is none of our business.
+        A rule that cannot be differentiated twice and says so is none of our business, nor is one
+        whose first derivative is another already.
         """
         leaves, weights = self.tensors(point, cotangent)
-        body = self.subject.gradient
-        expected = self._second(
-            lambda xs: self.call.judged(self.call.primal(xs)[0]), leaves, weights
-        )
-        got = None if body.backward is None else self._second(self.outs, leaves, weights)
-        if expected is None or got is None:
-            return [None] * len(leaves), [np.zeros(x.shape) for x in leaves]
-        return got, expected
+        nothing: Result = [None] * len(leaves), [np.zeros(x.shape) for x in leaves]
+        if self.subject.gradient.backward is None:
+            return nothing
+        expected = self._second(lambda xs: self.call.judged(self.call.meant(xs)), leaves, weights)
+        got = self._second(self.outs, leaves, weights)
+        if expected is None or got is None or not _near(got[0], expected[0]):
+            return nothing
+        return got[1], expected[1]
 
-    def _second(self, function: Callable[[Sequence[Any]], list[Any]], leaves: Sequence[Any], weights: Sequence[Any]) -> list[Array] | None:  # fmt: skip
+    def _second(
+        self,
+        function: Callable[[Sequence[Any]], list[Any]],
+        leaves: Sequence[Any],
+        weights: Sequence[Any],
+    ) -> tuple[list[Array], list[Array]] | None:
+        """First and second derivatives; None if it raises, as `once_differentiable` does."""
         held = [x.clone().requires_grad_() for x in leaves]
+        zero = leaves[0].new_zeros(())
         try:
             outs = function([x.clone() for x in held])
-            loss = sum(((o * w).sum() for o, w in zip(outs, weights, strict=True)), torch.zeros(()))
+            loss = sum(((o * w).sum() for o, w in zip(outs, weights, strict=True)), zero)
             grads = torch.autograd.grad(loss, held, allow_unused=True, create_graph=True)
-            total = sum((_weighed(g) for g in grads if g is not None), torch.zeros(()))
+            total = sum((_weighed(g) for g in grads if g is not None), zero)
+            first = _host(grads, held)
             if not total.requires_grad:
-                return [np.zeros(x.shape) for x in leaves]
-            return _host(torch.autograd.grad(total, held, allow_unused=True), held)
-        except Exception:  # it says so itself, as `once_differentiable` does
+                return first, [np.zeros(x.shape) for x in leaves]
+            return first, _host(torch.autograd.grad(total, held, allow_unused=True), held)
+        except Exception:
             return None
 
 
-def _host_one(tensor: Any) -> Array:
-    return np.asarray(torch.as_tensor(tensor).detach().to(torch.float64).numpy()).copy()
+def _near(some: Sequence[Array], others: Sequence[Array]) -> bool:
+    """Within half of the digits of a float32 beside the largest."""
+    return all(
+        np.allclose(a, b, rtol=0, atol=2.0**-12 * max(1e-30, float(np.abs(b).max(initial=0))))
+        for a, b in zip(some, others, strict=True)
+    )
+
+
+def _copied(value: Any) -> Array:
+    return host(value).copy()
 
 
 def _weighed(gradient: Any) -> Any:
-    weights = torch.tensor(np.resize(_WEIGHTS, gradient.numel()), dtype=gradient.dtype)
+    weights = tensor(np.resize(_WEIGHTS, gradient.numel()), gradient.dtype)
     return (gradient.reshape(-1) * weights).sum()
 
 
@@ -296,6 +364,6 @@ def _strided(x: Any) -> Any:
 
 def _host(gradients: Sequence[Any], held: Sequence[Any]) -> list[Array]:
     return [
-        np.zeros(tuple(x.shape)) if g is None else g.detach().to(torch.float64).numpy().copy()
+        np.zeros(tuple(x.shape)) if g is None else host(g).copy()
         for g, x in zip(gradients, held, strict=True)
     ]

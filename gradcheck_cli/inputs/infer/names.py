@@ -23,13 +23,15 @@ _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", 
 Shapes = tuple[tuple[int, ...], ...]
 
 
-def fixed_by_name(name: str, shape: tuple[int, ...], make_key: Callable[[], Any]) -> list[Fixed]:
+def fixed_by_name(
+    name: str, shape: tuple[int, ...], make_key: Callable[[], Any] | None
+) -> list[Fixed]:
     """Non-float stand-ins that the name suggests, likeliest first."""
     source = f"the name `{name}`"
     lowered = name.lower().strip("_")
     if lowered in _AXIS:
         return [Fixed(-1, "-1", source), Fixed(0, "0", source)]
-    if lowered in _KEY:
+    if lowered in _KEY and make_key is not None:
         return [Fixed(make_key(), "key(0)", source)]
     if lowered in _FLAG:
         return [Fixed(False, "False", source), Fixed(True, "True", source)]

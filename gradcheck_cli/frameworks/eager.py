@@ -1,0 +1,311 @@
+"""Subjects that run eagerly, one call after the other, and are traced once into jaxprs.
+
+A framework of that kind says how one call is made and how its two functions are traced; the
+batches, the programs over the reals and what raises where are the same for all of them.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradcheck_cli.frameworks.seam import (
+    AUTO,
+    EAGER,
+    VALUE,
+    Array,
+    Floats,
+    Rejected,
+    Sample,
+    Spelled,
+    StandIn,
+    Subject,
+    Traces,
+)
+from gradcheck_cli.frameworks.stable import Stable, offered
+from gradcheck_cli.frameworks.tracing import (
+    POINTWISE,
+    Untraceable,
+    brief,
+    precision,
+    with_pullback,
+)
+from gradcheck_cli.inputs.spec import Leaf, Signature
+from gradcheck_cli.reals.program import Program, build
+
+_TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
+# A plain point, at which it is tried whether function and rule run at all.
+_PLAIN = (0.5, 0.75, 0.25, 1.5, 0.625, 1.25)
+
+
+def plain(shape: tuple[int, ...]) -> Array:
+    """Ordinary numbers, no two neighbours equal."""
+    return np.resize(_PLAIN, int(np.prod(shape, dtype=int))).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Numbers of one call (or of many, as one array)."""
+
+    value: list[Array]
+    rule_value: list[Array]
+    custom: list[Array] | None
+    auto: list[Array] | None
+
+    def __iter__(self) -> Iterator[list[Array] | None]:
+        yield from (self.value, self.rule_value, self.custom, self.auto)
+
+
+@dataclass(slots=True, kw_only=True)
+class EagerSubject(abc.ABC):
+    """See `Subject` in the seam; `has_auto` and `elementwise` are known once it is traced."""
+
+    signature: Signature
+    dtype: str
+    outputs: list[tuple[int, ...]]
+    output_dtypes: list[str]
+    has_rule: bool
+    has_auto: bool = True
+    elementwise: bool = False
+    _traces: Traces | None = None
+
+    # -- what a framework says ------------------------------------------------------------
+
+    @abc.abstractmethod
+    def try_rule(self) -> bool:
+        """Run rule and autodiff once; `RuleError` if the rule fails. Does autodiff go through?"""
+
+    @abc.abstractmethod
+    def one(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
+        """One call of each: value, the rule's value and gradients, autodiff's."""
+
+    @abc.abstractmethod
+    def meant(self, point: Sequence[Any]) -> list[Array]:
+        """The primal's value."""
+
+    @abc.abstractmethod
+    def forward_jaxpr(self) -> Any:
+        """leaves → values, without the rules of inner functions."""
+
+    @abc.abstractmethod
+    def trusting_jaxpr(self) -> Any | None:
+        """The same with them; None if there are none."""
+
+    @abc.abstractmethod
+    def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
+        """(leaves, cotangents) → (values, gradients)."""
+
+    @abc.abstractmethod
+    def fitted(self, stable: Stable, plain: Signature) -> Subject:
+        """A library function as a subject of its own."""
+
+    @abc.abstractmethod
+    def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
+        """A derivative given as text: its jaxpr, and its numbers at one probe."""
+
+    @property
+    @abc.abstractmethod
+    def table(self) -> Sequence[Stable]:
+        """The framework's stable functions."""
+
+    # -- what follows -----------------------------------------------------------------------
+
+    @property
+    def leaves(self) -> Sequence[Leaf]:
+        return self.signature.leaves
+
+    @property
+    def sample(self) -> Sample | None:
+        return None
+
+    @property
+    def modes(self) -> Sequence[str]:
+        return (EAGER,)
+
+    @property
+    def differentiable(self) -> bool:
+        traced = self.traces().primal is not None
+        # Of a plain function, float64 autodiff would trust the very rules that are in question.
+        return self.has_auto and (traced or self.has_rule)
+
+    @property
+    def avals(self) -> list[Any]:
+        return [jax.ShapeDtypeStruct(leaf.shape, jnp.dtype(self.dtype)) for leaf in self.leaves]
+
+    # -- traces -------------------------------------------------------------------------------
+
+    def traces(self) -> Traces:
+        """Both programs, traced once, after the rule was seen to run."""
+        if self._traces is None:
+            self.has_auto = self.try_rule()
+            with precision(self.dtype):
+                self._traces = self._trace()
+        return self._traces
+
+    def _trace(self) -> Traces:
+        try:
+            forward = self.forward_jaxpr()
+        except Exception as error:
+            return Traces(None, None, reason=self._untraced("forward", error))
+        primal, trusting = self._pulled_back(forward), self._trusting()
+        if not self.has_rule:
+            return Traces(primal, trusting)
+        outs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
+        try:
+            rule = build(self.rule_jaxpr(outs))
+        except Exception as error:
+            return Traces(primal, None, reason=self._untraced("backward", error))
+        names = rule.primitives() | (primal.primitives() if primal is not None else frozenset())
+        self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
+        return Traces(primal, rule, trusting)
+
+    def _pulled_back(self, forward: Any) -> Program | None:
+        """Value and pullback of a traced forward, where autodiff goes through it."""
+        body = jax.extend.core.jaxpr_as_fun(forward)
+        outs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
+        both = with_pullback(lambda *xs: tuple(body(*xs)), len(self.leaves))
+        try:
+            return build(jax.make_jaxpr(both)(*self.avals, *outs))
+        except Exception:
+            return None
+
+    def _trusting(self) -> Program | None:
+        try:
+            forward = self.trusting_jaxpr()
+            return None if forward is None else self._pulled_back(forward)
+        except Exception:
+            return None
+
+    def _untraced(self, which: str, error: Exception) -> str:
+        """Why there is no program. Eager code takes a number where it means a vector; JAX does not."""
+        told = self._why(which, error)
+        if not isinstance(error, Untraceable) and all(not leaf.shape for leaf in self.leaves):
+            raise Rejected(told)
+        return told
+
+    def _why(self, which: str, error: Exception) -> str:
+        said = str(error) if isinstance(error, Untraceable) else brief(error)
+        said = said.partition(" The error occurred")[0]
+        return f"its {which} could not be traced over the reals: {said[:240]}"
+
+    # -- floats -------------------------------------------------------------------------------
+
+    def run(
+        self,
+        points: Sequence[Array],
+        cotangents: Sequence[Array],
+        modes: Sequence[str] | None = None,
+    ) -> Mapping[str, Floats]:
+        """All probes, as one array where each element is a point, else one after the other."""
+        count = len(points[0])
+        if self.elementwise and count > _TRIED_AGAIN:
+            batch = self._whole(points, cotangents)
+            if batch is not None:
+                return {EAGER: batch}
+        rows = [
+            self._tried([p[i] for p in points], [c[i] for c in cotangents]) for i in range(count)
+        ]
+        return {EAGER: _stacked(rows)}
+
+    def values(self, points: Sequence[Array]) -> list[Array]:
+        """NaN where the function raises."""
+        nothing = [np.full(shape, np.nan) for shape in self.outputs]
+        rows = []
+        for i in range(len(points[0])):
+            try:
+                rows.append(self.meant([p[i] for p in points]))
+            except Exception:
+                rows.append(nothing)
+        return [np.stack(column) for column in zip(*rows, strict=True)]
+
+    def run_once(
+        self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
+    ) -> list[Array]:
+        row = self._tried(point, cotangent)
+        if row is None:
+            raise Rejected("it raises there")
+        if who == VALUE:
+            return row.rule_value
+        return (row.auto if who == AUTO else row.custom) or []
+
+    def _tried(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row | None:
+        try:
+            return self.one(point, cotangent)
+        except Exception:
+            return None
+
+    def _whole(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Floats | None:
+        """The batch as one array; None if its rows turn out to know of each other."""
+        made = self._tried(points, cotangents)
+        count = len(points[0])
+        if made is None or any(a.shape != (count,) for part in made for a in part or ()):
+            return None
+        for i in np.linspace(0, count - 1, _TRIED_AGAIN).astype(int).tolist():
+            alone = self._tried([p[i] for p in points], [c[i] for c in cotangents])
+            if alone is None or not _alike(made, alone, i):
+                return None
+        return Floats(made.value, made.rule_value, made.custom, made.auto)
+
+    # -- stand-ins ------------------------------------------------------------------------------
+
+    def stand_ins(self) -> Iterator[StandIn]:
+        """Stable library functions at this signature, spelled for its arguments."""
+        return offered(self.table, self.leaves, self.fitted, self._spelled)
+
+    def _spelled(self, text: str) -> Spelled | None:
+        """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""
+        names = [leaf.path for leaf in self.leaves]
+        if not all(name.isidentifier() for name in names):
+            return None
+        try:
+            with precision(self.dtype):
+                jaxpr, one = self.written(names, text)
+                program = build(jaxpr)
+        except Exception:  # it does not fit these arguments
+            return None
+        return Spelled(program, functools.partial(_row_by_row, one))
+
+
+def _row_by_row(
+    one: Callable[..., list[Array]], points: Sequence[Array], cotangents: Sequence[Array]
+) -> list[Array]:
+    rows = [one([p[i] for p in points], [c[i] for c in cotangents]) for i in range(len(points[0]))]
+    return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
+def _stacked(rows: Sequence[Row | None]) -> Floats:
+    """One array for each output and argument; rows at which it raised are NaN, and named."""
+    first = next((row for row in rows if row is not None), None)
+    if first is None:
+        raise Rejected("it raises at every point that was tried")
+    nothing = Row(*([np.full_like(a, np.nan) for a in part or ()] for part in first))
+    each = [list(row or nothing) for row in rows]
+    value, rule_value, custom, auto = (
+        [np.stack(column) for column in zip(*parts, strict=True)]
+        for parts in zip(*([p or [] for p in row] for row in each), strict=True)
+    )
+    refused = np.array([row is None for row in rows], bool)
+    return Floats(
+        value, rule_value, None if first.custom is None else custom,
+        None if first.auto is None else auto, refused if refused.any() else None,
+    )  # fmt: skip
+
+
+def _alike(whole: Row, alone: Row, i: int) -> bool:
+    """The same as alone, but for the last digits: vectorised loops round their own way.
+
+    It decides how the batch is run, never what is right.
+    """
+    for many, one in zip(whole, alone, strict=True):
+        for a, b in zip(many or (), one or (), strict=True):
+            size = np.abs(b).astype(np.float64)
+            if not np.allclose(a[i], b, rtol=2.0**-16, atol=2.0**-120 * (1 + size), equal_nan=True):
+                return False
+    return True

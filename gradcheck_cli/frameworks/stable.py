@@ -1,0 +1,43 @@
+"""Stable library functions as a framework offers them; each is verified before it is shown."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradcheck_cli.frameworks.seam import Rejected, RuleError, Spelled, StandIn, Subject
+from gradcheck_cli.inputs.spec import Leaf, Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Stable:
+    """`value` and `gradient` are templates: {x} the arguments, ct the cotangent."""
+
+    function: Callable[..., Any]
+    value: str
+    gradient: str
+    arrays: bool = False  # of a single number it would be something trivial
+
+
+def offered(
+    table: Sequence[Stable],
+    leaves: Sequence[Leaf],
+    fit: Callable[[Stable, Signature], Subject],
+    spelled: Callable[[str], Spelled | None],
+) -> Iterator[StandIn]:
+    """Those that take these leaves, spelled for their names."""
+    plain = Signature(tuple((leaf.path, leaf) for leaf in leaves))
+    scalar = all(not leaf.shape for leaf in leaves)
+    names = ", ".join(leaf.path for leaf in leaves)
+    for stable in table:
+        if stable.arrays and scalar:
+            continue
+        try:
+            subject = fit(stable, plain)
+            subject.traces()
+        except (Rejected, RuleError):
+            continue
+        text = stable.gradient.format(x=names)
+        yield StandIn(subject, stable.value.format(x=names), text, functools.partial(spelled, text))

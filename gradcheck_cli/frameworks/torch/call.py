@@ -1,0 +1,127 @@
+"""A torch function of its leaves alone: its inputs put together, its outputs told apart."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+
+from gradcheck_cli.frameworks.torch.context import Context
+from gradcheck_cli.frameworks.torch.gradient import TorchGradient
+from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
+
+Array = np.ndarray[Any, Any]
+Tensors = Sequence[Any]
+
+
+def device() -> str:
+    """A GPU where one was asked for (else CUDA is told to see none) and torch can use it."""
+    return (
+        "cuda" if os.environ.get("CGCHECK_DEVICE") == "gpu" and torch.cuda.is_available() else "cpu"
+    )
+
+
+def tensor(array: Any, dtype: Any) -> Any:
+    """A tensor of its own on the chosen device."""
+    return torch.tensor(np.asarray(array), dtype=dtype, device=device())
+
+
+def host(value: Any) -> Array:
+    """The same numbers as an array of ours."""
+    return np.asarray(torch.as_tensor(value).detach().to("cpu", torch.float64).numpy())
+
+
+@dataclass(slots=True)
+class Call:
+    """The function of its leaves alone; `kept` are the numbers of the outputs that are judged."""
+
+    gradient: TorchGradient
+    signature: Signature
+    dtype: Any
+    kept: tuple[int, ...] = ()
+    _defaults: dict[str, Any] | None = None
+
+    def inputs(self, leaves: Tensors) -> list[Any]:
+        """All inputs in their order, defaults spelled out: `apply` takes no keywords."""
+        supply = iter(leaves)
+        if self._defaults is None:
+            self._defaults = {p.name: p.default for p in self.gradient.parameters()}
+        return [
+            self._defaults[name] if value is OMITTED else filled(value, supply, _fixed)
+            for name, value in self.signature.arguments
+        ]
+
+    def ask(self, function: Callable[..., Any], leaves: Tensors, *before: Any) -> list[Any]:
+        """The function at these leaves; its outputs in one line."""
+        inputs = self.inputs(leaves)
+        keywords = self.signature.keywords
+        names = [name for name, _ in self.signature.arguments]
+        given = dict(zip(names, inputs, strict=True))
+        plain = [given[name] for name in names if name not in keywords]
+        return _line(function(*before, *plain, **{name: given[name] for name in names if name in keywords}))  # fmt: skip
+
+    def primal(self, leaves: Tensors) -> tuple[list[Any], Context]:
+        """The forward's body alone, with the context that it fills."""
+        context = Context(tuple(isinstance(v, Leaf) for _, v in self.signature.arguments))
+        return self.ask(self.gradient.forward, leaves, context), context
+
+    def meant(self, leaves: Tensors) -> list[Any]:
+        """The outputs of what the rule is to differentiate: the forward's body, or a reference."""
+        reference = self.gradient.reference
+        return self.primal(leaves)[0] if reference is None else self.ask(reference, leaves)
+
+    def outputs(self, leaves: Tensors) -> dict[int, Any]:
+        """Outputs of the rule that are floats and differentiable, by their number."""
+        held = [x.clone().requires_grad_() for x in leaves]
+        outs = self.ask(self.gradient.rule, [x.clone() for x in held])
+        return {
+            i: out
+            for i, out in enumerate(outs)
+            if isinstance(out, torch.Tensor) and out.is_floating_point() and out.requires_grad
+        }
+
+    def judged(self, outs: Sequence[Any]) -> list[Any]:
+        return [outs[i] for i in self.kept]
+
+    def pulled_back(self, outs: Sequence[Any], context: Context, cotangents: Tensors) -> list[Any]:
+        """The backward's gradients for each leaf, as torch would take them."""
+        assert self.gradient.backward is not None
+        weights = dict(zip(self.kept, cotangents, strict=True))
+        given = [_cotangent(i, out, weights, context) for i, out in enumerate(outs)]
+        pulled = self.gradient.backward(context, *given)
+        pulled = list(pulled) if isinstance(pulled, (tuple, list)) else [pulled]
+        found = []
+        for position, (_, value) in enumerate(self.signature.arguments):
+            if isinstance(value, Leaf):
+                found.append(pulled[position] if position < len(pulled) else None)
+        return found
+
+
+def _cotangent(number: int, out: Any, weights: dict[int, Any], context: Context) -> Any:
+    if number in weights:
+        return weights[number]
+    if not isinstance(out, torch.Tensor) or not context.materialize_grads:
+        return None
+    return torch.zeros_like(out)
+
+
+def _line(out: Any) -> list[Any]:
+    if isinstance(out, (tuple, list)):
+        return [item for part in out for item in _line(part)]
+    if isinstance(out, dict):
+        return [item for part in out.values() for item in _line(part)]
+    return [out]
+
+
+def _fixed(value: Any) -> Any:
+    """Integer arrays that were guessed for an argument, as torch has them."""
+    if isinstance(value, (np.ndarray, jax.Array)):
+        array = np.asarray(value)
+        wide = array.astype(np.int64) if array.dtype.kind in "iu" else array
+        return torch.tensor(wide, device=device())
+    return value

@@ -1,0 +1,58 @@
+"""What every framework needs once it has a jaxpr: pullbacks, float64 for a while, brief errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from gradcheck_cli.reals.tables.elementwise import BINARY, IDENTITIES, SPECIAL, UNARY
+
+# A program of these alone runs on all points as one array.
+POINTWISE = {
+    *UNARY, *BINARY, *IDENTITIES, *SPECIAL,
+    "integer_pow", "square", "clamp", "round", "select_n", "eq", "ne", "lt", "le", "gt", "ge",
+    "and", "or", "not", "xor", "is_finite", "convert_element_type", "broadcast_in_dim", "iota",
+    "reshape", "squeeze",
+}  # fmt: skip
+
+
+class Untraceable(Exception):
+    """No program of it over the reals: the reason says why."""
+
+
+@contextmanager
+def precision(dtype: str) -> Iterator[None]:
+    """float64 exists only where it is asked for: the user's program stays what it is.
+
+    The setting is the process's own, not the thread's: callbacks run in other threads.
+    """
+    before = jax.config.read("jax_enable_x64")
+    if dtype != "float64" or before:
+        yield
+        return
+    jax.config.update("jax_enable_x64", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
+def brief(error: Exception) -> str:
+    """The first paragraph of an error, on one line, without terminal colours or paths of ours."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return f"{type(error).__name__}: {paragraph[:400]}" if paragraph else type(error).__name__
+
+
+def with_pullback(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """(leaves…, cotangents…) → (values, gradients)."""
+
+    def both(*args: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        values, pullback = jax.vjp(fun, *args[:count])
+        return tuple(values), tuple(pullback(tuple(args[count:])))
+
+    return both
