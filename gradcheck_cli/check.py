@@ -45,7 +45,8 @@ def check_file(task: Task, emit: Emit) -> None:
     used: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         # What records at import must stand before; other frameworks can be asked afterwards.
-        recorded = {name: stack.enter_context(load(name).recording()) for name in _RECORDED}
+        named = {"jax", *task.marked}
+        recorded = {name: stack.enter_context(load(name).recording()) for name in sorted(named)}
         module = _import(task, emit)
         if module is not None:
             task = _completed(task, module)
@@ -54,9 +55,6 @@ def check_file(task: Task, emit: Emit) -> None:
                 used[name] = framework.version
                 _check_module(module, framework, task, recorded.get(name, []), emit)
     emit(Finished(versions={"jax": load("jax").version, **used}))
-
-
-_RECORDED = ("jax",)
 
 
 def _check_module(

@@ -89,7 +89,9 @@ def examine(
             severity = Severity.ERROR if sure else Severity.WARNING
             book.findings.append(refused(gradient, site, subject, error, severity))
             book.laws[STRUCTURE_LAW] = LawResult(law=STRUCTURE_LAW, outcome=Outcome.FAIL)
-        elif not probed.subjects:
+        elif probed.misfit is not None:
+            book.findings.append(refused(gradient, site, *probed.misfit, Severity.WARNING))
+        if probed.broken is None and not probed.subjects:
             reasons.append(f"{dtype}: {probed.reason}")
         for subject in probed.subjects:
             if book.parts:

@@ -96,7 +96,10 @@ def refused(
     """The framework refused the rule at a signature that the function takes."""
     where = subject.signature.describe()
     rule = find("gradient-structure")
-    message = f"at {where}, the function runs and its rule raises {error.message}"
+    raised = (
+        error.message if error.silent else f"the function runs and its rule raises {error.message}"
+    )
+    message = f"at {where}, {raised}"
     note = severity is Severity.NOTE
     if note:
         message = f"the function takes {where}, its rule does not"
@@ -105,7 +108,7 @@ def refused(
         help=error.message if note else rule.help,
         dtypes=[subject.dtype],
         fingerprint=fingerprint(rule.name, site, error.stage, 0),
-        reproduce=f"cgcheck {site.target}",
+        reproduce=f"cgcheck {shlex.quote(_target(site))}",
     )
 
 
@@ -193,9 +196,7 @@ def argument_name(m: Measurements, leaf: int, element: int) -> str:
 
 def _reproduce(failure: Failure, m: Measurements, site: Site) -> str:
     leaves = m.subject.leaves
-    whole = "<" in site.qualname  # a nested one cannot be named
-    target = site.target if whole else f"{site.target}:{site.qualname}"
-    command = f"cgcheck {shlex.quote(target)}"
+    command = f"cgcheck {shlex.quote(_target(site))}"
     if sum(leaf.size for leaf in leaves) <= _MOST_TYPED:
         values = ", ".join(
             f"{leaf.path}={_typed(p[failure.row], m.fmt)}"
@@ -203,6 +204,11 @@ def _reproduce(failure: Failure, m: Measurements, site: Site) -> str:
         )
         command += f' --at "{values}"'
     return command if m.subject.dtype == "float32" else f"{command} --dtype {m.subject.dtype}"
+
+
+def _target(site: Site) -> str:
+    whole = "<" in site.qualname  # a nested one cannot be named
+    return site.target if whole else f"{site.target}:{site.qualname}"
 
 
 def _typed(array: Any, fmt: Format) -> str:

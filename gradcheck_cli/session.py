@@ -213,6 +213,7 @@ class Session:
                 version=__version__,
                 jax=versions.get("jax"),
                 torch=versions.get("torch"),
+                tensorflow=versions.get("tensorflow"),
             ),
             summary=self._summary(files, gradients, findings, not_covered),
             gradients=gradients,

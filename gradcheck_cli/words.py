@@ -203,6 +203,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     jax: str | None
     torch: str | None = None
+    tensorflow: str | None = None
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,11 +73,14 @@ class Declined(Rejected):
 class RuleError(Exception):
     """The function runs, its derivative rule raises. That is a finding."""
 
-    def __init__(self, stage: str, message: str, *, certain: bool = False) -> None:
+    def __init__(
+        self, stage: str, message: str, *, certain: bool = False, silent: bool = False
+    ) -> None:
         super().__init__(message)
         self.stage = stage
         self.message = message
         self.certain = certain  # wrong whatever the shapes: the number of gradients, say
+        self.silent = silent  # it does not raise: we say that it is wrong
 
 
 @dataclass(frozen=True, slots=True)

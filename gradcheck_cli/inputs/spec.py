@@ -77,6 +77,7 @@ class Hints:
     keys: dict[str, list[str]]
     unpacked: dict[str, int]
     functions: list[tuple[str, Callable[..., Any]]]
+    sizes: list[int] = field(default_factory=list)  # dimensions of arrays that it refers to
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys
 
 

@@ -69,13 +69,14 @@ def _slip(m: Measurements, way: Way, row: int) -> Failure | None:
     try:
         got, expected = way.run([p[row] for p in m.points], [c[row] for c in m.cotangents])
     except Slip as slip:
-        return _failure(row, 0, slip.rule, slip.severity, slip.message)
+        _, _, said = slip.message.rpartition(", the rule raises ")
+        return _failure(row, 0, slip.rule, slip.severity, slip.message, said)
     worst = _apart(got, expected, m.fmt.eps)
     if worst is None:
         return None
     component, ours, theirs = worst
     message = way.says.format(way.name, m.fmt.show(ours), m.fmt.show(theirs))
-    return _failure(row, component, way.rule, way.severity, message)
+    return _failure(row, component, way.rule, way.severity, message, way.name)
 
 
 def _apart(
@@ -100,10 +101,12 @@ def _apart(
     return worst
 
 
-def _failure(row: int, component: int, rule: str, severity: Severity, message: str) -> Failure:
+def _failure(
+    row: int, component: int, rule: str, severity: Severity, message: str, cause: str
+) -> Failure:
     return Failure(
-        rule, severity, row, GRADIENTS, component, f"context: {rule} {message.partition(',')[0]}",
-        message, everywhere=True,
+        rule, severity, row, GRADIENTS, component, f"context: {rule} {cause}", message,
+        everywhere=True,
     )  # fmt: skip
 
 

@@ -116,7 +116,10 @@ def single(balls: Array) -> Array:
 
 
 # Ours, and what stands between a user's line and JAX.
-_PLUMBING = ("/gradcheck_cli/", "/site-packages/torchax/", "/site-packages/torch/")
+_PLUMBING = (
+    "/gradcheck_cli/", "/site-packages/torchax/", "/site-packages/torch/", "/site-packages/tf2jax/",
+    "/site-packages/tensorflow/", "/site-packages/keras/",
+)  # fmt: skip
 
 
 def spot(step: Step) -> Spot | None:

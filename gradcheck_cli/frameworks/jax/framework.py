@@ -13,6 +13,7 @@ from gradcheck_cli.frameworks.jax import find as jax_find
 from gradcheck_cli.frameworks.jax.hooks import recording
 from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Own
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
+from gradcheck_cli.inputs.infer.surroundings import sizes
 from gradcheck_cli.inputs.spec import Hints
 
 
@@ -41,6 +42,7 @@ class Jax:
         return Hints(
             keys=keys_read(gradient.primal),
             unpacked=unpacked(gradient.primal),
+            sizes=sizes(gradient.primal),
             functions=[("jnp.tanh", jax.numpy.tanh), ("jnp.add", jax.numpy.add)],
             make_key=lambda: jax.random.key(0),
         )

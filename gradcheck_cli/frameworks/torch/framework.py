@@ -15,6 +15,7 @@ from gradcheck_cli.frameworks.torch import find as torch_find
 from gradcheck_cli.frameworks.torch.bridge import warm
 from gradcheck_cli.frameworks.torch.call import device
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
+from gradcheck_cli.inputs.infer.surroundings import sizes
 from gradcheck_cli.inputs.spec import Hints
 
 warm()
@@ -46,6 +47,7 @@ class Torch:
         return Hints(
             keys=keys_read(gradient.primal),
             unpacked=unpacked(gradient.primal),
+            sizes=sizes(gradient.primal),
             functions=[("torch.tanh", torch.tanh), ("torch.add", torch.add)],
         )
 

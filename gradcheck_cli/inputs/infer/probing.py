@@ -32,6 +32,9 @@ class Probe:
     tried: int
     reason: str
     broken: tuple[Subject, RuleError] | None = None
+    misfit: tuple[Subject, RuleError] | None = (
+        None  # arrays of one shape, and a gradient of another
+    )
 
 
 def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
@@ -43,7 +46,7 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
     parameters = list(gradient.parameters())
     subjects: list[Subject] = []
     ranks: set[int] = set()
-    reason, broken, tried = "", None, 0
+    reason, broken, misfit, tried = "", None, None, 0
     for signature in _signatures(parameters, hints):
         if tried >= _MOST_TRIES or _enough(subjects):
             break
@@ -63,12 +66,15 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
             broken = broken or (subject, error)
             if subjects:
                 ranks.add(rank)  # this rank is not what the rule is for
+                if error.silent and len({leaf.shape for leaf in signature.leaves}) == 1:
+                    misfit = misfit or (subject, error)
             continue
         subjects.append(subject)
         ranks.add(rank)
     if subjects:
         subjects += _flipped(gradient, parameters, subjects[0].signature, dtype)
-    return Probe(subjects, tried, reason or "no signature was tried", None if subjects else broken)
+    told = reason or "no signature was tried"
+    return Probe(subjects, tried, told, None if subjects else broken, misfit)
 
 
 def _enough(subjects: Sequence[Subject]) -> bool:
@@ -132,7 +138,8 @@ def broadcast_refused(
 def _signatures(parameters: Sequence[Parameter], hints: Hints) -> Iterator[Signature]:
     """Uniform shapes first, then mixtures, the simplest first."""
     seen: set[str] = set()
-    for shape in _UNIFORM:
+    fitting = [shape for n in hints.sizes for shape in ((3, n), (n,))]
+    for shape in (*_UNIFORM, *fitting):
         for choice in _product([_options(p, shape, hints) for p in parameters], 24):
             yield from _new(parameters, choice, seen)
     sizes = [_shape_options(p, hints) for p in parameters]

@@ -1,0 +1,50 @@
+"""TensorFlow as a `Framework`: the seam's view of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
+
+import tensorflow as tf
+
+from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Own
+from gradcheck_cli.frameworks.tensorflow import find as tf_find
+from gradcheck_cli.frameworks.tensorflow.hooks import recording
+from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
+from gradcheck_cli.inputs.infer.surroundings import sizes
+from gradcheck_cli.inputs.spec import Hints
+
+
+class TensorFlow:
+    """See `Framework` in the seam."""
+
+    name = "tensorflow"
+    version = str(tf.__version__)
+
+    @property
+    def device(self) -> str:
+        return "gpu" if tf.config.list_logical_devices("GPU") else "cpu"
+
+    def recording(self) -> AbstractContextManager[list[Found]]:
+        return recording()
+
+    def find(
+        self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
+    ) -> tuple[Sequence[CustomGradient], Sequence[Missing]]:
+        return tf_find.find(module, path, recorded, scopes, own)
+
+    def named(self, module: ModuleType, name: str, path: str, own: Own) -> CustomGradient | None:
+        return tf_find.named(module, name, path, own)
+
+    def hints(self, gradient: Any) -> Hints:
+        return Hints(
+            keys=keys_read(gradient.primal),
+            unpacked=unpacked(gradient.primal),
+            sizes=sizes(gradient.primal),
+            functions=[("tf.tanh", tf.tanh), ("tf.add", tf.add)],
+        )
+
+
+FRAMEWORK = TensorFlow()

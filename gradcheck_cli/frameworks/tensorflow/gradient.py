@@ -1,0 +1,83 @@
+"""One TensorFlow custom gradient: what user code calls, its body, and its grad function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
+
+FUNCTION = "function"
+Own = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class TfGradient:
+    """`split` runs the body: (*inputs) → outputs and the grad function (None if there is none)."""
+
+    name: str
+    kind: str
+    place: Place
+    primal: Callable[..., Any]  # as the user wrote it: its parameters name the inputs
+    rule: Callable[..., Any]
+    split: Callable[..., tuple[Any, Any]]
+    own: Own
+    parameter_names: tuple[str, ...] = ()  # of an op, whose function says nothing
+    bound: int = 0  # leading parameters that are given already: self
+    backend: str = field(default="tensorflow")
+    framework: str = field(default="tensorflow")
+    reference: Callable[..., Any] | None = None
+
+    @property
+    def spelling(self) -> str:
+        return self.name
+
+    @property
+    def has_rule(self) -> bool:
+        return self.kind != FUNCTION
+
+    def against(self, reference: Callable[..., Any]) -> TfGradient:
+        return replace(self, reference=reference)
+
+    def parameters(self) -> Sequence[Parameter]:
+        if self.parameter_names:
+            return [Parameter(n, i, True, False) for i, n in enumerate(self.parameter_names)]
+        try:
+            found = list(inspect.signature(self.primal).parameters.values())[self.bound :]
+        except (TypeError, ValueError):
+            return [Parameter("x", 0, differentiable=True, keyword_only=False)]
+        parameters = [
+            Parameter(
+                p.name, index, _may_be_a_tensor(p), p.kind is p.KEYWORD_ONLY,
+                OMITTED if p.default is p.empty else p.default, _text(p.annotation),
+            )
+            for index, p in enumerate(found)
+            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]  # fmt: skip
+        if not parameters and any(p.kind is p.VAR_POSITIONAL for p in found):
+            return [Parameter("args", 0, differentiable=True, keyword_only=False)]
+        return parameters
+
+    def fit(self, signature: Signature, dtype: str) -> Any:
+        from gradcheck_cli.frameworks.tensorflow.subject import fit_subject
+
+        return fit_subject(self, signature, dtype)
+
+
+_NO_TENSORS = ("int", "bool", "str")
+
+
+def _may_be_a_tensor(parameter: inspect.Parameter) -> bool:
+    """A keyword gets no gradient, and what is left to its default is no input of the call."""
+    if parameter.default is not parameter.empty or parameter.kind is parameter.KEYWORD_ONLY:
+        return False
+    return _text(parameter.annotation) not in _NO_TENSORS
+
+
+def _text(annotation: Any) -> str | None:
+    if annotation is inspect.Parameter.empty:
+        return None
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))  # fmt: skip

@@ -1,0 +1,76 @@
+"""What TensorFlow is told while a module is imported: custom gradients, registered ones.
+
+`tf.custom_gradient` makes a `Bind` whatever alias it is called by, and `tf.RegisterGradient` goes
+through one method: these two are watched, so that nested and dropped ones are seen as well.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import custom_gradient
+
+from gradcheck_cli.frameworks.seam import Found
+
+CUSTOM, REGISTERED = "custom_gradient", "RegisterGradient"
+
+BIND: Any = custom_gradient.Bind
+
+
+@contextmanager
+def recording() -> Iterator[list[Found]]:
+    """While active, every custom gradient that is made is listed."""
+    met: list[Found] = []
+    made, registered = BIND.__init__, ops.RegisterGradient.__call__
+
+    def note_bind(self: Any, function: Any, decorator: Any) -> None:
+        made(self, function, decorator)
+        met.append(_found(self, function, CUSTOM))
+
+    def note_registered(self: Any, function: Any) -> Any:
+        result = registered(self, function)
+        found = _found(function, function, REGISTERED)
+        found.extra["op"] = self._op_type
+        met.append(found)
+        return result
+
+    BIND.__init__, ops.RegisterGradient.__call__ = note_bind, note_registered
+    try:
+        yield met
+    finally:
+        BIND.__init__, ops.RegisterGradient.__call__ = made, registered
+
+
+@contextmanager
+def bypassed(own: Callable[[str], bool]) -> Iterator[list[Any]]:
+    """While active, the user's own custom gradients are their bodies alone; those met are listed."""
+    call = BIND.__call__
+    met: list[Any] = []
+
+    def body(self: Any, *args: Any, **kwargs: Any) -> Any:
+        path, _ = source(self._f)
+        if not own(path):
+            return call(self, *args, **kwargs)
+        met.append(self)
+        return self._f(*args, **kwargs)[0]
+
+    BIND.__call__ = body
+    try:
+        yield met
+    finally:
+        BIND.__call__ = call
+
+
+def source(function: Any) -> tuple[str, int]:
+    """File and line of what the user wrote, under decorators, partials and methods."""
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    return ("", 1) if code is None else (code.co_filename, code.co_firstlineno)
+
+
+def _found(thing: object, function: Any, kind: str) -> Found:
+    path, line = source(function)
+    return Found(thing, kind, path, line)

@@ -1,0 +1,173 @@
+"""TensorFlow operations that tf2jax lacks, as JAX has them: those of rules, and of functions they use.
+
+Most are what TensorFlow's own gradients are made of, which appear where a rule uses a tape, and
+which users call by `tf.raw_ops`. One line an operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy import special
+
+Function = Callable[..., Any]
+
+
+def _elu_grad(gradients: Any, outputs: Any) -> Any:
+    return jnp.where(outputs < 0, gradients * (outputs + 1), gradients)
+
+
+def _relu6_grad(gradients: Any, features: Any) -> Any:
+    return jnp.where((features > 0) & (features < 6), gradients, 0)
+
+
+def _zeroed(x: Any, made: Any) -> Any:
+    """TensorFlow's `x · …` that is 0 where x is."""
+    return jnp.where(x == 0, jnp.zeros_like(made), made)
+
+
+def _xlogy(x: Any, y: Any) -> Any:
+    return _zeroed(x, x * jnp.log(jnp.where(x == 0, 1, y)))
+
+
+def _xlog1py(x: Any, y: Any) -> Any:
+    return _zeroed(x, x * jnp.log1p(jnp.where(x == 0, 0, y)))
+
+
+def _xdivy(x: Any, y: Any) -> Any:
+    return _zeroed(x, x / jnp.where(x == 0, 1, y))
+
+
+def _cross_entropy(logits: Any, labels: Any) -> Any:
+    log_p = jax.nn.log_softmax(logits)
+    return -jnp.sum(labels * log_p, -1), jnp.exp(log_p) - labels
+
+
+def _unravelled(axes: Any) -> Any:
+    return None if np.size(axes) == 0 else tuple(np.atleast_1d(np.asarray(axes)).tolist())
+
+
+_SIMPLE: dict[str, Function] = {
+    "Acos": jnp.arccos,
+    "Asin": jnp.arcsin,
+    "Atan": jnp.arctan,
+    "AccumulateNV2": lambda *xs: sum(xs[1:], xs[0]),
+    "BesselI0": special.i0,
+    "BesselI1": special.i1,
+    "Betainc": special.betainc,
+    "Cross": jnp.cross,
+    "EluGrad": _elu_grad,
+    "Expint": special.expi,
+    "InvGrad": lambda y, dy: -dy * y * y,
+    "IsInf": jnp.isinf,
+    "IsNan": jnp.isnan,
+    "LinSpace": lambda start, stop, num: jnp.linspace(start, stop, int(num)),
+    "Mod": jnp.fmod,
+    "Ndtri": special.ndtri,
+    "Polygamma": special.polygamma,
+    "ReciprocalGrad": lambda y, dy: -dy * y * y,
+    "Relu6Grad": _relu6_grad,
+    "ReluGrad": lambda gradients, features: jnp.where(features > 0, gradients, 0),
+    "Rint": jnp.round,
+    "RsqrtGrad": lambda y, dy: dy * -0.5 * y * y * y,
+    "Selu": jax.nn.selu,
+    "SigmoidGrad": lambda y, dy: dy * y * (1 - y),
+    "Snapshot": lambda x: x,
+    "SoftmaxCrossEntropyWithLogits": _cross_entropy,
+    "SoftplusGrad": lambda gradients, features: gradients * jax.nn.sigmoid(features),
+    "Softsign": lambda x: x / (1 + jnp.abs(x)),
+    "SoftsignGrad": lambda gradients, x: gradients / jnp.square(1 + jnp.abs(x)),
+    "Spence": special.spence,
+    "SqrtGrad": lambda y, dy: dy * 0.5 / y,
+    "TanhGrad": lambda y, dy: dy * (1 - y * y),
+    "TruncateMod": jnp.fmod,
+    "Xdivy": _xdivy,
+    "Xlog1py": _xlog1py,
+    "Xlogy": _xlogy,
+    "Zeta": special.zeta,
+}
+
+
+# -- with attributes ----------------------------------------------------------------
+
+
+def _leaky_relu_grad(proto: Any) -> Function:
+    alpha = proto.attr["alpha"].f
+    return lambda gradients, features: jnp.where(features > 0, gradients, alpha * gradients)
+
+
+def _bias_add_grad(proto: Any) -> Function:
+    first = proto.attr["data_format"].s == b"NCHW"
+
+    def summed(dy: Any) -> Any:
+        channel = 1 if first else dy.ndim - 1
+        return jnp.sum(dy, tuple(axis for axis in range(dy.ndim) if axis != channel))
+
+    return summed
+
+
+def _matrix_inverse(proto: Any) -> Function:
+    adjoint = proto.attr["adjoint"].b
+    return lambda x: jnp.linalg.inv(jnp.conj(jnp.swapaxes(x, -1, -2)) if adjoint else x)
+
+
+def _matrix_solve(proto: Any) -> Function:
+    adjoint = proto.attr["adjoint"].b
+    return lambda a, b: jnp.linalg.solve(jnp.conj(jnp.swapaxes(a, -1, -2)) if adjoint else a, b)
+
+
+def _norm(proto: Any) -> Function:
+    keep = proto.attr["keep_dims"].b
+    return lambda x, axes: jnp.sqrt(jnp.sum(x * x, _unravelled(axes), keepdims=keep))
+
+
+def _shapes(proto: Any) -> Function:
+    return lambda *xs: tuple(np.array(x.shape, np.int32) for x in xs)
+
+
+def _mirrored(proto: Any) -> Function:
+    mode = "reflect" if proto.attr["mode"].s == b"REFLECT" else "symmetric"
+    return lambda x, paddings: jnp.pad(x, np.asarray(paddings), mode=mode)
+
+
+def _conv_filter(proto: Any) -> Function:
+    """The pullback of the convolution, which is linear in its filter."""
+    from tensorflow.core.framework import node_def_pb2
+    from tf2jax._src import ops
+
+    forward = node_def_pb2.NodeDef()
+    forward.CopyFrom(proto)
+    forward.op = "Conv2D"
+    convolve = ops.get_parser("Conv2D")(forward)
+
+    def pulled(inputs: Any, sizes: Any, dy: Any) -> Any:
+        zeros = jnp.zeros(tuple(np.asarray(sizes).tolist()), dy.dtype)
+        _, pull = jax.vjp(lambda kernel: convolve(inputs, kernel), zeros)
+        return pull(dy)[0]
+
+    return pulled
+
+
+_PARSED: dict[str, Callable[[Any], Function]] = {
+    "BiasAddGrad": _bias_add_grad,
+    "Conv2DBackpropFilter": _conv_filter,
+    "EuclideanNorm": _norm,
+    "LeakyReluGrad": _leaky_relu_grad,
+    "MatrixDeterminant": lambda proto: jnp.linalg.det,
+    "MatrixInverse": _matrix_inverse,
+    "MatrixSolve": _matrix_solve,
+    "MirrorPad": _mirrored,
+    "ShapeN": _shapes,
+}
+
+
+def complete(registry: Any) -> None:
+    """Teach tf2jax what it lacks; what it has stays its own."""
+    for name, function in _SIMPLE.items():
+        registry.setdefault(name, lambda proto, function=function: function)
+    for name, parser in _PARSED.items():
+        registry.setdefault(name, parser)

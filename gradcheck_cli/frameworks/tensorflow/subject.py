@@ -1,0 +1,287 @@
+"""A TensorFlow custom gradient at one signature: run eagerly, traced by tf2jax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import record
+
+from gradcheck_cli.frameworks.eager import EagerSubject, Row, plain
+from gradcheck_cli.frameworks.seam import Rejected, RuleError, Way
+from gradcheck_cli.frameworks.stable import Stable
+from gradcheck_cli.frameworks.tensorflow.bridge import traced
+from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, Tensors, host, tensor
+from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
+from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED, bypassed
+from gradcheck_cli.frameworks.tracing import brief
+from gradcheck_cli.inputs.spec import Leaf, Signature
+
+Array = np.ndarray[Any, Any]
+
+
+def fit_subject(gradient: TfGradient, signature: Signature, dtype: str) -> TfSubject:
+    """Run it at a plain point; `Rejected` if the function refuses it."""
+    if not signature.leaves:
+        raise Rejected("no differentiable argument")
+    kind = tf.dtypes.as_dtype(dtype)
+    call = Call(gradient, signature, kind)
+    try:
+        with call.eagerly(), record.VariableWatcher() as watcher:
+            points = [tensor(plain(leaf.shape), kind) for leaf in _arguments_alone(signature)]
+            outs = _graphed(call, points) if gradient.kind == REGISTERED else call.meant(points)
+    except Exception as error:
+        raise Rejected(brief(error)) from None
+    found = {i: out for i, out in enumerate(outs) if tf.is_tensor(out) and out.dtype.is_floating}
+    if not found:
+        raise Rejected("it returns no float tensor that can be differentiated")
+    call.kept = tuple(found)
+    call.variables = _trainable(watcher.watched_variables())
+    call.signature = signature = _with_variables(signature, call.variables)
+    return TfSubject(
+        signature=signature, dtype=dtype, gradient=gradient, call=call,
+        has_rule=gradient.has_rule,
+        outputs=[tuple(out.shape) for out in found.values()],
+        output_dtypes=[out.dtype.name for out in found.values()],
+    )  # fmt: skip
+
+
+def _graphed(call: Call, points: Tensors) -> list[Any]:
+    """A registered gradient sees an op, and only a graph has ops."""
+    return list(tf.function(lambda *xs: call.meant(xs), autograph=False)(*points))
+
+
+def _arguments_alone(signature: Signature) -> list[Leaf]:
+    kept = tuple(pair for pair in signature.arguments if pair[0] != VARIABLES)
+    return list(Signature(kept).leaves)
+
+
+def _trainable(watched: Sequence[Any]) -> tuple[Any, ...]:
+    floats = [v for v in watched if v.trainable and v.dtype.is_floating]
+    return tuple(sorted(floats, key=lambda v: str(v.name)))
+
+
+def _with_variables(signature: Signature, variables: Sequence[Any]) -> Signature:
+    arguments = tuple(pair for pair in signature.arguments if pair[0] != VARIABLES)
+    leaves = tuple(
+        Leaf(v.name.partition(":")[0], tuple(v.shape), "a variable that it uses") for v in variables
+    )
+    return replace(signature, arguments=(*arguments, *([(VARIABLES, leaves)] if leaves else [])))
+
+
+@dataclass(slots=True, kw_only=True)
+class TfSubject(EagerSubject):
+    """See `Subject` in the seam."""
+
+    gradient: TfGradient
+    call: Call
+
+    def wide(self) -> TfSubject | None:
+        try:
+            return fit_subject(self.gradient, self.signature, "float64")
+        except Rejected:  # it insists on its own dtype
+            return None
+
+    def ways(self) -> Sequence[Way]:
+        from gradcheck_cli.frameworks.tensorflow.ways import ways
+
+        return ways(self)
+
+    # -- traces -------------------------------------------------------------------------
+
+    def try_rule(self) -> bool:
+        point = [plain(leaf.shape) for leaf in self.leaves]
+        cotangent = [np.ones(shape) for shape in self.outputs]
+        if self.has_rule:
+            self._ask_for_a_grad_function(point)
+            try:
+                self._hold_to_shapes(self.pulled(self.call.outs, point, cotangent)[1])
+            except RuleError:
+                raise
+            except Exception as error:
+                message = brief(error)
+                certain = "expected to return" in message or "'variables'" in message
+                raise RuleError(
+                    type(error).__name__, self._told(message), certain=certain
+                ) from None
+        try:
+            _, grads = self.pulled(self.call.meant, point, cotangent)
+            return any(g is not None for g in grads)
+        except Exception:  # autodiff does not go through the body
+            return False
+
+    def _ask_for_a_grad_function(self, point: Sequence[Any]) -> None:
+        if self.gradient.kind == REGISTERED:
+            return
+        with self.call.eagerly():
+            _, pull = self.call.split(self.given(point))
+        if pull is None:
+            told = "TypeError: it returns no grad function: write `return value, grad`"
+            raise RuleError("TypeError", told, certain=True)
+
+    def _hold_to_shapes(self, found: Sequence[Array | None]) -> None:
+        """TensorFlow hands on a gradient of any shape; an optimizer broadcasts it, or fails."""
+        for leaf, gradient in zip(self.leaves, found, strict=True):
+            if gradient is not None and gradient.shape != leaf.shape:
+                has, wants = list(gradient.shape), list(leaf.shape)
+                told = f"the gradient of {leaf.path} has the shape {has}, its argument {wants}"
+                raise RuleError("shape", told, silent=True)
+
+    def _told(self, message: str) -> str:
+        if "'variables'" not in message or not self.call.variables:
+            return message
+        names = ", ".join(v.name.partition(":")[0] for v in self.call.variables)
+        return (
+            f"TypeError: it uses the variable {names}, and its grad function takes no `variables`: write "
+            "`def grad(*upstream, variables=None)` and return (gradients, [one for each variable])"
+        )
+
+    def _specs(self) -> list[Any]:
+        return self.avals[: len(self.leaves) - len(self.call.variables)]
+
+    def forward_jaxpr(self) -> Any:
+        def forward(*leaves: Any) -> Any:
+            return tuple(self.call.judged(self.call.meant(leaves)))
+
+        with self.call.eagerly(), bypassed(self.gradient.own):
+            try:
+                return traced(forward, self._specs(), self.call.variables)
+            except Exception:
+                return traced(forward, self._specs(), self.call.variables, inner_rules=False)
+
+    def trusting_jaxpr(self) -> Any | None:
+        def forward(*leaves: Any) -> Any:
+            return tuple(self.call.judged(self.call.meant(leaves)))
+
+        with self.call.eagerly():
+            with bypassed(self.gradient.own) as met:
+                self.call.meant([tensor(plain(leaf.shape), self.call.dtype) for leaf in _arguments_alone(self.signature)])  # fmt: skip
+            return traced(forward, self._specs(), self.call.variables) if met else None
+
+    def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
+        count = len(self._specs())
+
+        def rule(*args: Any) -> Any:
+            found, pull = self.call.split(args[:count])
+            pulled = self.call.pulled_back(found, pull, args[count:])
+            leaves = [*args[:count], *self.call.variables]
+            shaped = [_shaped(g, x) for g, x in zip(pulled, leaves, strict=True)]
+            return (*self.call.judged(found), *shaped)
+
+        with self.call.eagerly():
+            jaxpr = traced(rule, (*self._specs(), *outs), self.call.variables, inner_rules=False)
+        return _cotangents_last(jaxpr, count, len(outs))
+
+    # -- floats ---------------------------------------------------------------------------
+
+    def given(self, point: Sequence[Any]) -> list[Any]:
+        """Tensors for the arguments; the variables are assigned."""
+        tensors = [tensor(p, self.call.dtype) for p in point]
+        count = len(point) - len(self.call.variables)
+        for variable, value in zip(self.call.variables, tensors[count:], strict=True):
+            variable.assign(value)
+        return tensors[:count]
+
+    def meant(self, point: Sequence[Any]) -> list[Array]:
+        with self.call.eagerly():
+            given = self.given(point)
+            graphed = self.gradient.kind == REGISTERED
+            outs = _graphed(self.call, given) if graphed else self.call.meant(given)
+            return [host(out) for out in self.call.judged(outs)]
+
+    def one(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
+        value = self.meant(point)
+        rule_value, pulled = self.pulled(self.call.outs, point, cotangent)
+        custom = self._zeroed(pulled, point)
+        if not self.has_rule:
+            return Row(value, rule_value, None, custom)
+        auto = None
+        if self.has_auto:
+            try:
+                auto = self._zeroed(self.pulled(self.call.meant, point, cotangent)[1], point)
+            except Exception:
+                auto = [np.full(np.shape(p), np.nan) for p in point]
+        return Row(value, rule_value, custom, auto)
+
+    def pulled(
+        self,
+        function: Callable[[Tensors], list[Any]],
+        point: Sequence[Any],
+        cotangent: Sequence[Any],
+    ) -> tuple[list[Array], list[Array | None]]:
+        """Values and gradients by a tape, as user code gets them; None where there is none."""
+        with self.call.eagerly():
+            leaves = self.given(point)
+            held = [*leaves, *self.call.variables]
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                for x in held:
+                    tape.watch(x)
+                if self.gradient.kind == REGISTERED and function == self.call.meant:
+                    outs = self.call.judged(_graphed(self.call, leaves))
+                else:
+                    outs = self.call.judged(function(leaves))
+            found = tape.gradient(outs, held, output_gradients=self.cotangents(cotangent))
+            values = [host(out) for out in outs]
+            return values, [None if g is None else host(g) for g in found]
+
+    def _zeroed(self, found: Sequence[Array | None], point: Sequence[Any]) -> list[Array]:
+        return [np.zeros(np.shape(p)) if g is None else g for g, p in zip(found, point, strict=True)]  # fmt: skip
+
+    def cotangents(self, arrays: Sequence[Any]) -> list[Any]:
+        return [tensor(a, name) for a, name in zip(arrays, self.output_dtypes, strict=True)]
+
+    # -- stand-ins --------------------------------------------------------------------------
+
+    @property
+    def table(self) -> Sequence[Stable]:
+        from gradcheck_cli.frameworks.tensorflow.stable import STABLE
+
+        return STABLE
+
+    def fitted(self, stable: Stable, plain: Signature) -> TfSubject:
+        from gradcheck_cli.frameworks.tensorflow.find import of_function
+
+        gradient = of_function(
+            stable.function, stable.value, self.gradient.place, self.gradient.own
+        )
+        return fit_subject(gradient, plain, self.dtype)
+
+    def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
+        function = eval(f"lambda {', '.join(names)}, ct: ({text},)", {"tf": tf})  # noqa: S307
+        outs = [jax.ShapeDtypeStruct(s, jnp.dtype(self.dtype)) for s in self.outputs]
+
+        def one(point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
+            with self.call.eagerly():
+                given = [tensor(p, self.call.dtype) for p in point]
+                return [host(g) for g in function(*given, *self.cotangents(cotangent))]
+
+        with self.call.eagerly():
+            return traced(function, (*self.avals, *outs)), one
+
+
+def _shaped(gradient: Any, leaf: Any) -> Any:
+    """TensorFlow takes a gradient as it is; None is zero, slices are a tensor."""
+    if gradient is None:
+        return tf.zeros_like(leaf)
+    return tf.cast(tf.convert_to_tensor(gradient), leaf.dtype)
+
+
+def _cotangents_last(jaxpr: Any, leaves: int, cotangents: int) -> Any:
+    """Variables were traced last; leaves come before cotangents everywhere else."""
+    count = len(jaxpr.in_avals)
+    if count == leaves + cotangents:
+        return jaxpr
+    body = jax.extend.core.jaxpr_as_fun(jaxpr)
+
+    def turned(*args: Any) -> Any:
+        middle = count - cotangents
+        return tuple(body(*args[:leaves], *args[middle:], *args[leaves:middle]))
+
+    avals = jaxpr.in_avals
+    order = [*avals[:leaves], *avals[leaves + cotangents :], *avals[leaves : leaves + cotangents]]
+    return jax.make_jaxpr(turned)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in order))
