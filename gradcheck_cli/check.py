@@ -20,7 +20,7 @@ from gradcheck_cli.examine import examine
 from gradcheck_cli.finding import Site
 from gradcheck_cli.frameworks.jax.setup import keep_compiled
 from gradcheck_cli.frameworks.load import load
-from gradcheck_cli.frameworks.marks import CHECKED
+from gradcheck_cli.frameworks.marks import NAMES
 from gradcheck_cli.frameworks.seam import CustomGradient, Found, Framework, Missing, Own
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.scan.marks import by_framework, find_marks, imported_roots
@@ -84,10 +84,10 @@ def _completed(task: Task, module: ModuleType) -> Task:
         tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return msgspec.structs.replace(task, marked=task.marked or {"jax": []})
-    marked = by_framework(m for m in find_marks(tree) if m.framework in CHECKED)
+    marked = by_framework(find_marks(tree))
     if task.functions or not marked:
         # A plain function belongs to the framework that its module imports.
-        used = CHECKED & (imported_roots(tree) | {module.__name__.partition(".")[0]})
+        used = NAMES & (imported_roots(tree) | {module.__name__.partition(".")[0]})
         marked = marked or {name: [] for name in sorted(used) or ["jax"]}
     return msgspec.structs.replace(task, marked=marked)
 

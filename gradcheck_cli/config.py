@@ -28,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     max_time: float | None = 120.0
     reach: float = 1e9
     device: Literal["cpu", "gpu"] = "cpu"
+    backend: list[Literal["jax", "tensorflow", "torch"]] = []  # of Keras; empty: all installed
     jobs: int = 0
     memory_limit: int = 8192
     import_all: bool = False

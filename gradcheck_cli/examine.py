@@ -83,14 +83,14 @@ def examine(
         probed = probe(gradient, dtype, hints)
         if probed.broken is not None:
             book.checked = True
-            subject, error = probed.broken
+            signature, error = probed.broken
             # With several arguments, the shapes that were made up may be ones that nobody means.
-            sure = len(subject.leaves) == 1 or error.certain
+            sure = len(signature.leaves) == 1 or error.certain
             severity = Severity.ERROR if sure else Severity.WARNING
-            book.findings.append(refused(gradient, site, subject, error, severity))
+            book.findings.append(refused(gradient, site, signature, error, severity, dtype))
             book.laws[STRUCTURE_LAW] = LawResult(law=STRUCTURE_LAW, outcome=Outcome.FAIL)
         elif probed.misfit is not None:
-            book.findings.append(refused(gradient, site, *probed.misfit, Severity.WARNING))
+            book.findings.append(refused(gradient, site, *probed.misfit, Severity.WARNING, dtype))
         if probed.broken is None and not probed.subjects:
             reasons.append(f"{dtype}: {probed.reason}")
         for subject in probed.subjects:
@@ -110,7 +110,7 @@ def examine(
         if probed.subjects and not any(f.rule == "gradient-structure" for f in book.findings):
             narrow = broadcast_refused(gradient, probed.subjects, dtype)
             if narrow is not None:
-                book.findings.append(refused(gradient, site, *narrow, Severity.NOTE))
+                book.findings.append(refused(gradient, site, *narrow, Severity.NOTE, dtype))
     return _summed(gradient, framework.device, site, book, reasons)
 
 
@@ -317,7 +317,7 @@ def _summed(
             line=site.line,
             framework=gradient.framework,
             kind=gradient.kind,
-            backend=gradient.framework,
+            backend=gradient.backend,
             device=device,
             dtypes=book.dtypes,
             status=status,

@@ -23,7 +23,7 @@ from gradcheck_cli.discover import lines
 from gradcheck_cli.frameworks.seam import CustomGradient, RuleError, Subject
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.search import simplest
-from gradcheck_cli.inputs.spec import Fixed
+from gradcheck_cli.inputs.spec import Fixed, Signature
 from gradcheck_cli.laws.law import Failure, component_name
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.boundary import Interval, find_boundary
@@ -91,10 +91,15 @@ def make_finding(
 
 
 def refused(
-    gradient: CustomGradient, site: Site, subject: Subject, error: RuleError, severity: Severity
+    gradient: CustomGradient,
+    site: Site,
+    signature: Signature,
+    error: RuleError,
+    severity: Severity,
+    dtype: str,
 ) -> Finding:
     """The framework refused the rule at a signature that the function takes."""
-    where = subject.signature.describe()
+    where = signature.describe()
     rule = find("gradient-structure")
     raised = (
         error.message if error.silent else f"the function runs and its rule raises {error.message}"
@@ -106,7 +111,7 @@ def refused(
     return msgspec.structs.replace(
         _told(rule, severity, message, gradient, site),
         help=error.message if note else rule.help,
-        dtypes=[subject.dtype],
+        dtypes=[dtype],
         fingerprint=fingerprint(rule.name, site, error.stage, 0),
         reproduce=f"cgcheck {shlex.quote(_target(site))}",
     )
@@ -134,7 +139,7 @@ def _told(
         end_line=site.line,
         end_column=site.end_column,
         gradient=gradient.place.qualname,
-        backends=[gradient.framework],
+        backends=[gradient.backend],
     )
 
 

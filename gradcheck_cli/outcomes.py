@@ -76,9 +76,7 @@ def _how(status: int | None) -> str:
     return f"ended with exit code {status}"
 
 
-def indexed(
-    checked: Checked, kept: Sequence[Finding], first: int, ignores: Sequence[Ignore]
-) -> Gradient:
+def indexed(checked: Checked, numbers: Sequence[int], ignores: Sequence[Ignore]) -> Gradient:
     """The gradient with the numbers of its findings.
 
     What is not shown still counts for the verdict; what is suppressed with a reason is intended.
@@ -90,9 +88,7 @@ def indexed(
         new = verdict(f for f in checked.findings if f not in silenced)
         if verdict(silenced).rank > new.rank:
             new = max(new, Verdict.INTENDED, key=lambda v: v.rank)
-    return msgspec.structs.replace(
-        found, findings=list(range(first, first + len(kept))), verdict=new
-    )
+    return msgspec.structs.replace(found, findings=list(numbers), verdict=new)
 
 
 def numbered(findings: Sequence[Finding], gradient: int) -> list[Finding]:

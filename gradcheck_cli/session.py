@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import math
 import os
 import tokenize
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from gradcheck_cli import __version__, comments, outcomes
+from gradcheck_cli.backends import across
 from gradcheck_cli.config import Settings
 from gradcheck_cli.findings_filter import Filter
-from gradcheck_cli.frameworks.marks import CHECKED
+from gradcheck_cli.frameworks.marks import BACKENDS
 from gradcheck_cli.inputs.pairs import parse_pairs
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.runner import retry
@@ -47,20 +51,20 @@ class _File:
     """One target with what is known about it."""
 
     display: str
-    task: Task | None
+    tasks: list[Task] = field(default_factory=list)  # one, and one more for each backend
     ignores: list[comments.Ignore] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     gradients: list[Checked] = field(default_factory=list)
     not_covered: list[NotCovered] = field(default_factory=list)
-    unchecked: list[Gradient] = field(default_factory=list)
     deaths: dict[str, Finding] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
 
-def _frameworks(task: Task) -> frozenset[str]:
-    """What a worker for this task needs; an installed module says so only once it is imported."""
-    return frozenset(task.marked) or frozenset({"jax"})
+def _needs(task: Task) -> tuple[frozenset[str], str | None]:
+    """What a worker for this task imports; an installed module says so only once it is imported."""
+    used = {*task.marked, task.backend} - {None} or {"jax"}
+    return frozenset(used), task.backend  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +79,14 @@ class Session:
 
     def run(self, targets: Sequence[Target], progress: Progress) -> Report:
         """Check all targets; nothing that user code does stops the others."""
-        workers: dict[frozenset[str], Launcher] = {}  # a warm server for each set of frameworks
-        files: list[_File] = []
+        files = [self._looked_at(target) for target in targets]
+        kinds = dict.fromkeys(_needs(task) for file in files for task in file.tasks)
+        workers: dict[tuple[frozenset[str], str | None], Launcher] = {}  # a warm server for each
         try:
-            for target in targets:
-                file = self._looked_at(target)
-                files.append(file)
-                if file.task is not None and _frameworks(file.task) not in workers:
-                    used = _frameworks(file.task)
-                    workers[used] = launcher(self.settings.device, used)
-            for used, server in workers.items():
-                todo = [f for f in files if f.task is not None and _frameworks(f.task) == used]
-                self._work(todo, server, progress)
+            for needs in kinds:
+                workers[needs] = launcher(self.settings.device, *needs)
+            for needs, server in workers.items():
+                self._work(files, needs, server, progress)
         finally:
             for server in workers.values():
                 server.close()
@@ -98,9 +98,9 @@ class Session:
         """Read a file's source; only one that defines custom gradients gets a task."""
         if target.path is None:
             display = target.module or ""
-            return _File(display, self._task(target, display, []))
+            return _File(display, [self._task(target, display, [])])
         display = _relative(target.path, self.root)
-        file = _File(display, None)
+        file = _File(display)
         try:
             with tokenize.open(target.path) as stream:
                 source = stream.read()
@@ -129,19 +129,29 @@ class Session:
         return file
 
     def _sort_marks(self, file: _File, target: Target, marks: Sequence[Mark]) -> None:
-        mine = [m for m in marks if m.framework in CHECKED]
-        for mark in marks:
-            if mark.framework not in CHECKED:
-                file.unchecked.append(_foreign(mark, file.display))
-                file.not_covered.append(
-                    NotCovered(gradient=mark.name, law=None, what="the whole gradient", reason=_FOREIGN.format(mark.framework))
-                )  # fmt: skip
-        if mine or target.functions or self.settings.import_all:
-            file.task = self._task(target, file.display, mine)
-        elif target.explicit and not marks:
+        if marks or target.functions or self.settings.import_all:
+            file.tasks = list(self._tasks(target, file.display, marks))
+        elif target.explicit:
             file.findings.append(
                 find("no-custom-gradients").finding(file.display, 1, "it defines no custom gradient, so nothing was run")
             )  # fmt: skip
+
+    def _tasks(self, target: Target, display: str, marks: Sequence[Mark]) -> Iterator[Task]:
+        """One for the file; what runs on several backends is checked on each, in its own worker."""
+        plain = [m for m in marks if m.framework not in BACKENDS]
+        if plain or not marks:
+            yield self._task(target, display, plain)
+        for framework, backends in BACKENDS.items():
+            mine = [m for m in marks if m.framework == framework]
+            for backend in self._chosen(backends) if mine else ():
+                task = self._task(target, display, mine)
+                yield msgspec.structs.replace(task, backend=backend)
+
+    def _chosen(self, backends: Sequence[str]) -> list[str]:
+        """Those that are installed, unless some are asked for."""
+        asked = self.settings.backend
+        there = [b for b in backends if importlib.util.find_spec(b) is not None]
+        return [b for b in backends if b in asked] if asked else there or [backends[0]]
 
     def _task(self, target: Target, display: str, marks: Sequence[Mark]) -> Task:
         s = self.settings
@@ -165,24 +175,32 @@ class Session:
 
     # -- the workers -------------------------------------------------------------------------
 
-    def _work(self, files: Sequence[_File], workers: Launcher, progress: Progress) -> None:
+    def _work(
+        self,
+        files: Sequence[_File],
+        needs: tuple[frozenset[str], str | None],
+        server: Launcher,
+        progress: Progress,
+    ) -> None:
+        todo = [(file, task) for file in files for task in file.tasks if _needs(task) == needs]
         jobs = self.settings.jobs or os.cpu_count() or 1
-        pool = Pool(workers, min(jobs, len(files)), self.settings.memory_limit)
+        pool = Pool(server, min(jobs, len(todo)), self.settings.memory_limit)
+        told = [file for file, _ in todo]
 
         def heard(task: Task, event: Event | None) -> None:
             progress(task.display, event)
 
-        todo = [(file, file.task) for file in files if file.task is not None]
         while todo:
             ends = pool.run([task for _, task in todo], heard)
             after = [
                 (file, task, outcome) for (file, task), outcome in zip(todo, ends, strict=True)
             ]
             todo = [(file, new) for file, task, end in after for new in _take(file, task, end)]
-        for file in files:
+        for file in told:
             file.findings += [death for _, death in sorted(file.deaths.items())]
             if file.deaths:
                 file.not_covered += _left_behind(file)
+                file.deaths.clear()
 
     # -- after the workers ----------------------------------------------------------------------
 
@@ -191,15 +209,18 @@ class Session:
         gradients: list[Gradient] = []
         findings: list[Finding] = []
         not_covered: list[NotCovered] = []
+        told: dict[int, tuple[int, Finding]] = {}  # by identity; kept, so that it stays one
         for file in files:
             used: set[tuple[int, str]] = set()
             findings += chosen.keep(file.findings, file.ignores, used)
-            for checked in file.gradients:
+            for checked in across(file.gradients):
                 kept = chosen.keep(checked.findings, file.ignores, used)
-                gradients.append(outcomes.indexed(checked, kept, len(findings), file.ignores))
-                findings += outcomes.numbered(kept, len(gradients) - 1)
-                not_covered += checked.not_covered
-            gradients += file.unchecked
+                new = [f for f in kept if id(f) not in told]  # another backend's is told already
+                told |= {id(f): (len(findings) + k, f) for k, f in enumerate(new)}
+                findings += outcomes.numbered(new, len(gradients))
+                numbers = [told[id(f)][0] for f in kept]
+                gradients.append(outcomes.indexed(checked, numbers, file.ignores))
+                not_covered += [n for n in checked.not_covered if n not in not_covered]
             not_covered += file.not_covered
             if not any(outcomes.could_not(finding) for finding in file.findings):
                 unused = outcomes.unused(file.ignores, used, file.display)
@@ -214,6 +235,7 @@ class Session:
                 jax=versions.get("jax"),
                 torch=versions.get("torch"),
                 tensorflow=versions.get("tensorflow"),
+                keras=versions.get("keras"),
             ),
             summary=self._summary(files, gradients, findings, not_covered),
             gradients=gradients,
@@ -275,18 +297,6 @@ def _misfit(name: str, count: int, sizes: dict[str, set[int]]) -> str | None:
     return None
 
 
-_FOREIGN = "cgcheck {} support is not there yet: this version checks JAX and PyTorch"
-
-
-def _foreign(mark: Mark, display: str) -> Gradient:
-    """A custom gradient of a framework that this version does not check: named, never green."""
-    return Gradient(
-        id="", name=mark.name, qualname=mark.name, path=display, line=mark.line, framework=mark.framework,
-        kind=mark.kind, backend=mark.framework, device="cpu", dtypes=[], status=Status.UNCHECKED,
-        reason=_FOREIGN.format(mark.framework),
-    )  # fmt: skip
-
-
 def _take(file: _File, task: Task, outcome: Outcome) -> list[Task]:
     """Sort what a worker said, and say what it died of; what is left to do is returned."""
     file.seconds += outcome.seconds
@@ -294,11 +304,12 @@ def _take(file: _File, task: Task, outcome: Outcome) -> list[Task]:
         if isinstance(event, Checked):
             file.gradients.append(event)
         elif isinstance(event, FileFinding):
-            file.findings.append(event.finding)
+            file.findings += [event.finding] if event.finding not in file.findings else []
         elif isinstance(event, Unreached):
-            file.not_covered.append(event.not_covered)
+            known = event.not_covered in file.not_covered
+            file.not_covered += [] if known else [event.not_covered]
         elif isinstance(event, Finished):
-            file.versions = event.versions
+            file.versions |= event.versions
     about = retry.died_of(outcome) or ""
     if task.alone is not None:
         at = retry.located(outcome)
@@ -316,8 +327,12 @@ def _left_behind(file: _File) -> list[NotCovered]:
     """The custom gradients that a dead worker did not come to."""
     done = {checked.gradient.name for checked in file.gradients}
     done |= {item.gradient.rpartition(".")[2] for item in file.not_covered}
-    marked = file.task.marked if file.task else {}
-    names = [mark.partition("@")[0] for marks in marked.values() for mark in marks]
+    names = [
+        mark.partition("@")[0]
+        for task in file.tasks
+        for marks in task.marked.values()
+        for mark in marks
+    ]
     names += [name for name in map(_last, file.deaths) if name and name not in names]
     return [
         NotCovered(

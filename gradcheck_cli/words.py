@@ -204,6 +204,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     jax: str | None
     torch: str | None = None
     tensorflow: str | None = None
+    keras: str | None = None
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,6 +286,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     reach: float
     device: str
     cache: str | None
+    backend: str | None = None  # of a framework that runs on others
     references: dict[
         str, str
     ] = {}  # by name: "module:function", differentiated instead of the primal

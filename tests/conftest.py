@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
+# Shared by the processes of one test run, and by no other run.
+_RUNS = Path(tempfile.gettempdir()) / f"cgcheck-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"  # fmt: skip
+_RUNS.mkdir(exist_ok=True)
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,17 @@ def cgcheck(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = No
 
 
 def check_json(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Run:
-    return cgcheck(*args, "--output-format", "json", cwd=cwd, env=env)
+    """A run's JSON. What is asked of the fixtures twice is run once, for all test processes."""
+    command = (*args, "--output-format", "json")
+    if cwd != ROOT or env is not None:
+        return cgcheck(*command, cwd=cwd, env=env)
+    name = hashlib.sha256(repr(command).encode()).hexdigest()[:16]
+    kept = _RUNS / f"{name}.json"
+    with open(_RUNS / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            kept.write_text(json.dumps(asdict(cgcheck(*command))))
+    return Run(**json.loads(kept.read_text()))
 
 
 @pytest.fixture

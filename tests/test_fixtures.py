@@ -10,7 +10,16 @@ import pytest
 from tests.conftest import FIXTURES, ROOT, check_json
 
 EXPECTATION = re.compile(r"# (error|warning|note): \[([a-z-]+)\]")
-FOLDERS = ("right", "wrong", "torch", "tensorflow", "ladder", "discovery", "discovery/package")
+FOLDERS = (
+    "right",
+    "wrong",
+    "torch",
+    "tensorflow",
+    "keras",
+    "ladder",
+    "discovery",
+    "discovery/package",
+)
 FILES = [file for folder in FOLDERS for file in sorted((FIXTURES / folder).glob("*.py"))]
 
 

@@ -29,6 +29,12 @@ class Device(StrEnum):
     GPU = "gpu"
 
 
+class Backend(StrEnum):
+    JAX = "jax"
+    TENSORFLOW = "tensorflow"
+    TORCH = "torch"
+
+
 @app.command()
 def check(
     paths: Annotated[
@@ -50,6 +56,7 @@ def check(
     at: Annotated[list[str] | None, typer.Option(help='Points to try first: "x=100" or "x=[1, 2], y=3". Repeatable.')] = None,
     reach: Annotated[float | None, typer.Option(help="Largest magnitude that inputs have.", show_default="1e9")] = None,
     device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
+    backend: Annotated[list[Backend] | None, typer.Option(help="Backends that Keras runs on. Repeatable.", show_default="all installed")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep or reuse compiled code.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
@@ -76,6 +83,7 @@ def check(
         "select": select, "ignore": ignore, "dtype": dtype, "points": points, "seed": seed,
         "max_time": max_time, "reach": reach, "jobs": jobs,
         "fail_on": fail_on and fail_on.value, "device": device and device.value,
+        "backend": [b.value for b in backend] if backend else None,
         "strict": strict or None, "import_all": import_all or None,
     }  # fmt: skip
     given = {name: value for name, value in flags.items() if value is not None}

@@ -29,7 +29,7 @@ from gradcheck_cli.frameworks.seam import (
     Subject,
     Traces,
 )
-from gradcheck_cli.frameworks.stable import Stable, offered
+from gradcheck_cli.frameworks.stable import Library, Stable, offered
 from gradcheck_cli.frameworks.tracing import (
     POINTWISE,
     Untraceable,
@@ -112,7 +112,7 @@ class EagerSubject(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def table(self) -> Sequence[Stable]:
+    def library(self) -> Library:
         """The framework's stable functions."""
 
     # -- what follows -----------------------------------------------------------------------
@@ -257,7 +257,7 @@ class EagerSubject(abc.ABC):
 
     def stand_ins(self) -> Iterator[StandIn]:
         """Stable library functions at this signature, spelled for its arguments."""
-        return offered(self.table, self.leaves, self.fitted, self._spelled)
+        return offered(self.library.table, self.leaves, self.fitted, self._spelled)
 
     def _spelled(self, text: str) -> Spelled | None:
         """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""

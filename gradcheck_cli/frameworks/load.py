@@ -8,6 +8,7 @@ from gradcheck_cli.frameworks.seam import Framework
 
 _MODULES = {
     "jax": "gradcheck_cli.frameworks.jax.framework",
+    "keras": "gradcheck_cli.frameworks.keras.framework",
     "tensorflow": "gradcheck_cli.frameworks.tensorflow.framework",
     "torch": "gradcheck_cli.frameworks.torch.framework",
 }

@@ -15,7 +15,7 @@ class Marks:
     roots: frozenset[str]
     callables: frozenset[str]
     bases: frozenset[str] = frozenset()
-    checked: bool = True
+    backends: tuple[str, ...] = ()  # the frameworks that it runs on, one at a time
 
 
 JAX = Marks(
@@ -44,13 +44,13 @@ TENSORFLOW = Marks(
     roots=frozenset({"tensorflow"}),
     callables=frozenset({"custom_gradient", "RegisterGradient"}),
 )
-# Recognised so that a file of theirs is never green by silence; not checked yet.
 KERAS = Marks(
     framework="keras",
     roots=frozenset({"keras"}),
     callables=frozenset({"custom_gradient"}),
-    checked=False,
+    backends=("jax", "tensorflow", "torch"),
 )
 
 MARKS: tuple[Marks, ...] = (JAX, TORCH, TENSORFLOW, KERAS)
-CHECKED = frozenset(marks.framework for marks in MARKS if marks.checked)
+NAMES = frozenset(marks.framework for marks in MARKS)
+BACKENDS = {marks.framework: marks.backends for marks in MARKS if marks.backends}

@@ -83,6 +83,9 @@ class RuleError(Exception):
         self.silent = silent  # it does not raise: we say that it is wrong
 
 
+NO_GRAD_FUNCTION = "TypeError: it returns no grad function: write `return value, grad`"
+
+
 @dataclass(frozen=True, slots=True)
 class Spelled:
     """A derivative written as text: its program, and its floats for a batch of probes."""
@@ -188,6 +191,8 @@ class CustomGradient(Protocol):
     def place(self) -> Place: ...
     @property
     def framework(self) -> str: ...
+    @property
+    def backend(self) -> str: ...  # what runs it: the framework itself, but for Keras
     def parameters(self) -> Sequence[Parameter]: ...
     def against(self, reference: Callable[..., Any]) -> CustomGradient: ...  # another primal
     def fit(self, signature: Signature, dtype: str) -> Subject: ...

@@ -21,6 +21,14 @@ class Stable:
     arrays: bool = False  # of a single number it would be something trivial
 
 
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A framework's stable functions, and the names that their text refers to."""
+
+    table: tuple[Stable, ...]
+    scope: dict[str, Any]
+
+
 def offered(
     table: Sequence[Stable],
     leaves: Sequence[Leaf],

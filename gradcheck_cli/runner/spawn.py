@@ -30,14 +30,15 @@ class Launcher(Protocol):
     def close(self) -> None: ...
 
 
-def launcher(device: str, frameworks: Collection[str]) -> Launcher:
+def launcher(device: str, frameworks: Collection[str], backend: str | None = None) -> Launcher:
     """Fork on Linux; elsewhere a forked JAX is not safe, so workers start from scratch."""
     if os.name == "nt":
         raise UserError("cgcheck runs its workers over Unix sockets: use WSL on Windows")
-    return ForkServer(device, frameworks) if platform.system() == "Linux" else Spawner(device)
+    env = environment(device, backend)
+    return ForkServer(env, frameworks) if platform.system() == "Linux" else Spawner(env)
 
 
-def environment(device: str) -> dict[str, str]:
+def environment(device: str, backend: str | None = None) -> dict[str, str]:
     """What every worker's environment says before anything is imported."""
     env = dict(os.environ)
     env["PYTHONDONTWRITEBYTECODE"] = env.get("PYTHONDONTWRITEBYTECODE", "")
@@ -45,6 +46,8 @@ def environment(device: str) -> dict[str, str]:
     env["OPENBLAS_NUM_THREADS"] = "1"
     env["TF_CPP_MIN_LOG_LEVEL"] = "3"
     env["CGCHECK_DEVICE"] = device
+    if backend is not None:
+        env["KERAS_BACKEND"] = backend
     if device == "cpu":
         env["JAX_PLATFORMS"] = "cpu"
     return env
@@ -53,7 +56,7 @@ def environment(device: str) -> dict[str, str]:
 class ForkServer:
     """The CLI's end of the warm fork server. Starting it does not wait for it."""
 
-    def __init__(self, device: str, frameworks: Collection[str]) -> None:
+    def __init__(self, env: dict[str, str], frameworks: Collection[str]) -> None:
         self._control, theirs = socket.socketpair()
         fd = theirs.fileno()
         self._process = subprocess.Popen(
@@ -62,7 +65,7 @@ class ForkServer:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=environment(device),
+            env=env,
             start_new_session=True,
         )
         theirs.close()
@@ -114,8 +117,8 @@ class ForkServer:
 class Spawner:
     """A fresh interpreter for each worker: slower, right everywhere."""
 
-    def __init__(self, device: str) -> None:
-        self._env = environment(device)
+    def __init__(self, env: dict[str, str]) -> None:
+        self._env = env
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._news: list[Started | Exited] = []
 

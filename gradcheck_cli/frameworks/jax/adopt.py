@@ -11,7 +11,7 @@ import jax
 
 from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
 from gradcheck_cli.frameworks.jax.hooks import is_custom_gradient, label, user_function
-from gradcheck_cli.frameworks.seam import Found, Place
+from gradcheck_cli.frameworks.seam import NO_GRAD_FUNCTION, Found, Place, RuleError
 
 Own = Callable[[str], bool]
 
@@ -52,7 +52,10 @@ def primal_of(thing: Any) -> Callable[..., Any]:
 
         @functools.wraps(user)
         def primal(*args: Any, **kwargs: Any) -> Any:
-            return user(*args, **kwargs)[0]
+            made = user(*args, **kwargs)
+            if not (isinstance(made, (tuple, list)) and len(made) == 2 and callable(made[1])):
+                raise RuleError("TypeError", NO_GRAD_FUNCTION, certain=True)
+            return made[0]
 
         return primal
     if kind == _FILTER_VJP:

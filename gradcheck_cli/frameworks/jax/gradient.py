@@ -10,6 +10,7 @@ from typing import Any
 
 from gradcheck_cli.frameworks.jax.subject import JaxSubject, fit_subject
 from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.frameworks.stable import Library
 from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
 
 FUNCTION = "function"
@@ -29,6 +30,8 @@ class JaxGradient:
     only_first: bool = False
     bound: tuple[Any, ...] = ()
     framework: str = field(default="jax")
+    backend: str = field(default="jax")
+    library: Library | None = None  # whose stable functions are offered, if not JAX's own
 
     @property
     def spelling(self) -> str:

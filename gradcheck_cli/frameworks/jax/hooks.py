@@ -16,7 +16,7 @@ from gradcheck_cli.frameworks.seam import Found
 _HERE = str(Path(__file__).parent)
 _JAX = str(Path(jax.__file__).parent)
 _PASS_THROUGH = (_HERE, _JAX, "functools.py", "<string>")
-_WRAPPER_PACKAGES = ("equinox", "flax")
+_WRAPPER_PACKAGES = ("equinox", "flax", "keras")
 
 
 @contextmanager

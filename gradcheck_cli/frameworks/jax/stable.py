@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy import special
 
-from gradcheck_cli.frameworks.stable import Stable
+from gradcheck_cli.frameworks.stable import Library, Stable
 
 STABLE: tuple[Stable, ...] = (
     Stable(jax.nn.softplus, "jax.nn.softplus({x})", "ct * jax.nn.sigmoid({x})"),
@@ -31,3 +31,5 @@ STABLE: tuple[Stable, ...] = (
     Stable(jnp.logaddexp, "jnp.logaddexp({x})", "jax.vjp(jnp.logaddexp, {x})[1](ct)"),
     Stable(jnp.hypot, "jnp.hypot({x})", "jax.vjp(jnp.hypot, {x})[1](ct)"),
 )  # fmt: skip
+
+LIBRARY = Library(STABLE, {"jax": jax, "jnp": jnp})

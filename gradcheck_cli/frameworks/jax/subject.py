@@ -30,7 +30,7 @@ from gradcheck_cli.frameworks.seam import (
     Traces,
     Way,
 )
-from gradcheck_cli.frameworks.stable import Stable, offered
+from gradcheck_cli.frameworks.stable import Library, Stable, offered
 from gradcheck_cli.frameworks.tracing import POINTWISE, brief, precision, with_pullback
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.reals.program import build
@@ -52,6 +52,8 @@ def fit_subject(gradient: JaxGradient, signature: Signature, dtype: str) -> JaxS
         rule = _flat(gradient.called(gradient.rule), signature)
         try:
             shapes = jax.eval_shape(primal, *avals)
+        except RuleError:
+            raise
         except Exception as error:
             raise Rejected(brief(error)) from None
         if not shapes:
@@ -196,7 +198,6 @@ class JaxSubject:
     def stand_ins(self) -> Iterator[StandIn]:
         """Stable library functions at this signature, spelled for its arguments."""
         from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
-        from gradcheck_cli.frameworks.jax.stable import STABLE
 
         def fit(stable: Stable, plain: Signature) -> JaxSubject:
             gradient = JaxGradient(
@@ -205,7 +206,13 @@ class JaxSubject:
             )  # fmt: skip
             return fit_subject(gradient, plain, self.dtype)
 
-        return offered(STABLE, self.leaves, fit, self._spelled)
+        return offered(self._library.table, self.leaves, fit, self._spelled)
+
+    @property
+    def _library(self) -> Library:
+        from gradcheck_cli.frameworks.jax.stable import LIBRARY
+
+        return self.gradient.library or LIBRARY
 
     def _spelled(self, text: str) -> Spelled | None:
         """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""
@@ -213,7 +220,7 @@ class JaxSubject:
         if not all(name.isidentifier() for name in names):
             return None
         try:
-            written = eval(f"lambda {', '.join(names)}, ct: {text}", {"jax": jax, "jnp": jnp})  # noqa: S307
+            written = eval(f"lambda {', '.join(names)}, ct: {text}", dict(self._library.scope))  # noqa: S307
             with precision(self.dtype):
                 program = build(jax.make_jaxpr(written)(*self.avals, *self.out_avals))
         except Exception:  # it does not fit these arguments

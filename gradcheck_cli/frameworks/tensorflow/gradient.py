@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.frameworks.stable import Library
 from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
 
 FUNCTION = "function"
@@ -29,6 +30,7 @@ class TfGradient:
     bound: int = 0  # leading parameters that are given already: self
     backend: str = field(default="tensorflow")
     framework: str = field(default="tensorflow")
+    library: Library | None = None  # whose stable functions are offered, if not TensorFlow's own
     reference: Callable[..., Any] | None = None
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.stable import Stable
+from gradcheck_cli.frameworks.stable import Library, Stable
 
 STABLE: tuple[Stable, ...] = (
     Stable(tf.math.softplus, "tf.math.softplus({x})", "ct * tf.math.sigmoid({x})"),
@@ -20,3 +20,5 @@ STABLE: tuple[Stable, ...] = (
     Stable(tf.nn.softmax, "tf.nn.softmax({x})", "tf.nn.softmax({x}) * (ct - tf.reduce_sum(ct * tf.nn.softmax({x}), -1, keepdims=True))", True),
     Stable(tf.nn.log_softmax, "tf.nn.log_softmax({x})", "ct - tf.nn.softmax({x}) * tf.reduce_sum(ct, -1, keepdims=True)", True),
 )  # fmt: skip
+
+LIBRARY = Library(STABLE, {"tf": tf})

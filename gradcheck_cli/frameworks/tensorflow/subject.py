@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow.python.eager import record
 
 from gradcheck_cli.frameworks.eager import EagerSubject, Row, plain
-from gradcheck_cli.frameworks.seam import Rejected, RuleError, Way
-from gradcheck_cli.frameworks.stable import Stable
+from gradcheck_cli.frameworks.seam import NO_GRAD_FUNCTION, Rejected, RuleError, Way
+from gradcheck_cli.frameworks.stable import Library, Stable
 from gradcheck_cli.frameworks.tensorflow.bridge import traced
 from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, Tensors, host, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
@@ -121,8 +121,7 @@ class TfSubject(EagerSubject):
         with self.call.eagerly():
             _, pull = self.call.split(self.given(point))
         if pull is None:
-            told = "TypeError: it returns no grad function: write `return value, grad`"
-            raise RuleError("TypeError", told, certain=True)
+            raise RuleError("TypeError", NO_GRAD_FUNCTION, certain=True)
 
     def _hold_to_shapes(self, found: Sequence[Array | None]) -> None:
         """TensorFlow hands on a gradient of any shape; an optimizer broadcasts it, or fails."""
@@ -238,10 +237,10 @@ class TfSubject(EagerSubject):
     # -- stand-ins --------------------------------------------------------------------------
 
     @property
-    def table(self) -> Sequence[Stable]:
-        from gradcheck_cli.frameworks.tensorflow.stable import STABLE
+    def library(self) -> Library:
+        from gradcheck_cli.frameworks.tensorflow.stable import LIBRARY
 
-        return STABLE
+        return self.gradient.library or LIBRARY
 
     def fitted(self, stable: Stable, plain: Signature) -> TfSubject:
         from gradcheck_cli.frameworks.tensorflow.find import of_function
@@ -252,7 +251,8 @@ class TfSubject(EagerSubject):
         return fit_subject(gradient, plain, self.dtype)
 
     def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
-        function = eval(f"lambda {', '.join(names)}, ct: ({text},)", {"tf": tf})  # noqa: S307
+        scope = dict(self.library.scope)
+        function = eval(f"lambda {', '.join(names)}, ct: ({text},)", scope)  # noqa: S307
         outs = [jax.ShapeDtypeStruct(s, jnp.dtype(self.dtype)) for s in self.outputs]
 
         def one(point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:

@@ -133,10 +133,16 @@ class _Absent:
     """An overload that this torch does not have: equal to none that it has."""
 
 
+# What a library on top of torch must be told while its code is traced: contexts of its own.
+SCOPES: list[Callable[[], contextlib.AbstractContextManager[Any]]] = []
+
+
 @contextlib.contextmanager
 def environment() -> Iterator[None]:
     """The context in which torch operations are JAX's, and new tensors its arrays."""
-    with _environment(), torch.device("jax"):
+    with _environment(), torch.device("jax"), contextlib.ExitStack() as stack:
+        for scope in SCOPES:
+            stack.enter_context(scope())
         yield
 
 

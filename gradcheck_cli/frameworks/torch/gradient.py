@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.frameworks.stable import Library
 from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
 
@@ -28,6 +29,8 @@ class TorchGradient:
     skipped: int = 0  # parameters of `primal` that are not inputs: ctx
     reference: Callable[..., Any] | None = None  # what is differentiated instead of forward's body
     framework: str = field(default="torch")
+    backend: str = field(default="torch")
+    library: Library | None = None  # whose stable functions are offered, if not torch's own
     declined: set[str] = field(default_factory=set)  # arguments that turned out to be numbers
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F  # noqa: N812 (everybody's name for it)
 
-from gradcheck_cli.frameworks.stable import Stable
+from gradcheck_cli.frameworks.stable import Library, Stable
 
 STABLE: tuple[Stable, ...] = (
     Stable(F.softplus, "F.softplus({x})", "ct * torch.sigmoid({x})"),
@@ -24,3 +24,5 @@ STABLE: tuple[Stable, ...] = (
     Stable(torch.hypot, "torch.hypot({x})", "ct"),
     Stable(torch.logaddexp, "torch.logaddexp({x})", "ct"),
 )  # fmt: skip
+
+LIBRARY = Library(STABLE, {"torch": torch, "F": F})

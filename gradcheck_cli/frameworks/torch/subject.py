@@ -13,7 +13,7 @@ import torch
 
 from gradcheck_cli.frameworks.eager import EagerSubject, Row, plain
 from gradcheck_cli.frameworks.seam import Declined, Rejected, RuleError, Way
-from gradcheck_cli.frameworks.stable import Stable
+from gradcheck_cli.frameworks.stable import Library, Stable
 from gradcheck_cli.frameworks.torch.bridge import traced
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
@@ -37,6 +37,8 @@ def fit_subject(gradient: TorchGradient, signature: Signature, dtype: str) -> To
         with torch.no_grad():
             call.meant(points)
         outputs = call.outputs(points)
+    except RuleError:
+        raise
     except Exception as error:
         raise Rejected(brief(error)) from None
     if not outputs:
@@ -185,17 +187,17 @@ class TorchSubject(EagerSubject):
     # -- stand-ins --------------------------------------------------------------------------
 
     @property
-    def table(self) -> Sequence[Stable]:
-        from gradcheck_cli.frameworks.torch.stable import STABLE
+    def library(self) -> Library:
+        from gradcheck_cli.frameworks.torch.stable import LIBRARY
 
-        return STABLE
+        return self.gradient.library or LIBRARY
 
     def fitted(self, stable: Stable, plain: Signature) -> TorchSubject:
         gradient = of_function(stable.function, stable.value, self.gradient.place)
         return fit_subject(gradient, plain, self.dtype)
 
     def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
-        scope = {"torch": torch, "F": torch.nn.functional}
+        scope = dict(self.library.scope)
         function = eval(f"lambda {', '.join(names)}, ct: ({text},)", scope)  # noqa: S307
         outs = [jax.ShapeDtypeStruct(s, jnp.dtype(self.dtype)) for s in self.outputs]
 

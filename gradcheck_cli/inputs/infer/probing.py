@@ -31,8 +31,8 @@ class Probe:
     subjects: list[Subject]
     tried: int
     reason: str
-    broken: tuple[Subject, RuleError] | None = None
-    misfit: tuple[Subject, RuleError] | None = (
+    broken: tuple[Signature, RuleError] | None = None
+    misfit: tuple[Signature, RuleError] | None = (
         None  # arrays of one shape, and a gradient of another
     )
 
@@ -63,11 +63,11 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
             reason = reason or f"{signature.describe()}: {error}"
             continue
         except RuleError as error:
-            broken = broken or (subject, error)
+            broken = broken or (signature, error)
             if subjects:
                 ranks.add(rank)  # this rank is not what the rule is for
                 if error.silent and len({leaf.shape for leaf in signature.leaves}) == 1:
-                    misfit = misfit or (subject, error)
+                    misfit = misfit or (signature, error)
             continue
         subjects.append(subject)
         ranks.add(rank)
@@ -114,7 +114,7 @@ def _flipped(
 
 def broadcast_refused(
     gradient: CustomGradient, subjects: Sequence[Subject], dtype: str
-) -> tuple[Subject, RuleError] | None:
+) -> tuple[Signature, RuleError] | None:
     """A single number for one argument beside arrays: does the function take it, and its rule not?"""
     arrays = [s for s in subjects if len(s.leaves) > 1 and any(leaf.shape for leaf in s.leaves)]
     for subject in arrays[:1]:
@@ -125,9 +125,9 @@ def broadcast_refused(
                 (n, replace(v, shape=()) if n == name else v)
                 for n, v in subject.signature.arguments
             )
+            narrow = Signature(single, subject.signature.keywords)
             try:
-                narrow = gradient.fit(Signature(single, subject.signature.keywords), dtype)
-                narrow.traces()
+                gradient.fit(narrow, dtype).traces()
             except Rejected:
                 continue
             except RuleError as error:

@@ -88,11 +88,15 @@ def _gradient(
 ) -> Iterator[Line]:
     """The verdict line, the findings, the notes on one line."""
     verdict = gradient.verdict
+    number = report.gradients.index(gradient)
     style = "bold yellow" if verdict is None else _VERDICT_STYLE[verdict]
     said = "UNCHECKED" if verdict is None else verdict.upper()
-    yield [(gradient.qualname, "bold"), ("  ", ""), (said, style)]
+    on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
+    yield [(gradient.qualname, "bold"), (on, ""), ("  ", ""), (said, style)]
     yield from _wrapped(_about(gradient), width, "  ", "dim")
-    findings = [report.findings[i] for i in gradient.findings]
+    everything = [report.findings[i] for i in gradient.findings]
+    findings = [f for f in everything if f.gradient_index == number]
+    yield from _elsewhere(everything, number, report, width)
     shown = [f for f in findings if verbose or f.severity is not Severity.NOTE]
     for finding in shown:
         yield []
@@ -104,6 +108,19 @@ def _gradient(
     if verbose:
         yield []
         yield from _details(gradient, width)
+
+
+def _elsewhere(
+    findings: Sequence[Finding], number: int, report: Report, width: int
+) -> Iterator[Line]:
+    """What was told under an earlier backend."""
+    told: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.gradient_index is not None and finding.gradient_index != number:
+            rules = told.setdefault(report.gradients[finding.gradient_index].backend, [])
+            rules += [] if finding.rule in rules else [finding.rule]
+    for backend, rules in told.items():
+        yield from _wrapped(f"as on {backend}: {', '.join(rules)}", width, "  ", "")
 
 
 def _about(gradient: Gradient) -> str:

@@ -1,0 +1,81 @@
+"""Keras end to end: each file on every backend, in its own worker, and the backends compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import check_json
+
+BACKENDS = ["jax", "tensorflow", "torch"]
+
+
+def on(run: Any, name: str) -> dict[str, dict[str, Any]]:
+    return {g["backend"]: g for g in run.report["gradients"] if g["qualname"] == name}
+
+
+def findings(run: Any, name: str) -> list[dict[str, Any]]:
+    return [f for f in run.report["findings"] if f["gradient"] == name]
+
+
+def test_the_portable_form_is_the_same_story_on_every_backend() -> None:
+    run = check_json("fixtures/keras/seeds.py")
+    each = on(run, "log1pexp")
+    assert list(each) == BACKENDS
+    assert {(g["verdict"], g["evidence"]) for g in each.values()} == {("unstable", "certified")}
+    (value,) = (f for f in findings(run, "log1pexp") if f["rule"] == "non-finite-value")
+    assert value["backends"] == BACKENDS
+    assert value["boundary"][0]["from"] == 88.72284
+    assert value["fix"] == "ops.softplus(x)"
+    assert value["cause"]["expression"] == "ops.exp(x)"
+    (repaired,) = (f for f in findings(run, "log1pexp") if f["rule"] == "repaired-autodiff")
+    assert (repaired["witness"]["custom"], repaired["witness"]["auto"]) == (1.0, "nan")
+
+
+@pytest.mark.parametrize(
+    ("name", "failing"),
+    [("log1pexp_of_two", ["torch"]), ("log1pexp_of_torch", ["jax", "tensorflow"])],
+)
+def test_a_form_for_some_backends_is_told_with_the_portable_one(
+    name: str, failing: list[str]
+) -> None:
+    run = check_json("fixtures/keras/seeds.py")
+    (found,) = (f for f in findings(run, name) if f["rule"] == "backend-dependent-rule")
+    assert found["backends"] == failing
+    assert "def grad(*args, upstream=None)" in found["help"]
+    verdicts = {backend: g["verdict"] for backend, g in on(run, name).items()}
+    assert {b for b, verdict in verdicts.items() if verdict == "wrong"} == set(failing)
+
+
+def test_a_forgotten_grad_function_is_told_where_keras_says_nothing() -> None:
+    run = check_json("fixtures/keras/wrong.py")
+    told = {tuple(f["backends"]): f["message"] for f in findings(run, "forgotten")}
+    assert "it returns no grad function" in told["jax", "tensorflow"]
+    assert "on PyTorch its gradient is NaN without a word" in told[("torch",)]
+
+
+def test_right_rules_are_certified_on_every_backend() -> None:
+    report = check_json("fixtures/keras/right.py").report
+    assert report["summary"]["checked"] == len(report["gradients"]) == 8 * 3
+    assert {g["verdict"] for g in report["gradients"]} == {"correct"}
+    assert {g["evidence"] for g in report["gradients"]} == {"certified"}
+    assert report["tool"]["keras"].startswith("3.")
+
+
+def test_one_backend_can_be_chosen(project: Path) -> None:
+    (project / "model.py").write_text(
+        "from keras import ops\n\n\n"
+        "@ops.custom_gradient\n"
+        "def sine(x):\n"
+        "    return ops.sin(x), lambda upstream: upstream * ops.cos(x)\n"
+    )
+    run = check_json("model.py", "--backend", "jax", cwd=project)
+    assert [g["backend"] for g in run.report["gradients"]] == ["jax"]
+    assert run.code == 0
+    (project / "pyproject.toml").write_text('[tool.cgcheck]\nbackend = ["tensorflow"]\n')
+    run = check_json("model.py", cwd=project)
+    assert [g["backend"] for g in run.report["gradients"]] == ["tensorflow"]
+    (project / "pyproject.toml").write_text('[tool.cgcheck]\nbackend = ["theano"]\n')
+    assert check_json("model.py", cwd=project).code == 2
