@@ -15,6 +15,7 @@ from types import ModuleType
 
 import msgspec
 
+from gradcheck_cli.deadline import Clock
 from gradcheck_cli.discover import importing, lines
 from gradcheck_cli.examine import examine
 from gradcheck_cli.finding import Site
@@ -42,6 +43,7 @@ def check_file(task: Task, emit: Emit) -> None:
     """Import, find, examine each; whatever goes wrong is said, never raised."""
     keep_compiled(task.cache)
     emit(Doing(phase="importing"))
+    clock = Clock(task.max_time)
     used: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         # What records at import must stand before; other frameworks can be asked afterwards.
@@ -53,12 +55,18 @@ def check_file(task: Task, emit: Emit) -> None:
             for name in task.marked:
                 framework = load(name)
                 used[name] = framework.version
-                _check_module(module, framework, task, recorded.get(name, []), emit)
-    emit(Finished(versions={"jax": load("jax").version, **used}))
+                _check_module(module, framework, task, recorded.get(name, []), emit, clock)
+    versions = {"jax": load("jax").version, **used}
+    emit(Finished(versions=versions, out_of_time=clock.rang))
 
 
 def _check_module(
-    module: ModuleType, framework: Framework, task: Task, recorded: list[Found], emit: Emit
+    module: ModuleType,
+    framework: Framework,
+    task: Task,
+    recorded: list[Found],
+    emit: Emit,
+    clock: Clock,
 ) -> None:
     path = str(Path(task.path or getattr(module, "__file__", None) or "").resolve())
     own = _own(task, module)
@@ -70,8 +78,8 @@ def _check_module(
         gradients = _named(module, framework, task, gradients, path, own, emit)
     for gradient in _against_references(gradients, module, task, emit):
         name = gradient.place.qualname
-        if name not in task.skip and task.alone in (None, name):
-            _check_one(gradient, framework, task, path, emit)
+        if not clock.rang and name not in task.skip and task.alone in (None, name):
+            _check_one(gradient, framework, task, path, emit, clock)
     if not task.functions and task.alone is None:
         _tell_unreached(marked, gradients, missing, emit)
 
@@ -115,16 +123,24 @@ def _tell_unreached(
 
 
 def _check_one(
-    gradient: CustomGradient, framework: Framework, task: Task, path: str, emit: Emit
+    gradient: CustomGradient,
+    framework: Framework,
+    task: Task,
+    path: str,
+    emit: Emit,
+    clock: Clock,
 ) -> None:
     site = _site(gradient, task, path)
 
     def doing(phase: str, inputs: list[WitnessInput] | None = None) -> None:
         name = gradient.place.qualname
+        clock.ours = phase.startswith(("comparing", "explaining"))
         emit(Doing(phase=phase, gradient=name, line=site.line, inputs=inputs or []))
 
     try:
-        emit(examine(gradient, framework, task, site, doing))
+        with clock.running():
+            checked = examine(gradient, framework, task, site, doing)
+        emit(checked)
     except Exception as error:
         told = traceback.format_exc(limit=-3)
         message = f"cgcheck itself failed on `{gradient.name}`: {type(error).__name__}: {error}"

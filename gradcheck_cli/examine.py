@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.deadline import OutOfTime
 from gradcheck_cli.finding import Site, failed, fingerprint, given_inputs, make_finding, refused
 from gradcheck_cli.frameworks.seam import CustomGradient, Framework, Rejected, Subject
 from gradcheck_cli.inputs.at import parse_at
@@ -61,8 +62,11 @@ class _Notebook:
     undecided: int = 0
     weaker: str | None = None
     parts: list[tuple[str, str]] = field(default_factory=list)  # what was left out, and why
+    in_part: bool = False
+    late: bool = False
     checked: bool = False
     missing_rule: bool = False
+    judging: str = "the inputs"  # the last signature that was begun
     evidence: Evidence = Evidence.CERTIFIED
 
 
@@ -73,9 +77,29 @@ def examine(
     site: Site,
     doing: Callable[..., None],
 ) -> Checked:
-    """All dtypes, all signatures that fit, all laws."""
+    """All dtypes, all signatures that fit, all laws; out of time, what there is until then."""
     book = _Notebook()
     reasons: list[str] = []
+    try:
+        _examine(gradient, framework, task, site, doing, book, reasons)
+    except OutOfTime:
+        book.late = True
+        told = f"it took longer than the {task.max_time:g} s that a worker has: raise --max-time"
+        if book.checked:
+            book.parts.append((f"what comes after {book.judging}", told))
+        reasons.insert(0, told)
+    return _summed(gradient, framework.device, site, book, reasons)
+
+
+def _examine(
+    gradient: CustomGradient,
+    framework: Framework,
+    task: Task,
+    site: Site,
+    doing: Callable[..., None],
+    book: _Notebook,
+    reasons: list[str],
+) -> None:
     hints = framework.hints(gradient)
     for dtype in task.dtypes:
         book.seen.clear()
@@ -94,7 +118,7 @@ def examine(
         if probed.broken is None and not probed.subjects:
             reasons.append(f"{dtype}: {probed.reason}")
         for subject in probed.subjects:
-            if book.parts:
+            if book.in_part:
                 book.parts.append((subject.signature.describe(), _ONE_IS_ENOUGH))
                 continue
             try:
@@ -111,7 +135,6 @@ def examine(
             narrow = broadcast_refused(gradient, probed.subjects, dtype)
             if narrow is not None:
                 book.findings.append(refused(gradient, site, *narrow, Severity.NOTE, dtype))
-    return _summed(gradient, framework.device, site, book, reasons)
 
 
 def _judge_subject(
@@ -122,7 +145,8 @@ def _judge_subject(
     book: _Notebook,
     doing: Callable[..., None],
 ) -> None:
-    doing(f"tracing at {subject.signature.describe()}")
+    book.judging = subject.signature.describe()
+    doing(f"tracing at {book.judging}")
     traces = subject.traces()
     fmt = format_of(subject.dtype)
     programs = [p for p in (traces.primal, traces.rule) if p is not None]
@@ -181,7 +205,9 @@ def _in_part(subject: Subject, points: Points, seed: int, book: _Notebook) -> Pa
     part, how = part_of(subject, points.leaves, seed)
     left, all_ = components(subject) - part.sample.size, components(subject)
     what = f"{left:,} of {all_:,} components at {subject.signature.describe()}"
-    book.parts.append((what, f"too large to judge whole: {how} were judged"))
+    book.in_part = True
+    if left:
+        book.parts.append((what, f"too large to judge whole: {how} were judged"))
     return part
 
 
@@ -283,7 +309,7 @@ def _summed(
                 law=None,
                 what="the whole gradient",
                 reason=reason,
-                add=None if book.missing_rule else _line_to_add(gradient, site),
+                add=None if book.missing_rule or book.late else _line_to_add(gradient, site),
             )
         )
     for law in book.laws.values():

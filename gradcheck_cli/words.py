@@ -264,6 +264,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The worker is through with its file."""
 
     versions: dict[str, str]  # of the frameworks that it used
+    out_of_time: bool = False  # it ended before its time was up; the rest is for another one
 
 
 Event = Doing | Checked | FileFinding | Unreached | Finished

@@ -52,6 +52,7 @@ class Parameter:
     keyword_only: bool
     default: Any = OMITTED
     annotation: str | None = None
+    variadic: bool = False  # it stands for any number of arguments
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,7 +228,8 @@ class Reference:
         """Each argument scaled as a whole, all together and one by one."""
         count = len(self.points)
         made = [(t,) * count for t in _SCALES]
-        if 1 < count <= 4:
+        dear = self.source.evidence is Evidence.FINITE_DIFFERENCE
+        if 1 < count <= 4 and not dear:
             made += [
                 tuple(t if j == i else 1.0 for j in range(count))
                 for i in range(count)

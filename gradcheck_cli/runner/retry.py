@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gradcheck_cli.runner.pool import End, Outcome
-from gradcheck_cli.words import Checked, Doing, Task
+from gradcheck_cli.words import Checked, Doing, Finished, Task
 
 # What runs the user's numbers says this; a death there has an input.
 RUNNING = "running"
@@ -15,12 +15,13 @@ _MOST_SECONDS = 60.0
 
 
 def rest(task: Task, outcome: Outcome) -> Task | None:
-    """The same file without what is done and what it died of."""
+    """The same file without what is done and what it died of, or ran out of time at."""
+    late = any(isinstance(e, Finished) and e.out_of_time for e in outcome.events)
     dead = died_of(outcome)
-    if dead is None or task.alone is not None:
+    if task.alone is not None or (dead is None and not late):
         return None
     done = [e.gradient.qualname for e in outcome.events if isinstance(e, Checked)]
-    return msgspec.structs.replace(task, skip=[*task.skip, *done, dead])
+    return msgspec.structs.replace(task, skip=[*task.skip, *done, *([dead] if dead else [])])
 
 
 def alone(task: Task, outcome: Outcome) -> Task | None:

@@ -11,6 +11,7 @@ from typing import Any
 from gradcheck_cli.frameworks.jax.subject import JaxSubject, fit_subject
 from gradcheck_cli.frameworks.seam import Place
 from gradcheck_cli.frameworks.stable import Library
+from gradcheck_cli.inputs.parameters import annotation
 from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
 
 FUNCTION = "function"
@@ -72,11 +73,11 @@ class JaxGradient:
                     differentiable,
                     parameter.kind is parameter.KEYWORD_ONLY,
                     default,
-                    _annotation(parameter.annotation),
+                    annotation(parameter),
                 )
             )
         if not found and any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
-            return [Parameter("args", len(self.bound), differentiable=True, keyword_only=False)]
+            return [Parameter("args", len(self.bound), True, False, variadic=True)]
         return found
 
     def fit(self, signature: Signature, dtype: str) -> JaxSubject:
@@ -84,13 +85,3 @@ class JaxGradient:
 
     def called(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         return functools.partial(fun, *self.bound) if self.bound else fun
-
-
-def _annotation(annotation: Any) -> str | None:
-    if annotation is inspect.Parameter.empty:
-        return None
-    return (
-        annotation
-        if isinstance(annotation, str)
-        else getattr(annotation, "__name__", str(annotation))
-    )

@@ -9,7 +9,8 @@ from typing import Any
 
 from gradcheck_cli.frameworks.seam import Place
 from gradcheck_cli.frameworks.stable import Library
-from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
+from gradcheck_cli.inputs.parameters import annotation, declared
+from gradcheck_cli.inputs.spec import Parameter, Signature
 
 FUNCTION = "function"
 Own = Callable[[str], bool]
@@ -47,21 +48,7 @@ class TfGradient:
     def parameters(self) -> Sequence[Parameter]:
         if self.parameter_names:
             return [Parameter(n, i, True, False) for i, n in enumerate(self.parameter_names)]
-        try:
-            found = list(inspect.signature(self.primal).parameters.values())[self.bound :]
-        except (TypeError, ValueError):
-            return [Parameter("x", 0, differentiable=True, keyword_only=False)]
-        parameters = [
-            Parameter(
-                p.name, index, _may_be_a_tensor(p), p.kind is p.KEYWORD_ONLY,
-                OMITTED if p.default is p.empty else p.default, _text(p.annotation),
-            )
-            for index, p in enumerate(found)
-            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        ]  # fmt: skip
-        if not parameters and any(p.kind is p.VAR_POSITIONAL for p in found):
-            return [Parameter("args", 0, differentiable=True, keyword_only=False)]
-        return parameters
+        return declared(self.primal, self.bound, _may_be_a_tensor)
 
     def fit(self, signature: Signature, dtype: str) -> Any:
         from gradcheck_cli.frameworks.tensorflow.subject import fit_subject
@@ -76,10 +63,4 @@ def _may_be_a_tensor(parameter: inspect.Parameter) -> bool:
     """A keyword gets no gradient, and what is left to its default is no input of the call."""
     if parameter.default is not parameter.empty or parameter.kind is parameter.KEYWORD_ONLY:
         return False
-    return _text(parameter.annotation) not in _NO_TENSORS
-
-
-def _text(annotation: Any) -> str | None:
-    if annotation is inspect.Parameter.empty:
-        return None
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))  # fmt: skip
+    return annotation(parameter) not in _NO_TENSORS

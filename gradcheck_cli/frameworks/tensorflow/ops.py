@@ -152,10 +152,36 @@ def _conv_filter(proto: Any) -> Function:
     return pulled
 
 
+def _fake_quantized(proto: Any) -> Function:
+    """As its documentation has it: the range is moved so that zero is one of its steps."""
+    attr = proto.attr
+    least = 1.0 if attr["narrow_range"].b else 0.0
+    most = 2.0 ** attr["num_bits"].i - 1
+
+    def quantized(x: Any, low: Any, high: Any) -> Any:
+        step = (high - low) / (most - least)
+        from_low = least - low / step
+        zero = jnp.clip(jnp.floor(from_low + 0.5), least, most)
+        bottom, top = (least - zero) * step, (most - zero) * step
+        clamped = jnp.clip(x, bottom, top)
+        return jnp.floor((clamped - bottom) / step + 0.5) * step + bottom
+
+    return quantized
+
+
+def _fake_quantized_by_attributes(proto: Any) -> Function:
+    quantized = _fake_quantized(proto)
+    low, high = proto.attr["min"].f, proto.attr["max"].f
+    return lambda x: quantized(x, low, high)
+
+
 _PARSED: dict[str, Callable[[Any], Function]] = {
     "BiasAddGrad": _bias_add_grad,
     "Conv2DBackpropFilter": _conv_filter,
     "EuclideanNorm": _norm,
+    "FakeQuantWithMinMaxArgs": _fake_quantized_by_attributes,
+    "FakeQuantWithMinMaxVars": _fake_quantized,
+    "FakeQuantWithMinMaxVarsPerChannel": _fake_quantized,
     "LeakyReluGrad": _leaky_relu_grad,
     "MatrixDeterminant": lambda proto: jnp.linalg.det,
     "MatrixInverse": _matrix_inverse,

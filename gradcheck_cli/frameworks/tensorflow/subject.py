@@ -23,6 +23,7 @@ from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.inputs.spec import Leaf, Signature
 
 Array = np.ndarray[Any, Any]
+_MANY = 64  # points that are worth a graph
 
 
 def fit_subject(gradient: TfGradient, signature: Signature, dtype: str) -> TfSubject:
@@ -80,6 +81,7 @@ class TfSubject(EagerSubject):
 
     gradient: TfGradient
     call: Call
+    graphless: bool = False  # its body runs eagerly only
 
     def wide(self) -> TfSubject | None:
         try:
@@ -192,6 +194,29 @@ class TfSubject(EagerSubject):
             graphed = self.gradient.kind == REGISTERED
             outs = _graphed(self.call, given) if graphed else self.call.meant(given)
             return [host(out) for out in self.call.judged(outs)]
+
+    def values(self, points: Sequence[Array]) -> list[Array]:
+        """Of the body alone, all points in one graph; one by one where it does not go into a graph."""
+        if not self.call.variables and len(points[0]) > _MANY:
+            try:
+                return self._in_one_graph(points)
+            except Exception:
+                self.graphless = True
+        return EagerSubject.values(self, points)
+
+    def _in_one_graph(self, points: Sequence[Array]) -> list[Array]:
+        if self.graphless:
+            raise Rejected("it does not go into a graph")
+
+        def row(leaves: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(self.call.judged(self.call.meant(leaves)))
+
+        with self.call.eagerly():
+            kinds = tuple(tf.dtypes.as_dtype(name) for name in self.output_dtypes)
+            mapped = tf.function(
+                lambda *xs: tf.map_fn(row, xs, fn_output_signature=kinds), autograph=False
+            )
+            return [host(out) for out in mapped(*(tensor(p, self.call.dtype) for p in points))]
 
     def one(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
         value = self.meant(point)

@@ -10,7 +10,8 @@ from typing import Any
 from gradcheck_cli.frameworks.seam import Place
 from gradcheck_cli.frameworks.stable import Library
 from gradcheck_cli.frameworks.torch.context import Context
-from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
+from gradcheck_cli.inputs.parameters import annotation, declared
+from gradcheck_cli.inputs.spec import Parameter, Signature
 
 FUNCTION, CLASS, CUSTOM_OP = "function", "Function", "custom_op"
 
@@ -46,21 +47,11 @@ class TorchGradient:
 
     def parameters(self) -> Sequence[Parameter]:
         """Those of forward, without `ctx`."""
-        try:
-            parameters = list(inspect.signature(self.primal).parameters.values())[self.skipped :]
-        except (TypeError, ValueError):
-            return [Parameter("x", 0, differentiable=True, keyword_only=False)]
-        found = [
-            Parameter(
-                p.name, index, p.name not in self.declined and _may_be_a_tensor(p), p.kind is p.KEYWORD_ONLY,
-                OMITTED if p.default is p.empty else p.default, _text(p.annotation),
-            )
-            for index, p in enumerate(parameters)
-            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        ]  # fmt: skip
-        if not found and any(p.kind is p.VAR_POSITIONAL for p in parameters):
-            return [Parameter("args", 0, differentiable=True, keyword_only=False)]
-        return found
+        return declared(
+            self.primal,
+            self.skipped,
+            lambda p: p.name not in self.declined and _may_be_a_tensor(p),
+        )
 
     def fit(self, signature: Signature, dtype: str) -> Any:
         from gradcheck_cli.frameworks.torch.subject import fit_subject
@@ -75,14 +66,8 @@ def _may_be_a_tensor(parameter: inspect.Parameter) -> bool:
     """A number, a flag or None by default: torch differentiates tensors only."""
     if parameter.default is not parameter.empty:
         return False
-    text = _text(parameter.annotation)
+    text = annotation(parameter)
     return text is None or text.rpartition(".")[2].lower() not in _NO_TENSORS
-
-
-def _text(annotation: Any) -> str | None:
-    if annotation is inspect.Parameter.empty:
-        return None
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))  # fmt: skip
 
 
 def of_class(cls: Any, place: Place) -> TorchGradient:

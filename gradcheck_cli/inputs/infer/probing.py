@@ -21,6 +21,7 @@ _MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (
 # A weight and its bias, for instance.
 _KEY_SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (4,), ())
 _MOST_TRIES = 400
+_MOST_ARGUMENTS = 3  # of a function that takes any number
 _WANTED = 2
 
 
@@ -44,6 +45,20 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
     nobody meant; it counts (as `broken`) only if there is none that both take.
     """
     parameters = list(gradient.parameters())
+    if [p.variadic for p in parameters] != [True]:
+        return _probe(gradient, parameters, dtype, hints)
+    found = []
+    for count in range(1, _MOST_ARGUMENTS + 1):
+        named = [Parameter(f"args[{i}]", i, True, False) for i in range(count)]
+        found.append(_probe(gradient, named, dtype, hints))
+        if found[-1].subjects:
+            return found[-1]
+    return next((p for p in found if p.broken is not None), found[0])
+
+
+def _probe(
+    gradient: CustomGradient, parameters: Sequence[Parameter], dtype: str, hints: Hints
+) -> Probe:
     subjects: list[Subject] = []
     ranks: set[int] = set()
     reason, broken, misfit, tried = "", None, None, 0

@@ -1,0 +1,50 @@
+"""Our own work ends before the worker is killed for it: what was found until then is told.
+
+User code that hangs is not interrupted here: the parent kills it, and says at which input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+_SHARE = 0.85  # of the time that the worker has
+_AGAIN = 0.5  # seconds after which it is looked again whether it is our own work
+
+
+class OutOfTime(BaseException):
+    """Not an error of anything: no handler on the way may swallow it."""
+
+
+class Clock:
+    """Runs from the start of the worker; `ours` says whether what runs now is our own work."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.ours = False
+        self.rang = False
+        can = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        self._end = time.monotonic() + seconds * _SHARE if seconds is not None and can else None
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """While active, `OutOfTime` is raised once the share is used up and the work is ours."""
+        if self._end is None:
+            yield
+            return
+        before = signal.signal(signal.SIGALRM, self._ring)
+        signal.setitimer(signal.ITIMER_REAL, max(self._end - time.monotonic(), _AGAIN))
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _ring(self, *_: Any) -> None:
+        if self.ours:
+            self.rang = True
+            raise OutOfTime
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN)

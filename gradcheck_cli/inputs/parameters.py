@@ -1,0 +1,42 @@
+"""A function's parameters as its author declared them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from gradcheck_cli.inputs.spec import OMITTED, Parameter
+
+_ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def declared(
+    function: Callable[..., Any],
+    skipped: int,
+    differentiable: Callable[[inspect.Parameter], bool],
+) -> list[Parameter]:
+    """All but the first `skipped`; a function of `*args` alone has one that stands for any number."""
+    try:
+        found = list(inspect.signature(function).parameters.values())[skipped:]
+    except (TypeError, ValueError):
+        return [Parameter("x", 0, differentiable=True, keyword_only=False)]
+    parameters = [
+        Parameter(
+            p.name, index, differentiable(p), p.kind is p.KEYWORD_ONLY,
+            OMITTED if p.default is p.empty else p.default, annotation(p),
+        )
+        for index, p in enumerate(found)
+        if p.kind not in _ANY
+    ]  # fmt: skip
+    if not parameters and any(p.kind is p.VAR_POSITIONAL for p in found):
+        return [Parameter("args", 0, differentiable=True, keyword_only=False, variadic=True)]
+    return parameters
+
+
+def annotation(parameter: inspect.Parameter) -> str | None:
+    """As text."""
+    found = parameter.annotation
+    if found is parameter.empty:
+        return None
+    return found if isinstance(found, str) else getattr(found, "__name__", str(found))
