@@ -18,7 +18,7 @@ class _Feed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weights: Sequence[Any], *outs: Any) -> Any:
         ctx.weights = weights
-        return outs[0].new_zeros(())
+        return outs[0].detach().real.new_zeros(())  # of complex outputs, too, a real number
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:

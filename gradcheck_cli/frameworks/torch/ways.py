@@ -5,6 +5,7 @@ Each gives gradients and those of the plain call with the same numbers.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ Result = tuple[Sequence[Array | None], Sequence[Array]]
 IMPURE, CONTEXT, SECOND = "impure-rule", "context-dependent-gradient", "wrong-second-derivative"
 KEPT = "tensor-kept-on-ctx"
 _FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}"
+_COMPLEX = "{}, re + 0.75 im of the gradient is {}, of autograd through the forward's body {}"
 _TWICE = "{}, the rule gives {}, autograd through the forward gives {}"
 # A second derivative is weighed with numbers that no two elements share.
 _WEIGHTS = (0.75, -1.25, 0.5, 1.5, -0.625)
@@ -47,6 +49,9 @@ def ways(subject: TorchSubject) -> list[Way]:
     if _defines(cls, "backward") or _defines(cls, "vjp"):
         found.append(Way("with what it keeps", own.keeping))
         found.append(Way("under autocast", own.autocast))
+    written = _written(cls)
+    if "complex" in written or "conj" in written:
+        found.append(Way("with complex inputs", own.of_complex, says=_COMPLEX))
     if _defines(cls, "setup_context"):
         found.append(Way("under torch.func.vjp", own.functional))
     if _defines(cls, "jvp"):
@@ -63,6 +68,14 @@ def ways(subject: TorchSubject) -> list[Way]:
     if len(subject.outputs) > 1:
         found += [Way(f"when only output {k} is used", own.of_output(k)) for k in range(len(subject.outputs))]  # fmt: skip
     return found
+
+
+def _written(cls: Any) -> str:
+    """The text of a Function."""
+    try:
+        return inspect.getsource(cls) if cls else ""
+    except (OSError, TypeError, ValueError):
+        return ""
 
 
 def _defines(cls: Any, name: str) -> bool:
@@ -284,6 +297,27 @@ class _Ways:
             return [_copied(g) for g in back(tuple(weights))]
 
         return self.other("under torch.func.vjp", pulled), self.plain(leaves, weights)
+
+    def of_complex(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Beside autograd through the body: a rule that speaks of conjugates is meant for these."""
+        leaves, weights = self.tensors(point, cotangent)
+        turned = [torch.complex(x, x.flip(tuple(range(x.dim()))) * 0.5 + 0.25) for x in leaves]
+
+        def pulled(function: Callable[[Sequence[Any]], list[Any]]) -> list[Array] | None:
+            held = [x.clone().requires_grad_() for x in turned]
+            try:
+                outs = function([x.clone() for x in held])
+                given = [torch.complex(w, -0.5 * w).to(o.dtype) if o.is_complex() else w for w, o in zip(weights, outs, strict=True)]  # fmt: skip
+                found = gradients(outs, held, given)
+            except Exception:  # it is not for complex numbers
+                return None
+            return [np.zeros(x.shape) if g is None else _copied(g.real + 0.75 * g.imag) for g, x in zip(found, leaves, strict=True)]  # fmt: skip
+
+        expected = pulled(lambda xs: self.call.judged(self.call.meant(xs)))
+        got = pulled(self.outs)
+        if expected is None or got is None:
+            return [None] * len(leaves), [np.zeros(x.shape) for x in leaves]
+        return got, expected
 
     def under_vmap(self, point: Numbers, cotangent: Numbers) -> Result:
         """Two copies at once, by the rule for vmap that the Function has."""
