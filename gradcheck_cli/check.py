@@ -17,7 +17,7 @@ import msgspec
 
 from gradcheck_cli.deadline import Clock
 from gradcheck_cli.discover import importing, lines
-from gradcheck_cli.examine import examine
+from gradcheck_cli.examine import examine, shown
 from gradcheck_cli.finding import Site
 from gradcheck_cli.frameworks.jax.setup import keep_compiled
 from gradcheck_cli.frameworks.load import load
@@ -139,7 +139,8 @@ def _check_one(
 
     try:
         with clock.running():
-            checked = examine(gradient, framework, task, site, doing)
+            work = shown if task.only_inputs else examine
+            checked = work(gradient, framework, task, site, doing)
         emit(checked)
     except Exception as error:
         told = traceback.format_exc(limit=-3)

@@ -1,13 +1,17 @@
-"""`# cgcheck: ignore[rule] -- reason`, read from the tokens of a file."""
+"""`# cgcheck:` comments, read from the tokens of a file: what to ignore, what inputs are."""
 
 from __future__ import annotations
 
 import io
 import re
 import tokenize
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-_DIRECTIVE = re.compile(r"#\s*cgcheck:\s*(?P<verb>[a-z-]+)\s*(?P<rest>.*)$")
+from gradcheck_cli.inputs.language import SpecError
+from gradcheck_cli.inputs.language import parse as parse_spec
+
+_DIRECTIVE = re.compile(r"#\s*cgcheck:\s*(?P<rest>\S.*)$")
+_SPEC = re.compile(r"[A-Za-z_]\w*\s*[=:]")
 _IGNORE = re.compile(r"\[(?P<rules>[^\]]*)\]\s*(?:--\s*(?P<reason>.*))?$")
 
 
@@ -30,25 +34,45 @@ class Malformed:
     problem: str
 
 
-def parse(source: str) -> tuple[list[Ignore], list[Malformed]]:
-    """All directives of a file. A file that does not tokenize has none."""
-    ignores: list[Ignore] = []
-    malformed: list[Malformed] = []
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a comment says of a definition's inputs, or of what its rule is meant to be."""
+
+    line: int
+    applies_to: int
+    text: str
+
+
+@dataclass(slots=True)
+class Comments:
+    """All directives of a file."""
+
+    ignores: list[Ignore] = field(default_factory=list)
+    inputs: list[Said] = field(default_factory=list)
+    malformed: list[Malformed] = field(default_factory=list)
+
+
+def parse(source: str) -> Comments:
+    """A file that does not tokenize has none."""
+    found = Comments()
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (tokenize.TokenError, SyntaxError, IndentationError):
-        return [], []
+        return found
     for token in tokens:
-        if token.type != tokenize.COMMENT:
-            continue
-        match = _DIRECTIVE.search(token.string)
+        match = _DIRECTIVE.search(token.string) if token.type == tokenize.COMMENT else None
         if match is None:
             continue
         line, column = token.start
         alone = not token.line[:column].strip()
-        result = _directive(match, line, _below(tokens, line) if alone else line)
-        (ignores if isinstance(result, Ignore) else malformed).append(result)  # type: ignore[arg-type]
-    return ignores, malformed
+        result = _directive(match["rest"], line, _below(tokens, line) if alone else line)
+        if isinstance(result, Ignore):
+            found.ignores.append(result)
+        elif isinstance(result, Said):
+            found.inputs.append(result)
+        else:
+            found.malformed.append(result)
+    return found
 
 
 def _below(tokens: list[tokenize.TokenInfo], line: int) -> int:
@@ -57,11 +81,19 @@ def _below(tokens: list[tokenize.TokenInfo], line: int) -> int:
     return next((t.start[0] for t in tokens if t.start[0] > line and t.type not in skip), line)
 
 
-def _directive(match: re.Match[str], line: int, applies_to: int) -> Ignore | Malformed:
-    text = match.group(0)
-    if match["verb"] != "ignore":
-        return Malformed(line, text, f"unknown directive `{match['verb']}`; known: ignore")
-    inner = _IGNORE.match(match["rest"])
+def _directive(rest: str, line: int, applies_to: int) -> Ignore | Said | Malformed:
+    text = f"# cgcheck: {rest}"
+    if _SPEC.match(rest):
+        try:
+            parse_spec(rest)
+        except SpecError as error:
+            return Malformed(line, text, str(error))
+        return Said(line, applies_to, rest)
+    verb = rest.partition("[")[0].split(" ")[0]
+    if verb != "ignore":
+        known = "`ignore[rule] -- reason`, or inputs such as `x=f32[b n]`"
+        return Malformed(line, text, f"unknown directive `{verb}`; known: {known}")
+    inner = _IGNORE.match(rest.removeprefix("ignore").strip())
     if inner is None:
         return Malformed(line, text, "write `# cgcheck: ignore[rule-name] -- reason`")
     rules = tuple(filter(None, (name.strip() for name in inner["rules"].split(","))))

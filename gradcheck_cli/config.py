@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 
 from gradcheck_cli.errors import SettingsError
+from gradcheck_cli.inputs.language import SpecError
+from gradcheck_cli.inputs.language import parse as parse_spec
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 
@@ -32,6 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     jobs: int = 0
     memory_limit: int = 8192
     import_all: bool = False
+    inputs: dict[str, str] = {}  # custom gradient → its arguments: "x=f32[b n], axis=-1"
     references: dict[
         str, str
     ] = {}  # custom gradient → "module:function" that it is to differentiate
@@ -82,6 +85,11 @@ def validated(settings: Settings, where: str) -> Settings:
     for name, least in (("points", 1), ("jobs", 0), ("memory_limit", 64)):
         if getattr(settings, name) < least:
             raise SettingsError(f"{where}: `{name.replace('_', '-')}` must be at least {least}")
+    for name, text in settings.inputs.items():
+        try:
+            parse_spec(text)
+        except SpecError as error:
+            raise SettingsError(f"{where}: the inputs of `{name}`: {error}") from None
     if not settings.reach > 0:
         raise SettingsError(f"{where}: `reach` must be positive")
     if settings.max_time is not None and not settings.max_time > 0:

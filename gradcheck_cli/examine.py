@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from gradcheck_cli.deadline import OutOfTime
 from gradcheck_cli.finding import Site, failed, fingerprint, given_inputs, make_finding, refused
@@ -16,8 +18,9 @@ from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.infer.probing import broadcast_refused, probe
+from gradcheck_cli.inputs.language import parse as parse_spec
 from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
-from gradcheck_cli.inputs.spec import Fixed
+from gradcheck_cli.inputs.spec import Fixed, Hints
 from gradcheck_cli.laws import LAWS, Failure, Judgement
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
@@ -26,6 +29,7 @@ from gradcheck_cli.measure.ladder import sources
 from gradcheck_cli.measure.part import Part, affordable_points, components, part_of, too_large
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.reals.walk import NotCovered as NoRule
+from gradcheck_cli.rulebook import find
 from gradcheck_cli.verdict import verdict
 from gradcheck_cli.words import (
     Checked,
@@ -91,6 +95,25 @@ def examine(
     return _summed(gradient, framework.device, site, book, reasons)
 
 
+def shown(
+    gradient: CustomGradient,
+    framework: Framework,
+    task: Task,
+    site: Site,
+    doing: Callable[..., None],
+) -> Checked:
+    """The inputs alone, with where they come from."""
+    book = _Notebook()
+    doing("finding inputs")
+    hints = _with_specs(framework.hints(gradient), gradient, task, site, book)
+    probed = probe(gradient, task.dtypes[0], hints)
+    for subject in probed.subjects:
+        _note_inputs(subject, None, book)
+    book.checked = bool(probed.subjects)
+    checked = _summed(gradient, framework.device, site, book, [probed.reason])
+    return replace(checked, gradient=replace(checked.gradient, verdict=None, evidence=None))
+
+
 def _examine(
     gradient: CustomGradient,
     framework: Framework,
@@ -100,7 +123,7 @@ def _examine(
     book: _Notebook,
     reasons: list[str],
 ) -> None:
-    hints = framework.hints(gradient)
+    hints = _with_specs(framework.hints(gradient), gradient, task, site, book)
     for dtype in task.dtypes:
         book.seen.clear()
         doing("finding inputs")
@@ -135,6 +158,26 @@ def _examine(
             narrow = broadcast_refused(gradient, probed.subjects, dtype)
             if narrow is not None:
                 book.findings.append(refused(gradient, site, *narrow, Severity.NOTE, dtype))
+
+
+def _with_specs(
+    hints: Hints, gradient: CustomGradient, task: Task, site: Site, book: _Notebook
+) -> Hints:
+    """What the user says of the arguments: in a comment on the definition, or in the settings."""
+    lines = {str(n): f"the comment for line {n}" for n in range(gradient.place.line, site.line + 1)}
+    names = dict.fromkeys((gradient.place.qualname, gradient.name), "the settings")
+    key = next((k for k in (*lines, *names) if k in task.inputs), None)
+    if key is None:
+        return hints
+    specs = parse_spec(task.inputs[key])
+    known = [p.name for p in gradient.parameters()]
+    unknown = [name for name in specs if name not in known]
+    if unknown:
+        rule = find("unknown-argument")
+        message = f"the inputs speak of `{unknown[0]}`; it takes {', '.join(known)}"
+        finding = rule.finding(site.path, site.line, message, about=gradient.place.qualname)
+        book.findings.append(replace(finding, severity=Severity.WARNING, gradient=site.qualname))
+    return dataclasses.replace(hints, specs=specs, spec_source={**lines, **names}[key])
 
 
 def _judge_subject(
@@ -246,21 +289,24 @@ def _undecided(m: Measurements) -> int:
     return int((states == UNDECIDED).any(axis=1).sum())
 
 
-def _note_inputs(subject: Subject, points: Points, book: _Notebook) -> None:
+def _note_inputs(subject: Subject, points: Points | None, book: _Notebook) -> None:
     for name, value in subject.signature.arguments:
         if isinstance(value, Fixed):
             shape = list(getattr(value.value, "shape", ()))
             book.inputs.append(
                 Input(path=name, dtype="fixed", shape=shape, domain=value.text, source=value.source)
             )
-    for leaf, array in zip(subject.leaves, points.leaves, strict=True):
-        low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
+    arrays = points.leaves if points is not None else [None] * len(subject.leaves)
+    for leaf, array in zip(subject.leaves, arrays, strict=True):
+        domain = leaf.domain.text if leaf.domain is not None else ""
+        if array is not None and array.size:
+            domain = f"[{float(array.min()):g}, {float(array.max()):g}]"
         book.inputs.append(
             Input(
                 path=leaf.path,
                 dtype=subject.dtype,
                 shape=list(leaf.shape),
-                domain=f"[{low:g}, {high:g}]",
+                domain=domain,
                 source=leaf.source,
             )
         )

@@ -149,7 +149,14 @@ def _simplified(failure: Failure, m: Measurements) -> tuple[Failure, Measurement
     if failure.severity is not Severity.ERROR or holds is None:
         return failure, m
 
+    domains = [leaf.domain for leaf in m.subject.leaves]
+    if any(domain is not None and domain.joint for domain in domains):
+        return failure, m
+
     def still(point: list[Any]) -> bool:
+        pairs = zip(domains, point, strict=True)
+        if any(domain is not None and not domain.has(p, m.fmt) for domain, p in pairs):
+            return False
         return bool(holds(moved(m, failure.row, point))[0])
 
     point = simplest([p[failure.row] for p in m.points], still)
@@ -348,13 +355,17 @@ def _boundary(failure: Failure, m: Measurements) -> list[Interval]:
         return []
     if failure.severity is Severity.NOTE and any(leaf.shape for leaf in m.subject.leaves):
         return []  # dozens of walks over whole arrays, for a line that is folded away
-    values = np.unique(np.concatenate([p.reshape(-1) for p in m.spread]))
-    values = values[:: max(1, len(values) // 256)]
+    spread = np.unique(np.concatenate([p.reshape(-1) for p in m.spread]))
+    spread = spread[:: max(1, len(spread) // 256)]
     leaf, element = _argument(failure, m)
     others = [
         (i, element) for i, p in enumerate(m.subject.leaves) if i != leaf and element < p.size
     ]
     for argument in [(leaf, element), *others][:_MOST_ARGUMENTS]:
+        domain = m.subject.leaves[argument[0]].domain
+        if domain is not None and domain.joint:
+            continue  # one element alone leaves it
+        values = spread if domain is None else np.unique(domain.into(spread, m.fmt))
         found = find_boundary(m, failure.row, *argument, values, failure.holds)
         if found is None:
             return []

@@ -76,6 +76,7 @@ class Session:
     at: Sequence[str] = ()
     durations: bool = False
     cache: str | None = None
+    only_inputs: bool = False
 
     def run(self, targets: Sequence[Target], progress: Progress) -> Report:
         """Check all targets; nothing that user code does stops the others."""
@@ -111,10 +112,11 @@ class Session:
                 )
             )
             return file
-        file.ignores, malformed = comments.parse(source)
+        comment = comments.parse(source)
+        file.ignores = comment.ignores
         file.findings += [
             find("malformed-comment").finding(display, m.line, f"`{m.text}`: {m.problem}")
-            for m in malformed
+            for m in comment.malformed
         ]
         try:
             marks = find_marks(ast.parse(source))
@@ -126,6 +128,10 @@ class Session:
             )
             return file
         self._sort_marks(file, target, marks)
+        inputs = {str(item.applies_to): item.text for item in comment.inputs}
+        file.tasks = [
+            msgspec.structs.replace(task, inputs=task.inputs | inputs) for task in file.tasks
+        ]
         return file
 
     def _sort_marks(self, file: _File, target: Target, marks: Sequence[Mark]) -> None:
@@ -171,6 +177,8 @@ class Session:
             device=s.device,
             cache=self.cache,
             references=s.references,
+            inputs=dict(s.inputs),
+            only_inputs=self.only_inputs,
         )
 
     # -- the workers -------------------------------------------------------------------------

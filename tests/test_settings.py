@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gradcheck_cli.comments import Comments
 from gradcheck_cli.comments import parse as parse_comments
 from gradcheck_cli.config import load, parse
 from gradcheck_cli.errors import SettingsError, UsageError
@@ -55,12 +56,12 @@ def test_broken_toml_is_the_users_error(tmp_path: Path) -> None:
 
 def test_ignore_applies_to_its_line_or_the_next_code() -> None:
     source = "x = 1  # cgcheck: ignore[a-b] -- why\n# cgcheck: ignore[c, d] -- because\n\ny = 2\n"
-    ignores, malformed = parse_comments(source)
-    assert [(i.applies_to, i.rules, i.reason) for i in ignores] == [
+    found = parse_comments(source)
+    assert [(i.applies_to, i.rules, i.reason) for i in found.ignores] == [
         (1, ("a-b",), "why"),
         (4, ("c", "d"), "because"),
     ]
-    assert not malformed
+    assert not found.malformed
 
 
 @pytest.mark.parametrize(
@@ -73,12 +74,12 @@ def test_ignore_applies_to_its_line_or_the_next_code() -> None:
     ],
 )
 def test_malformed_directives_are_told(comment: str) -> None:
-    ignores, malformed = parse_comments(f"x = 1  {comment}\n")
-    assert (len(ignores), len(malformed)) == (0, 1)
+    found = parse_comments(f"x = 1  {comment}\n")
+    assert (len(found.ignores), len(found.malformed)) == (0, 1)
 
 
 def test_directives_inside_strings_are_not_comments() -> None:
-    assert parse_comments('x = "# cgcheck: ignore[a] -- b"\n') == ([], [])
+    assert parse_comments('x = "# cgcheck: ignore[a] -- b"\n') == Comments()
 
 
 SECTIONS = ("## What it does", "## Why is this bad")

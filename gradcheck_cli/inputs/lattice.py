@@ -108,16 +108,21 @@ def make_points(
     else:
         rows, recipes = _arrays(leaves, values, fmt, reach, budget, seed)
     arrays = [
-        fmt.round(np.stack([np.asarray(row[i], np.float64) for row in rows]))
-        for i in range(len(leaves))
+        _inside(leaf, fmt.round(np.stack([np.asarray(row[i], np.float64) for row in rows])), fmt)
+        for i, leaf in enumerate(leaves)
     ]
     return Points(arrays, recipes)
+
+
+def _inside(leaf: Leaf, rows: Array, fmt: Format) -> Array:
+    return rows if leaf.domain is None else leaf.domain.into(rows, fmt)
 
 
 def beyond_reach(leaves: Sequence[Leaf], fmt: Format, reach: float) -> Points:
     """A few points that models do not meet: what breaks only there is a note (SEMANTICS A5)."""
     low = 2 * math.sqrt(fmt.tiny)
-    sizes = [s for s in _BEYOND if fmt.tiny < s < low or reach < s < fmt.max]
+    declared = any(leaf.domain is not None for leaf in leaves)
+    sizes = [] if declared else [s for s in _BEYOND if fmt.tiny < s < low or reach < s < fmt.max]
     rows: list[list[Any]] = []
     for size in sizes:
         if any(leaf.shape for leaf in leaves):

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.language import Spec
+
 
 class _Omitted:
     """The argument is left out: its default stands."""
@@ -27,6 +30,7 @@ class Leaf:
     shape: tuple[int, ...]
     source: str
     centre: float | None = None
+    domain: Domain | None = None  # where its values live; none: everywhere
 
     @property
     def size(self) -> int:
@@ -79,6 +83,8 @@ class Hints:
     unpacked: dict[str, int]
     functions: list[tuple[str, Callable[..., Any]]]
     sizes: list[int] = field(default_factory=list)  # dimensions of arrays that it refers to
+    specs: dict[str, Spec] = field(default_factory=dict)  # what the user says of its arguments
+    spec_source: str = ""  # where that is said
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcheck_cli.frameworks.seam import CustomGradient, Declined, Rejected, RuleError, Subject
 from gradcheck_cli.inputs.infer.names import fixed_by_name, says_not_a_float
+from gradcheck_cli.inputs.infer.specs import specified
 from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
 from gradcheck_cli.reals.walk import uncovered
@@ -177,6 +178,8 @@ def _new(
 
 def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[Any]:
     """What may stand for this parameter when arrays have this shape."""
+    if parameter.name in hints.specs:
+        return [specified(parameter.name, hints.specs[parameter.name], hints.spec_source)]
     named = fixed_by_name(parameter.name, shape, hints.make_key)
     default = parameter.default
     if default is not OMITTED:

@@ -1,0 +1,59 @@
+"""`cgcheck inputs PATH…`: what would be used as inputs, and why, without checking anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradcheck_cli.cli.app import app
+
+if TYPE_CHECKING:
+    from gradcheck_cli.words import Input
+
+
+@app.command()
+def inputs(
+    paths: Annotated[list[str], typer.Argument(help="Files, folders, modules, or PATH:function.")],
+) -> None:
+    """Show the inputs that each custom gradient would be checked with, and where they come from."""
+    import msgspec
+
+    from gradcheck_cli.config import load
+    from gradcheck_cli.runner.cache import folder
+    from gradcheck_cli.scan.files import resolve
+    from gradcheck_cli.session import Session
+    from gradcheck_cli.words import Status
+
+    first = Path(paths[0].rpartition(":")[0] or paths[0])
+    settings, root = load(first if first.exists() else Path.cwd())
+    settings = msgspec.structs.replace(settings, dtype=settings.dtype[:1])
+    targets = resolve(paths, settings.exclude)
+    session = Session(settings, root, cache=folder(), only_inputs=True)
+    report = session.run(targets, lambda *_: None)
+    for gradient in report.gradients:
+        on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
+        typer.echo(f"{gradient.path}:{gradient.line} {gradient.qualname}{on}")
+        told = _lines(gradient.inputs) if gradient.status is Status.CHECKED else [gradient.reason]
+        for line in told:
+            typer.echo(f"  {line}".rstrip())
+    for finding in report.findings:
+        typer.echo(f"{finding.path}:{finding.line} {finding.rule}: {finding.message}")
+    raise typer.Exit(2 if any(f.severity.value == "error" for f in report.findings) else 0)
+
+
+def _lines(found: Sequence[Input]) -> Iterator[str]:
+    """An argument a line; an empty one before each further way to call it."""
+    seen: set[str] = set()
+    for item in found:
+        if item.path in seen:
+            seen.clear()
+            yield ""
+        seen.add(item.path)
+        shape = f"[{' '.join(map(str, item.shape))}]"
+        what = (
+            item.domain if item.dtype == "fixed" else f"{item.dtype}{shape} {item.domain}".strip()
+        )
+        yield f"{item.path}: {what} because of {item.source}"

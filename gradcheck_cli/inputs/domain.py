@@ -1,0 +1,122 @@
+"""Where inputs live: intervals, and families of arrays. Stress values are moved into them.
+
+Adding a family is one function and one line in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.inputs.floats import Format
+from gradcheck_cli.inputs.language import Bounds
+
+Array = np.ndarray[Any, Any]
+
+_TAME = 1e4  # beyond that, a family's arrays lose their digits before the function sees them
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """One argument's domain."""
+
+    bounds: Bounds
+
+    @property
+    def text(self) -> str:
+        return self.bounds.text
+
+    @property
+    def joint(self) -> bool:
+        """Do the elements of an array depend on each other?"""
+        return self.bounds.family in _JOINT
+
+    def into(self, rows: Array, fmt: Format) -> Array:
+        """Rows of values (the first axis counts them), each moved into the domain."""
+        if self.bounds.family in _JOINT and rows.ndim > 1:
+            return fmt.round(_JOINT[self.bounds.family](_tamed(rows)))
+        if self.bounds.family == "binary":
+            return np.asarray(rows > 0, np.float64)
+        if self.bounds.family == "integers":
+            count = self.bounds.high - self.bounds.low + 1
+            return np.asarray(self.bounds.low + np.floor(np.abs(rows)) % count)
+        return self._into_interval(rows, fmt)
+
+    def has(self, values: Array, fmt: Format) -> bool:
+        return bool((self.into(values[None], fmt)[0] == values).all())
+
+    def _into_interval(self, rows: Array, fmt: Format) -> Array:
+        low, high = self._edges(fmt)
+        inside = (rows >= low) & (rows <= high)
+        if np.isfinite(low) and np.isfinite(high):
+            share = 0.5 + 0.5 * rows / (1 + np.abs(rows))
+            moved = low + (high - low) * share
+        elif np.isfinite(low):
+            moved = low + np.abs(rows - low)
+        else:
+            moved = high - np.abs(rows - high)
+        return np.clip(fmt.round(np.where(inside, rows, moved)), low, high)
+
+    def _edges(self, fmt: Format) -> tuple[float, float]:
+        """The first and last float that count; what must not be zero is a normal float."""
+        b = self.bounds
+        low = 0.0 if b.family == "positive" else b.low
+        high = b.high
+        if b.low_open or b.family == "positive":
+            low = 2 * float(np.sqrt(fmt.tiny)) if low == 0 else _beside(low, 1, fmt)
+        if b.high_open:
+            high = -2 * float(np.sqrt(fmt.tiny)) if high == 0 else _beside(high, -1, fmt)
+        return low, high
+
+
+def _beside(edge: float, step: int, fmt: Format) -> float:
+    return float(fmt.moved(fmt.round([edge]), step)[0]) if np.isfinite(edge) else edge
+
+
+def _tamed(rows: Array) -> Array:
+    return np.clip(rows, -_TAME, _TAME)
+
+
+# -- families -----------------------------------------------------------------------
+
+
+def _simplex(rows: Array) -> Array:
+    weights = np.abs(rows)
+    total = weights.sum(axis=-1, keepdims=True)
+    even = np.full_like(weights, 1 / rows.shape[-1])
+    return np.where(total > 0, weights / np.where(total > 0, total, 1), even)
+
+
+def _sorted(rows: Array) -> Array:
+    return np.sort(rows, axis=-1)
+
+
+def _unit(rows: Array) -> Array:
+    size = np.sqrt((rows * rows).sum(axis=-1, keepdims=True))
+    first = np.zeros_like(rows)
+    first[..., 0] = 1
+    return np.where(size > 0, rows / np.where(size > 0, size, 1), first)
+
+
+def _spd(rows: Array) -> Array:
+    """A multiple of the identity beside it keeps it definite."""
+    size = np.abs(rows).max(axis=(-2, -1), keepdims=True)
+    scaled = rows / np.where(size > 0, size, 1)
+    return scaled @ np.swapaxes(scaled, -1, -2) + np.eye(rows.shape[-1]) / 2
+
+
+def _orthogonal(rows: Array) -> Array:
+    made: Array = np.linalg.qr(rows + 1e-3 * np.eye(rows.shape[-2], rows.shape[-1])).Q
+    return made
+
+
+_JOINT: dict[str | None, Callable[[Array], Array]] = {
+    "simplex": _simplex,
+    "sorted": _sorted,
+    "unit": _unit,
+    "spd": _spd,
+    "orthogonal": _orthogonal,
+}

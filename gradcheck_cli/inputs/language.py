@@ -1,0 +1,156 @@
+"""Inputs as text: `x=f32[b n], y=i32[b] in 0..n, p=f32[n] in simplex, axis=-1`.
+
+Names of dimensions are equal where they are the same and differ where they are not. Read on the
+CLI's side too, so nothing heavy is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from dataclasses import dataclass
+
+FLOATS = ("f16", "bf16", "f32", "f64", "float16", "bfloat16", "float32", "float64", "f", "float")
+INTEGERS = ("i8", "i16", "i32", "i64", "u8", "int8", "int16", "int32", "int64", "uint8", "int", "i")
+FAMILIES = ("positive", "simplex", "sorted", "unit", "spd", "orthogonal", "binary")
+# Sizes in the order in which names are met: all different, none of them 1.
+_SIZES = (3, 4, 5, 2, 6, 7)
+
+_ARRAY = re.compile(r"(?P<dtype>[a-z]+\d*)\s*\[(?P<dims>[^\]]*)\]\s*(?P<domain>.*)$")
+_RANGE = re.compile(r"in\s+(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\w+)$")
+_INTERVAL = re.compile(
+    r"in\s+(?P<left>[\[(])\s*(?P<low>[^,]+),\s*(?P<high>[^\])]+)(?P<right>[\])])$"
+)
+_BOUND = re.compile(r"(?P<sign><=|>=|<|>|≤|≥)\s*(?P<value>\S+)$")
+
+
+class SpecError(Exception):
+    """What is wrong with a spec, and where in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """An interval, or one of the families by its name."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    low_open: bool = False
+    high_open: bool = False
+    family: str | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """An array: of floats in the dtype under test, of integers or of booleans."""
+
+    kind: str  # "float", "int" or "bool"
+    shape: tuple[int, ...]
+    bounds: Bounds | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSpec:
+    """A plain value, as Python has it."""
+
+    value: object
+    text: str
+
+
+Spec = ArraySpec | ValueSpec
+
+
+def parse(text: str) -> dict[str, Spec]:
+    """Each argument's spec; dimensions are numbered over all of them."""
+    sizes: dict[str, int] = {}
+    found: dict[str, Spec] = {}
+    for start, part in _parts(text):
+        match = re.match(r"\s*(?P<name>[A-Za-z_]\w*)\s*[=:]\s*(?P<spec>.+?)\s*$", part)
+        if match is None:
+            raise _error(text, start, "write `name=spec`, such as `x=f32[b n]`")
+        if match["name"] in found:
+            raise _error(text, start, f"`{match['name']}` is given twice")
+        at = start + match.start("spec")
+        found[match["name"]] = _spec(text, at, match["spec"], sizes)
+    if not found:
+        raise _error(text, 0, "it is empty: write `x=f32[b n]`")
+    return found
+
+
+def _parts(text: str) -> list[tuple[int, str]]:
+    """Split at commas that are in no bracket. (`in (0, 1]` closes with either kind.)"""
+    parts, depth, start = [], 0, 0
+    for i, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            parts.append((start, text[start:i]))
+            start = i + 1
+    parts.append((start, text[start:]))
+    return [(at, part) for at, part in parts if part.strip()]
+
+
+def _spec(text: str, at: int, spec: str, sizes: dict[str, int]) -> Spec:
+    match = _ARRAY.match(spec)
+    if match is None:
+        try:
+            return ValueSpec(ast.literal_eval(spec), spec)
+        except (ValueError, SyntaxError):
+            hint = "an array such as `f32[b n]`, or a Python value such as `-1` or `'mean'`"
+            raise _error(text, at, f"`{spec}` is neither {hint}") from None
+    dtype = match["dtype"]
+    kind = "float" if dtype in FLOATS else "int" if dtype in INTEGERS else dtype
+    if kind not in ("float", "int", "bool"):
+        raise _error(text, at, f"`{dtype}` is no dtype: f32, f64, f16, bf16, i32, i64 or bool")
+    shape = tuple(_size(text, at, name, sizes) for name in match["dims"].replace(",", " ").split())
+    bounds = _bounds(text, at + match.start("domain"), match["domain"].strip(), sizes)
+    return ArraySpec(kind, shape, bounds, spec)
+
+
+def _size(text: str, at: int, name: str, sizes: dict[str, int]) -> int:
+    if name.isdigit():
+        return int(name)
+    if not name.isidentifier():
+        raise _error(text, at, f"`{name}` is no dimension: a number or a name")
+    if name not in sizes:
+        sizes[name] = _SIZES[len(sizes) % len(_SIZES)] + 5 * (len(sizes) // len(_SIZES))
+    return sizes[name]
+
+
+def _bounds(text: str, at: int, domain: str, sizes: dict[str, int]) -> Bounds | None:
+    if not domain:
+        return None
+    family = domain.removeprefix("in ").strip()
+    if family in FAMILIES:
+        return Bounds(family=family, text=family)
+    if match := _RANGE.match(domain):
+        high = match["high"]
+        last = int(high) if re.fullmatch(r"-?\d+", high) else sizes.get(high)
+        if last is None:
+            raise _error(text, at, f"no dimension is called `{high}` before this")
+        return Bounds(int(match["low"]), last - 1, family="integers", text=domain)
+    if match := _INTERVAL.match(domain):
+        low, high_end = _number(text, at, match["low"]), _number(text, at, match["high"])
+        if not low < high_end:
+            raise _error(text, at, "the interval is empty")
+        return Bounds(low, high_end, match["left"] == "(", match["right"] == ")", text=domain)
+    if match := _BOUND.match(domain):
+        value, sign = _number(text, at, match["value"]), match["sign"]
+        if sign in (">", ">=", "≥"):
+            return Bounds(low=value, low_open=sign == ">", text=domain)
+        return Bounds(high=value, high_open=sign == "<", text=domain)
+    known = ", ".join(FAMILIES)
+    raise _error(text, at, f"`{domain}`: write `in [0, 1]`, `> 0`, `in 0..n`, or in one of {known}")
+
+
+def _number(text: str, at: int, written: str) -> float:
+    try:
+        return float(written)
+    except ValueError:
+        raise _error(text, at, f"`{written.strip()}` is no number") from None
+
+
+def _error(text: str, at: int, message: str) -> SpecError:
+    at += len(text[at:]) - len(text[at:].lstrip())
+    return SpecError(f"{message} (at `{text[at : at + 24].strip()}`)")
