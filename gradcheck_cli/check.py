@@ -254,8 +254,9 @@ def _site(gradient: CustomGradient, task: Task, path: str) -> Site:
     line, column, end = lines.definition(source, gradient.place)
     shown = task.display if task.path else lines.relative_to_packages(gradient.place.path)
     return Site(
-        shown, line, column, end, gradient.place.qualname, task.module or task.display, task.root
-    )
+        shown, line, column, end, gradient.place.qualname, task.module or task.display, task.root,
+        lines.header_end(source, line),
+    )  # fmt: skip
 
 
 def _unreached(name: str, reason: str) -> NotCovered:

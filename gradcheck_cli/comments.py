@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from gradcheck_cli.inputs.language import SpecError
 from gradcheck_cli.inputs.language import parse as parse_spec
+from gradcheck_cli.intentions import IntentError
+from gradcheck_cli.intentions import parse as parse_intents
 
 _DIRECTIVE = re.compile(r"#\s*cgcheck:\s*(?P<rest>\S.*)$")
 _SPEC = re.compile(r"[A-Za-z_]\w*\s*[=:]")
@@ -49,6 +51,7 @@ class Comments:
 
     ignores: list[Ignore] = field(default_factory=list)
     inputs: list[Said] = field(default_factory=list)
+    expects: list[Said] = field(default_factory=list)
     malformed: list[Malformed] = field(default_factory=list)
 
 
@@ -69,7 +72,7 @@ def parse(source: str) -> Comments:
         if isinstance(result, Ignore):
             found.ignores.append(result)
         elif isinstance(result, Said):
-            found.inputs.append(result)
+            (found.expects if result.text.startswith("expect") else found.inputs).append(result)
         else:
             found.malformed.append(result)
     return found
@@ -83,15 +86,23 @@ def _below(tokens: list[tokenize.TokenInfo], line: int) -> int:
 
 def _directive(rest: str, line: int, applies_to: int) -> Ignore | Said | Malformed:
     text = f"# cgcheck: {rest}"
+    if not rest.startswith("ignore"):
+        rest = rest.partition(" #")[0].strip()  # another comment after it
     if _SPEC.match(rest):
         try:
             parse_spec(rest)
         except SpecError as error:
             return Malformed(line, text, str(error))
         return Said(line, applies_to, rest)
+    if rest.startswith("expect("):
+        try:
+            parse_intents(rest)
+        except IntentError as error:
+            return Malformed(line, text, str(error))
+        return Said(line, applies_to, rest)
     verb = rest.partition("[")[0].split(" ")[0]
     if verb != "ignore":
-        known = "`ignore[rule] -- reason`, or inputs such as `x=f32[b n]`"
+        known = "`ignore[rule] -- reason`, `expect(…)`, or inputs such as `x=f32[b n]`"
         return Malformed(line, text, f"unknown directive `{verb}`; known: {known}")
     inner = _IGNORE.match(rest.removeprefix("ignore").strip())
     if inner is None:

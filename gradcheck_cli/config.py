@@ -12,6 +12,8 @@ import msgspec
 from gradcheck_cli.errors import SettingsError
 from gradcheck_cli.inputs.language import SpecError
 from gradcheck_cli.inputs.language import parse as parse_spec
+from gradcheck_cli.intentions import IntentError
+from gradcheck_cli.intentions import parse as parse_intents
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 
@@ -34,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     jobs: int = 0
     memory_limit: int = 8192
     import_all: bool = False
+    expects: dict[str, str] = {}  # custom gradient → "expect(straight-through)"
     inputs: dict[str, str] = {}  # custom gradient → its arguments: "x=f32[b n], axis=-1"
     references: dict[
         str, str
@@ -90,6 +93,11 @@ def validated(settings: Settings, where: str) -> Settings:
             parse_spec(text)
         except SpecError as error:
             raise SettingsError(f"{where}: the inputs of `{name}`: {error}") from None
+    for name, text in settings.expects.items():
+        try:
+            parse_intents(text)
+        except IntentError as error:
+            raise SettingsError(f"{where}: what `{name}` expects: {error}") from None
     if not settings.reach > 0:
         raise SettingsError(f"{where}: `reach` must be positive")
     if settings.max_time is not None and not settings.max_time > 0:

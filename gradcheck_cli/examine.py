@@ -16,11 +16,15 @@ from gradcheck_cli.frameworks.seam import CustomGradient, Framework, Rejected, S
 from gradcheck_cli.inputs.at import parse_at
 from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.cotangents import BASE
+from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.infer.probing import broadcast_refused, probe
+from gradcheck_cli.inputs.language import condition
 from gradcheck_cli.inputs.language import parse as parse_spec
 from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
 from gradcheck_cli.inputs.spec import Fixed, Hints
+from gradcheck_cli.intentions import parse as parse_intents
+from gradcheck_cli.intents.declared import Declarations
 from gradcheck_cli.laws import LAWS, Failure, Judgement
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
@@ -43,6 +47,7 @@ from gradcheck_cli.words import (
     Severity,
     Status,
     Task,
+    Verdict,
 )
 
 Array = np.ndarray[Any, Any]
@@ -67,6 +72,7 @@ class _Notebook:
     weaker: str | None = None
     parts: list[tuple[str, str]] = field(default_factory=list)  # what was left out, and why
     in_part: bool = False
+    declared: Declarations | None = None
     late: bool = False
     checked: bool = False
     missing_rule: bool = False
@@ -82,7 +88,7 @@ def examine(
     doing: Callable[..., None],
 ) -> Checked:
     """All dtypes, all signatures that fit, all laws; out of time, what there is until then."""
-    book = _Notebook()
+    book = _Notebook(declared=_declarations(gradient, task, site))
     reasons: list[str] = []
     try:
         _examine(gradient, framework, task, site, doing, book, reasons)
@@ -103,7 +109,7 @@ def shown(
     doing: Callable[..., None],
 ) -> Checked:
     """The inputs alone, with where they come from."""
-    book = _Notebook()
+    book = _Notebook(declared=_declarations(gradient, task, site))
     doing("finding inputs")
     hints = _with_specs(framework.hints(gradient), gradient, task, site, book)
     probed = probe(gradient, task.dtypes[0], hints)
@@ -164,9 +170,11 @@ def _with_specs(
     hints: Hints, gradient: CustomGradient, task: Task, site: Site, book: _Notebook
 ) -> Hints:
     """What the user says of the arguments: in a comment on the definition, or in the settings."""
-    lines = {str(n): f"the comment for line {n}" for n in range(gradient.place.line, site.line + 1)}
-    names = dict.fromkeys((gradient.place.qualname, gradient.name), "the settings")
-    key = next((k for k in (*lines, *names) if k in task.inputs), None)
+    places = _places(gradient, site)
+    declared = book.declared.intents if book.declared is not None else []
+    for name, bounds in (condition(d.argument or "") for d in declared if d.name == "domain"):
+        hints.domains[name] = Domain(bounds)
+    key = next((k for k in places if k in task.inputs), None)
     if key is None:
         return hints
     specs = parse_spec(task.inputs[key])
@@ -177,7 +185,20 @@ def _with_specs(
         message = f"the inputs speak of `{unknown[0]}`; it takes {', '.join(known)}"
         finding = rule.finding(site.path, site.line, message, about=gradient.place.qualname)
         book.findings.append(replace(finding, severity=Severity.WARNING, gradient=site.qualname))
-    return dataclasses.replace(hints, specs=specs, spec_source={**lines, **names}[key])
+    return dataclasses.replace(hints, specs=specs, spec_source=places[key])
+
+
+def _places(gradient: CustomGradient, site: Site) -> dict[str, str]:
+    """By what something may be said of this gradient: a line of its definition, or its name."""
+    lines = range(gradient.place.line, max(site.line, site.header_end) + 1)
+    return {str(n): f"the comment for line {n}" for n in lines} | dict.fromkeys(
+        (gradient.place.qualname, gradient.name), "the settings"
+    )
+
+
+def _declarations(gradient: CustomGradient, task: Task, site: Site) -> Declarations:
+    said = [task.expects[k] for k in _places(gradient, site) if k in task.expects]
+    return Declarations([declared for text in said for declared in parse_intents(text)])
 
 
 def _judge_subject(
@@ -231,16 +252,18 @@ def _judge_subject(
             judgements.append(law.judge(m))
         except Exception as error:  # a bug of ours in one law leaves the others standing
             book.findings.append(failed(gradient, site, subject, error))
+    assert book.declared is not None
     nonlinear = any(f.rule == "nonlinear-cotangent" for j in judgements for f in j.failures)
     for judgement in judgements:
         _note_law(judgement, m, book)
-        for failure in judgement.failures:
-            if nonlinear and failure.rule == "gradient-mismatch" and not _at_unit(failure, m):
-                continue  # the same cause: a cotangent that is not used linearly
-            doing(f"explaining {failure.rule}")
-            if not _is_known(failure, earlier):
-                book.findings.append(make_finding(failure, m, gradient, site))
-                book.seen.append(failure)
+    found = [f for judgement in judgements for f in judgement.failures]
+    for failure in book.declared.answer(found, m):
+        if nonlinear and failure.rule == "gradient-mismatch" and not _at_unit(failure, m):
+            continue  # the same cause: a cotangent that is not used linearly
+        doing(f"explaining {failure.rule}")
+        if not _is_known(failure, earlier):
+            book.findings.append(make_finding(failure, m, gradient, site))
+            book.seen.append(failure)
 
 
 def _in_part(subject: Subject, points: Points, seed: int, book: _Notebook) -> Part:
@@ -376,6 +399,7 @@ def _summed(
                 reason="the truth there could not be enclosed within the limits of precision and cost",
             )
         )
+    book.findings += _unused(gradient, site, book)
     order = [Severity.ERROR, Severity.WARNING, Severity.NOTE]
     loud = any(f.severity is not Severity.NOTE for f in book.findings)
     told = [f for f in book.findings if not (loud and f.rule == "redundant-rule")]
@@ -394,7 +418,7 @@ def _summed(
             dtypes=book.dtypes,
             status=status,
             reason=reason,
-            verdict=verdict(findings) if book.checked else None,
+            verdict=_verdict(findings, book) if book.checked else None,
             evidence=book.evidence if book.laws else None,
             inputs=book.inputs,
             points=book.points,
@@ -403,6 +427,30 @@ def _summed(
         findings=findings,
         not_covered=book.not_covered,
     )
+
+
+def _unused(gradient: CustomGradient, site: Site, book: _Notebook) -> list[Finding]:
+    """Declarations that explained nothing, once everything was tried."""
+    if book.declared is None or not book.checked or book.late:
+        return []
+    rule = find("unused-intent")
+    return [
+        replace(
+            rule.finding(
+                site.path, site.line, f"`expect({d.text})` explains nothing", about=d.name
+            ),
+            gradient=gradient.place.qualname,
+        )
+        for d in book.declared.unused
+    ]
+
+
+def _verdict(findings: Sequence[Finding], book: _Notebook) -> Verdict:
+    """A deviation that is declared, and holds its law, is intended."""
+    worst = verdict(findings)
+    if book.declared is not None and book.declared.used:
+        return max(worst, Verdict.INTENDED, key=lambda v: v.rank)
+    return worst
 
 
 def _line_to_add(gradient: CustomGradient, site: Site) -> str:

@@ -60,6 +60,7 @@ class Site:
     qualname: str
     target: str
     root: str = ""
+    header_end: int = 0  # the last line of the statement that defines it
 
 
 def make_finding(

@@ -129,8 +129,12 @@ class Session:
             return file
         self._sort_marks(file, target, marks)
         inputs = {str(item.applies_to): item.text for item in comment.inputs}
+        expects = {str(item.applies_to): item.text for item in comment.expects}
         file.tasks = [
-            msgspec.structs.replace(task, inputs=task.inputs | inputs) for task in file.tasks
+            msgspec.structs.replace(
+                task, inputs=task.inputs | inputs, expects=task.expects | expects
+            )
+            for task in file.tasks
         ]
         return file
 
@@ -178,6 +182,7 @@ class Session:
             cache=self.cache,
             references=s.references,
             inputs=dict(s.inputs),
+            expects=dict(s.expects),
             only_inputs=self.only_inputs,
         )
 

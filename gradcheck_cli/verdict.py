@@ -14,6 +14,7 @@ _WRONG = frozenset(
         "gradient-structure",
         "context-dependent-gradient",
         "impure-rule",
+        "broken-intent",
     }
 )
 _UNSTABLE = frozenset(

@@ -288,6 +288,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     cache: str | None
     backend: str | None = None  # of a framework that runs on others
+    expects: dict[str, str] = {}  # declared intents, by the same
     only_inputs: bool = False  # say what they would be, and check nothing
     inputs: dict[str, str] = {}  # specs, by the gradient's name or the line that they stand for
     references: dict[

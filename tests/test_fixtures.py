@@ -16,6 +16,7 @@ FOLDERS = (
     "torch",
     "tensorflow",
     "keras",
+    "intents",
     "ladder",
     "discovery",
     "discovery/package",

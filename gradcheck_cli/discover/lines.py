@@ -28,6 +28,15 @@ def definition(path: str, place: Place) -> tuple[int, int, int]:
     return place.line, start, max(start + 1, len(text.rstrip()) + 1)
 
 
+def header_end(path: str, line: int) -> int:
+    """The last line of the `def` or `class` statement that begins here, before its body."""
+    for number in range(line, line + _LOOK_AHEAD):
+        code = linecache.getline(path, number).partition("#")[0].rstrip()
+        if code.endswith(":"):
+            return number
+    return line
+
+
 def raised_at(error: BaseException, path: str) -> int:
     """The last line of the file itself in the error's traceback."""
     if isinstance(error, SyntaxError) and error.filename == path:

@@ -79,6 +79,15 @@ def parse(text: str) -> dict[str, Spec]:
     return found
 
 
+def condition(text: str) -> tuple[str, Bounds]:
+    """An argument and where it lives, as in `x > 0` or `p in simplex`."""
+    match = re.match(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?P<domain>\S.*?)\s*$", text)
+    bounds = None if match is None else _bounds(text, match.start("domain"), match["domain"], {})
+    if match is None or bounds is None:
+        raise _error(text, 0, "write a condition such as `x > 0`")
+    return match["name"], bounds
+
+
 def _parts(text: str) -> list[tuple[int, str]]:
     """Split at commas that are in no bracket. (`in (0, 1]` closes with either kind.)"""
     parts, depth, start = [], 0, 0

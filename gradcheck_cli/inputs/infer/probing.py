@@ -188,7 +188,7 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
         return [OMITTED]
     if not parameter.differentiable:
         return [*named, *static_stand_ins(shape, hints.functions)]
-    leaf = Leaf(parameter.name, shape, "probing")
+    leaf = Leaf(parameter.name, shape, "probing", domain=hints.domains.get(parameter.name))
     nested = _nested(parameter.name, shape, hints)
     if says_not_a_float(parameter.name):
         return [*named, leaf]

@@ -1,0 +1,80 @@
+"""Intents as text: `expect(straight-through)`, `expect(scaled=-1.0)`, `expect(zero: alpha)`.
+
+Read on the CLI's side too, so nothing heavy is imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from gradcheck_cli.inputs.language import SpecError, condition
+
+# Each name with what stands in its brackets after it, if anything must.
+FORMS = {
+    "straight-through": None,
+    "surrogate": None,
+    "scaled": "a number, as in `expect(scaled=-1.0)`",
+    "clipped": None,
+    "zero": "an argument, as in `expect(zero: alpha)`",
+    "subgradient": None,
+    "safe-at": "a place, as in `expect(safe-at: x = 0)`",
+    "domain": "a condition, as in `expect(domain: x > 0)`",
+}
+_EXPECT = re.compile(r"\s*,?\s*expect\(\s*(?P<name>[a-z-]+)\s*(?:[=:]\s*(?P<argument>[^()]*(?:\([^()]*[\])])?[^()]*))?\)")  # fmt: skip
+
+
+class IntentError(Exception):
+    """What is wrong with a declaration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One intent as it is declared."""
+
+    name: str
+    argument: str | None
+
+    @property
+    def text(self) -> str:
+        return self.name if self.argument is None else f"{self.name}: {self.argument}"
+
+
+def parse(text: str) -> list[Declared]:
+    """All of a comment's, one after the other."""
+    found: list[Declared] = []
+    rest = text
+    while rest.strip():
+        match = _EXPECT.match(rest)
+        if match is None:
+            raise IntentError(f"write `expect(straight-through)` (at `{rest.strip()[:24]}`)")
+        found.append(_declared(match["name"], match["argument"]))
+        rest = rest[match.end() :]
+    return found
+
+
+def _declared(name: str, argument: str | None) -> Declared:
+    if name not in FORMS:
+        close = difflib.get_close_matches(name, FORMS, n=1)
+        hint = f"did you mean `{close[0]}`?" if close else f"one of {', '.join(FORMS)}"
+        raise IntentError(f"no intent is called `{name}`; {hint}")
+    wants = FORMS[name]
+    given = (argument or "").strip() or None
+    if wants is not None and given is None:
+        raise IntentError(f"`{name}` wants {wants}")
+    if wants is None and given is not None and name != "straight-through":
+        raise IntentError(f"`{name}` takes nothing more")
+    if name == "scaled":
+        try:
+            float(given or "")
+        except ValueError:
+            raise IntentError(f"`{given}` is no number: {wants}") from None
+    if name == "domain":
+        try:
+            condition(given or "")
+        except SpecError as error:
+            raise IntentError(str(error)) from None
+    if name == "safe-at" and not re.fullmatch(r"\w+\s*=\s*\S+", given or ""):
+        raise IntentError(f"`{name}` wants {wants}")
+    return Declared(name, given)

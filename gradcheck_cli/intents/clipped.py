@@ -1,0 +1,32 @@
+"""`expect(clipped)`: the true gradient, made smaller where it is large; never larger, never turned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradcheck_cli.intents.intent import at, formula, regular, shown
+from gradcheck_cli.laws.law import Failure
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.engine import Measurements
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    name: str = "clipped"
+    answers: frozenset[str] = frozenset({"gradient-mismatch", "nonlinear-cotangent"})
+
+    def broken(self, m: Measurements, argument: str | None) -> str | None:
+        gradients, truth = formula(m), m.reference.balls(GRADIENTS)
+        for row, k in regular(m):
+            ours, true = gradients[row, k], truth[row, k]
+            larger = abs(ours) > abs(true) * (1 + m.fmt.eps)
+            turned = (ours > 0 and true < 0) or (ours < 0 and true > 0)
+            if larger or turned:
+                return f"at {at(m, row)} the gradient is {shown(ours)}, the truth {shown(true)}"
+        return None
+
+    def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
+        return True
+
+
+CLIPPED = Clipped()

@@ -1,0 +1,58 @@
+"""What is declared of one gradient: which failures that answers, and what it promises in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gradcheck_cli.intentions import Declared
+from gradcheck_cli.intents import INTENTS
+from gradcheck_cli.laws.law import Failure
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.words import Severity
+
+_BY_NAME = {intent.name: intent for intent in INTENTS}
+
+
+@dataclass(slots=True)
+class Declarations:
+    """Over all signatures of one gradient."""
+
+    intents: list[Declared]
+    used: set[Declared] = field(default_factory=set)
+    broken: set[Declared] = field(default_factory=set)
+
+    def answer(self, failures: Sequence[Failure], m: Measurements) -> list[Failure]:
+        """What is left of the failures, and a failure for each promise that is not kept."""
+        left = list(failures)
+        for declared in self.intents:
+            intent = _BY_NAME.get(declared.name)
+            if intent is None or m.rule is None:
+                continue
+            problem = intent.broken(m, declared.argument)
+            if problem is not None:
+                self.broken.add(declared)
+                left.append(_unkept(declared, problem))
+                continue
+            rest = [
+                f for f in left
+                if f.rule not in intent.answers or not intent.covers(f, m, declared.argument)
+            ]  # fmt: skip
+            if len(rest) < len(left):
+                self.used.add(declared)
+            left = rest
+        return left
+
+    @property
+    def unused(self) -> list[Declared]:
+        """Declared, true of the rule as of any right one, and needed for nothing."""
+        mine = (d for d in self.intents if d.name in _BY_NAME)
+        return [d for d in mine if d not in self.used and d not in self.broken]
+
+
+def _unkept(declared: Declared, problem: str) -> Failure:
+    return Failure(
+        "broken-intent", Severity.ERROR, 0, GRADIENTS, 0, f"intent {declared.name}",
+        f"`expect({declared.text})` does not hold: {problem}", everywhere=True,
+    )  # fmt: skip

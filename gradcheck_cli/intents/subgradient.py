@@ -1,0 +1,33 @@
+"""`expect(subgradient)`: another convention at kinks and at single points, the truth elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradcheck_cli.intents.intent import at, regular
+from gradcheck_cli.laws.law import Failure
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.formula import comparison
+from gradcheck_cli.measure.states import REGULAR
+
+
+@dataclass(frozen=True, slots=True)
+class Subgradient:
+    name: str = "subgradient"
+    answers: frozenset[str] = frozenset({"gradient-mismatch", "safe-at-singularity"})
+
+    def broken(self, m: Measurements, argument: str | None) -> str | None:
+        facts, states = comparison(m), m.reference.states(GRADIENTS)
+        for row, k in regular(m):
+            if facts.differs[row, k] and states[row, k] == REGULAR:
+                return (
+                    f"at {at(m, row)} the primal has a derivative, and the rule gives another one"
+                )
+        return None
+
+    def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
+        return True
+
+
+SUBGRADIENT = Subgradient()

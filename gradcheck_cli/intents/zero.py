@@ -1,0 +1,32 @@
+"""`expect(zero: alpha)`: no gradient for an argument that is not to be learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradcheck_cli.intents.intent import argument_of, at, formula, known, shown
+from gradcheck_cli.laws.law import Failure
+from gradcheck_cli.measure.engine import Measurements
+
+
+@dataclass(frozen=True, slots=True)
+class Zero:
+    name: str = "zero"
+    answers: frozenset[str] = frozenset({"gradient-mismatch"})
+
+    def broken(self, m: Measurements, argument: str | None) -> str | None:
+        gradients = formula(m)
+        met = False
+        for row, k in known(m):
+            if argument_of(m, k) != argument:
+                continue
+            met = True
+            if gradients[row, k] != 0:
+                return f"at {at(m, row)} the gradient of {argument} is {shown(gradients[row, k])}"
+        return None if met else f"there is no argument `{argument}` that is differentiated"
+
+    def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
+        return argument_of(m, failure.component) == argument
+
+
+ZERO = Zero()

@@ -1,0 +1,70 @@
+"""Declared deviations: text, laws of their own, and what a declaration changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.intentions import Declared, IntentError, parse
+from tests.conftest import check_json
+
+
+def test_several_stand_in_one_comment() -> None:
+    found = parse("expect(scaled=-1.0), expect(zero: alpha) expect(domain: x in (0, 1])")
+    assert found == [
+        Declared("scaled", "-1.0"),
+        Declared("zero", "alpha"),
+        Declared("domain", "x in (0, 1]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("expect(straight-trough)", "did you mean `straight-through`"),
+        ("expect(scaled=much)", "`much` is no number"),
+        ("expect(zero)", "wants an argument"),
+        ("expect(clipped: 1)", "takes nothing more"),
+        ("expect(safe-at: 0)", "wants a place"),
+        ("expect(domain: x near 0)", "write `in"),
+        ("expect straight-through", "write `expect"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, said: str) -> None:
+    with pytest.raises(IntentError) as caught:
+        parse(text)
+    assert said in str(caught.value)
+
+
+def test_declared_deviations_are_intended() -> None:
+    run = check_json("fixtures/intents/declared.py")
+    verdicts = {g["name"]: g["verdict"] for g in run.report["gradients"]}
+    intended = {name for name, verdict in verdicts.items() if verdict == "intended"}
+    assert intended == {"rounded", "spike", "reversed_gradient", "clipped", "frozen"}
+    assert verdicts["root"] == "correct"
+    assert verdicts["twice_rounded"] == "wrong"
+
+
+def test_a_domain_keeps_inputs_inside() -> None:
+    (x,) = check_json("fixtures/intents/declared.py").gradient("root")["inputs"][:1]
+    assert float(x["domain"].strip("[]").split(",")[0]) > 0
+
+
+def test_the_settings_declare_too(project: Path) -> None:
+    (project / "a.py").write_text(
+        "import jax\nimport jax.numpy as jnp\n\n\n"
+        "@jax.custom_gradient\n"
+        "def rounded(x):\n"
+        "    return jnp.round(x), lambda ct: ct\n"
+    )
+    assert check_json("a.py", "--fail-on", "warning", cwd=project).code == 1
+    (project / "pyproject.toml").write_text(
+        "[tool.cgcheck.expects]\nrounded = 'expect(straight-through)'\n"
+    )
+    run = check_json("a.py", "--fail-on", "warning", cwd=project)
+    assert (run.code, run.gradient("rounded")["verdict"]) == (0, "intended")
+    (project / "pyproject.toml").write_text(
+        "[tool.cgcheck.expects]\nrounded = 'expect(straight)'\n"
+    )
+    assert check_json("a.py", cwd=project).code == 2
