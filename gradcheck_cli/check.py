@@ -130,7 +130,7 @@ def _check_one(
     emit: Emit,
     clock: Clock,
 ) -> None:
-    site = _site(gradient, task, path)
+    site = site_of(gradient, task, path)
 
     def doing(phase: str, inputs: list[WitnessInput] | None = None) -> None:
         name = gradient.place.qualname
@@ -249,7 +249,8 @@ def _own(task: Task, module: ModuleType) -> Own:
     return lambda path: bool(folders) and path.startswith(folders)
 
 
-def _site(gradient: CustomGradient, task: Task, path: str) -> Site:
+def site_of(gradient: CustomGradient, task: Task, path: str) -> Site:
+    """Where the gradient is shown to be."""
     source = gradient.place.path if task.module else path
     line, column, end = lines.definition(source, gradient.place)
     shown = task.display if task.path else lines.relative_to_packages(gradient.place.path)
