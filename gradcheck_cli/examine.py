@@ -22,7 +22,7 @@ from gradcheck_cli.inputs.infer.probing import broadcast_refused, probe
 from gradcheck_cli.inputs.language import condition
 from gradcheck_cli.inputs.language import parse as parse_spec
 from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
-from gradcheck_cli.inputs.spec import Fixed, Hints
+from gradcheck_cli.inputs.spec import Fixed, Hints, Signature
 from gradcheck_cli.intentions import parse as parse_intents
 from gradcheck_cli.intents.declared import Declarations
 from gradcheck_cli.laws import LAWS, Failure, Judgement
@@ -86,12 +86,13 @@ def examine(
     task: Task,
     site: Site,
     doing: Callable[..., None],
+    calls: Sequence[Signature] = (),
 ) -> Checked:
     """All dtypes, all signatures that fit, all laws; out of time, what there is until then."""
     book = _Notebook(declared=_declarations(gradient, task, site))
     reasons: list[str] = []
     try:
-        _examine(gradient, framework, task, site, doing, book, reasons)
+        _examine(gradient, framework, task, site, doing, book, reasons, calls)
     except OutOfTime:
         book.late = True
         told = f"it took longer than the {task.max_time:g} s that a worker has: raise --max-time"
@@ -128,8 +129,10 @@ def _examine(
     doing: Callable[..., None],
     book: _Notebook,
     reasons: list[str],
+    calls: Sequence[Signature],
 ) -> None:
     hints = _with_specs(framework.hints(gradient), gradient, task, site, book)
+    hints = dataclasses.replace(hints, calls=list(calls))
     for dtype in task.dtypes:
         book.seen.clear()
         doing("finding inputs")

@@ -15,12 +15,15 @@ from gradcheck_cli.examine import examine
 from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.frameworks.seam import CustomGradient, Framework
 from gradcheck_cli.inputs.language import parse as parse_spec
+from gradcheck_cli.inputs.spec import Signature
 from gradcheck_cli.intentions import parse as parse_intents
 from gradcheck_cli.outcomes import indexed, numbered
+from gradcheck_cli.recorder import own
 from gradcheck_cli.report.text import render
 from gradcheck_cli.words import (
     SCHEMA_VERSION,
     Checked,
+    Finding,
     Report,
     Severity,
     Status,
@@ -56,41 +59,64 @@ def check_gradient(
     if expect is not None:
         parse_intents(expect)
     gradient, framework = _adopted(function)
+    checked = judged(
+        gradient, framework, (), points, dtypes=dtypes, seed=seed,
+        inputs={} if inputs is None else {gradient.name: inputs},
+        expects={} if expect is None else {gradient.name: expect},
+    )  # fmt: skip
+    grave = [f for f in checked.findings if f.severity.rank >= least.rank]
+    if grave or checked.gradient.status is not Status.CHECKED:
+        raise AssertionError("\n\n" + told([checked], 80))
+
+
+def judged(
+    gradient: CustomGradient,
+    framework: Framework,
+    calls: Sequence[Signature],
+    points: int,
+    *,
+    dtypes: Sequence[str] = ("float32",),
+    seed: int = 0,
+    inputs: dict[str, str] | None = None,
+    expects: dict[str, str] | None = None,
+) -> Checked:
+    """One gradient, here and now."""
     path = gradient.place.path
     task = Task(
         path=path, root=str(Path.cwd()), display=_shown(path), module=None, functions=[], marked={},
         dtypes=list(dtypes), points=points, seed=seed, max_time=None, at=[], reach=1e9, device="cpu",
-        cache=None, inputs={} if inputs is None else {gradient.name: inputs},
-        expects={} if expect is None else {gradient.name: expect},
+        cache=None, inputs=inputs or {}, expects=expects or {},
     )  # fmt: skip
     site = site_of(gradient, task, path)
-    checked = examine(gradient, framework, task, site, lambda *_: None)
-    grave = [f for f in checked.findings if f.severity.rank >= least.rank]
-    if grave or checked.gradient.status is not Status.CHECKED:
-        raise AssertionError("\n\n" + _told(checked, task))
+    return examine(gradient, framework, task, site, lambda *_: None, calls)
 
 
-def _told(checked: Checked, task: Task) -> str:
-    findings = numbered(checked.findings, 0)
+def told(all_checked: Sequence[Checked], width: int) -> str:
+    """The report that people read."""
+    findings: list[Finding] = []
+    gradients = []
+    for number, checked in enumerate(all_checked):
+        numbers = range(len(findings), len(findings) + len(checked.findings))
+        findings += numbered(checked.findings, number)
+        gradients.append(indexed(checked, numbers, []))
+    done = sum(g.status is Status.CHECKED for g in gradients)
     report = Report(
         schema_version=SCHEMA_VERSION,
         tool=Tool(name="cgcheck", version=__version__, jax=None),
         summary=Summary(
-            exit_code=1, files=1, gradients=1,
-            checked=int(checked.gradient.status is Status.CHECKED),
-            unchecked=int(checked.gradient.status is not Status.CHECKED),
-            errors=_count(checked, Severity.ERROR), warnings=_count(checked, Severity.WARNING),
-            notes=_count(checked, Severity.NOTE),
+            exit_code=1, files=len({g.path for g in gradients}), gradients=len(gradients),
+            checked=done, unchecked=len(gradients) - done, errors=_count(findings, Severity.ERROR),
+            warnings=_count(findings, Severity.WARNING), notes=_count(findings, Severity.NOTE),
         ),
-        gradients=[indexed(checked, range(len(findings)), [])],
+        gradients=gradients,
         findings=findings,
-        not_covered=list(checked.not_covered),
+        not_covered=[item for checked in all_checked for item in checked.not_covered],
     )  # fmt: skip
-    return render(report, Path(task.root), color=False, verbose=False, width=80)
+    return render(report, Path.cwd(), color=False, verbose=False, width=width)
 
 
-def _count(checked: Checked, severity: Severity) -> int:
-    return sum(f.severity is severity for f in checked.findings)
+def _count(findings: Sequence[Finding], severity: Severity) -> int:
+    return sum(f.severity is severity for f in findings)
 
 
 def _adopted(function: Any) -> tuple[CustomGradient, Framework]:
@@ -109,7 +135,7 @@ def _claims(function: Any) -> Iterator[tuple[CustomGradient, Framework]]:
     for each in _FRAMEWORKS:
         if each in sys.modules:
             framework = load(each)
-            gradient = framework.named(home, name, "", _own)
+            gradient = framework.named(home, name, "", own)
             if gradient is not None:
                 yield gradient, framework
 
@@ -122,10 +148,6 @@ def _modules(function: Any) -> set[str]:
         for value in names
         if inspect.ismodule(value) and value.__name__
     }
-
-
-def _own(path: str) -> bool:
-    return "/site-packages/" not in path
 
 
 def _shown(path: str) -> str:

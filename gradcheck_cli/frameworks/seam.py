@@ -20,6 +20,8 @@ from gradcheck_cli.words import Severity
 
 Array = np.ndarray[Any, Any]
 Own = Callable[[str], bool]  # is this file the user's own?
+# Hears of a call: what was called, its arguments, its keywords.
+Note = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
 
 # The two float programs of a framework that compiles (SEMANTICS A1), and the one of one that does not.
 JIT, OP_BY_OP, EAGER = "jit", "op-by-op", "eager"
@@ -217,6 +219,7 @@ class Framework(Protocol):
     @property
     def device(self) -> str: ...  # where its floats run: "cpu" or "gpu"
     def recording(self) -> AbstractContextManager[list[Found]]: ...
+    def watching(self, note: Note) -> AbstractContextManager[None]: ...  # every call, noted
     def find(
         self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
     ) -> tuple[Sequence[CustomGradient], Sequence[Missing]]: ...

@@ -85,6 +85,7 @@ class Hints:
     sizes: list[int] = field(default_factory=list)  # dimensions of arrays that it refers to
     specs: dict[str, Spec] = field(default_factory=dict)  # what the user says of its arguments
     domains: dict[str, Domain] = field(default_factory=dict)  # where arguments are said to live
+    calls: list[Signature] = field(default_factory=list)  # as it was really called
     spec_source: str = ""  # where that is said
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys
 

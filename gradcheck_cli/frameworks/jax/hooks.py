@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import jax
 
-from gradcheck_cli.frameworks.seam import Found
+from gradcheck_cli.frameworks.seam import Found, Note
 
 _HERE = str(Path(__file__).parent)
 _JAX = str(Path(jax.__file__).parent)
@@ -55,6 +56,28 @@ def _patch_init(cls: Any, kind: str, found: list[Found]) -> Callable[[], None]:
         cls.__init__ = original
 
     return undo
+
+
+@contextmanager
+def watching(note: Note) -> Iterator[None]:
+    """While active, every call of a custom gradient is noted."""
+    originals = [(cls, cls.__call__) for cls in (jax.custom_vjp, jax.custom_jvp)]
+
+    def watched(original: Any) -> Any:
+        @functools.wraps(original)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            note(self, args, kwargs)
+            return original(self, *args, **kwargs)
+
+        return call
+
+    for cls, original in originals:
+        cls.__call__ = watched(original)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for cls, original in originals:
+            cls.__call__ = original  # type: ignore[method-assign]
 
 
 def _patch_custom_gradient(found: list[Found]) -> Callable[[], None]:

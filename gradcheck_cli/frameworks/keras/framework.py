@@ -17,7 +17,7 @@ import keras
 
 from gradcheck_cli.frameworks.keras.stable import LIBRARY
 from gradcheck_cli.frameworks.load import load
-from gradcheck_cli.frameworks.seam import CustomGradient, Found, Framework, Missing, Own
+from gradcheck_cli.frameworks.seam import CustomGradient, Found, Framework, Missing, Note, Own
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.inputs.infer.surroundings import sizes
 from gradcheck_cli.inputs.spec import Hints
@@ -43,6 +43,9 @@ class Keras:
 
     def recording(self) -> AbstractContextManager[list[Found]]:
         return self._on_torch().recording() if self.backend == "torch" else self._under.recording()
+
+    def watching(self, note: Note) -> AbstractContextManager[None]:
+        return self._under.watching(note)
 
     def find(
         self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own

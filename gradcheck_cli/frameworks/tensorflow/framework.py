@@ -9,9 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Own
+from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, Own
 from gradcheck_cli.frameworks.tensorflow import find as tf_find
-from gradcheck_cli.frameworks.tensorflow.hooks import recording
+from gradcheck_cli.frameworks.tensorflow.hooks import recording, watching
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.inputs.infer.surroundings import sizes
 from gradcheck_cli.inputs.spec import Hints
@@ -29,6 +29,9 @@ class TensorFlow:
 
     def recording(self) -> AbstractContextManager[list[Found]]:
         return recording()
+
+    def watching(self, note: Note) -> AbstractContextManager[None]:
+        return watching(note)
 
     def find(
         self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own

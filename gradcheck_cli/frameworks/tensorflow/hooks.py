@@ -14,7 +14,7 @@ from typing import Any
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import custom_gradient
 
-from gradcheck_cli.frameworks.seam import Found
+from gradcheck_cli.frameworks.seam import Found, Note
 
 CUSTOM, REGISTERED = "custom_gradient", "RegisterGradient"
 
@@ -61,6 +61,22 @@ def bypassed(own: Callable[[str], bool]) -> Iterator[list[Any]]:
     BIND.__call__ = body
     try:
         yield met
+    finally:
+        BIND.__call__ = call
+
+
+@contextmanager
+def watching(note: Note) -> Iterator[None]:
+    """While active, every call of a custom gradient is noted."""
+    call = BIND.__call__
+
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        note(self, args, kwargs)
+        return call(self, *args, **kwargs)
+
+    BIND.__call__ = noted
+    try:
+        yield
     finally:
         BIND.__call__ = call
 

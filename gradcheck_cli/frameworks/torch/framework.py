@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
-from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Own
+from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, Own
 from gradcheck_cli.frameworks.torch import find as torch_find
 from gradcheck_cli.frameworks.torch.bridge import warm
 from gradcheck_cli.frameworks.torch.call import device
+from gradcheck_cli.frameworks.torch.rules import watching
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.inputs.infer.surroundings import sizes
 from gradcheck_cli.inputs.spec import Hints
@@ -34,6 +35,9 @@ class Torch:
 
     def recording(self) -> AbstractContextManager[list[Found]]:
         return _nothing()
+
+    def watching(self, note: Note) -> AbstractContextManager[None]:
+        return watching(note)
 
     def find(
         self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own

@@ -6,6 +6,7 @@ bypasses every rule that users wrote (SEMANTICS D1).
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.frameworks.seam import Note, Place
 from gradcheck_cli.frameworks.torch.bridge import environment
 from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_class
@@ -34,25 +35,41 @@ class _Code:
 
 @contextmanager
 def kept() -> Iterator[list[Any]]:
-    """While active, traced calls of Functions are differentiated by their rules; those met are listed.
-
-    `apply` may be bound to a name already, so it is its code that is exchanged.
-    """
-    apply = torch.autograd.Function.__dict__["apply"].__func__
-    before = apply.__code__
-    original = types.FunctionType(before, apply.__globals__, "apply", apply.__defaults__, apply.__closure__)  # fmt: skip
+    """While active, traced calls of Functions are differentiated by their rules; those met are listed."""
     met: list[Any] = []
 
-    def hook(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def hook(original: Any, cls: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs or not any(_is_traced(a) for a in args):
             return original(cls, *args, **kwargs)
         met.append(cls)
         return _with_its_rule(of_class(cls, Place("", 1, cls.__qualname__)), args)
 
-    setattr(_MODULE, _HOOK, hook)
+    with _through(hook):
+        yield met
+
+
+@contextmanager
+def watching(note: Note) -> Iterator[None]:
+    """While active, every call of a Function is noted."""
+
+    def hook(original: Any, cls: Any, *args: Any, **kwargs: Any) -> Any:
+        note(cls, args, kwargs)
+        return original(cls, *args, **kwargs)
+
+    with _through(hook):
+        yield
+
+
+@contextmanager
+def _through(hook: Callable[..., Any]) -> Iterator[None]:
+    """`apply` may be bound to a name already, so it is its code that is exchanged."""
+    apply = torch.autograd.Function.__dict__["apply"].__func__
+    before = apply.__code__
+    original = types.FunctionType(before, apply.__globals__, "apply", apply.__defaults__, apply.__closure__)  # fmt: skip
+    setattr(_MODULE, _HOOK, functools.partial(hook, original))
     apply.__code__ = _Code.apply.__code__
     try:
-        yield met
+        yield
     finally:
         apply.__code__ = before
         delattr(_MODULE, _HOOK)

@@ -45,6 +45,9 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
     A signature that the function takes and its rule does not may be one that
     nobody meant; it counts (as `broken`) only if there is none that both take.
     """
+    recorded = _recorded(gradient, dtype, hints)
+    if recorded is not None:
+        return recorded
     parameters = list(gradient.parameters())
     if [p.variadic for p in parameters] != [True]:
         return _probe(gradient, parameters, dtype, hints)
@@ -55,6 +58,22 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
         if found[-1].subjects:
             return found[-1]
     return next((p for p in found if p.broken is not None), found[0])
+
+
+def _recorded(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe | None:
+    """The signatures of real calls, where there are any that fit."""
+    subjects: list[Subject] = []
+    for signature in hints.calls:
+        try:
+            subject = gradient.fit(signature, dtype)
+            subject.traces()
+        except Rejected:
+            continue
+        except RuleError as error:
+            sure = RuleError(error.stage, error.message, certain=True, silent=error.silent)
+            return Probe([], len(hints.calls), "", (signature, sure))
+        subjects.append(subject)
+    return Probe(subjects, len(hints.calls), "") if subjects else None
 
 
 def _probe(

@@ -1,0 +1,57 @@
+"""Signatures as they were really called: shapes of the arrays, values of everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Parameter, Signature
+
+_INTEGERS, _FLOATS = ("int", "uint"), ("float", "bfloat")
+
+
+def signature_of(
+    parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any], source: str
+) -> Signature | None:
+    """None if the call is not one of this function."""
+    given = dict(zip((p.name for p in parameters if not p.keyword_only), args, strict=False))
+    if len(given) < len(args) or set(kwargs) - {p.name for p in parameters}:
+        return None
+    given |= kwargs
+    arguments = tuple(
+        (p.name, _argument(p.name, given[p.name], source) if p.name in given else OMITTED)
+        for p in parameters
+    )
+    return Signature(arguments, frozenset(p.name for p in parameters if p.keyword_only))
+
+
+def _argument(path: str, value: Any, source: str) -> Any:
+    if isinstance(value, dict) and all(isinstance(k, str) for k in value):
+        return {k: _argument(f"{path}[{k!r}]", v, source) for k, v in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(_argument(f"{path}[{i}]", v, source) for i, v in enumerate(value))
+    kind, shape = _kind(value), tuple(getattr(value, "shape", ()))
+    if kind.startswith(_FLOATS):
+        return Leaf(path, tuple(map(int, shape)), source)
+    if kind.startswith((*_INTEGERS, "bool")):
+        return Fixed(_numbers(value, kind, shape), f"{kind}{list(shape)}", source)
+    return Fixed(value, repr(value)[:40], source)
+
+
+def _kind(value: Any) -> str:
+    """The name of an array's dtype; nothing for what is no array."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or not hasattr(value, "shape"):
+        return ""
+    return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
+
+
+def _numbers(value: Any, kind: str, shape: Sequence[int]) -> Any:
+    """Its own numbers; small ones where it has none, as under a trace."""
+    try:
+        return np.asarray(value)
+    except Exception:
+        size = int(np.prod(shape, dtype=int))
+        return (np.arange(size) % 2).astype(kind).reshape(shape)
