@@ -46,7 +46,10 @@ def main() -> None:
 
 
 def _report(python: str, path: str) -> dict[str, Any] | None:
-    module, _, name = path.rpartition(".")
+    parts = path.split(".")
+    # A class and its method stand after the module.
+    cut = next((i for i, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
+    module, name = ".".join(parts[:cut]), ".".join(parts[cut:])
     command = [python, "-m", "gradcheck_cli", f"{module}:{name}", "--output-format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     try:

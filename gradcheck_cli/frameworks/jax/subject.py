@@ -192,8 +192,9 @@ class JaxSubject:
         return replace(wide, primal=bare, rule=wide.rule if self.gradient.has_rule else bare)
 
     def ways(self) -> Sequence[Way]:
-        """None: every batch runs under vmap or inside a map already, and witnesses alone."""
-        return ()
+        from gradcheck_cli.frameworks.jax.ways import ways
+
+        return ways(self)
 
     def stand_ins(self) -> Iterator[StandIn]:
         """Stable library functions at this signature, spelled for its arguments."""
@@ -255,9 +256,13 @@ class JaxSubject:
         ]
         with precision(self.dtype):
             self._compile_all(size, modes)
-            return {
-                mode: self._unpacked(self._compiled[mode, size](*padded), count) for mode in modes
-            }
+            try:
+                return {
+                    mode: self._unpacked(self._compiled[mode, size](*padded), count)
+                    for mode in modes
+                }
+            except jax.errors.JaxRuntimeError as error:  # a callback of the user's
+                raise Rejected(f"it raises while it runs: {brief(error)}") from None
 
     def values(self, points: Sequence[Array]) -> list[Array]:
         ones = [np.ones((len(points[0]), *aval.shape)) for aval in self.out_avals]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from gradcheck_cli.frameworks.compared import alike, near, shares, summed
 from gradcheck_cli.frameworks.seam import Slip, Way
 from gradcheck_cli.frameworks.tensorflow.call import host, tensor
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
@@ -26,13 +27,14 @@ Result = tuple[Sequence[Array | None], Sequence[Array]]
 
 CONTEXT, SECOND = "context-dependent-gradient", "wrong-second-derivative"
 _TWICE = "{}, the rule gives {}, the tape through the body gives {}"
-_WEIGHTS = (0.75, -1.25, 0.5, 1.5, -0.625)
 
 
 def ways(subject: TfSubject) -> list[Way]:
     """Those that apply to this signature."""
     own = _Ways(subject)
     found = [Way("called again", own.again)]
+    if alike(subject.leaves) is not None and not subject.call.variables:
+        found.append(Way("with one tensor for two arguments", own.one_for_two))
     if not subject.signature.keywords:  # TensorFlow takes those eagerly only
         found.append(Way("inside tf.function", own.in_function))
     if subject.gradient.kind == REGISTERED:
@@ -69,13 +71,13 @@ class _Ways:
     def in_function(self, point: Numbers, cotangent: Numbers) -> Result:
         """As a training step has it: call, tape and gradient in one graph."""
 
-        def step(leaves: Sequence[Any], weights: Sequence[Any]) -> list[Any]:
+        def step(leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             held = [*leaves, *self.call.variables]
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 for x in held:
                     tape.watch(x)
                 outs = self.call.judged(self.call.outs(leaves))
-            found = tape.gradient(outs, held, output_gradients=list(weights))
+            found = tape.gradient(outs, held, output_gradients=list(cts))
             return [
                 tf.zeros_like(x) if g is None else tf.convert_to_tensor(g)
                 for g, x in zip(found, held, strict=True)
@@ -83,8 +85,8 @@ class _Ways:
 
         def made() -> list[Array]:
             with self.call.eagerly():
-                given, weights = self.subject.given(point), self.subject.cotangents(cotangent)
-                return [host(g) for g in tf.function(step, autograph=False)(given, weights)]
+                given, cts = self.subject.given(point), self.subject.cotangents(cotangent)
+                return [host(g) for g in tf.function(step, autograph=False)(given, cts)]
 
         expected = self.plain(point, cotangent)
         return self.other("inside tf.function", made), expected
@@ -97,20 +99,36 @@ class _Ways:
             with tf.Graph().as_default():
                 held = [v1.placeholder(self.call.dtype, p.shape) for p in point]
                 outs = self.call.judged(self.call.outs(held))
-                weights = [
+                cts = [
                     v1.placeholder(name, np.shape(c))
                     for c, name in zip(cotangent, self.subject.output_dtypes, strict=True)
                 ]
-                found = v1.gradients(outs, held, grad_ys=weights)
+                found = v1.gradients(outs, held, grad_ys=cts)
                 asked = [tf.zeros_like(x) if g is None else tf.convert_to_tensor(g) for g, x in zip(found, held, strict=True)]  # fmt: skip
                 with v1.Session() as session:
                     values = session.run(
-                        asked, dict(zip((*held, *weights), (*point, *cotangent), strict=True))
+                        asked, dict(zip((*held, *cts), (*point, *cotangent), strict=True))
                     )
             return [np.asarray(v, np.float64) for v in values]
 
         expected = self.plain(point, cotangent)
         return self.other("in a version 1 graph", made), expected
+
+    def one_for_two(self, point: Numbers, cotangent: Numbers) -> Result:
+        """f(z, z): both paths count."""
+        pair = alike(self.subject.leaves)
+        assert pair is not None
+        i, j = pair
+        same = [point[i] if k == j else p for k, p in enumerate(point)]
+
+        def shared(leaves: Sequence[Any]) -> list[Any]:
+            return self.call.outs([leaves[i] if k == j else x for k, x in enumerate(leaves)])
+
+        def made() -> list[Array]:
+            return _zeroed(self.subject.pulled(shared, same, cotangent)[1], same)
+
+        name = "with one tensor for two arguments"
+        return self.other(name, made), summed(self.plain(same, cotangent), pair)
 
     def again(self, point: Numbers, cotangent: Numbers) -> Result:
         return self.plain(point, cotangent), self.plain(point, cotangent)
@@ -143,7 +161,7 @@ class _Ways:
         nothing: Result = [None] * len(point), [np.zeros(np.shape(p)) for p in point]
         expected = self._second(self.call.meant, point, cotangent)
         got = self._second(self.call.outs, point, cotangent)
-        if expected is None or got is None or not _near(got[0], expected[0]):
+        if expected is None or got is None or not near(got[0], expected[0]):
             return nothing
         return got[1], expected[1]
 
@@ -162,8 +180,8 @@ class _Ways:
                         for x in held:
                             tape.watch(x)
                         outs = self.call.judged(function(leaves))
-                    weights = self.subject.cotangents(cotangent)
-                    first = tape.gradient(outs, held, output_gradients=weights)
+                    given = self.subject.cotangents(cotangent)
+                    first = tape.gradient(outs, held, output_gradients=given)
                     total = tf.add_n([_weighed(g) for g in first if g is not None])
                 found = outer.gradient(total, held)
                 return tuple(
@@ -180,12 +198,4 @@ def _zeroed(found: Sequence[Array | None], point: Numbers) -> list[Array]:
 
 def _weighed(gradient: Any) -> Any:
     flat = tf.reshape(tf.convert_to_tensor(gradient), [-1])
-    return tf.reduce_sum(flat * tensor(np.resize(_WEIGHTS, flat.shape[0]), flat.dtype))
-
-
-def _near(some: Sequence[Array], others: Sequence[Array]) -> bool:
-    """Within half of the digits of a float32 beside the largest."""
-    return all(
-        np.allclose(a, b, rtol=0, atol=2.0**-12 * max(1e-30, float(np.abs(b).max(initial=0))))
-        for a, b in zip(some, others, strict=True)
-    )
+    return tf.reduce_sum(flat * tensor(shares(flat.shape[0]), flat.dtype))

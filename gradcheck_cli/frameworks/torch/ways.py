@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from gradcheck_cli.frameworks.compared import alike, near, shares, summed
 from gradcheck_cli.frameworks.seam import Slip, Way
 from gradcheck_cli.frameworks.torch.call import host, tensor
 from gradcheck_cli.frameworks.torch.pull import gradients
@@ -30,8 +31,6 @@ KEPT = "tensor-kept-on-ctx"
 _FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}"
 _COMPLEX = "{}, re + 0.75 im of the gradient is {}, of autograd through the forward's body {}"
 _TWICE = "{}, the rule gives {}, autograd through the forward gives {}"
-# A second derivative is weighed with numbers that no two elements share.
-_WEIGHTS = (0.75, -1.25, 0.5, 1.5, -0.625)
 
 
 def ways(subject: TorchSubject) -> list[Way]:
@@ -60,6 +59,8 @@ def ways(subject: TorchSubject) -> list[Way]:
         found.append(Way("under vmap", own.under_vmap))
     if any(len(leaf.shape) == 4 for leaf in subject.leaves):
         found.append(Way("with inputs in channels-last layout", own.channels_last))
+    if alike(subject.leaves) is not None:
+        found.append(Way("with one tensor for two arguments", own.one_for_two))
     if len(subject.leaves) > 1:
         found += [
             Way(f"when only {leaf.path} requires a gradient", own.only(k))
@@ -152,6 +153,23 @@ class _Ways:
         spread = [torch.ones((), dtype=w.dtype, device=w.device).expand(w.shape) for w in weights]
         got = self.other("with an expanded cotangent", lambda: self.plain(leaves, spread))
         return got, self.plain(leaves, ones)
+
+    def one_for_two(self, point: Numbers, cotangent: Numbers) -> Result:
+        """f(z, z): both paths count."""
+        pair = alike(self.subject.leaves)
+        assert pair is not None
+        i, j = pair
+        leaves, weights = self.tensors(point, cotangent)
+        leaves[j] = leaves[i]
+
+        def made() -> list[Array]:
+            held = [x.clone().requires_grad_() for x in leaves]
+            shared = held[i].clone()
+            given = [shared if k in pair else x.clone() for k, x in enumerate(held)]
+            return self.pulled(given, held, weights)
+
+        name = "with one tensor for two arguments"
+        return self.other(name, made), summed(self.plain(leaves, weights), pair)
 
     # -- subsets --------------------------------------------------------------------------
 
@@ -275,7 +293,7 @@ class _Ways:
         from torch.autograd import forward_ad
 
         leaves, weights = self.tensors(point, cotangent)
-        tangents = [tensor(np.resize(_WEIGHTS, x.numel()), x.dtype).reshape(x.shape) for x in leaves]  # fmt: skip
+        tangents = [tensor(shares(x.numel()), x.dtype).reshape(x.shape) for x in leaves]  # fmt: skip
 
         def forward() -> list[Array]:
             with forward_ad.dual_level():
@@ -348,7 +366,7 @@ class _Ways:
             return nothing
         expected = self._second(lambda xs: self.call.judged(self.call.meant(xs)), leaves, weights)
         got = self._second(self.outs, leaves, weights)
-        if expected is None or got is None or not _near(got[0], expected[0]):
+        if expected is None or got is None or not near(got[0], expected[0]):
             return nothing
         return got[1], expected[1]
 
@@ -374,21 +392,13 @@ class _Ways:
             return None
 
 
-def _near(some: Sequence[Array], others: Sequence[Array]) -> bool:
-    """Within half of the digits of a float32 beside the largest."""
-    return all(
-        np.allclose(a, b, rtol=0, atol=2.0**-12 * max(1e-30, float(np.abs(b).max(initial=0))))
-        for a, b in zip(some, others, strict=True)
-    )
-
-
 def _copied(value: Any) -> Array:
     return host(value).copy()
 
 
 def _weighed(gradient: Any) -> Any:
-    weights = tensor(np.resize(_WEIGHTS, gradient.numel()), gradient.dtype)
-    return (gradient.reshape(-1) * weights).sum()
+    line = tensor(shares(gradient.numel()), gradient.dtype)
+    return (gradient.reshape(-1) * line).sum()
 
 
 def _strided(x: Any) -> Any:
