@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.diagnose.explain import explain
 from gradcheck_cli.diagnose.factor import describe_factor
 from gradcheck_cli.inputs.cotangents import BASE, one_hot_names
 from gradcheck_cli.laws.law import Failure, Judgement, component_name, judged
@@ -145,6 +146,10 @@ def _wrong_message(
     )
     plain = next(iter(m.floats.values())).custom is None
     wrong = "the custom rules that it calls make it wrong" if plain else "the formula is wrong"
+    if said is None:
+        leaf, _ = component_name(m, GRADIENTS, part.start)
+        differing = [r for r in rows if facts.differs[r, part].any()]
+        said = explain(m, leaf, differing, [r for r in rows if r not in differing])
     if said:
         return f"{wrong}: {said}"
     return wrong + ("" if everywhere else " at some inputs")
