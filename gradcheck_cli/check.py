@@ -47,8 +47,10 @@ def check_file(task: Task, emit: Emit) -> None:
     used: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         # What records at import must stand before; other frameworks can be asked afterwards.
-        named = {"jax", *task.marked}
-        recorded = {name: stack.enter_context(load(name).recording()) for name in sorted(named)}
+        recorded: dict[str, list[Found]] = {}
+        for name in sorted({"jax", *task.marked}):
+            with contextlib.suppress(Exception):  # the file's own import will say so
+                recorded[name] = stack.enter_context(load(name).recording())
         module = _import(task, emit)
         if module is not None:
             task = _completed(task, module)

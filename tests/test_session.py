@@ -260,3 +260,37 @@ def test_an_interrupt_says_so(project: Path) -> None:
     _, err = process.communicate(timeout=20)
     assert "interrupted" in err
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("framework", "source"),
+    [
+        ("torch", "class A(torch.autograd.Function):\n    pass\n"),
+        ("tensorflow", "@tensorflow.custom_gradient\ndef f(x):\n    return x, lambda dy: dy\n"),
+        ("keras", "@keras.ops.custom_gradient\ndef f(x):\n    return x, lambda dy: dy\n"),
+    ],
+)
+def test_a_framework_that_is_not_there_is_named(project: Path, framework: str, source: str) -> None:
+    """A file for a framework that this environment lacks: one finding, with what to install."""
+    shadow = project / "shadow" / framework
+    shadow.mkdir(parents=True)
+    (shadow / "__init__.py").write_text(
+        f"raise ModuleNotFoundError('it is not there', name={framework!r})\n"
+    )
+    (project / "a.py").write_text(f"import {framework}\n\n\n{source}")
+    run = check_json("a.py", cwd=project, env={"PYTHONPATH": str(project / "shadow")})
+    (found,) = run.findings()
+    assert found["rule"] == "import-failed"
+    assert f"pip install {framework}" in found["message"]
+    assert run.code == 2
+
+
+def test_a_framework_that_is_broken_costs_its_own_files(project: Path) -> None:
+    shadow = project / "shadow" / "torch"
+    shadow.mkdir(parents=True)
+    (shadow / "__init__.py").write_text("this is no Python\n")
+    (project / "a.py").write_text("import torch\n\n\nclass A(torch.autograd.Function):\n    pass\n")
+    (project / "b.py").write_text(RIGHT)
+    run = check_json("a.py", "b.py", cwd=project, env={"PYTHONPATH": str(project / "shadow")})
+    assert run.rules().count("import-failed") == 1
+    assert run.gradient("triple")["verdict"] == "correct"

@@ -38,7 +38,7 @@ def warm(frameworks: Sequence[str]) -> None:
     from gradcheck_cli.frameworks.load import load
 
     for name in frameworks:
-        with contextlib.suppress(ImportError):  # the file's own import will say so
+        with contextlib.suppress(Exception):  # the file's own import will say so
             load(name)
 
     gc.collect()
