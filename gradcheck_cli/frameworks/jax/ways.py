@@ -1,6 +1,7 @@
-"""Other ways to make a JAX call: one array for two arguments, inside scan, again, twice.
+"""Other ways to make a JAX call: one array for two arguments, inside scan, differentiated twice.
 
-Batches run under vmap and inside a map already, jitted and op by op.
+Batches run under vmap and inside a map already, jitted and op by op. These are traced and walked over
+the reals: nothing is compiled for two rows, and there is no rounding between two ways.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ import numpy as np
 from gradcheck_cli.frameworks.compared import alike, near, shares, summed
 from gradcheck_cli.frameworks.seam import Slip, Way
 from gradcheck_cli.frameworks.tracing import brief, precision
+from gradcheck_cli.reals.cost import by_flint
+from gradcheck_cli.reals.precision import DEAR, enclose
+from gradcheck_cli.reals.program import Program, build
+from gradcheck_cli.reals.walk import NotCovered, uncovered
 from gradcheck_cli.words import Severity
 
 if TYPE_CHECKING:
@@ -23,9 +28,15 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Numbers = Sequence[Array]
 Result = tuple[Sequence[Array | None], Sequence[Array]]
+Function = Callable[..., Any]
 
 CONTEXT, SECOND = "context-dependent-gradient", "wrong-second-derivative"
 _TWICE = "{}, the rule gives {}, autodiff through the primal gives {}"
+_BITS = 40
+
+
+class _Silent(Exception):
+    """It has no meaning over the reals, or would cost too much: this way says nothing."""
 
 
 def ways(subject: JaxSubject) -> list[Way]:
@@ -45,88 +56,112 @@ def ways(subject: JaxSubject) -> list[Way]:
 class _Ways:
     def __init__(self, subject: JaxSubject) -> None:
         self.subject = subject
+        self.count = len(subject.avals)
+        self.nothing: Result = (
+            [None] * self.count, [np.zeros(leaf.shape) for leaf in subject.leaves],
+        )  # fmt: skip
+        self._programs: dict[str, Program] = {}
 
-    def arrays(self, point: Numbers, cotangent: Numbers) -> tuple[list[Any], list[Any]]:
-        avals = (*self.subject.avals, *self.subject.out_avals)
-        made = [
-            jnp.asarray(np.asarray(a), aval.dtype)
-            for a, aval in zip((*point, *cotangent), avals, strict=True)
-        ]
-        return made[: len(point)], made[len(point) :]
-
-    def plain(self, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Array]:
-        return _host(jax.vjp(self.subject.rule, *leaves)[1](tuple(cts)))
-
-    def other(self, name: str, make: Callable[[], list[Array]]) -> list[Array]:
-        """The other way; raising there is a slip of its own."""
-        try:
-            return make()
-        except Exception as error:
-            told = f"{name}, the rule raises {brief(error)}"
-            raise Slip(CONTEXT, Severity.ERROR, told) from None
+    # -- the ways -----------------------------------------------------------------------
 
     def in_scan(self, point: Numbers, cotangent: Numbers) -> Result:
         """Two steps of the same, differentiated as a whole."""
-        with precision(self.subject.dtype):
-            leaves, cts = self.arrays(point, cotangent)
 
-            def looped(*xs: Any) -> Any:
-                stacked = tuple(jnp.stack([x, x]) for x in xs)
-                step = lambda carry, row: (carry, self.subject.rule(*row))  # noqa: E731
-                return jax.lax.scan(step, 0.0, stacked)[1]
+        def looped(*xs: Any) -> Any:
+            stacked = tuple(jnp.stack([x, x]) for x in xs)
+            return jax.lax.scan(lambda carry, row: (carry, self.subject.rule(*row)), 0.0, stacked)[1]  # fmt: skip
 
-            def made() -> list[Array]:
-                both = tuple(jnp.stack([ct, ct]) for ct in cts)
-                return [g / 2 for g in _host(jax.vjp(looped, *leaves)[1](both))]
+        def pulled(*args: Any) -> Any:
+            xs, cts = args[: self.count], args[self.count :]
+            both = tuple(jnp.stack([ct, ct]) for ct in cts)
+            return tuple(g / 2 for g in jax.vjp(looped, *xs)[1](both))
 
-            return self.other("inside scan", made), self.plain(leaves, cts)
+        return self._beside("inside scan", pulled, point, cotangent, self._plain)
 
     def one_for_two(self, point: Numbers, cotangent: Numbers) -> Result:
         """f(z, z): both paths count."""
         pair = alike(self.subject.leaves)
         assert pair is not None
         i, j = pair
-        with precision(self.subject.dtype):
-            leaves, cts = self.arrays(point, cotangent)
-            leaves[j] = leaves[i]
 
-            def shared(*xs: Any) -> Any:
-                return self.subject.rule(*(xs[i] if k == j else x for k, x in enumerate(xs)))
+        def shared(*xs: Any) -> Any:
+            return self.subject.rule(*(xs[i] if k == j else x for k, x in enumerate(xs)))
 
-            def made() -> list[Array]:
-                return _host(jax.vjp(shared, *leaves)[1](tuple(cts)))
-
-            name = "with one array for two arguments"
-            return self.other(name, made), summed(self.plain(leaves, cts), pair)
+        same = [point[i] if k == j else p for k, p in enumerate(point)]
+        return self._beside(
+            "with one array for two arguments", self._pulled(shared), same, cotangent,
+            lambda p, c: summed(self._plain(p, c), pair),
+        )  # fmt: skip
 
     def second(self, point: Numbers, cotangent: Numbers) -> Result:
         """The rule differentiated again, against autodiff twice through the primal."""
-        nothing: Result = [None] * len(point), [np.zeros(np.shape(p)) for p in point]
-        with precision(self.subject.dtype):
-            leaves, cts = self.arrays(point, cotangent)
-            expected = self._second(self.subject.primal, leaves, cts)
-            got = self._second(self.subject.rule, leaves, cts)
-        if expected is None or got is None or not near(got[0], expected[0]):
-            return nothing
-        return got[1], expected[1]
-
-    def _second(
-        self, function: Callable[..., Any], leaves: Sequence[Any], cts: Sequence[Any]
-    ) -> tuple[list[Array], list[Array]] | None:
-        """First and second derivatives; None if it raises, as rules that cannot be do."""
-
-        def weighed(*xs: Any) -> tuple[Any, Any]:
-            first = jax.vjp(function, *xs)[1](tuple(cts))
-            total = sum(jnp.sum(g.reshape(-1) * jnp.asarray(shares(g.size), g.dtype)) for g in first)  # fmt: skip
-            return total, first
-
         try:
-            places = tuple(range(len(leaves)))
-            (_, first), second = jax.value_and_grad(weighed, places, has_aux=True)(*leaves)
-            return _host(first), _host(second)
-        except Exception:
-            return None
+            expected = self._twice("primal", self.subject.primal, point, cotangent)
+            got = self._twice("rule", self.subject.rule, point, cotangent)
+        except Exception:  # it says so itself, or has no meaning over the reals
+            return self.nothing
+        if not near(got[: self.count], expected[: self.count]):
+            return self.nothing
+        return got[self.count :], expected[self.count :]
+
+    # -- pieces ---------------------------------------------------------------------------
+
+    def _beside(
+        self, name: str, function: Function, point: Numbers, cotangent: Numbers,
+        plain: Callable[[Numbers, Numbers], list[Array]],
+    ) -> Result:  # fmt: skip
+        try:
+            return self._walked(name, function, point, cotangent), plain(point, cotangent)
+        except (_Silent, NotCovered):
+            return self.nothing
+        except Exception as error:
+            told = f"{name}, the rule raises {brief(error)}"
+            raise Slip(CONTEXT, Severity.ERROR, told) from None
+
+    def _plain(self, point: Numbers, cotangent: Numbers) -> list[Array]:
+        return self._walked("plain", self._pulled(self.subject.rule), point, cotangent)
+
+    def _pulled(self, function: Function) -> Function:
+        return lambda *args: jax.vjp(function, *args[: self.count])[1](tuple(args[self.count :]))
+
+    def _twice(
+        self, name: str, function: Function, point: Numbers, cotangent: Numbers
+    ) -> list[Array]:
+        """First and second derivatives."""
+        pulled = self._pulled(function)
+
+        def both(*args: Any) -> Any:
+            def weighed(*xs: Any) -> tuple[Any, Any]:
+                first = pulled(*xs, *args[self.count :])
+                parts = (g.reshape(-1) @ jnp.asarray(shares(g.size), g.dtype) for g in first)
+                return sum(parts, jnp.zeros((), first[0].dtype)), first
+
+            places = tuple(range(self.count))
+            (_, first), second = jax.value_and_grad(weighed, places, has_aux=True)(
+                *args[: self.count]
+            )
+            return (*first, *second)
+
+        return self._walked(f"twice {name}", both, point, cotangent)
+
+    def _walked(
+        self, name: str, function: Function, point: Numbers, cotangent: Numbers
+    ) -> list[Array]:
+        """The function's numbers at this row, over the reals; traced once."""
+        if name not in self._programs:
+            with precision(self.subject.dtype):
+                avals = (*self.subject.avals, *self.subject.out_avals)
+                self._programs[name] = build(jax.make_jaxpr(function)(*avals))
+        program = self._programs[name]
+        if uncovered(program) or by_flint(program) > DEAR:
+            raise _Silent
+        row = [np.asarray(a, np.float64)[None] for a in (*point, *cotangent)]
+        outs = enclose(program, row, goal=_BITS).outs
+        return [_middles(out[0]) for out in outs]
 
 
-def _host(arrays: Sequence[Any]) -> list[Array]:
-    return [np.asarray(a).astype(np.float64) for a in arrays]
+def _middles(balls: Any) -> Array:
+    """Midpoints; NaN where there is no number."""
+    flat = np.asarray(balls, object).reshape(-1)
+    numbers = [float(ball.mid()) if ball.is_finite() else np.nan for ball in flat]
+    return np.array(numbers, np.float64).reshape(np.shape(balls))
