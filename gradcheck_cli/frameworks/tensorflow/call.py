@@ -34,6 +34,7 @@ class Call:
     dtype: Any
     kept: tuple[int, ...] = ()
     variables: tuple[Any, ...] = ()
+    graph: Any = None  # the body as a function of the framework's own, once it is asked for
     store: Any = field(default_factory=EagerVariableStore)  # what `get_variable` finds
 
     @property

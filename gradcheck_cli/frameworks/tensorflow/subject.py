@@ -54,7 +54,9 @@ def fit_subject(gradient: TfGradient, signature: Signature, dtype: str) -> TfSub
 
 def _graphed(call: Call, points: Tensors) -> list[Any]:
     """A registered gradient sees an op, and only a graph has ops."""
-    return list(tf.function(lambda *xs: call.meant(xs), autograph=False)(*points))
+    if call.graph is None:
+        call.graph = tf.function(lambda *xs: call.meant(xs), autograph=False)
+    return list(call.graph(*points))
 
 
 def _arguments_alone(signature: Signature) -> list[Leaf]:
@@ -219,18 +221,18 @@ class TfSubject(EagerSubject):
             return [host(out) for out in mapped(*(tensor(p, self.call.dtype) for p in points))]
 
     def one(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
-        value = self.meant(point)
         rule_value, pulled = self.pulled(self.call.outs, point, cotangent)
         custom = self._zeroed(pulled, point)
         if not self.has_rule:
-            return Row(value, rule_value, None, custom)
-        auto = None
-        if self.has_auto:
-            try:
-                auto = self._zeroed(self.pulled(self.call.meant, point, cotangent)[1], point)
-            except Exception:
-                auto = [np.full(np.shape(p), np.nan) for p in point]
-        return Row(value, rule_value, custom, auto)
+            return Row(rule_value, rule_value, None, custom)
+        if not self.has_auto:
+            return Row(self.meant(point), rule_value, custom, None)
+        try:
+            value, found = self.pulled(self.call.meant, point, cotangent)
+            return Row(value, rule_value, custom, self._zeroed(found, point))
+        except Exception:
+            nothing = [np.full(np.shape(p), np.nan) for p in point]
+            return Row(self.meant(point), rule_value, custom, nothing)
 
     def pulled(
         self,
