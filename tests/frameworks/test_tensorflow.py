@@ -63,9 +63,14 @@ def test_a_forgotten_variables_argument_is_explained() -> None:
 
 def test_right_rules_are_certified() -> None:
     report = check_json("fixtures/tensorflow/right.py").report
-    assert report["summary"]["checked"] == len(report["gradients"]) == 16
+    assert report["summary"]["checked"] == len(report["gradients"]) == 20
     assert {g["verdict"] for g in report["gradients"]} == {"correct"}
     assert {g["evidence"] for g in report["gradients"]} == {"certified"}
+
+
+def test_an_input_signature_says_what_it_takes() -> None:
+    (x,) = check_json("fixtures/tensorflow/right.py").gradient("of_pairs")["inputs"]
+    assert (x["shape"], x["source"]) == ([3, 2], "the input signature of its tf.function")
 
 
 def test_a_module_of_version_1_is_checked_eagerly_all_the_same(project: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +27,7 @@ def find(
     for _, value in attributes(module):  # made before the hooks stood (installed modules)
         if isinstance(value, BIND) and id(value) not in known:
             recorded.append(Found(value, CUSTOM, *source(value._f)))
+    signatures = _signatures(module)
     missing = [m for scope in scopes if (m := enter(module, path, scope)) is not None]
     gradients: dict[tuple[str, int], TfGradient] = {}
     for found in recorded:
@@ -36,6 +38,8 @@ def find(
             if found.kind == CUSTOM
             else _registered(found, _overridden(path), own)
         )
+        if isinstance(gradient, TfGradient) and id(found.thing) in signatures:
+            gradient = replace(gradient, specs=signatures[id(found.thing)])
         if isinstance(gradient, Missing):
             missing.append(gradient)
         else:
@@ -56,6 +60,16 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> TfGradient | No
     where, line = source(thing)
     place = Place(where or path, line, name)
     return of_function(thing, name.rpartition(".")[2], place, own)
+
+
+def _signatures(module: ModuleType) -> dict[int, tuple[Any, ...]]:
+    """The input signatures of `tf.function`s around custom gradients, by what they are around."""
+    found: dict[int, tuple[Any, ...]] = {}
+    for _, value in attributes(module):
+        specs = getattr(value, "input_signature", None)
+        if specs and hasattr(value, "python_function"):
+            found[id(value.python_function)] = tuple(specs)
+    return found
 
 
 def adopt(module: ModuleType, bind: Any, own: Own) -> TfGradient:

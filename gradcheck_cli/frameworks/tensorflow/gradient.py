@@ -28,6 +28,7 @@ class TfGradient:
     split: Callable[..., tuple[Any, Any]]
     own: Own
     parameter_names: tuple[str, ...] = ()  # of an op, whose function says nothing
+    specs: tuple[Any, ...] = ()  # of a `tf.function` around it: its input signature
     bound: int = 0  # leading parameters that are given already: self
     backend: str = field(default="tensorflow")
     framework: str = field(default="tensorflow")

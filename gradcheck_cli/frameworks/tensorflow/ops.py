@@ -51,6 +51,21 @@ def _unravelled(axes: Any) -> Any:
     return None if np.size(axes) == 0 else tuple(np.atleast_1d(np.asarray(axes)).tolist())
 
 
+def _summed_axes(first: Any, second: Any) -> Any:
+    """Over which axes the gradients of two broadcast shapes are summed."""
+    one, other = (
+        np.atleast_1d(np.asarray(first)).tolist(),
+        np.atleast_1d(np.asarray(second)).tolist(),
+    )
+    rank = max(len(one), len(other))
+    one, other = [1] * (rank - len(one)) + one, [1] * (rank - len(other)) + other
+    pairs = list(enumerate(zip(one, other, strict=True)))
+    return (
+        np.array([k for k, (a, b) in pairs if (a == 1 and b != 1) or k < rank - np.size(first)], np.int32),
+        np.array([k for k, (a, b) in pairs if (b == 1 and a != 1) or k < rank - np.size(second)], np.int32),
+    )  # fmt: skip
+
+
 _SIMPLE: dict[str, Function] = {
     "Acos": jnp.arccos,
     "Asin": jnp.arcsin,
@@ -59,6 +74,7 @@ _SIMPLE: dict[str, Function] = {
     "BesselI0": special.i0,
     "BesselI1": special.i1,
     "Betainc": special.betainc,
+    "BroadcastGradientArgs": _summed_axes,
     "Cross": jnp.cross,
     "EluGrad": _elu_grad,
     "Expint": special.expi,

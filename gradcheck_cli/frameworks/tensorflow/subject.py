@@ -37,6 +37,7 @@ def fit_subject(gradient: TfGradient, signature: Signature, dtype: str) -> TfSub
             points = [tensor(plain(leaf.shape), kind) for leaf in _arguments_alone(signature)]
             outs = _graphed(call, points) if gradient.kind == REGISTERED else call.meant(points)
     except Exception as error:
+        _ask_a_graph(call, signature)
         raise Rejected(brief(error)) from None
     found = {i: out for i, out in enumerate(outs) if tf.is_tensor(out) and out.dtype.is_floating}
     if not found:
@@ -57,6 +58,23 @@ def _graphed(call: Call, points: Tensors) -> list[Any]:
     if call.graph is None:
         call.graph = tf.function(lambda *xs: call.meant(xs), autograph=False)
     return list(call.graph(*points))
+
+
+def _ask_a_graph(call: Call, signature: Signature) -> None:
+    """What does not run eagerly may be version 1's: there, variables must be resources."""
+    v1 = tf.compat.v1
+    try:
+        with tf.Graph().as_default():
+            call.outs([v1.placeholder(call.dtype, leaf.shape) for leaf in signature.leaves])
+    except TypeError as error:
+        if "ResourceVariable" in str(error):
+            told = (
+                "TypeError: it uses a variable that is no resource, which tf.custom_gradient "
+                "refuses: `use_resource=True` in its variable scope"
+            )
+            raise RuleError("TypeError", told, certain=True) from None
+    except Exception:  # not that either
+        return
 
 
 def _arguments_alone(signature: Signature) -> list[Leaf]:
