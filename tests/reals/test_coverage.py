@@ -17,6 +17,8 @@ from gradcheck_cli.reals.tables import RULES
 from gradcheck_cli.reals.tables.unreal import NATIVE, REASONS
 
 
+# It looks at every object that is alive, and some libraries' complain of that.
+@pytest.mark.filterwarnings("ignore:.*reduce_op.*:FutureWarning")
 def test_every_primitive_has_a_rule_or_a_reason() -> None:
     names = {thing.name for thing in gc.get_objects() if isinstance(thing, Primitive)}
     assert len(names) > 250
