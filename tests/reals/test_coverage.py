@@ -10,6 +10,7 @@ import jax.scipy.linalg
 import jax.scipy.signal
 import jax.scipy.special
 import jax.scipy.stats  # noqa: F401
+import pytest
 from jax.extend.core import Primitive
 
 from gradcheck_cli.reals.subjaxprs import call_param
