@@ -19,7 +19,7 @@ def shares(size: int) -> Array:
 
 def near(some: Sequence[Array], others: Sequence[Array]) -> bool:
     """Within half of the digits of a float32 beside the largest: the second is worth a look."""
-    return all(
+    return all(np.isfinite(b).all() for b in others) and all(
         np.allclose(a, b, rtol=0, atol=2.0**-12 * max(1e-30, float(np.abs(b).max(initial=0))))
         for a, b in zip(some, others, strict=True)
     )
