@@ -140,6 +140,11 @@ def _check_one(
         emit(Doing(phase=phase, gradient=name, line=site.line, inputs=inputs or []))
 
     try:
+        if task.sweep is not None:
+            from gradcheck_cli.sweep.work import sweep
+
+            sweep(gradient, framework, task, site, emit)
+            return
         with clock.running():
             work = shown if task.only_inputs else examine
             checked = work(gradient, framework, task, site, doing)

@@ -16,6 +16,7 @@ import msgspec
 from gradcheck_cli import __version__, comments, outcomes
 from gradcheck_cli.backends import across
 from gradcheck_cli.config import Settings
+from gradcheck_cli.errors import TargetError
 from gradcheck_cli.findings_filter import Filter
 from gradcheck_cli.frameworks.marks import BACKENDS
 from gradcheck_cli.inputs.pairs import parse_pairs
@@ -61,10 +62,10 @@ class _File:
     seconds: float = 0.0
 
 
-def _needs(task: Task) -> tuple[frozenset[str], str | None]:
+def needs(task: Task) -> tuple[frozenset[str], str | None]:
     """What a worker for this task imports; an installed module says so only once it is imported."""
-    used = {*task.marked, task.backend} - {None} or {"jax"}
-    return frozenset(used), task.backend  # type: ignore[arg-type]
+    used = {*task.marked, *([task.backend] if task.backend else [])}
+    return frozenset(used or {"jax"}), task.backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +82,24 @@ class Session:
     def run(self, targets: Sequence[Target], progress: Progress) -> Report:
         """Check all targets; nothing that user code does stops the others."""
         files = [self._looked_at(target) for target in targets]
-        kinds = dict.fromkeys(_needs(task) for file in files for task in file.tasks)
+        kinds = dict.fromkeys(needs(task) for file in files for task in file.tasks)
         workers: dict[tuple[frozenset[str], str | None], Launcher] = {}  # a warm server for each
         try:
-            for needs in kinds:
-                workers[needs] = launcher(self.settings.device, *needs)
-            for needs, server in workers.items():
-                self._work(files, needs, server, progress)
+            for kind in kinds:
+                workers[kind] = launcher(self.settings.device, *kind)
+            for kind, server in workers.items():
+                self._work(files, kind, server, progress)
         finally:
             for server in workers.values():
                 server.close()
         return self._report(files)
+
+    def tasks(self, target: Target) -> list[Task]:
+        """What a worker would be asked for one target; why not is an error."""
+        file = self._looked_at(target)
+        if file.findings:
+            raise TargetError(f"{file.display}: {file.findings[0].message}")
+        return file.tasks
 
     # -- before the workers --------------------------------------------------------------
 
@@ -191,11 +199,11 @@ class Session:
     def _work(
         self,
         files: Sequence[_File],
-        needs: tuple[frozenset[str], str | None],
+        kind: tuple[frozenset[str], str | None],
         server: Launcher,
         progress: Progress,
     ) -> None:
-        todo = [(file, task) for file in files for task in file.tasks if _needs(task) == needs]
+        todo = [(file, task) for file in files for task in file.tasks if needs(task) == kind]
         jobs = self.settings.jobs or os.cpu_count() or 1
         pool = Pool(server, min(jobs, len(todo)), self.settings.memory_limit)
         told = [file for file, _ in todo]

@@ -260,6 +260,35 @@ class Unreached(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     not_covered: NotCovered
 
 
+class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """Neighbouring floats with one fate, as ordinals (one for each argument); a box if there are several."""
+
+    result: int
+    kind: str
+    first: list[int]
+    last: list[int]
+    count: int
+    within: bool  # is one of them of a size that models meet (SEMANTICS A5)?
+    bits: float | None = None  # at the worst of them, which is `at`
+    at: list[int] | None = None
+
+
+class Swept(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A part of a sweep is done: `part` of `parts`."""
+
+    gradient: str
+    line: int
+    dtype: str
+    arguments: list[str]
+    results: list[str]
+    part: int
+    parts: int
+    floats: int
+    evidence: Evidence
+    stretches: list[Stretch]
+    levels: list[list[float]]  # for each result the least correct bits, in order of the argument
+
+
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The worker is through with its file."""
 
@@ -267,7 +296,16 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     out_of_time: bool = False  # it ended before its time was up; the rest is for another one
 
 
-Event = Doing | Checked | FileFinding | Unreached | Finished
+Event = Doing | Checked | FileFinding | Unreached | Swept | Finished
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """Which parts of a sweep a worker is to do: every so-manieth, but for those that are done."""
+
+    number: int
+    of: int
+    done: list[int] = []
+    grid: int = 4096  # points, where there are too many floats for all
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -290,6 +328,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     backend: str | None = None  # of a framework that runs on others
     expects: dict[str, str] = {}  # declared intents, by the same
     only_inputs: bool = False  # say what they would be, and check nothing
+    sweep: Share | None = None  # look at every float instead of checking
     inputs: dict[str, str] = {}  # specs, by the gradient's name or the line that they stand for
     references: dict[
         str, str

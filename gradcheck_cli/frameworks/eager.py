@@ -214,6 +214,12 @@ class EagerSubject(abc.ABC):
         ]
         return {EAGER: _stacked(rows)}
 
+    def along(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
+        """All at once where each element is a point."""
+        rows = [np.full(len(xs), float(c)) for c in cotangents]
+        floats = self.run([xs.astype(np.float64)], rows)[EAGER]
+        return [a.astype(xs.dtype) for a in (*floats.rule_value, *(floats.custom or floats.auto or []))]  # fmt: skip
+
     def values(self, points: Sequence[Array]) -> list[Array]:
         """NaN where the function raises."""
         nothing = [np.full(shape, np.nan) for shape in self.outputs]

@@ -25,11 +25,11 @@ _MOST_BY_DIFFERENCES = 6  # rows that are graded so
 FEW_ULP = 4
 # A range of a few samples falls short of the whole range: a sine's peaks are seldom hit.
 _MARGIN = 0.25
-_WARNING_EPS = 2**6
+WARNING_EPS = 2**6
 # A derivative may overflow before the cotangent's weight brings it back.
-_HEADROOM = 2.0**-4
+HEADROOM = 2.0**-4
 # Subnormals on the way act as 0: next to the smallest normal, nothing is promised.
-_FLUSH = 2**10
+FLUSH = 2**10
 _SCALES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 3 / 2, 2)
 
 # Causes, from grave to light.
@@ -78,7 +78,7 @@ class Reference:
         count = len(self.points[0])
         got = columns(floats, count)
         mid, states = self.middle(what), self.states(what)
-        room = 1.0 if what == VALUES else _HEADROOM
+        room = 1.0 if what == VALUES else HEADROOM
         inside = (states == REGULAR) | (states == LIMIT)
         kink = states == KINK
         with np.errstate(all="ignore"):
@@ -289,7 +289,7 @@ def _float(ball: arb) -> float:
 
 def _close(got: Array, low: Array, high: Array, fmt: Format, room: float) -> Array:
     """Inside the range, widened by rounding, underflow and overflow (from `room` times the largest)."""
-    slack = FEW_ULP * fmt.eps * np.maximum(np.abs(low), np.abs(high)) + _FLUSH * fmt.tiny
+    slack = FEW_ULP * fmt.eps * np.maximum(np.abs(low), np.abs(high)) + FLUSH * fmt.tiny
     slack = np.where(np.isfinite(slack), slack, 0.0)
     inside = (got >= low - slack) & (got <= high + slack)
     top = fmt.max * (1 - FEW_ULP * fmt.eps)
@@ -319,7 +319,7 @@ def _severity(got: float, mid: float, scale: float, fmt: Format) -> tuple[int, s
     at_scale = error / scale if scale > 0 else math.inf
     if at_scale > math.sqrt(fmt.eps):
         return Severity.ERROR.rank, cause, bits
-    if at_scale > _WARNING_EPS * fmt.eps:
+    if at_scale > WARNING_EPS * fmt.eps:
         return Severity.WARNING.rank, cause, bits
     if relative > math.sqrt(fmt.eps):
         return Severity.NOTE.rank, cause, bits

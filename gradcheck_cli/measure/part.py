@@ -108,6 +108,9 @@ class Part:
         found = self.whole.run(points, cotangents, modes)
         return {mode: self._picked(floats) for mode, floats in found.items()}
 
+    def along(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
+        return self.whole.along(xs, cotangents)
+
     def values(self, points: Sequence[Array]) -> list[Array]:
         return _rows(self.whole.values(points), self.sample.outputs)
 

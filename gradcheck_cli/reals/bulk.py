@@ -64,14 +64,19 @@ def beside(mid: Array, rad: Array, goal: int) -> Array:
 _NOTHING = 2.0**-900  # below every number of the formats that are judged by float64
 
 
-def certify(program: Program, mids: Sequence[Array], rads: Sequence[Array] | None = None) -> Bulk:
+def certify(
+    program: Program,
+    mids: Sequence[Array],
+    rads: Sequence[Array] | None = None,
+    domain: type[Balls64] = Balls64,
+) -> Bulk:
     """All rows of the program's inputs (exact, or balls), a chunk at a time."""
     count = len(mids[0])
     given = [np.asarray(m, np.float64) for m in mids]
     radii = [np.zeros_like(m) for m in given] if rads is None else list(rads)
     with jax.enable_x64(True):
         size = _chunk(program, count)
-        compiled = _compiled(program, size)
+        compiled = _compiled(program, size, domain)
         parts = []
         for start in range(0, count, size):
             cut = slice(start, start + size)
@@ -99,29 +104,28 @@ def _padded(rows: Array, size: int) -> Array:
 
 
 _COMPILED: dict[
-    tuple[int, int], tuple[Program, Any]
+    tuple[int, int, type[Balls64]], tuple[Program, Any]
 ] = {}  # a program's number is its own while it lives
 
 
-def _compiled(program: Program, size: int) -> Any:
-    key = (id(program), size)
+def _compiled(program: Program, size: int, domain: type[Balls64]) -> Any:
+    key = (id(program), size, domain)
     if key not in _COMPILED:
         if len(_COMPILED) >= _MOST_COMPILED:  # each holds memory maps, of which a process has few
             _COMPILED.clear()
-        _COMPILED[key] = (program, compiled(program, size))
+        _COMPILED[key] = (program, compiled(program, size, domain))
     return _COMPILED[key][1]
 
 
-def compiled(program: Program, size: int) -> Any:
+def compiled(program: Program, size: int, domain: type[Balls64] = Balls64) -> Any:
     """The walk of so many rows, for pairs in and pairs and certainty out."""
     rows = [jax.ShapeDtypeStruct((size, *aval.shape), jnp.float64) for aval in program.in_avals]
     given = [Pair(row, row) for row in rows]
-    lowered = jax.jit(jax.vmap(lambda *args: _one(program, args))).lower(*given)
+    lowered = jax.jit(jax.vmap(lambda *args: _one(program, args, domain()))).lower(*given)
     return lowered.compile(compiler_options=_OPTIONS)
 
 
-def _one(program: Program, args: Sequence[Pair]) -> tuple[list[Pair], Any]:
-    domain = Balls64()
+def _one(program: Program, args: Sequence[Pair], domain: Balls64) -> tuple[list[Pair], Any]:
     outs = walk(program, domain, args)
     full = [
         Pair(*(jnp.broadcast_to(v, aval.shape) for v in out))

@@ -264,6 +264,16 @@ class JaxSubject:
             except jax.errors.JaxRuntimeError as error:  # a callback of the user's
                 raise Rejected(f"it raises while it runs: {brief(error)}") from None
 
+    def along(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
+        """One compiled map over very many numbers, in their own dtype."""
+        key = ("along", len(xs))
+        if key not in self._compiled:
+            aval = jax.ShapeDtypeStruct((len(xs),), xs.dtype)
+            given = [jnp.asarray(c, a.dtype) for c, a in zip(cotangents, self.out_avals, strict=True)]  # fmt: skip
+            both = with_pullback(self.rule, 1)
+            self._compiled[key] = jax.jit(jax.vmap(lambda x: both(x, *given))).lower(aval).compile()
+        return [np.asarray(out) for out in jax.tree.leaves(self._compiled[key](xs))]
+
     def values(self, points: Sequence[Array]) -> list[Array]:
         ones = [np.ones((len(points[0]), *aval.shape)) for aval in self.out_avals]
         return self.run(points, ones, (JIT,))[JIT].value

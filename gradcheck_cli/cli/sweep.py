@@ -1,0 +1,84 @@
+"""`cgcheck sweep FILE:function`: every float of one argument."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradcheck_cli.cli.app import app
+from gradcheck_cli.cli.check import Backend, Device
+
+
+class Dtype(StrEnum):
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    FLOAT64 = "float64"
+
+
+class MapFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+@app.command()
+def sweep(
+    target: Annotated[str, typer.Argument(help="FILE:function or package.module:function.")],
+    dtype: Annotated[Dtype, typer.Option(help="Whose floats.")] = Dtype.FLOAT32,
+    points: Annotated[int, typer.Option(help="Size of the grid, for several arguments or float64.")] = 4096,
+    output_format: Annotated[MapFormat, typer.Option("--output-format")] = MapFormat.TEXT,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run has done.")] = False,
+    max_time: Annotated[float | None, typer.Option(help="Seconds; what is done until then is kept.")] = None,
+    device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
+    backend: Annotated[Backend | None, typer.Option(help="The backend that Keras runs on.", show_default="the first installed")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
+) -> None:  # fmt: skip
+    """Look at every float of a function's one argument: where is its gradient wrong, and by how much.
+
+    Float32 has four billion; an interrupted sweep goes on where it was.
+    """
+    import shutil
+
+    import msgspec
+
+    from gradcheck_cli.cli.bar import bar
+    from gradcheck_cli.config import load, validated
+    from gradcheck_cli.errors import UsageError
+    from gradcheck_cli.outcomes import FINDINGS, INTERRUPTED
+    from gradcheck_cli.report.text.map import render_map, severity
+    from gradcheck_cli.runner.cache import folder
+    from gradcheck_cli.scan.files import resolve
+    from gradcheck_cli.session import Session
+    from gradcheck_cli.sweeping import Sweeping
+
+    first = Path(target.rpartition(":")[0] or target)
+    settings, root = load(first if first.exists() else Path.cwd())
+    flags = {
+        "dtype": [dtype.value], "jobs": jobs, "device": device and device.value,
+        "backend": [backend.value] if backend else None,
+    }  # fmt: skip
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = validated(
+        msgspec.structs.replace(settings, **given, max_time=max_time), "command line"
+    )
+    targets = resolve([target], settings.exclude)
+    if len(targets) > 1 or points < 1:
+        raise UsageError("a sweep is of one function, over at least one point")
+    session = Session(settings, root, cache=folder())
+    store = Path(folder()).parent / "sweeps"
+    with bar() as tell:
+        job = Sweeping(session, targets[0], points, store, tell)
+        try:
+            found = job.run(fresh=fresh)
+        except KeyboardInterrupt:
+            typer.echo("cgcheck: interrupted; run it again to go on", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+    if output_format is MapFormat.JSON:
+        typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
+    else:
+        typer.echo(render_map(found, shutil.get_terminal_size().columns), nl=False)
+    bad = any(severity(s) == "error" for s in found.stretches)
+    raise typer.Exit(FINDINGS if bad else 0)
