@@ -12,13 +12,15 @@ from msgspec.structs import replace
 from gradcheck_cli.deadline import OutOfTime
 from gradcheck_cli.finding import Site, failed, make_finding, refused
 from gradcheck_cli.frameworks.seam import CustomGradient, Framework, Rejected, Subject
-from gradcheck_cli.inputs.at import parse_at
+from gradcheck_cli.inputs.at import parse_at, recorded_first
 from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.infer.probing import broadcast_refused, probe
+from gradcheck_cli.inputs.infer.recorded import Recalled, recalled
 from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
-from gradcheck_cli.inputs.spec import Signature
+from gradcheck_cli.inputs.parameters import expanded
+from gradcheck_cli.inputs.spec import Hints, Signature
 from gradcheck_cli.laws import LAWS, Failure
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
@@ -42,6 +44,7 @@ from gradcheck_cli.words import (
 Array = np.ndarray[Any, Any]
 
 _ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
+_NO_LONGER = "they do not fit its parameters any more: run cgcheck record again"
 _FEW_POINTS = 48  # where each costs dozens of calls
 _ARRAY_SHARE = 4  # array signatures get this fraction of the points
 
@@ -79,6 +82,8 @@ def shown(
     book = Notebook(declared=declarations(gradient, task, site))
     doing("finding inputs")
     hints = with_specs(framework.hints(gradient), gradient, task, site, book)
+    known = _recalled(gradient, task, hints)
+    hints = dataclasses.replace(hints, calls=[r.signature for r in known])
     probed = probe(gradient, task.dtypes[0], hints)
     for subject in probed.subjects:
         note_inputs(subject, None, book)
@@ -98,7 +103,10 @@ def _examine(
     calls: Sequence[Signature],
 ) -> None:
     hints = with_specs(framework.hints(gradient), gradient, task, site, book)
-    hints = dataclasses.replace(hints, calls=list(calls))
+    known = _recalled(gradient, task, hints)
+    if not known and task.calls.get(gradient.place.qualname) and not hints.specs:
+        book.parts.append(("its recorded calls", _NO_LONGER))
+    hints = dataclasses.replace(hints, calls=[*calls, *(r.signature for r in known)])
     for dtype in task.dtypes:
         book.seen.clear()
         doing("finding inputs")
@@ -120,7 +128,7 @@ def _examine(
                 book.parts.append((subject.signature.describe(), _ONE_IS_ENOUGH))
                 continue
             try:
-                _judge_subject(subject, gradient, task, site, book, doing)
+                _judge_subject(subject, gradient, task, site, book, doing, known)
             except NoRule as error:
                 book.missing_rule = True
                 reasons.append(f"{subject.signature.describe()}: {error}")
@@ -135,6 +143,15 @@ def _examine(
                 book.findings.append(refused(gradient, site, *narrow, Severity.NOTE, dtype))
 
 
+def _recalled(gradient: CustomGradient, task: Task, hints: Hints) -> list[Recalled]:
+    """As it was called in a recorded run; what the user says of its inputs is stronger."""
+    if hints.specs:
+        return []
+    calls = task.calls.get(gradient.place.qualname, [])
+    each = (recalled(c, expanded(gradient.parameters(), len(c.arguments)), hints) for c in calls)
+    return [r for r in each if r is not None]
+
+
 def _judge_subject(
     subject: Subject,
     gradient: CustomGradient,
@@ -142,6 +159,7 @@ def _judge_subject(
     site: Site,
     book: Notebook,
     doing: Callable[..., None],
+    known: Sequence[Recalled],
 ) -> None:
     book.judging = subject.signature.describe()
     doing(f"tracing at {book.judging}")
@@ -155,6 +173,7 @@ def _judge_subject(
         budget = min(budget, _FEW_POINTS)
     budget = affordable_points(subject, budget)
     points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
+    points = recorded_first(known, subject.signature, fmt, points)
     points = parse_at(task.at, subject.leaves, fmt, points)
     doing(f"running at {subject.signature.describe()}")
     probes = [p for law in LAWS for p in law.plan(len(points), subject.outputs)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -11,10 +12,14 @@ from typing import Any
 from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.frameworks.seam import CustomGradient, Framework
 from gradcheck_cli.inputs.infer.calls import signature_of
+from gradcheck_cli.inputs.infer.recorded import SOURCE, kept
+from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.spec import Signature
+from gradcheck_cli.recordings import MOST_CALLS, Calls
+from gradcheck_cli.words import RecordedCall
 
 WATCHED = ("jax", "tensorflow", "torch")
-_MOST_SIGNATURES = 2
+_MOST_SIGNATURES = 2  # that are checked in the tests' own process
 _MOST_CALLS = 64  # of one gradient that are looked at
 
 
@@ -25,13 +30,15 @@ class Called:
     gradient: CustomGradient
     framework: Framework
     signatures: dict[str, Signature] = field(default_factory=dict)
+    kept: dict[str, RecordedCall] = field(default_factory=dict)
     seen: int = 0
 
 
 class Recorder:
     """Watches every framework that is imported by then; `watch` may be asked again and again."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[], None] | None = None) -> None:
+        self.told = told  # hears of each new way in which something was called
         self.called: dict[int, Called | None] = {}
         self._kept: list[object] = []  # so that an identity stays one object's
         self._watched: set[str] = set()
@@ -58,14 +65,32 @@ class Recorder:
             if called is None or called.seen >= _MOST_CALLS:
                 return
             called.seen += 1
-            if len(called.signatures) < _MOST_SIGNATURES:
-                parameters = called.gradient.parameters()
-                made = signature_of(parameters, args, kwargs, "a recorded call")
+            if len(called.signatures) < self._most:
+                parameters = expanded(called.gradient.parameters(), len(args))
+                made = signature_of(parameters, args, kwargs, SOURCE)
                 if made is not None and made.leaves:
-                    shapes = [leaf.shape for leaf in made.leaves]
-                    called.signatures.setdefault(f"{made.describe()} {shapes}", made)
+                    self._keep(called, made, kept(parameters, args, kwargs))
 
         return note
+
+    @property
+    def _most(self) -> int:
+        return _MOST_SIGNATURES if self.told is None else MOST_CALLS
+
+    def _keep(self, called: Called, made: Signature, call: RecordedCall | None) -> None:
+        """A signature that was not met before."""
+        key = f"{made.describe()} {[leaf.shape for leaf in made.leaves]}"
+        if key in called.signatures:
+            return
+        called.signatures[key] = made
+        if self.told is not None and call is not None:
+            called.kept[key] = call
+            self.told()
+
+    def calls(self) -> Calls:
+        """What is kept, by the file and the name of each gradient."""
+        found = [c for c in self.called.values() if c is not None and c.kept]
+        return {f"{c.gradient.place.path}:{c.gradient.place.qualname}": list(c.kept.values()) for c in found}  # fmt: skip
 
     def _adopted(self, framework: Framework, thing: Any) -> Called | None:
         """None for a library's own."""

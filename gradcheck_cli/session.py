@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import math
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from gradcheck_cli import __version__, comments, outcomes
+from gradcheck_cli import __version__, comments, outcomes, recordings
 from gradcheck_cli.backends import across
 from gradcheck_cli.config import Settings
 from gradcheck_cli.errors import TargetError
@@ -68,7 +69,7 @@ def needs(task: Task) -> tuple[frozenset[str], str | None]:
     return frozenset(used or {"jax"}), task.backend
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Session:
     """One run. `at` are the points that the user asked for, `cache` the folder of compiled code."""
 
@@ -100,6 +101,10 @@ class Session:
         if file.findings:
             raise TargetError(f"{file.display}: {file.findings[0].message}")
         return file.tasks
+
+    @functools.cached_property
+    def _recorded(self) -> recordings.Calls:
+        return recordings.load(self.root / self.settings.recordings)
 
     # -- before the workers --------------------------------------------------------------
 
@@ -192,6 +197,7 @@ class Session:
             inputs=dict(s.inputs),
             expects=dict(s.expects),
             only_inputs=self.only_inputs,
+            calls=recordings.of_file(self._recorded, display),
         )
 
     # -- the workers -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`--at "x=100, y=[1, 2]"`: points that the user asks for, before all others."""
+"""Points that come before all others: those that the user asks for, and those of recorded calls."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.inputs.floats import Format
+from gradcheck_cli.inputs.infer.recorded import Recalled
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.inputs.pairs import parse_pairs
-from gradcheck_cli.inputs.spec import Leaf
+from gradcheck_cli.inputs.spec import Leaf, Signature
 
 
 def parse_at(wanted: Sequence[str], leaves: Sequence[Leaf], fmt: Format, points: Points) -> Points:
-    """The points with the asked-for ones in front; arguments not named keep their plainest value."""
+    """As in `--at "x=100, y=[1, 2]"`: the points with the asked-for ones in front; arguments not named keep their plainest value."""
     rows = [row for text in wanted if (row := _row(parse_pairs(text), leaves)) is not None]
     if not rows:
         return points
@@ -24,6 +25,19 @@ def parse_at(wanted: Sequence[str], leaves: Sequence[Leaf], fmt: Format, points:
         asked = [_filled(leaf, row[leaf.path]) if leaf.path in row else plain for row in rows]
         arrays.append(np.concatenate([fmt.round(np.stack(asked)), points.leaves[i]]))
     return Points(arrays, ["asked for"] * len(rows) + points.recipes)
+
+
+def recorded_first(
+    known: Sequence[Recalled], signature: Signature, fmt: Format, points: Points
+) -> Points:
+    """The numbers of the recorded call that this signature is, before all others."""
+    mine = next((r for r in known if r.signature is signature), None)
+    if mine is None or not any(n is not None for n in mine.numbers):
+        return points
+    pairs = zip(mine.numbers, points.leaves, strict=True)
+    rows = [leaf[0] if given is None else fmt.round(given) for given, leaf in pairs]
+    arrays = [np.concatenate([r[None], leaf]) for r, leaf in zip(rows, points.leaves, strict=True)]
+    return Points(arrays, ["recorded", *points.recipes])
 
 
 def _row(pairs: dict[str, list[float]], leaves: Sequence[Leaf]) -> dict[str, list[float]] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradcheck_cli.inputs.spec import OMITTED, Parameter
@@ -32,6 +32,13 @@ def declared(
     if not parameters and any(p.kind is p.VAR_POSITIONAL for p in found):
         return [Parameter("args", 0, differentiable=True, keyword_only=False, variadic=True)]
     return parameters
+
+
+def expanded(parameters: Sequence[Parameter], count: int) -> list[Parameter]:
+    """A function of `*args` as one of so many arguments; others as they are."""
+    if [p.variadic for p in parameters] != [True]:
+        return list(parameters)
+    return [Parameter(f"args[{i}]", i, differentiable=True, keyword_only=False) for i in range(count)]  # fmt: skip
 
 
 def annotation(parameter: inspect.Parameter) -> str | None:

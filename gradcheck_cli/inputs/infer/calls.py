@@ -16,10 +16,9 @@ def signature_of(
     parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any], source: str
 ) -> Signature | None:
     """None if the call is not one of this function."""
-    given = dict(zip((p.name for p in parameters if not p.keyword_only), args, strict=False))
-    if len(given) < len(args) or set(kwargs) - {p.name for p in parameters}:
+    given = given_by_name(parameters, args, kwargs)
+    if given is None:
         return None
-    given |= kwargs
     arguments = tuple(
         (p.name, _argument(p.name, given[p.name], source) if p.name in given else OMITTED)
         for p in parameters
@@ -27,12 +26,23 @@ def signature_of(
     return Signature(arguments, frozenset(p.name for p in parameters if p.keyword_only))
 
 
+def given_by_name(
+    parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The arguments by the names of their parameters, in the order of these."""
+    given = dict(zip((p.name for p in parameters if not p.keyword_only), args, strict=False))
+    if len(given) < len(args) or set(kwargs) - {p.name for p in parameters}:
+        return None
+    given |= kwargs
+    return {p.name: given[p.name] for p in parameters if p.name in given}
+
+
 def _argument(path: str, value: Any, source: str) -> Any:
     if isinstance(value, dict) and all(isinstance(k, str) for k in value):
         return {k: _argument(f"{path}[{k!r}]", v, source) for k, v in value.items()}
     if type(value) in (tuple, list):
         return type(value)(_argument(f"{path}[{i}]", v, source) for i, v in enumerate(value))
-    kind, shape = _kind(value), tuple(getattr(value, "shape", ()))
+    kind, shape = kind_of(value), tuple(getattr(value, "shape", ()))
     if kind.startswith(_FLOATS):
         return Leaf(path, tuple(map(int, shape)), source)
     if kind.startswith((*_INTEGERS, "bool")):
@@ -40,7 +50,7 @@ def _argument(path: str, value: Any, source: str) -> Any:
     return Fixed(value, repr(value)[:40], source)
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
     """The name of an array's dtype; nothing for what is no array."""
     dtype = getattr(value, "dtype", None)
     if dtype is None or not hasattr(value, "shape"):

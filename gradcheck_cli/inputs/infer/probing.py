@@ -13,6 +13,7 @@ from gradcheck_cli.frameworks.seam import CustomGradient, Declined, Rejected, Ru
 from gradcheck_cli.inputs.infer.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.infer.specs import specified
 from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
+from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
 from gradcheck_cli.reals.walk import uncovered
 
@@ -53,8 +54,7 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
         return _probe(gradient, parameters, dtype, hints)
     found = []
     for count in range(1, _MOST_ARGUMENTS + 1):
-        named = [Parameter(f"args[{i}]", i, True, False) for i in range(count)]
-        found.append(_probe(gradient, named, dtype, hints))
+        found.append(_probe(gradient, expanded(parameters, count), dtype, hints))
         if found[-1].subjects:
             return found[-1]
     return next((p for p in found if p.broken is not None), found[0])

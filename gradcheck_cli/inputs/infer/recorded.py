@@ -1,0 +1,176 @@
+"""Calls as they were recorded: what is kept of one, and the signature that it is in a later run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.infer.calls import given_by_name, kind_of
+from gradcheck_cli.inputs.language import Bounds
+from gradcheck_cli.inputs.spec import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
+from gradcheck_cli.words import (
+    FloatArg,
+    IntArg,
+    OpaqueArg,
+    PlainArg,
+    RecordedArg,
+    RecordedCall,
+    TreeArg,
+)
+
+Array = np.ndarray[Any, Any]
+
+SOURCE = "a recorded call"
+_MOST_VALUES = 16  # of one array that are kept
+_TELLING = 8  # elements from which structure is no accident
+
+
+# -- what is kept -----------------------------------------------------------------------------
+
+
+def kept(
+    parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> RecordedCall | None:
+    """None if it is no call of this function."""
+    given = given_by_name(parameters, args, kwargs)
+    if given is None:
+        return None
+    return RecordedCall(arguments={name: _kept(value) for name, value in given.items()})
+
+
+def _kept(value: Any) -> RecordedArg:
+    if isinstance(value, dict) and all(isinstance(k, str) for k in value):
+        names = sorted(value)
+        return TreeArg(kind="dict", names=names, items=[_kept(value[k]) for k in names])
+    if type(value) in (tuple, list):
+        return TreeArg(kind=type(value).__name__, items=[_kept(v) for v in value])
+    if value is None or type(value) in (bool, int, str):
+        return PlainArg(value=value)
+    if type(value) is float and np.isfinite(value):
+        return PlainArg(value=value)
+    kind, shape = kind_of(value), [int(n) for n in getattr(value, "shape", ())]
+    if kind.startswith(("float", "bfloat")):
+        return _floats(kind, shape, _numbers(value))
+    if kind.startswith(("int", "uint", "bool")):
+        return _integers(kind, shape, _numbers(value))
+    return OpaqueArg(type=type(value).__qualname__)
+
+
+def _numbers(value: Any) -> Array | None:
+    """None where it has none, as under a trace."""
+    try:
+        found = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        return found.astype(np.float64) if found.dtype.kind not in "iub" else found
+    except Exception:
+        return None
+
+
+def _floats(kind: str, shape: list[int], numbers: Array | None) -> FloatArg:
+    if numbers is None or not numbers.size or not np.isfinite(numbers).all():
+        return FloatArg(dtype=kind, shape=shape)
+    few = [float(v) for v in numbers.reshape(-1)] if numbers.size <= _MOST_VALUES else None
+    return FloatArg(
+        dtype=kind, shape=shape, low=float(numbers.min()), high=float(numbers.max()), values=few,
+        structure=structure_of(numbers),
+    )  # fmt: skip
+
+
+def _integers(kind: str, shape: list[int], numbers: Array | None) -> IntArg:
+    if numbers is None or not numbers.size:
+        return IntArg(dtype=kind, shape=shape)
+    few = [int(v) for v in numbers.reshape(-1)] if numbers.size <= _MOST_VALUES else None
+    return IntArg(dtype=kind, shape=shape, low=int(numbers.min()), high=int(numbers.max()), values=few)  # fmt: skip
+
+
+def structure_of(numbers: Array) -> str | None:
+    """The family that so many numbers do not belong to by accident."""
+    if numbers.ndim == 0 or numbers.size < _TELLING:
+        return None
+    if np.isin(numbers, (0.0, 1.0)).all():
+        return "binary"
+    slack = 1e-3  # they were floats: it is a guess where values come from, and judges nothing
+    rows = numbers.reshape(-1, numbers.shape[-1])
+    if (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) < slack).all():
+        return "simplex"
+    if numbers.ndim >= 2 and numbers.shape[-1] == numbers.shape[-2]:
+        transposed = np.swapaxes(numbers, -1, -2)
+        if np.abs(numbers @ transposed - np.eye(numbers.shape[-1])).max() < slack:
+            return "orthogonal"
+        if (numbers == transposed).all() and (np.linalg.eigvalsh(numbers) > 0).all():
+            return "spd"
+    return "unit" if (np.abs((rows * rows).sum(axis=1) - 1) < slack).all() else None
+
+
+# -- what it is later -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A signature, and for each of its leaves the numbers of one call where they were kept."""
+
+    signature: Signature
+    numbers: list[Array | None]
+
+
+def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) -> Recalled | None:
+    """None if the function has other parameters by now, or takes what cannot be kept."""
+    names = {p.name for p in parameters}
+    if set(call.arguments) - names:
+        return None
+    numbers: list[Array | None] = []
+    arguments = []
+    for parameter in parameters:
+        if parameter.name not in call.arguments:
+            if parameter.default is OMITTED:
+                return None
+            arguments.append((parameter.name, OMITTED))
+            continue
+        value = _again(parameter.name, call.arguments[parameter.name], hints, numbers)
+        if value is None:
+            return None
+        arguments.append((parameter.name, value))
+    keywords = frozenset(p.name for p in parameters if p.keyword_only)
+    return Recalled(Signature(tuple(arguments), keywords), numbers)
+
+
+def _again(path: str, argument: RecordedArg, hints: Hints, numbers: list[Array | None]) -> Any:
+    """The argument as a signature has it; None if it was not kept and nothing stands for it."""
+    if isinstance(argument, TreeArg):
+        keys = argument.names or [str(i) for i in range(len(argument.items))]
+        paths = [f"{path}[{k!r}]" if argument.names else f"{path}[{k}]" for k in keys]
+        made = [_again(p, item, hints, numbers) for p, item in zip(paths, argument.items, strict=True)]  # fmt: skip
+        if any(v is None for v in made):
+            return None
+        if argument.kind == "dict":
+            return dict(zip(keys, made, strict=True))
+        return tuple(made) if argument.kind == "tuple" else made
+    if isinstance(argument, FloatArg):
+        shape = tuple(argument.shape)
+        family = argument.structure
+        domain = None if family is None else Domain(Bounds(family=family, text=f"in {family}"))
+        numbers.append(None if argument.values is None else np.reshape(argument.values, shape))
+        return Leaf(path, shape, SOURCE, domain=domain)
+    if isinstance(argument, IntArg):
+        return Fixed(_integer_array(argument), f"{argument.dtype}{argument.shape}", SOURCE)
+    if isinstance(argument, PlainArg):
+        return Fixed(argument.value, repr(argument.value)[:40], SOURCE)
+    if argument.type in ("function", "method", "builtin_function_or_method") and hints.functions:
+        name, function = hints.functions[0]
+        return Fixed(function, name, "a recorded call gave a function")
+    return None
+
+
+def _integer_array(argument: IntArg) -> Array:
+    """Its numbers, or others in the same range, some repeated and not in order."""
+    size = int(np.prod(argument.shape, dtype=int))
+    if argument.values is not None:
+        found = np.asarray(argument.values)
+    else:
+        low = argument.low or 0
+        count = (argument.high if argument.high is not None else low + 2) - low + 1
+        found = low + np.arange(size) * 7 % count
+    return found.astype(argument.dtype).reshape(argument.shape)
