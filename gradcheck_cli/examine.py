@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gradcheck_cli.deadline import OutOfTime
 from gradcheck_cli.finding import Site, failed, make_finding, refused
-from gradcheck_cli.frameworks.seam import CustomGradient, Framework, Rejected, Subject
+from gradcheck_cli.frameworks.seam import CustomGradient, Framework, Rejected, Subject, Writing
 from gradcheck_cli.inputs.at import parse_at, recorded_first
 from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.cotangents import BASE
@@ -31,6 +31,7 @@ from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.notebook import Notebook, note_inputs, note_law, summed
 from gradcheck_cli.reals.walk import NotCovered as NoRule
 from gradcheck_cli.said import declarations, with_specs
+from gradcheck_cli.script import written
 from gradcheck_cli.witness import given_inputs
 from gradcheck_cli.words import (
     Checked,
@@ -128,7 +129,7 @@ def _examine(
                 book.parts.append((subject.signature.describe(), _ONE_IS_ENOUGH))
                 continue
             try:
-                _judge_subject(subject, gradient, task, site, book, doing, known)
+                _judge_subject(subject, gradient, task, site, book, doing, known, framework.writing)
             except NoRule as error:
                 book.missing_rule = True
                 reasons.append(f"{subject.signature.describe()}: {error}")
@@ -160,6 +161,7 @@ def _judge_subject(
     book: Notebook,
     doing: Callable[..., None],
     known: Sequence[Recalled],
+    writing: Writing,
 ) -> None:
     book.judging = subject.signature.describe()
     doing(f"tracing at {book.judging}")
@@ -215,8 +217,11 @@ def _judge_subject(
             continue  # the same cause: a cotangent that is not used linearly
         doing(f"explaining {failure.rule}")
         if not _is_known(failure, earlier):
-            book.findings.append(make_finding(failure, m, gradient, site))
+            made = make_finding(failure, m, gradient, site)
+            book.findings.append(made.finding)
             book.seen.append(failure)
+            if task.script == made.finding.fingerprint:
+                book.scripts[task.script] = written(made, gradient, site, writing)
 
 
 def _in_part(subject: Subject, points: Points, seed: int, book: Notebook) -> Part:

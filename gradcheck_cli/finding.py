@@ -58,9 +58,16 @@ class Site:
     header_end: int = 0  # the last line of the statement that defines it
 
 
-def make_finding(
-    failure: Failure, m: Measurements, gradient: CustomGradient, site: Site
-) -> Finding:
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A finding, and what it was made from in the end."""
+
+    finding: Finding
+    failure: Failure
+    measurements: Measurements
+
+
+def make_finding(failure: Failure, m: Measurements, gradient: CustomGradient, site: Site) -> Made:
     rule = find(failure.rule)
     fix = _fix(failure, m) if failure.rule in _STABILITY else None  # verified at all points
     intervals: list[Interval] = []
@@ -69,7 +76,7 @@ def make_finding(
         intervals = _boundary(failure, m)
     number, _ = component_name(m, failure.what, failure.component)
     told = _told(rule, failure.severity, _message(failure, m, intervals), gradient, site)
-    return msgspec.structs.replace(
+    finding = msgspec.structs.replace(
         told,
         help=failure.help or rule.help,
         modes=list(failure.modes),
@@ -84,6 +91,7 @@ def make_finding(
         fingerprint=fingerprint(rule.name, site, failure.cause, number),
         reproduce=_reproduce(failure, m, site),
     )
+    return Made(finding, failure, m)
 
 
 def refused(

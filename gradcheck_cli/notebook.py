@@ -47,6 +47,7 @@ class Notebook:
     parts: list[tuple[str, str]] = field(default_factory=list)  # what was left out, and why
     in_part: bool = False
     declared: Declarations | None = None
+    scripts: dict[str, str] = field(default_factory=dict)
     late: bool = False
     checked: bool = False
     missing_rule: bool = False
@@ -168,6 +169,7 @@ def summed(
         ),
         findings=findings,
         not_covered=book.not_covered,
+        scripts=book.scripts,
     )
 
 

@@ -79,6 +79,8 @@ class Session:
     durations: bool = False
     cache: str | None = None
     only_inputs: bool = False
+    script: str | None = None  # the fingerprint of a finding that is to be written as one
+    scripts: dict[str, str] = field(default_factory=dict)  # what became of that
 
     def run(self, targets: Sequence[Target], progress: Progress) -> Report:
         """Check all targets; nothing that user code does stops the others."""
@@ -197,6 +199,7 @@ class Session:
             inputs=dict(s.inputs),
             expects=dict(s.expects),
             only_inputs=self.only_inputs,
+            script=self.script,
             calls=recordings.of_file(self._recorded, display),
         )
 
@@ -241,6 +244,7 @@ class Session:
             used: set[tuple[int, str]] = set()
             findings += chosen.keep(file.findings, file.ignores, used)
             for checked in across(file.gradients):
+                self.scripts.update(checked.scripts)
                 kept = chosen.keep(checked.findings, file.ignores, used)
                 new = [f for f in kept if id(f) not in told]  # another backend's is told already
                 told |= {id(f): (len(findings) + k, f) for k, f in enumerate(new)}

@@ -301,6 +301,9 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     gradient: Gradient
     findings: list[Finding] = []
     not_covered: list[NotCovered] = []
+    scripts: dict[
+        str, str
+    ] = {}  # by fingerprint: the script that was asked for, or why there is none
 
 
 class FileFinding(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -383,6 +386,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     backend: str | None = None  # of a framework that runs on others
     expects: dict[str, str] = {}  # declared intents, by the same
     only_inputs: bool = False  # say what they would be, and check nothing
+    script: str | None = None  # a fingerprint: write the script of that finding
     sweep: Share | None = None  # look at every float instead of checking
     inputs: dict[str, str] = {}  # specs, by the gradient's name or the line that they stand for
     references: dict[

@@ -51,7 +51,7 @@ def root(
 
 def main() -> None:
     """Entry point of the `cgcheck` command."""
-    from gradcheck_cli.cli import check, explain, inputs, record, rules, sweep  # noqa: F401  (they register themselves)
+    from gradcheck_cli.cli import check, explain, inputs, record, replay, rules, sweep  # noqa: F401  (they register themselves)
     from gradcheck_cli.errors import CgcheckError, UserError
     from gradcheck_cli.outcomes import COULD_NOT_CHECK, INTERNAL
 

@@ -70,6 +70,7 @@ def check(
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.config import load, validated
     from gradcheck_cli.findings_filter import Filter
+    from gradcheck_cli.history import remember
     from gradcheck_cli.inputs.pairs import parse_pairs
     from gradcheck_cli.outcomes import INTERRUPTED
     from gradcheck_cli.runner.cache import folder
@@ -100,4 +101,6 @@ def check(
         typer.echo("cgcheck: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
     outputs.write(report, root)
+    if not no_cache:
+        remember(report, settings, at or (), root, Path(folder()).parent)
     raise typer.Exit(report.summary.exit_code)

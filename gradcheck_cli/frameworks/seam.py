@@ -110,6 +110,21 @@ class StandIn:
 
 
 @dataclass(frozen=True, slots=True)
+class Writing:
+    """How a script in this framework is written.
+
+    `array` makes one of {values} and {dtype}. `gradients` are lines that turn the function `call` and
+    the lists `leaves` and `cotangents` into the lists `values` and `gradients`.
+    """
+
+    imports: tuple[str, ...]
+    array: str
+    gradients: tuple[str, ...]
+    jitted: str = ""  # `run`, which holds these lines, compiled; nothing if it runs eagerly
+    known: dict[str, str] = field(default_factory=dict)  # texts of fixed arguments, as code
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Flat numbers of the components that are judged, for each output and each argument."""
 
@@ -220,6 +235,8 @@ class Framework(Protocol):
     def version(self) -> str: ...
     @property
     def device(self) -> str: ...  # where its floats run: "cpu" or "gpu"
+    @property
+    def writing(self) -> Writing: ...
     def recording(self) -> AbstractContextManager[list[Found]]: ...
     def watching(self, note: Note) -> AbstractContextManager[None]: ...  # every call, noted
     def find(

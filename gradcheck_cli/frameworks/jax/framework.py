@@ -11,7 +11,8 @@ import jax
 
 from gradcheck_cli.frameworks.jax import find as jax_find
 from gradcheck_cli.frameworks.jax.hooks import recording, watching
-from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, Own
+from gradcheck_cli.frameworks.jax.writing import WRITING
+from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, Own, Writing
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.inputs.infer.surroundings import sizes
 from gradcheck_cli.inputs.spec import Hints
@@ -26,6 +27,10 @@ class Jax:
     @property
     def device(self) -> str:
         return "cpu" if jax.default_backend() == "cpu" else "gpu"
+
+    @property
+    def writing(self) -> Writing:
+        return WRITING
 
     def recording(self) -> AbstractContextManager[list[Found]]:
         return recording()

@@ -17,7 +17,15 @@ import keras
 
 from gradcheck_cli.frameworks.keras.stable import LIBRARY
 from gradcheck_cli.frameworks.load import load
-from gradcheck_cli.frameworks.seam import CustomGradient, Found, Framework, Missing, Note, Own
+from gradcheck_cli.frameworks.seam import (
+    CustomGradient,
+    Found,
+    Framework,
+    Missing,
+    Note,
+    Own,
+    Writing,
+)
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.inputs.infer.surroundings import sizes
 from gradcheck_cli.inputs.spec import Hints
@@ -40,6 +48,14 @@ class Keras:
     @property
     def device(self) -> str:
         return self._under.device
+
+    @property
+    def writing(self) -> Writing:
+        """The backend's, with Keras on it."""
+        first = ("import os", "", f'os.environ["KERAS_BACKEND"] = "{self.backend}"', "import keras")
+        under = self._under.writing
+        known = under.known | {"ops.tanh": "keras.ops.tanh", "ops.add": "keras.ops.add"}
+        return dataclasses.replace(under, imports=(*first, *under.imports), known=known)
 
     def recording(self) -> AbstractContextManager[list[Found]]:
         return self._on_torch().recording() if self.backend == "torch" else self._under.recording()

@@ -9,9 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, Own
+from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, Own, Writing
 from gradcheck_cli.frameworks.tensorflow import find as tf_find
 from gradcheck_cli.frameworks.tensorflow.hooks import recording, watching
+from gradcheck_cli.frameworks.tensorflow.writing import WRITING
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.inputs.infer.surroundings import sizes
 from gradcheck_cli.inputs.language import ArraySpec, Spec
@@ -27,6 +28,10 @@ class TensorFlow:
     @property
     def device(self) -> str:
         return "gpu" if tf.config.list_logical_devices("GPU") else "cpu"
+
+    @property
+    def writing(self) -> Writing:
+        return WRITING
 
     def recording(self) -> AbstractContextManager[list[Found]]:
         return recording()

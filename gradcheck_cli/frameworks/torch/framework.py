@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
-from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, Own
+from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, Own, Writing
 from gradcheck_cli.frameworks.torch import find as torch_find
 from gradcheck_cli.frameworks.torch.bridge import warm
 from gradcheck_cli.frameworks.torch.call import device
 from gradcheck_cli.frameworks.torch.rules import watching
+from gradcheck_cli.frameworks.torch.writing import WRITING
 from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.inputs.infer.surroundings import sizes
 from gradcheck_cli.inputs.spec import Hints
@@ -32,6 +33,10 @@ class Torch:
     @property
     def device(self) -> str:
         return "cpu" if device() == "cpu" else "gpu"
+
+    @property
+    def writing(self) -> Writing:
+        return WRITING
 
     def recording(self) -> AbstractContextManager[list[Found]]:
         return _nothing()

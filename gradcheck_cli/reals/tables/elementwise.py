@@ -27,6 +27,8 @@ def _binary(op: str) -> Rule:
             return [domain.integer_binary(op, step, a, b)]
         if step.out_avals[0].kind == "c":
             return [domain.complex_binary(op, a, b)]
+        if step.in_avals[-1].kind == "i":  # a power that is an integer, and no constant
+            b = domain.from_integers(b)
         return [domain.binary(op, a, b)]
 
     return rule

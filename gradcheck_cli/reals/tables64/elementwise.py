@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from gradcheck_cli.reals.domains import pairs
+from gradcheck_cli.reals.domains.balls64 import from_integers
 from gradcheck_cli.reals.domains.pairs import Pair
 from gradcheck_cli.reals.tables.elementwise import IDENTITIES
 from gradcheck_cli.reals.tables.rule import Rule
@@ -35,6 +36,8 @@ def _binary(op: str) -> Rule:
         if op == "sub" and step.ins[0] == step.ins[1]:  # identity of values (SEMANTICS C1)
             zero = pairs.known(jnp.zeros_like(values[0].mid))
             return [pairs.where(jnp.isfinite(values[0].mid), zero, pairs.sub(*values))]
+        if step.in_avals[-1].kind == "i":
+            values = [values[0], from_integers(values[1])]
         return [pairs.BINARY[op](*values)]
 
     return on_floats(rule)

@@ -167,6 +167,7 @@ def _finding(
         yield from _labelled("help", finding.help, width, "")
     if finding.reproduce:
         yield from _labelled("again", finding.reproduce, width, "dim")
+        yield from _labelled("id", finding.fingerprint[:8], width, "dim")
 
 
 def _cause(cause: Cause, path: str) -> str:

@@ -1,0 +1,101 @@
+"""`cgcheck replay ID`: is a finding still there? `cgcheck repro ID`: the same as a script of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradcheck_cli.cli.app import app
+
+if TYPE_CHECKING:
+    from gradcheck_cli.history import Entry
+    from gradcheck_cli.session import Session
+    from gradcheck_cli.words import Report
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="From a report; the first digits will do.")]
+
+
+@app.command()
+def replay(name: Id) -> None:
+    """Run the check again that led to a finding, and show it if it is still there."""
+    from gradcheck_cli.outcomes import FINDINGS
+    from gradcheck_cli.report.text import render
+
+    fingerprint, entry, session, report = _again(name, script=False)
+    shown = _only(report, fingerprint)
+    if not shown.findings:
+        typer.echo(f"{entry.rule} of {entry.gradient} is gone")
+        return
+    typer.echo(render(shown, session.root, color=False, verbose=True), nl=False)
+    raise typer.Exit(FINDINGS)
+
+
+@app.command()
+def repro(
+    name: Id,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there instead.")] = None,
+) -> None:  # fmt: skip
+    """Write a finding as a script: run it to see the numbers, or give it to pytest."""
+    from gradcheck_cli.errors import UserError
+
+    fingerprint, entry, session, _ = _again(name, script=True)
+    text = session.scripts.get(fingerprint)
+    if text is None:
+        raise UserError(f"{entry.rule} of {entry.gradient} is gone: nothing to reproduce")
+    if text.startswith("# "):
+        raise UserError(f"no script for it: {text[2:].strip()}")
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+def _again(name: str, *, script: bool) -> tuple[str, Entry, Session, Report]:
+    """The run that found it, narrowed to the function."""
+    from gradcheck_cli.config import load
+    from gradcheck_cli.history import recalled
+    from gradcheck_cli.runner.cache import folder
+    from gradcheck_cli.scan.files import resolve
+    from gradcheck_cli.session import Session
+
+    _, root = load(Path.cwd())
+    fingerprint, entry = recalled(name, root, Path(folder()).parent)
+    there = [
+        t for t in (str(root / entry.target), entry.target) if Path(t.partition(":")[0]).exists()
+    ]
+    targets = resolve(there[:1] or [entry.target], entry.settings.exclude)
+    session = Session(
+        entry.settings, root, entry.at, cache=folder(), script=fingerprint if script else None
+    )
+    return fingerprint, entry, session, session.run(targets, lambda *_: None)
+
+
+def _only(report: Report, fingerprint: str) -> Report:
+    """The report with nothing but that finding."""
+    import msgspec
+
+    kept = [f for f in report.findings if f.fingerprint == fingerprint]
+    owners = sorted({f.gradient_index for f in kept if f.gradient_index is not None})
+    gradients = [
+        msgspec.structs.replace(
+            report.gradients[owner],
+            findings=[i for i, f in enumerate(kept) if f.gradient_index == owner],
+        )
+        for owner in owners
+    ]
+    findings = [
+        f if f.gradient_index is None
+        else msgspec.structs.replace(f, gradient_index=owners.index(f.gradient_index))
+        for f in kept
+    ]  # fmt: skip
+    count = {
+        level: sum(f.severity == level for f in kept) for level in ("error", "warning", "note")
+    }
+    summary = msgspec.structs.replace(
+        report.summary, errors=count["error"], warnings=count["warning"], notes=count["note"]
+    )
+    return msgspec.structs.replace(
+        report, gradients=gradients, findings=findings, not_covered=[], summary=summary
+    )
