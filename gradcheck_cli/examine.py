@@ -16,6 +16,7 @@ from gradcheck_cli.inputs.at import parse_at, recorded_first
 from gradcheck_cli.inputs.constants import mined
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.floats import format_of
+from gradcheck_cli.inputs.infer.domains import at_home
 from gradcheck_cli.inputs.infer.probing import broadcast_refused, probe
 from gradcheck_cli.inputs.infer.recorded import Recalled, recalled
 from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
@@ -174,7 +175,12 @@ def _judge_subject(
     if rungs.evidence is Evidence.FINITE_DIFFERENCE:
         budget = min(budget, _FEW_POINTS)
     budget = affordable_points(subject, budget)
-    points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
+    constants = mined(programs)
+    points = make_points(subject.leaves, fmt, constants, task.reach, budget, task.seed)
+    home = at_home(gradient, subject, points.leaves, fmt)
+    if home is not subject:
+        subject, rungs = home, sources(home)
+        points = make_points(subject.leaves, fmt, constants, task.reach, budget, task.seed)
     points = recorded_first(known, subject.signature, fmt, points)
     points = parse_at(task.at, subject.leaves, fmt, points)
     doing(f"running at {subject.signature.describe()}")

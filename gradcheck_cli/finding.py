@@ -25,7 +25,7 @@ from gradcheck_cli.inputs.search import simplest
 from gradcheck_cli.inputs.spec import Signature
 from gradcheck_cli.laws.law import Failure, component_name
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
-from gradcheck_cli.measure.boundary import Interval, find_boundary
+from gradcheck_cli.measure.boundary import Interval, find_boundaries
 from gradcheck_cli.measure.engine import Measurements, moved
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 from gradcheck_cli.rulebook import Rule, find
@@ -250,11 +250,11 @@ def _boundary(failure: Failure, m: Measurements) -> list[Interval]:
         if domain is not None and domain.joint:
             continue  # one element alone leaves it
         values = spread if domain is None else np.unique(domain.into(spread, m.fmt))
-        found = find_boundary(m, failure.row, *argument, values, failure.holds)
-        if found is None:
+        found = find_boundaries(m, failure.row, *argument, values, failure.holds)
+        if not found:
             return []
-        if not (found.start_open and found.stop_open):
-            return [found]
+        if len(found) > 1 or not (found[0].start_open and found[0].stop_open):
+            return found
     return []
 
 

@@ -47,6 +47,15 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
+class Built:
+    """An object that is made from its parts, each an argument of its own."""
+
+    name: str
+    make: Callable[[list[Any]], Any]
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of the function under check."""
 
@@ -86,6 +95,9 @@ class Hints:
     specs: dict[str, Spec] = field(default_factory=dict)  # what the user says of its arguments
     domains: dict[str, Domain] = field(default_factory=dict)  # where arguments are said to live
     calls: list[Signature] = field(default_factory=list)  # as it was really called
+    guesses: dict[str, tuple[Spec, str]] = field(default_factory=dict)  # said, with where
+    classes: dict[str, type] = field(default_factory=dict)  # of arguments that are objects
+    instances: dict[str, Any] = field(default_factory=dict)  # such objects that the module holds
     spec_source: str = ""  # where that is said
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys
 
@@ -96,6 +108,8 @@ def filled(value: Any, supply: Iterator[Any], fixed: Callable[[Any], Any] = lamb
         return next(supply)
     if isinstance(value, Fixed):
         return fixed(value.value)
+    if isinstance(value, Built):
+        return value.make([filled(part, supply, fixed) for part in value.parts])
     if isinstance(value, dict):
         return {key: filled(value[key], supply, fixed) for key in sorted(value)}
     if isinstance(value, (tuple, list)):
@@ -109,8 +123,8 @@ def _leaves(value: Any) -> Iterator[Leaf]:
     elif isinstance(value, dict):
         for key in sorted(value):
             yield from _leaves(value[key])
-    elif isinstance(value, (tuple, list)):
-        for item in value:
+    elif isinstance(value, (tuple, list, Built)):
+        for item in value.parts if isinstance(value, Built) else value:
             yield from _leaves(item)
 
 
@@ -119,6 +133,8 @@ def _describe(name: str, value: Any) -> str:
         return f"{name}: float[{' '.join(map(str, value.shape))}]"
     if isinstance(value, Fixed):
         return f"{name}={value.text}"
+    if isinstance(value, Built):
+        return f"{name}: {value.name}({', '.join(_describe(str(i), p) for i, p in enumerate(value.parts))})"
     if isinstance(value, (tuple, list, dict)):
         return f"{name}: {type(value).__name__}"
     return f"{name}={value!r}"

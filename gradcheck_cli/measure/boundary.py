@@ -1,4 +1,4 @@
-"""Where a finding holds: the interval of one argument, found by bisection over float ordinals."""
+"""Where a finding holds: intervals of one argument, found by bisection over float ordinals."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ Holds = Callable[[Measurements], Array]
 
 _SECTIONS = 15
 _ROUNDS = 20
+_MOST_INTERVALS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,47 +30,59 @@ class Interval:
     stop_open: bool
 
 
-def find_boundary(
+def find_boundaries(
     m: Measurements, row: int, leaf: int, element: int, values: Array, holds: Holds
-) -> Interval | None:
-    """The interval around the witness over which `holds` is true, others fixed."""
+) -> list[Interval]:
+    """The intervals over which `holds` is true, others fixed: the witness's own, and others apart."""
     here = float(m.points[leaf][row].reshape(-1)[element])
     grid = np.unique(np.append(values, here))
     hit = holds(line(m, row, leaf, element, grid))
     place = int(np.searchsorted(grid, here))
     if not hit[place]:
-        return None
-    low = high = place
-    while low > 0 and hit[low - 1]:
-        low -= 1
-    while high < len(grid) - 1 and hit[high + 1]:
-        high += 1
+        return []
+    runs = _runs(hit, place)
     edges = m.fmt.ordinals(grid)
-    left = (int(edges[low - 1]), int(edges[low])) if low > 0 else None
-    right = (int(edges[high + 1]), int(edges[high])) if high < len(grid) - 1 else None
-    left, right = _narrow(m, row, leaf, element, holds, left, right)
-    start = grid[low] if left is None else float(m.fmt.from_ordinals([left[1]])[0])
-    stop = grid[high] if right is None else float(m.fmt.from_ordinals([right[1]])[0])
-    return Interval(leaf, element, float(start), float(stop), left is None, right is None)
+    brackets: list[Bracket] = []
+    for low, high in runs:
+        brackets.append((int(edges[low - 1]), int(edges[low])) if low > 0 else None)
+        last = high == len(grid) - 1
+        brackets.append(None if last else (int(edges[high + 1]), int(edges[high])))
+    narrow = _narrow(m, row, leaf, element, holds, brackets)
+    found = []
+    for (low, high), left, right in zip(runs, narrow[::2], narrow[1::2], strict=True):
+        start = grid[low] if left is None else float(m.fmt.from_ordinals([left[1]])[0])
+        stop = grid[high] if right is None else float(m.fmt.from_ordinals([right[1]])[0])
+        found.append(
+            Interval(leaf, element, float(start), float(stop), left is None, right is None)
+        )
+    return sorted(found, key=lambda i: i.start)
+
+
+def _runs(hit: Array, place: int) -> list[tuple[int, int]]:
+    """First and last of each run of hits: that around the place, then the longest others."""
+    steps = np.flatnonzero(np.diff(np.concatenate([[0], hit.astype(np.int8), [0]])))
+    runs = [(int(a), int(b) - 1) for a, b in zip(steps[::2], steps[1::2], strict=True)]
+    own = next(run for run in runs if run[0] <= place <= run[1])
+    others = sorted((r for r in runs if r != own), key=lambda r: (r[0] - r[1], r))
+    return [own, *others[: _MOST_INTERVALS - 1]]
 
 
 Bracket = tuple[int, int] | None  # (ordinal where it does not hold, ordinal where it does)
 
 
 def _narrow(
-    m: Measurements, row: int, leaf: int, element: int, holds: Holds, left: Bracket, right: Bracket
-) -> tuple[Bracket, Bracket]:
-    """Both edges at once: a few new floats inside each bracket, in one batch."""
+    m: Measurements, row: int, leaf: int, element: int, holds: Holds, brackets: list[Bracket]
+) -> list[Bracket]:
+    """All edges at once: a few new floats inside each bracket, in one batch."""
     for _ in range(_ROUNDS):
-        cuts = [_cuts(bracket) for bracket in (left, right)]
-        ordinals = np.concatenate([c for c in cuts if len(c)]) if any(map(len, cuts)) else None
-        if ordinals is None:
+        cuts = [_cuts(bracket) for bracket in brackets]
+        ordinals = np.concatenate(cuts)
+        if not len(ordinals):
             break
         hit = holds(line(m, row, leaf, element, m.fmt.from_ordinals(ordinals)))
-        first = hit[: len(cuts[0])]
-        left = _updated(left, cuts[0], first)
-        right = _updated(right, cuts[1], hit[len(cuts[0]) :])
-    return left, right
+        parts = np.split(hit, np.cumsum([len(c) for c in cuts])[:-1])
+        brackets = [_updated(*each) for each in zip(brackets, cuts, parts, strict=True)]
+    return brackets
 
 
 def _cuts(bracket: Bracket) -> Array:

@@ -165,12 +165,15 @@ def _initial_states(out: Array, first: Enclosed, goal: int) -> Array:
 
 
 def close_domain(truth: Truth) -> None:
-    """Where the value is undefined or infinite, no gradient is asked for."""
+    """Where a value is undefined or infinite, no gradient is asked for.
+
+    A function that says NaN outside of its domain says nothing of its derivative there.
+    """
     count = len(truth.value_states[0]) if truth.value_states else 0
-    gone = np.ones(count, bool)
+    gone = np.zeros(count, bool)
     infinite = np.zeros(count, bool)
     for state in truth.value_states:
-        gone &= (state.reshape(count, -1) == OUTSIDE).all(axis=1)
+        gone |= (state.reshape(count, -1) == OUTSIDE).any(axis=1)
         infinite |= (state.reshape(count, -1) == POLE).any(axis=1)
     for state in truth.gradient_states:
         state[infinite] = POLE

@@ -13,8 +13,7 @@ from gradcheck_cli.frameworks.jax import find as jax_find
 from gradcheck_cli.frameworks.jax.hooks import recording, watching
 from gradcheck_cli.frameworks.jax.writing import WRITING
 from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, Own, Writing
-from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
-from gradcheck_cli.inputs.infer.surroundings import sizes
+from gradcheck_cli.inputs.infer.reading import read
 from gradcheck_cli.inputs.spec import Hints
 
 
@@ -47,13 +46,8 @@ class Jax:
         return jax_find.named(module, name, path, own)
 
     def hints(self, gradient: Any) -> Hints:
-        return Hints(
-            keys=keys_read(gradient.primal),
-            unpacked=unpacked(gradient.primal),
-            sizes=sizes(gradient.primal),
-            functions=[("jnp.tanh", jax.numpy.tanh), ("jnp.add", jax.numpy.add)],
-            make_key=lambda: jax.random.key(0),
-        )
+        functions = [("jnp.tanh", jax.numpy.tanh), ("jnp.add", jax.numpy.add)]
+        return read(gradient.primal, gradient.parameters(), functions, lambda: jax.random.key(0))
 
 
 FRAMEWORK = Jax()

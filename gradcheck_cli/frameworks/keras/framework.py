@@ -26,8 +26,7 @@ from gradcheck_cli.frameworks.seam import (
     Own,
     Writing,
 )
-from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
-from gradcheck_cli.inputs.infer.surroundings import sizes
+from gradcheck_cli.inputs.infer.reading import read
 from gradcheck_cli.inputs.spec import Hints
 
 
@@ -78,12 +77,8 @@ class Keras:
         return None if found is None else self._mine(found)
 
     def hints(self, gradient: Any) -> Hints:
-        return Hints(
-            keys=keys_read(gradient.primal),
-            unpacked=unpacked(gradient.primal),
-            sizes=sizes(gradient.primal),
-            functions=[("ops.tanh", keras.ops.tanh), ("ops.add", keras.ops.add)],
-        )
+        functions = [("ops.tanh", keras.ops.tanh), ("ops.add", keras.ops.add)]
+        return read(gradient.primal, gradient.parameters(), functions)
 
     def _mine(self, gradient: Any) -> CustomGradient:
         made: CustomGradient = dataclasses.replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
@@ -13,8 +14,7 @@ from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, 
 from gradcheck_cli.frameworks.tensorflow import find as tf_find
 from gradcheck_cli.frameworks.tensorflow.hooks import recording, watching
 from gradcheck_cli.frameworks.tensorflow.writing import WRITING
-from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
-from gradcheck_cli.inputs.infer.surroundings import sizes
+from gradcheck_cli.inputs.infer.reading import read
 from gradcheck_cli.inputs.language import ArraySpec, Spec
 from gradcheck_cli.inputs.spec import Hints
 
@@ -52,14 +52,10 @@ class TensorFlow:
             p.name: _spec(spec)
             for p, spec in zip(gradient.parameters(), gradient.specs, strict=False)
         }
-        return Hints(
-            specs=specs,
-            spec_source="the input signature of its tf.function",
-            keys=keys_read(gradient.primal),
-            unpacked=unpacked(gradient.primal),
-            sizes=sizes(gradient.primal),
-            functions=[("tf.tanh", tf.tanh), ("tf.add", tf.add)],
-        )
+        functions = [("tf.tanh", tf.tanh), ("tf.add", tf.add)]
+        found = read(gradient.primal, gradient.parameters(), functions)
+        source = "the input signature of its tf.function"
+        return dataclasses.replace(found, specs=specs, spec_source=source)
 
 
 def _spec(spec: Any) -> ArraySpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
@@ -16,8 +17,7 @@ from gradcheck_cli.frameworks.torch.bridge import warm
 from gradcheck_cli.frameworks.torch.call import device
 from gradcheck_cli.frameworks.torch.rules import watching
 from gradcheck_cli.frameworks.torch.writing import WRITING
-from gradcheck_cli.inputs.infer.subscripts import keys_read, unpacked
-from gradcheck_cli.inputs.infer.surroundings import sizes
+from gradcheck_cli.inputs.infer.reading import read
 from gradcheck_cli.inputs.spec import Hints
 
 warm()
@@ -53,12 +53,9 @@ class Torch:
         return torch_find.named(module, name, path)
 
     def hints(self, gradient: Any) -> Hints:
-        return Hints(
-            keys=keys_read(gradient.primal),
-            unpacked=unpacked(gradient.primal),
-            sizes=sizes(gradient.primal),
-            functions=[("torch.tanh", torch.tanh), ("torch.add", torch.add)],
-        )
+        functions = [("torch.tanh", torch.tanh), ("torch.add", torch.add)]
+        found = read(gradient.primal, gradient.parameters(), functions)
+        return dataclasses.replace(found, classes={})  # torch differentiates tensors, not objects
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.inputs.infer.classes import fields_of, has_fields, like
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Parameter, Signature
 
 _INTEGERS, _FLOATS = ("int", "uint"), ("float", "bfloat")
@@ -20,7 +21,7 @@ def signature_of(
     if given is None:
         return None
     arguments = tuple(
-        (p.name, _argument(p.name, given[p.name], source) if p.name in given else OMITTED)
+        (p.name, argument(p.name, given[p.name], source) if p.name in given else OMITTED)
         for p in parameters
     )
     return Signature(arguments, frozenset(p.name for p in parameters if p.keyword_only))
@@ -37,11 +38,15 @@ def given_by_name(
     return {p.name: given[p.name] for p in parameters if p.name in given}
 
 
-def _argument(path: str, value: Any, source: str) -> Any:
+def argument(path: str, value: Any, source: str) -> Any:
+    """A value as an argument: its arrays vary, everything else stays."""
     if isinstance(value, dict) and all(isinstance(k, str) for k in value):
-        return {k: _argument(f"{path}[{k!r}]", v, source) for k, v in value.items()}
+        return {k: argument(f"{path}[{k!r}]", v, source) for k, v in value.items()}
     if type(value) in (tuple, list):
-        return type(value)(_argument(f"{path}[{i}]", v, source) for i, v in enumerate(value))
+        return type(value)(argument(f"{path}[{i}]", v, source) for i, v in enumerate(value))
+    if has_fields(value):
+        parts = [(n, argument(f"{path}.{n}", v, source)) for n, v in fields_of(value)]
+        return like(value, parts)
     kind, shape = kind_of(value), tuple(getattr(value, "shape", ()))
     if kind.startswith(_FLOATS):
         return Leaf(path, tuple(map(int, shape)), source)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,18 +9,14 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.frameworks.seam import CustomGradient, Declined, Rejected, RuleError, Subject
-from gradcheck_cli.inputs.infer.names import fixed_by_name, says_not_a_float
-from gradcheck_cli.inputs.infer.specs import specified
-from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
+from gradcheck_cli.inputs.infer.options import options, options_of_shapes
+from gradcheck_cli.inputs.infer.variants import varied
 from gradcheck_cli.inputs.parameters import expanded
-from gradcheck_cli.inputs.spec import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
+from gradcheck_cli.inputs.spec import Hints, Leaf, Parameter, Signature
 from gradcheck_cli.reals.walk import uncovered
 
 # Dimensions differ, so that a transposed or summed axis shows.
 _UNIFORM: tuple[tuple[int, ...], ...] = ((), (3,), (3, 4), (3, 3), (2, 3, 4), (2, 5, 3, 4))
-_MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
-# A weight and its bias, for instance.
-_KEY_SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (4,), ())
 _MOST_TRIES = 400
 _MOST_ARGUMENTS = 3  # of a function that takes any number
 _WANTED = 2
@@ -107,7 +102,7 @@ def _probe(
         subjects.append(subject)
         ranks.add(rank)
     if subjects:
-        subjects += _flipped(gradient, parameters, subjects[0].signature, dtype)
+        subjects += varied(gradient, parameters, subjects[0].signature, dtype)
     told = reason or "no signature was tried"
     return Probe(subjects, tried, told, None if subjects else broken, misfit)
 
@@ -124,27 +119,6 @@ def _walkable(subject: Subject) -> bool:
     """Does its truth come from the reals? By differences, arrays are dear."""
     primal = subject.traces().primal
     return primal is not None and not uncovered(primal)
-
-
-def _flipped(
-    gradient: CustomGradient, parameters: Sequence[Parameter], signature: Signature, dtype: str
-) -> list[Subject]:
-    """The smallest signature again with each flag the other way: faults hide behind flags."""
-    found: list[Subject] = []
-    for parameter in parameters:
-        here = dict(signature.arguments)[parameter.name]
-        flag = here.value if isinstance(here, Fixed) else parameter.default
-        if not isinstance(flag, bool):
-            continue
-        other = Fixed(not flag, str(not flag), "the flag the other way")
-        arguments = tuple((n, other if n == parameter.name else v) for n, v in signature.arguments)
-        try:
-            subject = gradient.fit(Signature(arguments, signature.keywords), dtype)
-            subject.traces()
-        except (Rejected, RuleError):
-            continue
-        found.append(subject)
-    return found
 
 
 def broadcast_refused(
@@ -175,9 +149,9 @@ def _signatures(parameters: Sequence[Parameter], hints: Hints) -> Iterator[Signa
     seen: set[str] = set()
     fitting = [shape for n in hints.sizes for shape in ((3, n), (n,))]
     for shape in (*_UNIFORM, *fitting):
-        for choice in _product([_options(p, shape, hints) for p in parameters], 24):
+        for choice in _product([options(p, shape, hints) for p in parameters], 24):
             yield from _new(parameters, choice, seen)
-    sizes = [_shape_options(p, hints) for p in parameters]
+    sizes = [options_of_shapes(p, hints) for p in parameters]
     for choice in _product(sizes, 4 * _MOST_TRIES):
         yield from _new(parameters, choice, seen)
 
@@ -193,65 +167,6 @@ def _new(
     if text not in seen:
         seen.add(text)
         yield signature
-
-
-def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[Any]:
-    """What may stand for this parameter when arrays have this shape."""
-    if parameter.name in hints.specs:
-        return [specified(parameter.name, hints.specs[parameter.name], hints.spec_source)]
-    named = fixed_by_name(parameter.name, shape, hints.make_key)
-    default = parameter.default
-    if default is not OMITTED:
-        if isinstance(default, float) and parameter.differentiable:
-            return [Leaf(parameter.name, (), "its default", centre=default), OMITTED]
-        return [OMITTED]
-    if not parameter.differentiable:
-        return [*named, *static_stand_ins(shape, hints.functions)]
-    leaf = Leaf(parameter.name, shape, "probing", domain=hints.domains.get(parameter.name))
-    nested = _nested(parameter.name, shape, hints)
-    if says_not_a_float(parameter.name):
-        return [*named, leaf]
-    return [*nested, leaf, *named] if nested else [leaf, *named]
-
-
-def _nested(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
-    found: list[Any] = []
-    if name in hints.keys:
-        found.append(
-            {
-                k: Leaf(f"{name}[{k!r}]", shape, "the keys that the body reads")
-                for k in hints.keys[name]
-            }
-        )
-    if name in hints.unpacked:
-        count = hints.unpacked[name]
-        found.append(
-            tuple(Leaf(f"{name}[{i}]", shape, "the body unpacks it") for i in range(count))
-        )
-    return found
-
-
-def _shape_options(parameter: Parameter, hints: Hints) -> list[Any]:
-    options: list[Any] = []
-    for shapes in itertools.product(_KEY_SHAPES, repeat=len(hints.keys.get(parameter.name, ()))):
-        if len(shapes) in (2, 3) and len(set(shapes)) > 1 and parameter.differentiable:
-            keys = zip(hints.keys[parameter.name], shapes, strict=True)
-            options.append(
-                {
-                    k: Leaf(f"{parameter.name}[{k!r}]", s, "the keys that the body reads")
-                    for k, s in keys
-                }
-            )
-    for shape in _MIXED:
-        for option in _options(parameter, shape, hints):
-            if _key(option) not in map(_key, options):
-                options.append(option)
-    return options
-
-
-def _key(option: Any) -> str:
-    """Equal for options that say the same; arrays are compared by their text."""
-    return f"{option.text} {option.source}" if isinstance(option, Fixed) else repr(option)
 
 
 def _product(options: Sequence[Sequence[Any]], most: int) -> Iterator[tuple[Any, ...]]:
