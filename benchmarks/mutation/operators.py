@@ -149,7 +149,10 @@ def _changed_call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
             func = ast.Attribute(node.func.value, new, ast.Load())
             yield f"{new} for {old}", ast.Call(func, node.args, node.keywords)
     if name == "where":
-        yield "branches exchanged", ast.Call(node.func, [node.args[0], node.args[2], node.args[1]], [])
+        yield (
+            "branches exchanged",
+            ast.Call(node.func, [node.args[0], node.args[2], node.args[1]], []),
+        )
         yield "mask dropped", node.args[1]
 
 

@@ -11,8 +11,10 @@ import numpy as np
 from gradcheck_cli.diagnose.case import Case, Elsewhere, Hypothesis, Rearranged
 from gradcheck_cli.diagnose.cotangents import cotangents
 from gradcheck_cli.diagnose.moved import moved
+from gradcheck_cli.diagnose.parts import parts
 from gradcheck_cli.diagnose.residuals import residuals
 from gradcheck_cli.diagnose.slots import slots
+from gradcheck_cli.diagnose.terms import terms
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.states import REGULAR
@@ -47,6 +49,20 @@ def explain(m: Measurements, leaf: int, wrong: Sequence[int], rest: Sequence[int
     for idea, gradient in zip(elsewhere, found, strict=True):
         if _fits(gradient, formula, case.truth[leaf]):
             return idea.says
+    return _by_parts(m, case, formula, chosen)
+
+
+def _by_parts(m: Measurements, case: Case, formula: Array, rows: Array) -> str | None:
+    """The last idea: something that the truth is made of stands at the wrong place."""
+    program = m.subject.traces().primal
+    if program is None or m.sources.reason:
+        return None
+    args = [a[rows] for a in (*m.points, *m.cotangents)]
+    known = parts(program, case.names, args)
+    with working(START_BITS):
+        for idea in terms(case, known):
+            if _fits(idea.gradient, formula, case.truth[case.leaf]):
+                return idea.says
     return None
 
 

@@ -5,7 +5,7 @@ comment gives the arguments' shapes, for the peers that need them; cgcheck is no
 None of these is among the fixtures.
 """
 
-SOURCE = '''
+SOURCE = """
 # x=[5]
 def softplus(x):
     return np.log1p(np.exp(-np.abs(x))) + np.where(x > 0, x, 0 * x)
@@ -244,4 +244,4 @@ def cubic(x):
 
 def cubic_bwd(g, x):
     return (g * (x * x - 1),)
-'''
+"""

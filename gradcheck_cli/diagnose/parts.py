@@ -1,0 +1,57 @@
+"""The numbers on the way to the truth: each step of the primal's pullback, with the expression that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.reals.domains.balls import Balls, exact
+from gradcheck_cli.reals.precision import START_BITS, working
+from gradcheck_cli.reals.program import Program
+from gradcheck_cli.reals.shadow import spot
+from gradcheck_cli.reals.walk import apply
+
+Array = np.ndarray[Any, Any]
+
+_MOST_STEPS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A number or array that the truth is made of; rows first."""
+
+    text: str
+    value: Array
+
+
+def parts(program: Program, names: Sequence[str], args: Sequence[Array]) -> list[Part]:
+    """Inputs by name, then every step that a line of the user's explains."""
+    if len(program.steps) > _MOST_STEPS:
+        return []
+    count = len(args[0])
+    found: list[Part] = []
+    with working(START_BITS):
+        domain = Balls(count)
+        slots: list[Any] = [None] * program.size
+        for slot, value in program.constants.items():
+            slots[slot] = domain.constant(value)
+        for slot, value in zip(program.inputs, args, strict=True):
+            slots[slot] = np.asarray(exact(value))
+        found += [Part(n, slots[s]) for n, s in zip(names, program.inputs, strict=False)]
+        for step in program.steps:
+            outs = apply(step, domain, [slots[i] for i in step.ins])
+            for slot, aval, value in zip(step.outs, step.out_avals, outs, strict=True):
+                slots[slot] = value
+                if aval.kind == "f" and len(value) == count:
+                    found += _told(step, value)
+    return found
+
+
+def _told(step: Any, value: Array) -> list[Part]:
+    place = spot(step)
+    if place is None:
+        return []
+    return [Part(f"`{place.text}` (line {place.line})", value)]
