@@ -1,4 +1,4 @@
-"""A term is missing, turned or there twice; a factor is missing or too much: which one, by the exact difference."""
+"""The way stops too early; a term or a factor is missing or too much: which, by the exact difference."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ def terms(case: Case, known: Sequence[Part]) -> Iterator[Rearranged]:
     truth = case.truth[case.leaf]
     fitting = [(part.text, _fitted(part.value, truth)) for part in known]
     ready = [(text, value) for text, value in fitting if value is not None and _varied(value)]
+    for text, value in ready:
+        yield Rearranged(f"it stops at {text}: the way on from there is missing", value)
     for text, value in ready:
         yield Rearranged(f"a term is missing, what comes through {text}", truth - value)
     for text, value in ready:

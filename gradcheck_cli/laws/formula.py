@@ -15,7 +15,7 @@ from gradcheck_cli.inputs.cotangents import BASE, one_hot_names
 from gradcheck_cli.laws.law import Failure, Judgement, component_name, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.measure.formula import ROUNDING_EPS, Comparison, comparison
+from gradcheck_cli.measure.formula import ROUNDING_EPS, Comparison, comparison, only_at_points
 from gradcheck_cli.measure.integral import Says
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 from gradcheck_cli.words import Evidence, Outcome, Severity
@@ -77,10 +77,13 @@ def _mismatch(
     m: Measurements, facts: Comparison, part: slice, worst: Array, gap: Array
 ) -> Iterator[Failure]:
     big = np.flatnonzero(worst > math.sqrt(m.fmt.eps))
-    points = big[(m.reference.states(GRADIENTS)[big, part] == LIMIT).any(axis=1)]
+    states = m.reference.states(GRADIENTS)[big, part]
+    limits = (states == LIMIT).any(axis=1)
     surrogate = bool(facts.zero_truth[part].all())
-    if len(points) and len(points) == len(big) and not surrogate:
+    alone = len(big) and not surrogate and not m.dear
+    if alone and (limits.all() or only_at_points(m, big[~limits], part)):
         # Points of measure zero: the nudge has spoken, the integral cannot (SEMANTICS E, F).
+        points = big
         yield _failure(
             m, facts, part, int(points[0]), gap, "gradient-mismatch", Severity.ERROR, "formula",
             "the formula is wrong at a point: on all sides of it the derivative tends to another number",

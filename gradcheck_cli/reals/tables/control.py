@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.reals.tables.rule import Rule, batched, spread
-from gradcheck_cli.reals.tri import UNKNOWN, YES
+from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
 
 # A loop that waits for a float and runs longer than this over the reals is given up.
 FLOAT_TRIPS = 256
@@ -77,11 +77,12 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         after = [spread(v, len(active)) for v in after]
         if each.ndim > 1:
             kinds = [aval.kind for aval in step.out_avals]
-            after = [_where(domain, each, *x) for x in zip(kinds, before, after, strict=True)]
+            after = [_where(view, each, *x) for x in zip(kinds, before, after, strict=True)]
+        # Newton until equality never decides: it ends once successive states overlap. (Asked before
+        # the new state is written: that of a single row is not copied.)
+        settled = domain.overlap_rows(before, after)
         for value, new in zip(state, after, strict=True):
             value[active] = new
-        # Newton until equality never decides: it ends once successive states overlap.
-        settled = domain.overlap_rows(before, after)
         active = active[~(np.isin(active, open_question) & settled)]
         if not len(active):
             return state
@@ -90,8 +91,9 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
 
 
 def _where(domain: Any, each: Any, kind: str, old: Any, new: Any) -> Any:
-    """Of a vector of loops, those that go on take the new state."""
-    which = each.reshape(each.shape + (1,) * (new.ndim - each.ndim))
+    """Of a vector of loops, those that go on (or might) take the new state."""
+    going = np.where(each != NO, YES, NO).astype(each.dtype)
+    which = going.reshape(each.shape + (1,) * (new.ndim - each.ndim))
     return domain.select(kind, which, old, new)
 
 
