@@ -190,8 +190,10 @@ def _unused(gradient: CustomGradient, site: Site, book: Notebook) -> list[Findin
 
 
 def _verdict(findings: Sequence[Finding], book: Notebook) -> Verdict:
-    """A deviation that is declared, and holds its law, is intended."""
+    """A deviation that is declared, and holds its law, is intended; what was cut off is not decided."""
     worst = verdict(findings)
+    if book.late:
+        return max(worst, Verdict.INCONCLUSIVE, key=lambda v: v.rank)
     if book.declared is not None and book.declared.used:
         return max(worst, Verdict.INTENDED, key=lambda v: v.rank)
     return worst

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from gradcheck_cli import __version__, comments, outcomes, recordings
 from gradcheck_cli.backends import across
@@ -114,7 +114,8 @@ class Session:
         """Read a file's source; only one that defines custom gradients gets a task."""
         if target.path is None:
             display = target.module or ""
-            return _File(display, [self._task(target, display, [])])
+            task = self._task(target, display, [])
+            return _File(display, [replace(task, backend=b) for b in self._backends(display)])
         display = _relative(target.path, self.root)
         file = _File(display)
         try:
@@ -146,9 +147,7 @@ class Session:
         inputs = {str(item.applies_to): item.text for item in comment.inputs}
         expects = {str(item.applies_to): item.text for item in comment.expects}
         file.tasks = [
-            msgspec.structs.replace(
-                task, inputs=task.inputs | inputs, expects=task.expects | expects
-            )
+            replace(task, inputs=task.inputs | inputs, expects=task.expects | expects)
             for task in file.tasks
         ]
         return file
@@ -170,7 +169,14 @@ class Session:
             mine = [m for m in marks if m.framework == framework]
             for backend in self._chosen(backends) if mine else ():
                 task = self._task(target, display, mine)
-                yield msgspec.structs.replace(task, backend=backend)
+                yield replace(task, backend=backend)
+
+    def _backends(self, module: str) -> list[str | None]:
+        """Of an installed module: those asked for, or all of a framework that runs on several."""
+        backends = BACKENDS.get(module.partition(".")[0])
+        if backends is not None:
+            return list(self._chosen(backends))
+        return list(self.settings.backend) or [None]
 
     def _chosen(self, backends: Sequence[str]) -> list[str]:
         """Those that are installed, unless some are asked for."""

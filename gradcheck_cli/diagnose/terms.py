@@ -16,9 +16,9 @@ def terms(case: Case, known: Sequence[Part]) -> Iterator[Rearranged]:
     fitting = [(part.text, _fitted(part.value, truth)) for part in known]
     ready = [(text, value) for text, value in fitting if value is not None and _varied(value)]
     for text, value in ready:
-        yield Rearranged(f"it stops at {text}: the way on from there is missing", value)
-    for text, value in ready:
         yield Rearranged(f"a term is missing, what comes through {text}", truth - value)
+    for text, value in ready:
+        yield Rearranged(f"it stops at {text}: the way on from there is missing", value)
     for text, value in ready:
         yield Rearranged(
             f"a term is missing or has the wrong sign, what comes through {text}", truth - 2 * value

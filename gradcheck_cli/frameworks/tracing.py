@@ -44,6 +44,8 @@ def precision(dtype: str) -> Iterator[None]:
 def brief(error: Exception) -> str:
     """The first paragraph of an error, on one line, without terminal colours or paths of ours."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
+    if "Traceback (most recent call last)" in text:  # of a callback: what it raised stands last
+        return text.splitlines()[-1].strip()[:400]
     paragraph = " ".join(text.split("\n\n")[0].split())
     return f"{type(error).__name__}: {paragraph[:400]}" if paragraph else type(error).__name__
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from gradcheck_cli.errors import UsageError
@@ -21,6 +22,8 @@ def parse_pairs(text: str) -> dict[str, list[float]]:
             raise UsageError(
                 f'--at "{text}": write name=number, as in --at "x=100" or --at "x=[1, 2], y=3"'
             )
+        if not all(map(math.isfinite, numbers)):
+            raise UsageError(f'--at "{text}": only finite numbers are judged')
         pairs[match[1]] = numbers
         at = match.end()
     return pairs

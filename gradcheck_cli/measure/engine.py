@@ -16,7 +16,7 @@ from gradcheck_cli.measure.accuracy import VALUES, Reference, as_floats, goal_bi
 from gradcheck_cli.measure.casts import as_if_in, narrowest
 from gradcheck_cli.measure.integral import DIFFERENCES_SAY, Testimony, third_witness
 from gradcheck_cli.measure.ladder import Sources, sources
-from gradcheck_cli.measure.states import OUTSIDE, POLE
+from gradcheck_cli.measure.states import OUTSIDE, POLE, UNDECIDED
 from gradcheck_cli.measure.truth import Ask, Truth
 from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.precision import DEAR, enclose
@@ -27,6 +27,7 @@ Array = np.ndarray[Any, Any]
 
 
 _FEW = 2
+_QUITE_ANOTHER = 0.5
 # With these, the derivative of the program may be another than the function's.
 _NOT_BY_THE_CHAIN_RULE = frozenset(
     {"while", "scan", "cond", "select_n", "floor", "ceil", "round", "sign", "convert_element_type",
@@ -225,6 +226,8 @@ def measure_rows(
         for run in floats.values():
             if run.refused is not None:
                 state[run.refused] = OUTSIDE
+    if rungs.primal.evidence.rank >= Evidence.FLOAT64.rank:
+        _leave_open(truth, next(iter(floats.values())).value)
     if rule is not None:
         _share_domain(truth, rule)
     primal = subject.traces().primal
@@ -245,6 +248,23 @@ def measure_rows(
         rule,
         [r[[recipe != BEYOND for recipe in recipes]] for r in rows],
     )
+
+
+def _leave_open(truth: Truth, values: Sequence[Array]) -> None:
+    """Where the same function is quite another number in wider floats, neither is its value.
+
+    An iteration that does not converge, say: such a point is none that the function is for.
+    """
+    count = len(values[0])
+    known, got = (
+        np.concatenate([a.reshape(count, -1) for a in v], axis=1) for v in (truth.values, values)
+    )
+    wide = as_floats(known)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(wide - got) > _QUITE_ANOTHER * np.maximum(np.abs(wide), np.abs(got))
+    lost = (apart & np.isfinite(wide) & np.isfinite(got)).any(axis=1)
+    for state in (*truth.value_states, *truth.gradient_states):
+        state[lost] = UNDECIDED
 
 
 def _share_domain(truth: Truth, rule: Truth) -> None:

@@ -146,11 +146,20 @@ def _value_differs(m: Measurements) -> tuple[int, int] | None:
     ours, theirs = m.reference.balls(VALUES), columns(m.rule.values, m.count)
     known = np.isin(m.reference.states(VALUES), (REGULAR, LIMIT))
     known &= np.isin(columns(m.rule.value_states, m.count), (REGULAR, LIMIT))
+    if m.sources.reason:  # not over the reals: in the same floats they must differ too
+        floats = m.floats[m.mode]
+        known &= ~_alike(columns(floats.value, m.count), columns(floats.rule_value, m.count), m)
     for row in m.base_rows():
         for k in np.flatnonzero(known[row]):
             if not ours[row, k].overlaps(theirs[row, k]) and _value_matters(m, int(row), int(k)):
                 return int(row), int(k)
     return None
+
+
+def _alike(a: Array, b: Array, m: Measurements) -> Array:
+    """But for rounding."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(a - b) <= ROUNDING_EPS * m.fmt.eps * np.abs(b))
 
 
 def _value_matters(m: Measurements, row: int, k: int) -> bool:

@@ -63,8 +63,8 @@ _NO_TENSORS = ("int", "bool", "str", "dim", "size", "device", "dtype")
 
 
 def _may_be_a_tensor(parameter: inspect.Parameter) -> bool:
-    """A number, a flag or None by default: torch differentiates tensors only."""
-    if parameter.default is not parameter.empty:
+    """A number or a flag by default is none: torch differentiates tensors only."""
+    if parameter.default not in (parameter.empty, None):
         return False
     text = annotation(parameter)
     return text is None or text.rpartition(".")[2].lower() not in _NO_TENSORS

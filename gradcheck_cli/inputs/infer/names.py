@@ -18,6 +18,10 @@ _LABELS = frozenset(
 )
 _MASK = frozenset({"mask", "masks", "where"})
 _KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
+_SMALL = frozenset({"eps", "epsilon", "tol", "tolerance", "atol", "rtol"})
+_BITS = frozenset(
+    {"bits", "bit", "bit_num", "num_bits", "n_bits", "nbits", "bitwidth", "bit_width"}
+)
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -41,7 +45,13 @@ def fixed_by_name(
         size = int(np.prod(shape, dtype=int))
         pattern = (np.arange(size) % 3 != 1).reshape(shape)
         return [Fixed(pattern, f"bool{list(shape)}", source)]
-    if lowered in _COUNT:
+    if lowered in _SMALL:
+        return [Fixed(1e-6, "1e-06", source)]
+    if lowered in _BITS:
+        return [Fixed(8, "8", source)]
+    if lowered.startswith("max_") or lowered.endswith("_max"):
+        return [Fixed(1000.0, "1000.0", source), Fixed(1000, "1000", source)]
+    if lowered in _COUNT or lowered.startswith(("num_", "n_")):
         return [Fixed(3, "3", source), Fixed(2, "2", source)]
     return []
 

@@ -19,17 +19,33 @@ def varied(
     found: list[Subject] = []
     given = dict(signature.arguments)
     shapes = list(dict.fromkeys(leaf.shape for leaf in signature.leaves))
+    together = {
+        p.name: Leaf(p.name, shapes[0], "given, not left out")
+        for p in parameters
+        if given[p.name] is OMITTED and p.default is None and p.differentiable
+    }
+    if len(together) > 1:  # what is left out together may be needed together
+        found += _fitting(gradient, signature, together, dtype)
     for parameter in parameters:
         for other in _others(parameter, given[parameter.name], shapes):
-            arguments = tuple((n, other if n == parameter.name else v) for n, v in given.items())
-            try:
-                subject = gradient.fit(Signature(arguments, signature.keywords), dtype)
-                subject.traces()
-            except (Rejected, RuleError):
-                continue
-            found.append(subject)
-            break
+            fitting = _fitting(gradient, signature, {parameter.name: other}, dtype)
+            found += fitting
+            if fitting:
+                break
     return found[:_MOST]
+
+
+def _fitting(
+    gradient: CustomGradient, signature: Signature, changed: dict[str, Any], dtype: str
+) -> list[Subject]:
+    """The signature with these arguments, if function and rule take it."""
+    arguments = tuple((n, changed.get(n, v)) for n, v in signature.arguments)
+    try:
+        subject = gradient.fit(Signature(arguments, signature.keywords), dtype)
+        subject.traces()
+    except (Rejected, RuleError):
+        return []
+    return [subject]
 
 
 def _others(parameter: Parameter, here: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
