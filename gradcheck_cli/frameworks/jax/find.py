@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.reach import attributes, enter, instance_of
 from gradcheck_cli.frameworks.jax.adopt import (
     adopt,
@@ -46,9 +47,7 @@ def find(
 
 def named(module: ModuleType, name: str, path: str, own: Own) -> JaxGradient | None:
     """One function by name: its custom gradient, or the plain function itself."""
-    thing: Any = module
-    for part in name.split("."):
-        thing = getattr(thing, part, None)
+    thing = attribute(module, name)
     if thing is None or not callable(thing) or inspect.isclass(thing):
         return None
     inner = unwrapped(thing)

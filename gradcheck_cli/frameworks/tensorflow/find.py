@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
+from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.reach import attributes, enter, instance_of
 from gradcheck_cli.frameworks.seam import Found, Missing, Own, Place
 from gradcheck_cli.frameworks.tensorflow.gradient import FUNCTION, TfGradient
@@ -50,9 +51,7 @@ def find(
 
 def named(module: ModuleType, name: str, path: str, own: Own) -> TfGradient | None:
     """One function by name: its custom gradient, or the plain function itself."""
-    thing: Any = module
-    for part in name.split("."):
-        thing = getattr(thing, part, None)
+    thing = attribute(module, name)
     if thing is None or not callable(thing) or inspect.isclass(thing):
         return None
     if isinstance(thing, BIND):

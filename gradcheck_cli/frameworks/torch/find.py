@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch._library.custom_ops import CustomOpDef
 
+from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.reach import attributes, enter
 from gradcheck_cli.frameworks.seam import Missing, Place
 from gradcheck_cli.frameworks.torch.gradient import (
@@ -86,9 +87,7 @@ def _hooked(path: str) -> list[Missing]:
 
 def named(module: ModuleType, name: str, path: str) -> TorchGradient | None:
     """One function by name: a Function's `apply`, or a plain function itself."""
-    thing: Any = module
-    for part in name.split("."):
-        thing = getattr(thing, part, None)
+    thing = attribute(module, name)
     if thing is None:
         return None
     owner = getattr(thing, "__self__", None)
