@@ -28,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     strict: bool = False
     dtype: list[str] = msgspec.field(default_factory=lambda: ["float32"])
     points: int = 256
+    search: int = 0  # inputs beyond the lattice that hypothesis tries for each signature
     seed: int = 0
     max_time: float | None = 120.0
     reach: float = 1e9
@@ -86,7 +87,7 @@ def validated(settings: Settings, where: str) -> Settings:
             close = difflib.get_close_matches(dtype, DTYPES, n=1)
             hint = f"did you mean `{close[0]}`?" if close else f"one of {', '.join(DTYPES)}"
             raise SettingsError(f"{where}: unknown dtype `{dtype}`; {hint}")
-    for name, least in (("points", 1), ("jobs", 0), ("memory_limit", 64)):
+    for name, least in (("points", 1), ("search", 0), ("jobs", 0), ("memory_limit", 64)):
         if getattr(settings, name) < least:
             raise SettingsError(f"{where}: `{name.replace('_', '-')}` must be at least {least}")
     for name, text in settings.inputs.items():

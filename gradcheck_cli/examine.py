@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ from gradcheck_cli.laws import LAWS, Failure
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
 from gradcheck_cli.measure.engine import Measurements, Probe, measure
-from gradcheck_cli.measure.ladder import sources
+from gradcheck_cli.measure.ladder import Sources, sources
 from gradcheck_cli.measure.part import Part, affordable_points, components, part_of, too_large
+from gradcheck_cli.measure.search import searched
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.notebook import Notebook, note_inputs, note_law, summed
 from gradcheck_cli.reals.walk import NotCovered as NoRule
@@ -109,6 +111,7 @@ def _examine(
     if not known and task.calls.get(gradient.place.qualname) and not hints.specs:
         book.parts.append(("its recorded calls", _NO_LONGER))
     hints = dataclasses.replace(hints, calls=[*calls, *(r.signature for r in known)])
+    desk = _Desk(gradient, task, site, book, doing, framework.writing)
     for dtype in task.dtypes:
         book.seen.clear()
         doing("finding inputs")
@@ -130,7 +133,7 @@ def _examine(
                 book.parts.append((subject.signature.describe(), _ONE_IS_ENOUGH))
                 continue
             try:
-                _judge_subject(subject, gradient, task, site, book, doing, known, framework.writing)
+                _judge_subject(desk, subject, known)
             except NoRule as error:
                 book.missing_rule = True
                 reasons.append(f"{subject.signature.describe()}: {error}")
@@ -154,16 +157,20 @@ def _recalled(gradient: CustomGradient, task: Task, hints: Hints) -> list[Recall
     return [r for r in each if r is not None]
 
 
-def _judge_subject(
-    subject: Subject,
-    gradient: CustomGradient,
-    task: Task,
-    site: Site,
-    book: Notebook,
-    doing: Callable[..., None],
-    known: Sequence[Recalled],
-    writing: Writing,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """What stays the same while the subjects of one gradient are judged."""
+
+    gradient: CustomGradient
+    task: Task
+    site: Site
+    book: Notebook
+    doing: Callable[..., None]
+    writing: Writing
+
+
+def _judge_subject(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> None:
+    task, book, doing = desk.task, desk.book, desk.doing
     book.judging = subject.signature.describe()
     doing(f"tracing at {book.judging}")
     traces = subject.traces()
@@ -177,7 +184,7 @@ def _judge_subject(
     budget = affordable_points(subject, budget)
     constants = mined(programs)
     points = make_points(subject.leaves, fmt, constants, task.reach, budget, task.seed)
-    home = at_home(gradient, subject, points.leaves, fmt)
+    home = at_home(desk.gradient, subject, points.leaves, fmt)
     if home is not subject:
         subject, rungs = home, sources(home)
         points = make_points(subject.leaves, fmt, constants, task.reach, budget, task.seed)
@@ -194,25 +201,46 @@ def _judge_subject(
     if too_large(subject, len(probes)):
         subject = _in_part(subject, points, task.seed, book)
         rungs = sources(subject)
-    m = measure(
-        subject, points, probes, rungs, seed=task.seed, ran=lambda: doing(f"comparing at {where}")
-    )
+    m = _measured(desk, subject, points, probes, rungs)
     if not _inside(m).any():
         raise Rejected(f"none of the {m.count} points that were tried lies inside its domain")
     book.checked = True
-    book.points += m.count
-    book.undecided += _undecided(m)
     book.weaker = book.weaker or m.sources.reason
     if subject.dtype not in book.dtypes:
         book.dtypes.append(subject.dtype)
     note_inputs(subject, points, book)
     earlier = list(book.seen)
+    grave = _judge_measured(desk, m, earlier)
+    if task.search and not grave and not m.dear:
+        doing(f"searching at {where}")
+        hidden = searched(m, task.search, task.reach)
+        if hidden is not None:
+            found = Points([np.asarray(p)[None] for p in hidden], ["found by searching"])
+            probes = [p for law in LAWS for p in law.plan(1, subject.outputs)]
+            _judge_measured(desk, _measured(desk, subject, found, probes, rungs), earlier)
+
+
+def _measured(
+    desk: _Desk, subject: Subject, points: Points, probes: Sequence[Probe], rungs: Sources
+) -> Measurements:
+    where = subject.signature.describe()
+    return measure(
+        subject, points, probes, rungs, seed=desk.task.seed,
+        ran=lambda: desk.doing(f"comparing at {where}"),
+    )  # fmt: skip
+
+
+def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) -> bool:
+    """All laws; is there an error among what they say?"""
+    gradient, site, book = desk.gradient, desk.site, desk.book
+    book.points += m.count
+    book.undecided += _undecided(m)
     judgements = []
     for law in LAWS:
         try:
             judgements.append(law.judge(m))
         except Exception as error:  # a bug of ours in one law leaves the others standing
-            book.findings.append(failed(gradient, site, subject, error))
+            book.findings.append(failed(gradient, site, m.subject, error))
     assert book.declared is not None
     nonlinear = any(f.rule == "nonlinear-cotangent" for j in judgements for f in j.failures)
     for judgement in judgements:
@@ -221,13 +249,14 @@ def _judge_subject(
     for failure in book.declared.answer(found, m):
         if nonlinear and failure.rule == "gradient-mismatch" and not _at_unit(failure, m):
             continue  # the same cause: a cotangent that is not used linearly
-        doing(f"explaining {failure.rule}")
+        desk.doing(f"explaining {failure.rule}")
         if not _is_known(failure, earlier):
             made = make_finding(failure, m, gradient, site)
             book.findings.append(made.finding)
             book.seen.append(failure)
-            if task.script == made.finding.fingerprint:
-                book.scripts[task.script] = written(made, gradient, site, writing)
+            if desk.task.script == made.finding.fingerprint:
+                book.scripts[made.finding.fingerprint] = written(made, gradient, site, desk.writing)
+    return any(f.severity is Severity.ERROR for f in found)
 
 
 def _in_part(subject: Subject, points: Points, seed: int, book: Notebook) -> Part:

@@ -195,6 +195,7 @@ class Session:
             marked=by_framework(marks),
             dtypes=s.dtype,
             points=s.points,
+            search=s.search,
             seed=s.seed,
             max_time=s.max_time,
             at=list(self.at),

@@ -387,6 +387,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     expects: dict[str, str] = {}  # declared intents, by the same
     only_inputs: bool = False  # say what they would be, and check nothing
     script: str | None = None  # a fingerprint: write the script of that finding
+    search: int = (
+        0  # inputs that hypothesis tries for each signature, where the lattice found no error
+    )
     sweep: Share | None = None  # look at every float instead of checking
     inputs: dict[str, str] = {}  # specs, by the gradient's name or the line that they stand for
     references: dict[

@@ -51,6 +51,7 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Warnings and unchecked gradients fail too.")] = False,
     dtype: Annotated[list[str] | None, typer.Option(help="float32, float64, float16, bfloat16. Repeatable.")] = None,
     points: Annotated[int | None, typer.Option(help="Points for each signature.", show_default="256")] = None,
+    search: Annotated[int | None, typer.Option(help="Inputs that are searched beyond those, where no error was found.", show_default="0")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all random choices.", show_default="0")] = None,
     max_time: Annotated[float | None, typer.Option(help="Seconds before a worker is killed.", show_default="120")] = None,
     at: Annotated[list[str] | None, typer.Option(help='Points to try first: "x=100" or "x=[1, 2], y=3". Repeatable.')] = None,
@@ -81,7 +82,8 @@ def check(
     first = Path(paths[0].rpartition(":")[0] or paths[0])
     settings, root = load(first if first.exists() else Path.cwd())
     flags = {
-        "select": select, "ignore": ignore, "dtype": dtype, "points": points, "seed": seed,
+        "select": select, "ignore": ignore, "dtype": dtype, "points": points, "search": search,
+        "seed": seed,
         "max_time": max_time, "reach": reach, "jobs": jobs,
         "fail_on": fail_on and fail_on.value, "device": device and device.value,
         "backend": [b.value for b in backend] if backend else None,

@@ -1,10 +1,10 @@
-"""The simplest witness: hypothesis shrinks the numbers of an array while the finding holds."""
+"""Hypothesis: the simplest witness of what was found, and the search for what was not."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ Holds = Callable[[list[Array]], bool]
 _PLAIN = (0.0, 1.0, -1.0, 2.0, 100.0)
 _MOST_ELEMENTS = 64
 _EXAMPLES = 120
+_REACHES = (1.0, 10.0, 100.0, 1e4)  # each is tried as often as the whole reach
 
 
 def simplest(point: Sequence[Array], holds: Holds) -> list[Array] | None:
@@ -22,16 +23,40 @@ def simplest(point: Sequence[Array], holds: Holds) -> list[Array] | None:
     own = np.concatenate([p.reshape(-1) for p in point])
     if not 1 < own.size <= _MOST_ELEMENTS:
         return None
+    from hypothesis import strategies as st
+
+    choices = [st.sampled_from([*(v for v in _PLAIN if v != x), x]) for x in own.tolist()]
+    found = _find(st.tuples(*choices), lambda flat: holds(_shaped(flat, point)), _EXAMPLES)
+    return None if found is None else _shaped(found, point)
+
+
+def first_found(
+    count: int,
+    width: Literal[16, 32, 64],
+    reach: float,
+    wrong: Callable[[list[float]], bool],
+    examples: int,
+) -> list[float] | None:
+    """So many floats of that width at which something is wrong, as simple as can be."""
+    from hypothesis import strategies as st
+
+    cast: Any = {16: np.float16, 32: np.float32, 64: np.float64}[width]
+    tops = [float(cast(top)) for top in (*_REACHES, reach) if top <= reach]
+    number = st.one_of([st.floats(-t, t, width=width, allow_subnormal=False) for t in tops])
+    found = _find(st.lists(number, min_size=count, max_size=count), wrong, examples)
+    return None if found is None else list(found)
+
+
+def _find(strategy: Any, holds: Callable[[Any], bool], examples: int) -> Any | None:
+    """Derandomized, and without a trace on the disk."""
     import hypothesis
     from hypothesis import HealthCheck, Phase, Verbosity
-    from hypothesis import strategies as st
     from hypothesis.configuration import set_hypothesis_home_dir
     from hypothesis.errors import NoSuchExample
 
     set_hypothesis_home_dir(tempfile.gettempdir())  # nothing is written beside the user's files
-    choices = [st.sampled_from([*(v for v in _PLAIN if v != x), x]) for x in own.tolist()]
     settings = hypothesis.settings(
-        max_examples=_EXAMPLES,
+        max_examples=examples,
         derandomize=True,
         database=None,
         deadline=None,
@@ -40,12 +65,9 @@ def simplest(point: Sequence[Array], holds: Holds) -> list[Array] | None:
         suppress_health_check=list(HealthCheck),
     )
     try:
-        found = hypothesis.find(
-            st.tuples(*choices), lambda flat: holds(_shaped(flat, point)), settings=settings
-        )
+        return hypothesis.find(strategy, holds, settings=settings)
     except NoSuchExample:
         return None
-    return _shaped(found, point)
 
 
 def _shaped(flat: Sequence[float], point: Sequence[Array]) -> list[Array]:

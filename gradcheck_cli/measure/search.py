@@ -1,0 +1,58 @@
+"""Beyond the lattice: hypothesis looks for an input at which something is gravely wrong, and shrinks it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from gradcheck_cli.frameworks.seam import AUTO, CUSTOM, VALUE
+from gradcheck_cli.inputs.search import first_found
+from gradcheck_cli.inputs.spec import Leaf
+from gradcheck_cli.measure.engine import Measurements, moved
+from gradcheck_cli.measure.formula import ROUNDING_EPS, comparison
+from gradcheck_cli.measure.grading import grades
+from gradcheck_cli.words import Severity
+
+Array = np.ndarray[Any, Any]
+
+_MOST_NUMBERS = 64
+_WIDTHS: dict[str, Literal[16, 32, 64]] = {"float16": 16, "bfloat16": 32, "float32": 32}
+
+
+def searched(m: Measurements, examples: int, reach: float) -> list[Array] | None:
+    """The simplest point that was found, if any was."""
+    leaves = m.subject.leaves
+    rows = m.base_rows()
+    if m.subject.sample is not None or sum(v.size for v in leaves) > _MOST_NUMBERS or not len(rows):
+        return None
+    width = _WIDTHS.get(m.fmt.name, 64)
+
+    def wrong(flat: list[float]) -> bool:
+        point = _shaped(flat, leaves, m)
+        return _gravely(moved(m, int(rows[0]), point))
+
+    flat = first_found(sum(v.size for v in leaves), width, min(reach, m.fmt.max), wrong, examples)
+    return None if flat is None else _shaped(flat, leaves, m)
+
+
+def _shaped(flat: list[float], leaves: Any, m: Measurements) -> list[Array]:
+    made, start = [], 0
+    for leaf in leaves:
+        values = m.fmt.round(flat[start : start + leaf.size]).reshape(leaf.shape)
+        start += leaf.size
+        made.append(_at_home(leaf, values, m))
+    return made
+
+
+def _at_home(leaf: Leaf, values: Array, m: Measurements) -> Array:
+    return values if leaf.domain is None else leaf.domain.into(values[None], m.fmt)[0]
+
+
+def _gravely(m: Measurements) -> bool:
+    """An error of the floats, or a formula that is apart from the truth by more than rounding."""
+    who = CUSTOM if m.judged == "custom" else AUTO
+    error = Severity.ERROR.rank
+    if any((grades(m, m.mode, w).severity == error).any() for w in (VALUE, who)):
+        return True
+    return m.rule is not None and bool((comparison(m).gap > ROUNDING_EPS * m.fmt.eps).any())

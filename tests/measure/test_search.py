@@ -1,0 +1,40 @@
+"""What the lattice misses, hypothesis can be asked to look for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import check_json
+
+HIDDEN = """
+import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def square(x):  # cgcheck: x=f32[]
+    return x * x
+
+
+square.defvjp(
+    lambda x: (square(x), x),
+    lambda x, g: (jnp.where(jnp.abs(x * x - 1444) < 500, g * x, 2 * g * x),),
+)
+"""
+
+
+def test_a_hidden_fault_is_found_and_its_witness_is_simple(tmp_path: Path) -> None:
+    (tmp_path / "hidden.py").write_text(HIDDEN)
+    few = ("hidden.py:square", "--points", "6")
+    assert check_json(*few, cwd=tmp_path).gradient("square")["verdict"] == "correct"
+    runs = [check_json(*few, "--search", "300", cwd=tmp_path) for _ in range(2)]
+    assert runs[0].out == runs[1].out
+    finding = next(f for f in runs[0].report["findings"] if f["severity"] == "error")
+    assert finding["rule"] == "gradient-mismatch"
+    assert 30 < abs(finding["witness"]["inputs"][0]["value"]) < 45
+
+
+def test_what_is_right_stays_right(tmp_path: Path) -> None:
+    (tmp_path / "hidden.py").write_text(HIDDEN.replace("g * x, 2", "2 * g * x, 2"))
+    run = check_json("hidden.py", "--search", "100", cwd=tmp_path)
+    assert run.gradient("square")["verdict"] == "correct"
