@@ -12,6 +12,7 @@ from gradcheck_cli.inputs.language import parse as parse_spec
 from gradcheck_cli.intentions import IntentError
 from gradcheck_cli.intentions import parse as parse_intents
 
+WHOLE_FILE = 0  # instead of a line
 _DIRECTIVE = re.compile(r"#\s*cgcheck:\s*(?P<rest>\S.*)$")
 _SPEC = re.compile(r"[A-Za-z_]\w*\s*[=:]")
 _IGNORE = re.compile(r"\[(?P<rules>[^\]]*)\]\s*(?:--\s*(?P<reason>.*))?$")
@@ -19,7 +20,7 @@ _IGNORE = re.compile(r"\[(?P<rules>[^\]]*)\]\s*(?:--\s*(?P<reason>.*))?$")
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """One suppression: on its own line, or for the line below if nothing else is on it."""
+    """One suppression: on its own line, for the line below if nothing else is on it, or for the file."""
 
     line: int
     applies_to: int
@@ -101,10 +102,10 @@ def _directive(rest: str, line: int, applies_to: int) -> Ignore | Said | Malform
             return Malformed(line, text, str(error))
         return Said(line, applies_to, rest)
     verb = rest.partition("[")[0].split(" ")[0]
-    if verb != "ignore":
-        known = "`ignore[rule] -- reason`, `expect(…)`, or inputs such as `x=f32[b n]`"
+    if verb not in ("ignore", "ignore-file"):
+        known = "`ignore[rule] -- reason`, `ignore-file[rule] -- reason`, `expect(…)`, or inputs such as `x=f32[b n]`"
         return Malformed(line, text, f"unknown directive `{verb}`; known: {known}")
-    inner = _IGNORE.match(rest.removeprefix("ignore").strip())
+    inner = _IGNORE.match(rest.removeprefix(verb).strip())
     if inner is None:
         return Malformed(line, text, "write `# cgcheck: ignore[rule-name] -- reason`")
     rules = tuple(filter(None, (name.strip() for name in inner["rules"].split(","))))
@@ -113,4 +114,4 @@ def _directive(rest: str, line: int, applies_to: int) -> Ignore | Said | Malform
     reason = (inner["reason"] or "").strip() or None
     if reason is None:
         return Malformed(line, text, "give the reason: `ignore[rule-name] -- reason`")
-    return Ignore(line, applies_to, rules, reason)
+    return Ignore(line, WHOLE_FILE if verb == "ignore-file" else applies_to, rules, reason)

@@ -24,6 +24,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     select: list[str] = []
     ignore: list[str] = []
     exclude: list[str] = []
+    per_file_ignores: dict[str, list[str]] = {}  # "legacy/*.py" → rules that are not told there
     fail_on: Literal["error", "warning", "note", "never"] = "error"
     strict: bool = False
     dtype: list[str] = msgspec.field(default_factory=lambda: ["float32"])

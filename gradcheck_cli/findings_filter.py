@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.comments import Ignore
+from gradcheck_cli.comments import WHOLE_FILE, Ignore
 from gradcheck_cli.rulebook import matching, rules
 from gradcheck_cli.words import Finding
 
@@ -41,9 +41,9 @@ class Filter:
 def suppressed(
     finding: Finding, ignores: Sequence[Ignore], used: set[tuple[int, str]] | None = None
 ) -> bool:
-    """Does a comment on its line name it? Those that do are added to `used`."""
+    """Does a comment on its line, or for the whole file, name it? Those that do are added to `used`."""
     for ignore in ignores:
-        if finding.line != ignore.applies_to:
+        if ignore.applies_to not in (WHOLE_FILE, finding.line):
             continue
         for rule in ignore.rules:
             if rule in (finding.rule, finding.code):

@@ -102,7 +102,7 @@ def unused(ignores: Sequence[Ignore], used: set[tuple[int, str]], display: str) 
         rule.finding(display, ignore.line, f"`ignore[{name}]` suppresses nothing", about=name)
         for ignore in ignores
         for name in ignore.rules
-        if (ignore.line, name) not in used
+        if ignore.line and (ignore.line, name) not in used  # the settings' own stand in no line
     ]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pathspec
 from msgspec.structs import replace
 
 from gradcheck_cli import __version__, comments, outcomes, recordings
@@ -129,7 +130,7 @@ class Session:
             )
             return file
         comment = comments.parse(source)
-        file.ignores = comment.ignores
+        file.ignores = [*comment.ignores, *self._ignored_here(display)]
         file.findings += [
             find("malformed-comment").finding(display, m.line, f"`{m.text}`: {m.problem}")
             for m in comment.malformed
@@ -151,6 +152,12 @@ class Session:
             for task in file.tasks
         ]
         return file
+
+    def _ignored_here(self, display: str) -> Iterator[comments.Ignore]:
+        """What the settings say of this path."""
+        for pattern, names in self.settings.per_file_ignores.items():
+            if pathspec.GitIgnoreSpec.from_lines([pattern]).match_file(display):
+                yield comments.Ignore(0, comments.WHOLE_FILE, tuple(names), "the settings")
 
     def _sort_marks(self, file: _File, target: Target, marks: Sequence[Mark]) -> None:
         if marks or target.functions or self.settings.import_all:

@@ -61,6 +61,7 @@ def check(
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep or reuse compiled code.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Take out suppressions that suppress nothing.")] = False,
     color: Annotated[Color, typer.Option(help="Colour in the text report.")] = Color.AUTO,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Open notes, laws and inputs.")] = False,
     durations: Annotated[bool, typer.Option("--durations", help="Add times to the report.")] = False,
@@ -71,6 +72,7 @@ def check(
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.config import load, validated
     from gradcheck_cli.findings_filter import Filter
+    from gradcheck_cli.fixes import without_unused
     from gradcheck_cli.history import remember
     from gradcheck_cli.inputs.pairs import parse_pairs
     from gradcheck_cli.outcomes import INTERRUPTED
@@ -103,6 +105,10 @@ def check(
         typer.echo("cgcheck: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
     outputs.write(report, root)
+    if fix and (count := without_unused(report.findings, root)):
+        typer.echo(
+            f"cgcheck: {count} unused suppression{'s' if count > 1 else ''} taken out", err=True
+        )
     if not no_cache:
         remember(report, settings, at or (), root, Path(folder()).parent)
     raise typer.Exit(report.summary.exit_code)
