@@ -127,7 +127,8 @@ def _about(gradient: Gradient) -> str:
     parts = [f"line {gradient.line}", gradient.kind]
     formula = next((law for law in gradient.laws if law.law == "formula"), None)
     if formula is not None and formula.outcome is Outcome.PASS:
-        parts.append("formula right")
+        declared = gradient.verdict is Verdict.INTENDED
+        parts.append("formula as declared" if declared else "formula right")
     elif formula is not None and formula.outcome is Outcome.NOT_COVERED:
         parts.append("formula not covered")
     if gradient.evidence is not None:
