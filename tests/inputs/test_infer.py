@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -162,6 +163,24 @@ inside.defvjp(
 """
 
 
+RULES += """
+
+from collections.abc import Callable
+
+
+@jax.custom_vjp
+def shared(x, scale):
+    return x * scale
+
+
+shared.defvjp(lambda x, s: (shared(x, s), (x, s)), lambda r, g: (g * r[1], g * r[0]))
+
+
+def through(f: Callable[[jax.Array], jax.Array], x):
+    return shared(f(x), x)
+"""
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict:
     folder = tmp_path_factory.mktemp("infer")
@@ -181,6 +200,13 @@ def _source(report: dict, name: str, path: str) -> str:
 def test_an_object_of_the_annotated_class_is_made(report: dict) -> None:
     assert _verdict(report, "affine") == "correct"
     assert _source(report, "affine", "p.w") == "a field of Params"
+
+
+def test_a_function_stands_for_a_callable(tmp_path: Path) -> None:
+    (tmp_path / "rules_infer.py").write_text(RULES)
+    run = check_json("rules_infer.py:through", cwd=tmp_path)
+    assert run.gradient("through")["status"] == "checked"
+    assert _source(run.report, "through", "f") == "its annotation"
 
 
 def test_an_optional_argument_is_given_too(report: dict) -> None:

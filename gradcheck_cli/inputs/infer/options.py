@@ -29,6 +29,8 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
         if isinstance(default, float) and parameter.differentiable:
             return [Leaf(parameter.name, (), "its default", centre=default), OMITTED]
         return [OMITTED]
+    if "Callable" in (parameter.annotation or ""):
+        return [Fixed(function, called, "its annotation") for called, function in hints.functions]
     if not parameter.differentiable:
         said = hints.guesses.get(parameter.name)
         guess = [] if said is None else [specified(parameter.name, *said)]
