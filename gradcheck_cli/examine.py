@@ -185,18 +185,19 @@ def _judge_subject(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> 
     budget = affordable_points(subject, budget)
     constants = mined(programs)
     points = make_points(subject.leaves, fmt, constants, task.reach, budget, task.seed)
-    home = at_home(desk.gradient, subject, points.leaves, fmt)
+    doing(f"running at {book.judging}")
+    alone = task.alone is not None  # what kills is run point by point, and not before
+    home = subject if alone else at_home(desk.gradient, subject, points.leaves, fmt)
     if home is not subject:
         subject, rungs = home, sources(home)
         points = make_points(subject.leaves, fmt, constants, task.reach, budget, task.seed)
     points = recorded_first(known, subject.signature, fmt, points)
     points = parse_at(task.at, subject.leaves, fmt, points)
-    doing(f"running at {subject.signature.describe()}")
     probes = [p for law in LAWS for p in law.plan(len(points), subject.outputs)]
     outer = beyond_reach(subject.leaves, fmt, task.reach)
     probes += [Probe(len(points) + i, BASE) for i in range(len(outer))]
     points = points.followed_by(outer)
-    if task.alone is not None:
+    if alone:
         _one_by_one(subject, points, doing)
     where = subject.signature.describe()
     if too_large(subject, len(probes)):

@@ -15,12 +15,12 @@ import jax
 
 
 @jax.custom_vjp
-def cube(x, y, power=3):
-    return x**power * y
+def cube(x, y):
+    return x**3 * y
 
 
 cube.defvjp(
-    lambda x, y, power=3: (cube(x, y), (x, y)), lambda kept, g: (2 * g * kept[0] ** 2 * kept[1], g * kept[0] ** 3, None)
+    lambda x, y: (cube(x, y), (x, y)), lambda kept, g: (2 * g * kept[0] ** 2 * kept[1], g * kept[0] ** 3)
 )
 """
 
