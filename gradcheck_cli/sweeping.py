@@ -14,10 +14,11 @@ import msgspec
 
 from gradcheck_cli import __version__
 from gradcheck_cli.errors import UserError
+from gradcheck_cli.outlook import needs
 from gradcheck_cli.runner.pool import Outcome, Pool
 from gradcheck_cli.runner.spawn import launcher
 from gradcheck_cli.scan.files import Target
-from gradcheck_cli.session import Session, needs
+from gradcheck_cli.session import Session
 from gradcheck_cli.words import (
     Doing,
     Event,
@@ -66,7 +67,7 @@ class Sweeping:
 
     def run(self, *, fresh: bool = False) -> Map:
         """What is done already is not done again, unless it is to be forgotten."""
-        tasks = self.session.tasks(self.target)
+        tasks = self.session.outlook.tasks(self.target)
         if not tasks:
             raise UserError("there is no custom gradient in it: name a function, as FILE:function")
         task = tasks[0]

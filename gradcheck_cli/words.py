@@ -1,7 +1,7 @@
 """The words of the project as structs: the JSON contract and the wire format at once.
 
 Floats that JSON cannot hold ("nan", "inf", "-inf") and numbers over the reals
-(decimal strings) travel as strings.
+(decimal strings) travel as strings. Long because a contract is read best in one place.
 """
 
 from __future__ import annotations

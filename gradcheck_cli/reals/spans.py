@@ -9,7 +9,6 @@ atom is known to lie between two ends. Divided by the largest monomial below, e/
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -18,20 +17,28 @@ from flint import arb
 
 from gradcheck_cli.reals.precision import working
 from gradcheck_cli.reals.program import Program
+from gradcheck_cli.reals.ratios import (
+    ONE,
+    Mono,
+    Poly,
+    Ratio,
+    Unknown,
+    add,
+    const,
+    div,
+    key,
+    mul,
+    neg,
+    over,
+    power,
+    sub,
+    whole,
+)
 from gradcheck_cli.reals.tables.elementwise import IDENTITIES
 from gradcheck_cli.reals.walk import walk
 
 _BITS = 320  # exp(3e38) has 129 bits before its point
-_MOST_TERMS = 64
 _MOST_POWER = 16
-
-Mono = tuple[tuple[int, int], ...]  # (atom, exponent), by atom
-Poly = dict[Mono, Fraction]
-_ONE: Mono = ()
-
-
-class Unknown(Exception):
-    """This cannot be said of the whole stretch: look at a narrower one."""
 
 
 class Span(NamedTuple):
@@ -39,14 +46,6 @@ class Span(NamedTuple):
 
     low: arb
     high: arb
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A quotient of two polynomials in atoms."""
-
-    num: Poly
-    den: Poly
 
 
 class Undefined:
@@ -99,10 +98,10 @@ class Spans:
         if key not in self.known:
             self.atoms.append(span())
             self.known[key] = len(self.atoms) - 1
-        return Ratio({((self.known[key], 1),): Fraction(1)}, {_ONE: Fraction(1)})
+        return Ratio({((self.known[key], 1),): Fraction(1)}, {ONE: Fraction(1)})
 
     def applied(self, name: str, x: Ratio, span: Callable[[Span], Span]) -> Ratio:
-        return self.atom((name, _key(x)), lambda: span(self.span(x)))
+        return self.atom((name, key(x)), lambda: span(self.span(x)))
 
     # -- ranges ---------------------------------------------------------------------------
 
@@ -120,14 +119,14 @@ class Spans:
         low, high = arb(0), arb(0)
         for mono, factor in poly.items():
             weight = arb(factor.numerator) / factor.denominator
-            part = _times(Span(weight.lower(), weight.upper()), self._mono(_over(mono, divisor)))
+            part = _times(Span(weight.lower(), weight.upper()), self._mono(over(mono, divisor)))
             low, high = low + part.low, high + part.high
         return Span(low.lower(), high.upper())
 
     def _mono(self, mono: Mono) -> Span:
         found = Span(arb(1), arb(1))
-        for atom, power in mono:
-            found = _times(found, _power(self.atoms[atom], power))
+        for atom, n in mono:
+            found = _times(found, _power(self.atoms[atom], n))
         return found
 
     def sign(self, x: Ratio) -> int:
@@ -165,101 +164,11 @@ class Spans:
         return self.applied(name, x, lambda s: Span(arb(-1), arb(1)))
 
     def raised(self, x: Ratio, y: Ratio) -> Any:
-        n = _whole(y)
+        n = whole(y)
         if n is not None and abs(n) <= _MOST_POWER:
             return power(x, n)
         logarithm = self.log(x)
         return logarithm if isinstance(logarithm, Undefined) else self.exp(mul(y, logarithm))
-
-
-# -- quotients ------------------------------------------------------------------------------
-
-
-def const(value: Fraction | int) -> Ratio:
-    return Ratio({_ONE: Fraction(value)} if value else {}, {_ONE: Fraction(1)})
-
-
-def neg(x: Ratio) -> Ratio:
-    return Ratio({mono: -c for mono, c in x.num.items()}, x.den)
-
-
-def add(a: Ratio, b: Ratio) -> Ratio:
-    if a.den == b.den:
-        return Ratio(_added(a.num, b.num), a.den)
-    return Ratio(
-        _added(_multiplied(a.num, b.den), _multiplied(b.num, a.den)), _multiplied(a.den, b.den)
-    )
-
-
-def sub(a: Ratio, b: Ratio) -> Ratio:
-    return add(a, neg(b))
-
-
-def mul(a: Ratio, b: Ratio) -> Ratio:
-    if a.num == b.den:
-        return Ratio(b.num, a.den)
-    if b.num == a.den:
-        return Ratio(a.num, b.den)
-    return Ratio(_multiplied(a.num, b.num), _multiplied(a.den, b.den))
-
-
-def div(a: Ratio, b: Ratio) -> Ratio:
-    if not b.num:
-        raise Unknown
-    return mul(a, Ratio(b.den, b.num))
-
-
-def power(x: Ratio, n: int) -> Ratio:
-    if n < 0:
-        return div(const(1), power(x, -n))
-    made = const(1)
-    for _ in range(n):
-        made = mul(made, x)
-    return made
-
-
-def _added(a: Poly, b: Poly) -> Poly:
-    total = dict(a)
-    for mono, factor in b.items():
-        total[mono] = total.get(mono, Fraction(0)) + factor
-        if not total[mono]:
-            del total[mono]
-    return total
-
-
-def _multiplied(a: Poly, b: Poly) -> Poly:
-    if len(a) * len(b) > _MOST_TERMS:
-        raise Unknown
-    total: Poly = {}
-    for left, c in a.items():
-        for right, d in b.items():
-            total = _added(total, {_joined(left, right, 1): c * d})
-    return total
-
-
-def _joined(a: Mono, b: Mono, sign: int) -> Mono:
-    powers = dict(a)
-    for atom, n in b:
-        powers[atom] = powers.get(atom, 0) + sign * n
-    return tuple(sorted((atom, n) for atom, n in powers.items() if n))
-
-
-def _over(mono: Mono, divisor: Mono) -> Mono:
-    return _joined(mono, divisor, -1)
-
-
-def _key(x: Ratio) -> Any:
-    return tuple(sorted(x.num.items())), tuple(sorted(x.den.items()))
-
-
-def _whole(x: Ratio) -> int | None:
-    """The integer that it is."""
-    if not x.num:
-        return 0
-    if x.num.keys() != {_ONE} or x.den.keys() != {_ONE}:
-        return None
-    value = x.num[_ONE] / x.den[_ONE]
-    return int(value) if value.denominator == 1 else None
 
 
 # -- ranges ---------------------------------------------------------------------------------
