@@ -167,14 +167,19 @@ def _failure(
     name = m.subject.leaves[leaf].path
     many = len(m.subject.leaves) > 1
 
+    along = severity is Severity.ERROR and not everywhere
+
     def holds(other: Measurements) -> Array:
         return np.asarray(comparison(other).differs[:, component])
+
+    def matters(other: Measurements) -> Array:
+        return np.asarray(comparison(other).gap[:, component] > math.sqrt(other.fmt.eps))
 
     return Failure(
         rule=rule, severity=severity, row=row, what=GRADIENTS, component=component,
         cause=f"{cause} {name}" if many else cause,
         message=f"d/d{name}: {message}" if many else message,
-        holds=None if everywhere or severity is not Severity.ERROR else holds, everywhere=everywhere,
+        holds=holds if along else None, as_grave=matters if along else None, everywhere=everywhere,
     )  # fmt: skip
 
 

@@ -12,11 +12,11 @@ from gradcheck_cli.frameworks.seam import Floats, Subject
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.lattice import BEYOND, Points
-from gradcheck_cli.measure.accuracy import VALUES, Reference, as_floats, goal_bits
+from gradcheck_cli.measure.accuracy import VALUES, Reference, as_floats, columns, goal_bits
 from gradcheck_cli.measure.casts import as_if_in, narrowest
 from gradcheck_cli.measure.integral import DIFFERENCES_SAY, Testimony, third_witness
 from gradcheck_cli.measure.ladder import Sources, sources
-from gradcheck_cli.measure.states import OUTSIDE, POLE, UNDECIDED
+from gradcheck_cli.measure.states import KINK, OUTSIDE, POLE, UNDECIDED
 from gradcheck_cli.measure.truth import Ask, Truth
 from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.precision import DEAR, enclose
@@ -253,16 +253,16 @@ def measure_rows(
 def _leave_open(truth: Truth, values: Sequence[Array]) -> None:
     """Where the same function is quite another number in wider floats, neither is its value.
 
-    An iteration that does not converge, say: such a point is none that the function is for.
+    An iteration that does not converge, say: such a point is none that the function is for. It has
+    no derivative there that differences agree on, either.
     """
     count = len(values[0])
-    known, got = (
-        np.concatenate([a.reshape(count, -1) for a in v], axis=1) for v in (truth.values, values)
-    )
-    wide = as_floats(known)
+    wide, got = as_floats(columns(truth.values, count)), columns(values, count)
     with np.errstate(invalid="ignore"):
         apart = np.abs(wide - got) > _QUITE_ANOTHER * np.maximum(np.abs(wide), np.abs(got))
     lost = (apart & np.isfinite(wide) & np.isfinite(got)).any(axis=1)
+    unsettled = np.isin(columns(truth.gradient_states, count), (KINK, UNDECIDED)).any(axis=1)
+    lost |= unsettled & ~np.isfinite(got).all(axis=1)
     for state in (*truth.value_states, *truth.gradient_states):
         state[lost] = UNDECIDED
 
