@@ -171,6 +171,31 @@ class _Desk:
 
 
 def _judge_subject(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> None:
+    task, book = desk.task, desk.book
+    points, m = _tried(desk, subject, known)
+    home = _at_home(desk, m)
+    if home is not m.subject:
+        points, m = _tried(desk, home, known)
+    if not _inside(m).any():
+        raise Rejected(f"none of the {m.count} points that were tried lies inside its domain")
+    book.checked = True
+    book.weaker = book.weaker or m.sources.reason
+    if m.subject.dtype not in book.dtypes:
+        book.dtypes.append(m.subject.dtype)
+    note_inputs(m.subject, points, book)
+    earlier = list(book.seen)
+    grave = _judge_measured(desk, m, earlier)
+    if task.search and not grave and not m.dear:
+        desk.doing(f"searching at {book.judging}")
+        hidden = searched(m, task.search, task.reach)
+        if hidden is not None:
+            found = Points([np.asarray(p)[None] for p in hidden], ["found by searching"])
+            probes = [p for law in LAWS for p in law.plan(1, m.subject.outputs)]
+            _judge_measured(desk, _measured(desk, m.subject, found, probes, m.sources), earlier)
+
+
+def _tried(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> tuple[Points, Measurements]:
+    """Traced, run and walked at all points of all laws."""
     task, book, doing = desk.task, desk.book, desk.doing
     book.judging = subject.signature.describe()
     doing(f"tracing at {book.judging}")
@@ -183,43 +208,30 @@ def _judge_subject(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> 
     if rungs.evidence is Evidence.FINITE_DIFFERENCE:
         budget = min(budget, _FEW_POINTS)
     budget = affordable_points(subject, budget)
-    constants = mined(programs)
-    points = make_points(subject.leaves, fmt, constants, task.reach, budget, task.seed)
-    doing(f"running at {book.judging}")
-    alone = task.alone is not None  # what kills is run point by point, and not before
-    home = subject if alone else at_home(desk.gradient, subject, points.leaves, fmt)
-    if home is not subject:
-        subject, rungs = home, sources(home)
-        points = make_points(subject.leaves, fmt, constants, task.reach, budget, task.seed)
+    points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
     points = recorded_first(known, subject.signature, fmt, points)
     points = parse_at(task.at, subject.leaves, fmt, points)
+    doing(f"running at {book.judging}")
     probes = [p for law in LAWS for p in law.plan(len(points), subject.outputs)]
     outer = beyond_reach(subject.leaves, fmt, task.reach)
     probes += [Probe(len(points) + i, BASE) for i in range(len(outer))]
     points = points.followed_by(outer)
-    if alone:
+    if task.alone is not None:
         _one_by_one(subject, points, doing)
-    where = subject.signature.describe()
     if too_large(subject, len(probes)):
         subject = _in_part(subject, points, task.seed, book)
         rungs = sources(subject)
-    m = _measured(desk, subject, points, probes, rungs)
-    if not _inside(m).any():
-        raise Rejected(f"none of the {m.count} points that were tried lies inside its domain")
-    book.checked = True
-    book.weaker = book.weaker or m.sources.reason
-    if subject.dtype not in book.dtypes:
-        book.dtypes.append(subject.dtype)
-    note_inputs(subject, points, book)
-    earlier = list(book.seen)
-    grave = _judge_measured(desk, m, earlier)
-    if task.search and not grave and not m.dear:
-        doing(f"searching at {where}")
-        hidden = searched(m, task.search, task.reach)
-        if hidden is not None:
-            found = Points([np.asarray(p)[None] for p in hidden], ["found by searching"])
-            probes = [p for law in LAWS for p in law.plan(1, subject.outputs)]
-            _judge_measured(desk, _measured(desk, subject, found, probes, rungs), earlier)
+    return points, _measured(desk, subject, points, probes, rungs)
+
+
+def _at_home(desk: _Desk, m: Measurements) -> Subject:
+    """The same with domains, if it has no value at most of these points; what was run tells."""
+    if m.subject.sample is not None:
+        return m.subject
+    desk.doing(f"running at {desk.book.judging}")
+    rows = m.base_rows()
+    values = [v[rows] for v in m.floats[m.mode].value]
+    return at_home(desk.gradient, m.subject, [p[rows] for p in m.points], values, m.fmt)
 
 
 def _measured(

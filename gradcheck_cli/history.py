@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -65,8 +66,10 @@ def recalled(name: str, root: Path, cache: Path) -> tuple[str, Entry]:
 def _target(finding: Finding, report: Report) -> str:
     """The function, where it can be named: a finding comes back as it was found, with all inputs."""
     gradient = next((g for g in report.gradients if g.qualname == finding.gradient), None)
-    command = (finding.reproduce or "").partition(" --")[0].removeprefix("cgcheck ").strip("'")
-    return command or (gradient.path if gradient is not None else finding.path)
+    command = shlex.split(finding.reproduce or "")  # cgcheck TARGET …
+    if len(command) > 1:
+        return command[1]
+    return gradient.path if gradient is not None else finding.path
 
 
 def _file(root: Path, cache: Path) -> Path:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gradcheck_cli.frameworks.load import load
+from gradcheck_cli.frameworks.marks import WATCHED
 from gradcheck_cli.frameworks.seam import CustomGradient, Framework
 from gradcheck_cli.inputs.infer.calls import signature_of
 from gradcheck_cli.inputs.infer.recorded import SOURCE, kept
@@ -18,7 +19,6 @@ from gradcheck_cli.inputs.spec import Signature
 from gradcheck_cli.recordings import MOST_CALLS, Calls
 from gradcheck_cli.words import RecordedCall
 
-WATCHED = ("jax", "tensorflow", "torch")
 _MOST_SIGNATURES = 2  # that are checked in the tests' own process
 _MOST_CALLS = 64  # of one gradient that are looked at
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_FRAMEWORKS = ("jax", "tensorflow", "torch")
+from gradcheck_cli.frameworks.marks import WATCHED
 
 
 def start(folder: str) -> None:
@@ -34,7 +34,7 @@ class _Watcher(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in _FRAMEWORKS or fullname in self.importing:
+        if fullname not in WATCHED or fullname in self.importing:
             return None
         self.importing.add(fullname)
         for finder in sys.meta_path:

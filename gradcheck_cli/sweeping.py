@@ -66,11 +66,18 @@ class Sweeping:
     _saved: float = 0.0
 
     def run(self, *, fresh: bool = False) -> Map:
-        """What is done already is not done again, unless it is to be forgotten."""
+        """What an interrupted run has done is not done again, unless it is to be forgotten.
+
+        A whole map is always made anew: what the file imports may have changed.
+        """
         tasks = self.session.outlook.tasks(self.target)
         if not tasks:
             raise UserError("there is no custom gradient in it: name a function, as FILE:function")
         task = tasks[0]
+        marked = [mark for marks in task.marked.values() for mark in marks]
+        if not task.functions and len(marked) != 1:
+            told = ", ".join(sorted(mark.partition("@")[0] for mark in marked)) or "its functions"
+            raise UserError(f"a sweep is of one function; name one of {told}")
         file = self.store / f"{self._key(task)}.json"
         self.done = {} if fresh else _loaded(file)
         try:
@@ -88,8 +95,6 @@ class Sweeping:
         """Run all shares; what went wrong is returned."""
         small = task.dtypes[0] in ("float16", "bfloat16")
         shares = 1 if small else max(1, self.session.settings.jobs or os.cpu_count() or 1)
-        if self.done and len(self.done) == next(iter(self.done.values())).parts:
-            return []
         known = sorted(self.done)
         tasks = [
             msgspec.structs.replace(
@@ -99,15 +104,10 @@ class Sweeping:
         ]
         server = launcher(self.session.settings.device, *needs(task))
         problems: list[str] = []
-        names: set[str] = set()
 
         def heard(_: Task, event: Event | None) -> None:
             if isinstance(event, Swept):
-                names.add(event.gradient)
                 self._take(event, file)
-                if len(names) > 1:
-                    told = ", ".join(sorted(names))
-                    raise UserError(f"a sweep is of one function; name one of {told}")
             elif isinstance(event, Unreached):
                 problems.append(event.not_covered.reason)
             elif isinstance(event, FileFinding):
@@ -152,12 +152,13 @@ def _version(package: str) -> str:
 
 
 def _loaded(file: Path) -> dict[int, Swept]:
-    """Parts of an earlier run; a file that is none of ours counts as none."""
+    """Parts of a run that was not finished; a file that is none of ours counts as none."""
     try:
         parts = msgspec.json.decode(file.read_bytes(), type=list[Swept])
     except (OSError, msgspec.MsgspecError):
         return {}
-    return {part.part: part for part in parts}
+    whole = bool(parts) and len(parts) == parts[0].parts
+    return {} if whole else {part.part: part for part in parts}
 
 
 def _death(end: Outcome) -> list[str]:

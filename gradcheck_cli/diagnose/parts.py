@@ -12,7 +12,7 @@ from gradcheck_cli.reals.domains.balls import Balls, exact
 from gradcheck_cli.reals.precision import START_BITS, working
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.shadow import spot
-from gradcheck_cli.reals.walk import apply
+from gradcheck_cli.reals.walk import all_slots
 
 Array = np.ndarray[Any, Any]
 
@@ -32,21 +32,13 @@ def parts(program: Program, names: Sequence[str], args: Sequence[Array]) -> list
     if len(program.steps) > _MOST_STEPS:
         return []
     count = len(args[0])
-    found: list[Part] = []
     with working(START_BITS):
-        domain = Balls(count)
-        slots: list[Any] = [None] * program.size
-        for slot, value in program.constants.items():
-            slots[slot] = domain.constant(value)
-        for slot, value in zip(program.inputs, args, strict=True):
-            slots[slot] = np.asarray(exact(value))
-        found += [Part(n, slots[s]) for n, s in zip(names, program.inputs, strict=False)]
-        for step in program.steps:
-            outs = apply(step, domain, [slots[i] for i in step.ins])
-            for slot, aval, value in zip(step.outs, step.out_avals, outs, strict=True):
-                slots[slot] = value
-                if aval.kind == "f" and len(value) == count:
-                    found += _told(step, value)
+        slots = all_slots(program, Balls(count), [np.asarray(exact(a)) for a in args])
+    found = [Part(n, slots[s]) for n, s in zip(names, program.inputs, strict=False)]
+    for step in program.steps:
+        for slot, aval in zip(step.outs, step.out_avals, strict=True):
+            if aval.kind == "f" and len(slots[slot]) == count:
+                found += _told(step, slots[slot])
     return found
 
 

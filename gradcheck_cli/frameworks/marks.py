@@ -54,3 +54,5 @@ KERAS = Marks(
 MARKS: tuple[Marks, ...] = (JAX, TORCH, TENSORFLOW, KERAS)
 NAMES = frozenset(marks.framework for marks in MARKS)
 BACKENDS = {marks.framework: marks.backends for marks in MARKS if marks.backends}
+# Whose calls can be watched: those of a framework on backends are the backend's.
+WATCHED = tuple(sorted(NAMES - set(BACKENDS)))

@@ -39,6 +39,12 @@ class NotCovered(Exception):
 
 def walk(program: Program, domain: Walker, args: Sequence[Any]) -> list[Any]:
     """Values of the program's outputs in the given domain."""
+    slots = all_slots(program, domain, args)
+    return [slots[i] for i in program.outputs]
+
+
+def all_slots(program: Program, domain: Walker, args: Sequence[Any]) -> list[Any]:
+    """Values of everything on the way, by slot."""
     slots: list[Any] = [None] * program.size
     for slot, value in program.constants.items():
         slots[slot] = domain.constant(value)
@@ -48,7 +54,7 @@ def walk(program: Program, domain: Walker, args: Sequence[Any]) -> list[Any]:
         outs = apply(step, domain, [slots[i] for i in step.ins])
         for slot, value in zip(step.outs, outs, strict=True):
             slots[slot] = domain.kept(value)
-    return [slots[i] for i in program.outputs]
+    return slots
 
 
 def apply(step: Step, domain: Walker, values: list[Any]) -> Sequence[Any]:

@@ -32,7 +32,7 @@ def judge_blocks(jet: Jet, chunk: Chunk) -> None:
         lows, highs = _ends(chunk, starts, size)
         found = pieces(jet, lows, highs)
         loose = np.flatnonzero(~_tight(found, chunk.fmt))[:_FEW]
-        _range(jet, chunk, found, starts, size, loose)
+        gone = _range(jet, chunk, found, starts, size, loose)
         good = _tight(found, chunk.fmt) | _broken(chunk, found, starts, size)
         poor = ~good & _worth_more(found, chunk.fmt)
         poor &= np.cumsum(poor) <= _MOST_SHARPER
@@ -41,7 +41,6 @@ def judge_blocks(jet: Jet, chunk: Chunk) -> None:
             found.coefficients[:, :, poor] = better.coefficients
             found.rads[:, poor] = better.rads
             good[poor] = _tight(better, chunk.fmt)
-        gone = np.array([(chunk.codes[0][s] == OUTSIDE) for s in starts.tolist()], bool)
         good &= ~gone
         judge(chunk, found.take(good), starts[good], size)
         good[good] = _settled(chunk, starts[good], size)
@@ -97,20 +96,23 @@ def _broken(chunk: Chunk, found: Pieces, starts: Array, size: int) -> Array:
     return enough
 
 
-def _range(jet: Jet, chunk: Chunk, found: Pieces, starts: Array, size: int, which: Array) -> None:
+def _range(jet: Jet, chunk: Chunk, found: Pieces, starts: Array, size: int, which: Array) -> Array:
     """Where a polynomial does not hold, the range over the whole block; what is undefined is outside."""
     lows, highs = _ends(chunk, starts, size)
+    gone = np.zeros(len(starts), bool)
     for i in which.tolist():
         outs = spans(jet.plain, float(lows[i]), float(highs[i]))
         if outs is None:
             continue
         if all(isinstance(out, Undefined) for out in outs[:-1]):
+            gone[i] = True
             for codes in chunk.codes:
                 codes[starts[i] : starts[i] + size] = OUTSIDE
             continue
         for k, out in enumerate(outs):
             if isinstance(out, Span):
                 _narrowed(found, k, i, out)
+    return gone
 
 
 def _narrowed(found: Pieces, result: int, block: int, out: Span) -> None:

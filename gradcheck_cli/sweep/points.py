@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.frameworks.seam import Floats, Subject
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns, goal_bits
+from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.engine import Measurements, Probe, measure_rows
 from gradcheck_cli.measure.ladder import Sources
 from gradcheck_cli.measure.states import KINK, POLE
@@ -48,10 +48,12 @@ def by_pairs(jet: Jet, fmt: Format, xs: Array, got: Sequence[Array]) -> tuple[li
         _by_pairs(jet, fmt, xs[i : i + _ROWS], [g[i : i + _ROWS] for g in got])
         for i in range(0, len(xs), _ROWS)
     ]
-    codes, bits = zip(*parts, strict=True)
-    return [np.concatenate(c) for c in zip(*codes, strict=True)], [
-        np.concatenate(b) for b in zip(*bits, strict=True)
-    ]
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[tuple[list[Array], list[Array]]]) -> tuple[list[Array], list[Array]]:
+    codes, bits = (zip(*part, strict=True) for part in zip(*parts, strict=True))
+    return [np.concatenate(c) for c in codes], [np.concatenate(b) for b in bits]
 
 
 def _by_pairs(jet: Jet, fmt: Format, xs: Array, got: Sequence[Array]) -> tuple[list[Array], list[Array]]:  # fmt: skip
@@ -96,10 +98,7 @@ def by_walks(
         probes = [Probe(i, BASE) for i in range(count)]
         m = measure_rows(subject, fmt, rows, cotangents, seed, probes, [""] * count, rungs)
         parts.append(_of_rows(m, fmt))
-    codes, bits = zip(*parts, strict=True)
-    return [np.concatenate(c) for c in zip(*codes, strict=True)], [
-        np.concatenate(b) for b in zip(*bits, strict=True)
-    ]
+    return _joined(parts)
 
 
 def _of_rows(m: Measurements, fmt: Format) -> tuple[list[Array], list[Array]]:
@@ -109,9 +108,9 @@ def _of_rows(m: Measurements, fmt: Format) -> tuple[list[Array], list[Array]]:
         arrays = floats.rule_value if what == VALUES else floats.custom or floats.auto or []
         got, mid, states = columns(arrays, m.count), m.reference.middle(what), m.reference.states(what)  # fmt: skip
         limits = Limits.of(fmt, value=what == VALUES)
-        rad = np.abs(mid) * 2.0 ** -goal_bits(fmt)
+        nothing = np.zeros_like(mid)  # the truth is known to more bits than the format has
         with np.errstate(all="ignore"):
-            rough = classes(np, got, Known(mid, rad * 0, rad * 0, np.abs(mid)), limits)
+            rough = classes(np, got, Known(mid, nothing, nothing, np.abs(mid)), limits)
         rows = np.flatnonzero(((rough != FINE) & np.isfinite(mid)).any(axis=1))
         reach, scale = np.zeros_like(mid), np.abs(mid)
         if len(rows):
@@ -120,7 +119,7 @@ def _of_rows(m: Measurements, fmt: Format) -> tuple[list[Array], list[Array]]:
                 reach[rows] = np.nan_to_num(np.maximum(high - mid[rows], mid[rows] - low))
             scale[rows] = m.reference.scale(rows, what)[:, None]
         with np.errstate(all="ignore"):
-            code = classes(np, got, Known(mid, rad * 0, reach, scale), limits)
+            code = classes(np, got, Known(mid, nothing, reach, scale), limits)
         code = _by_state(code, got, mid, states, fmt, what)
         for column in range(mid.shape[1]):
             codes.append(code[:, column])

@@ -163,10 +163,8 @@ def _floats(fmt: Format, first: int, count: int, negative: bool) -> Array:
 def _judged(line: Line, xs: Array) -> Chunk:
     """From cheap to dear: blocks, single pairs, ranges of what is left, single walks."""
     chunk = Chunk(line.fmt, xs, line.subject.along(xs, line.weights))
-    domain = line.subject.leaves[0].domain
-    if domain is not None:
-        wide = xs.astype(np.float64)
-        _mark(chunk, domain.into(wide, line.fmt) != wide, OUTSIDE)
+    beyond = _beyond(line, xs)
+    _mark(chunk, beyond)
     jet = line.jet
     if jet is not None:
         with contextlib.suppress(NoRule):  # float64 pairs may lack one of its primitives
@@ -177,6 +175,7 @@ def _judged(line: Line, xs: Array) -> Chunk:
         found = points.by_walks(line.subject, line.rungs, line.fmt, [wide], line.seed)
         _write(chunk, left, *found)
     _forgive_subnormal(chunk)
+    _mark(chunk, beyond)  # blocks do not ask for the declared domain
     nowhere = np.all([codes == OUTSIDE for codes in chunk.codes[:-1]], axis=0)
     chunk.codes[-1][nowhere] = OUTSIDE  # where there is no value, there is no gradient
     return chunk
@@ -204,9 +203,18 @@ def _forgive_subnormal(chunk: Chunk) -> None:
             codes[small & (codes != FINE) & (codes != OUTSIDE)] = SUBNORMAL
 
 
-def _mark(chunk: Chunk, where: Array, code: int) -> None:
+def _beyond(line: Line, xs: Array) -> Array:
+    """Where the argument is declared not to be."""
+    domain = line.subject.leaves[0].domain
+    if domain is None:
+        return np.zeros(0, int)
+    wide = xs.astype(np.float64)
+    return np.flatnonzero(domain.into(wide, line.fmt) != wide)
+
+
+def _mark(chunk: Chunk, beyond: Array) -> None:
     for codes in chunk.codes:
-        codes[where & (codes == UNDECIDED)] = code
+        codes[beyond] = OUTSIDE
 
 
 def _write(chunk: Chunk, places: Array, codes: list[Array], bits: list[Array]) -> None:

@@ -1,6 +1,7 @@
 """Other ways to make a torch call: layouts, subsets of arguments, twice, in place.
 
-Each gives gradients and those of the plain call with the same numbers.
+Each gives gradients and those of the plain call with the same numbers. Long because there are many ways,
+each of them short, and they share how a call is made.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,18 +19,27 @@ Array = np.ndarray[Any, Any]
 # From the widest to the narrowest.
 _FAMILIES = ("positive", "spd", "orthogonal", "unit", "simplex", "sorted")
 _SQUARE = ("spd", "orthogonal")
-_LOOKED_AT = 24
+_LOOKED_AT, _FEWEST = 24, 4
 _TAME = 1e3  # what overflows says nothing of a domain
 _SELDOM, _MOSTLY = 0.25, 0.5
 
 
-def at_home(gradient: CustomGradient, subject: Subject, points: Sequence[Array], fmt: Format) -> Subject:  # fmt: skip
-    """The subject itself, or with domains in which it has values most of the time."""
+def at_home(
+    gradient: CustomGradient,
+    subject: Subject,
+    points: Sequence[Array],
+    values: Sequence[Array],
+    fmt: Format,
+) -> Subject:
+    """The subject itself, or with domains in which it has values most of the time.
+
+    `values` are what it gave at the points.
+    """
     if any(leaf.domain is not None for leaf in subject.leaves):
         return subject
     tame = np.all([(np.abs(p.reshape(len(p), -1)) <= _TAME).all(axis=1) for p in points], axis=0)
     rows = [p[tame][:_LOOKED_AT] for p in points]
-    if len(rows[0]) < 4 or _share(subject, rows) >= _SELDOM:
+    if len(rows[0]) < _FEWEST or _finite(v[tame][:_LOOKED_AT] for v in values) >= _SELDOM:
         return subject
     for family in _FAMILIES:
         domain = Domain(Bounds(family=family, text=family))
@@ -55,6 +64,10 @@ def _share(subject: Subject, rows: Sequence[Array]) -> float:
         outs = subject.values(rows)
     except Exception:  # it raises outside of its domain
         return 0.0
+    return _finite(outs)
+
+
+def _finite(outs: Iterable[Array]) -> float:
     known = [np.isfinite(out.reshape(len(out), -1)).all(axis=1) for out in outs]
     return float(np.mean(np.all(known, axis=0)))
 

@@ -3,6 +3,7 @@
 Cholesky, LU, QR and the solves are the textbook algorithms in ball arithmetic, so
 their results are enclosures by themselves. Eigenvalues come from flint's verified
 method. Nothing is trusted because a float said so; floats only choose signs and order.
+Long because one domain answers for all factorizations, and they build on each other.
 """
 
 from __future__ import annotations
