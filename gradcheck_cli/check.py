@@ -53,11 +53,15 @@ def check_file(task: Task, emit: Emit) -> None:
                 recorded[name] = stack.enter_context(load(name).recording())
         module = _import(task, emit)
         if module is not None:
+            if task.module and task.functions:
+                module = importing.home(module, task.functions)
             task = _completed(task, module)
             for name in task.marked:
                 framework = load(name)
                 used[name] = framework.version
-                _check_module(module, framework, task, recorded.get(name, []), emit, clock)
+                if name not in recorded:  # known only now: what is still to be made
+                    recorded[name] = stack.enter_context(framework.recording())
+                _check_module(module, framework, task, recorded[name], emit, clock)
     versions = {"jax": load("jax").version, **used}
     emit(Finished(versions=versions, out_of_time=clock.rang))
 
@@ -73,7 +77,7 @@ def _check_module(
     path = str(Path(task.path or getattr(module, "__file__", None) or "").resolve())
     own = _own(task, module)
     emit(Doing(phase="looking for custom gradients"))
-    marked = task.marked[framework.name]
+    marked = [mark for mark in task.marked[framework.name] if _is_meant(mark, task.functions)]
     scopes = sorted({scope for mark in marked if (scope := mark.partition("@")[2])})
     gradients, missing = framework.find(module, path, recorded, scopes, own)
     if task.functions:
@@ -100,6 +104,15 @@ def _completed(task: Task, module: ModuleType) -> Task:
         used = NAMES & (imported_roots(tree) | {module.__name__.partition(".")[0]})
         marked = marked or {name: [] for name in sorted(used) or ["jax"]}
     return msgspec.structs.replace(task, marked=marked)
+
+
+def _is_meant(mark: str, functions: Sequence[str]) -> bool:
+    """Is it one of the named functions, or made inside one? Nothing else needs to be called."""
+    name, _, scope = mark.partition("@")
+    return not functions or any(
+        name == function.rpartition(".")[2] or f"{scope}.".startswith(f"{function}.")
+        for function in functions
+    )
 
 
 def _tell_unreached(
@@ -201,6 +214,8 @@ def _named(
     for name in task.functions:
         hits = [g for g in known if name in (g.name, g.place.qualname)]
         if not hits:
+            hits = [g for g in known if g.place.qualname.startswith(f"{name}.<locals>.")]
+        if not hits:
             direct = framework.named(module, name, path, own)
             hits = [direct] if direct is not None else []
         if not hits and last:
@@ -260,7 +275,7 @@ def site_of(gradient: CustomGradient, task: Task, path: str) -> Site:
     """Where the gradient is shown to be."""
     source = gradient.place.path if task.module else path
     line, column, end = lines.definition(source, gradient.place)
-    shown = task.display if task.path else lines.relative_to_packages(gradient.place.path)
+    shown = task.display if task.path else lines.shown(gradient.place.path, task.root)
     return Site(
         shown, line, column, end, gradient.place.qualname, task.module or task.display, task.root,
         lines.header_end(source, line),

@@ -223,8 +223,8 @@ def _reproduce(failure: Failure, m: Measurements, site: Site) -> str:
 
 
 def _target(site: Site) -> str:
-    whole = "<" in site.qualname  # a nested one cannot be named
-    return site.target if whole else f"{site.target}:{site.qualname}"
+    outer = site.qualname.partition(".<locals>")[0]  # its name stands for what is made in it
+    return site.target if "<" in outer else f"{site.target}:{outer}"
 
 
 def _typed(array: Any, fmt: Format) -> str:

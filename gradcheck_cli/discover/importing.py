@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +31,18 @@ def import_module(name: str) -> ModuleType:
     """An installed module by name; the working directory counts, as for `python -m`."""
     sys.path.insert(0, str(Path.cwd()))
     return importlib.import_module(name)
+
+
+def home(module: ModuleType, names: Sequence[str]) -> ModuleType:
+    """Where functions are defined that a package's module shows under the same names."""
+    owners = {name.partition(".")[0] for name in names}
+    homes = {getattr(getattr(module, owner, None), "__module__", None) for owner in owners}
+    found = sys.modules.get(str(homes.pop())) if len(homes) == 1 else None
+    package = module.__name__.partition(".")[0]
+    if found is None or found.__name__.partition(".")[0] != package:
+        return module
+    same = all(getattr(found, o, None) is getattr(module, o) for o in owners)
+    return found if same else module
 
 
 def module_name(path: Path) -> tuple[Path, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 import re
-import site
 import sysconfig
 import traceback
 from pathlib import Path
@@ -49,24 +48,15 @@ def raised_at(error: BaseException, path: str) -> int:
     return found
 
 
-def relative_to_packages(path: str) -> str:
-    """An installed file as its path below site-packages."""
-    roots = [
-        *site.getsitepackages(),
-        sysconfig.get_paths()["purelib"],
-        sysconfig.get_paths()["stdlib"],
-    ]
-    for root in roots:
+def shown(path: str, root: str) -> str:
+    """A file as reports name it: below site-packages, if it is installed, or below the project."""
+    real = Path(path).resolve()
+    _, installed, rest = real.as_posix().rpartition("/site-packages/")
+    if installed:
+        return rest
+    for folder in (sysconfig.get_paths()["stdlib"], root):
         try:
-            return Path(path).resolve().relative_to(Path(root).resolve()).as_posix()
+            return real.relative_to(Path(folder).resolve()).as_posix()
         except ValueError:
             continue
     return Path(path).as_posix()
-
-
-def shown(path: str, root: str) -> str:
-    """A file as reports name it: below the project, or below site-packages."""
-    try:
-        return Path(path).resolve().relative_to(Path(root).resolve()).as_posix()
-    except ValueError:
-        return relative_to_packages(path)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
+from gradcheck_cli.discover.guesses import Function, guesses
 from gradcheck_cli.frameworks.seam import Missing, Place
 
 _MOST_CALLS = 40
@@ -39,7 +38,9 @@ def _inside(name: str, value: object, module: str) -> Iterator[tuple[str, object
                 yield f"{name}.{key}", item.__func__ if plain else item
 
 
-def enter(module: ModuleType, path: str, scope: str) -> Missing | None:
+def enter(
+    module: ModuleType, path: str, scope: str, functions: Sequence[Function]
+) -> Missing | None:
     """Call the function (or method) that makes a nested custom gradient."""
     thing: Any = module
     for part in scope.split("."):
@@ -53,7 +54,7 @@ def enter(module: ModuleType, path: str, scope: str) -> Missing | None:
             break
     if not callable(thing):
         return Missing(Place(path, 1, scope), f"`{scope}` is not there after the import", True)
-    reason = call_factory(thing)
+    reason = call_factory(thing, functions)
     if reason is None:
         return None
     return Missing(
@@ -61,13 +62,13 @@ def enter(module: ModuleType, path: str, scope: str) -> Missing | None:
     )
 
 
-def call_factory(function: Callable[..., Any]) -> str | None:
+def call_factory(function: Function, functions: Sequence[Function]) -> str | None:
     """Call a function so that it makes what is nested in it; the reason if nothing worked.
 
     The hooks record what is made; results that are callable are called in turn.
     """
     reason: str | None = None
-    for count, arguments in enumerate(_arguments(function)):
+    for count, arguments in enumerate(guesses(function, functions)):
         if count >= _MOST_CALLS:
             break
         try:
@@ -85,7 +86,7 @@ def _call_results(result: object, depth: int) -> None:
         return
     for item in result if isinstance(result, (tuple, list)) else (result,):
         if inspect.isfunction(item):
-            for arguments in itertools.islice(_arguments(item), 4):
+            for arguments in itertools.islice(guesses(item), 4):
                 try:
                     inner = item(*arguments)
                 except Exception:
@@ -96,33 +97,10 @@ def _call_results(result: object, depth: int) -> None:
 
 def instance_of(cls: type) -> object | None:
     """An instance of a class, if small numbers satisfy its constructor."""
-    for arguments in itertools.islice(_arguments(cls), _MOST_CALLS):
+    for arguments in itertools.islice(guesses(cls), _MOST_CALLS):
         try:
             made: object = cls(*arguments)
         except Exception:
             continue
         return made
     return None
-
-
-def _arguments(function: Callable[..., Any]) -> Iterator[Sequence[Any]]:
-    """Guesses for the required positional parameters, the plainest first."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return
-    required = [
-        p
-        for p in signature.parameters.values()
-        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    if not required:
-        yield ()
-        return
-    values: list[Any] = [
-        np.float32(0.5), 2, np.ones(3, np.float32), np.tanh, np.eye(3, dtype=np.float32), True, "relu",
-    ]  # fmt: skip
-    for value in values:
-        yield (value,) * len(required)
-    if len(required) > 1:
-        yield from itertools.product(values[:4], repeat=len(required))

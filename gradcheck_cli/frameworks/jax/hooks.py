@@ -14,10 +14,14 @@ import jax
 
 from gradcheck_cli.frameworks.seam import Found, Note
 
-_HERE = str(Path(__file__).parent)
-_JAX = str(Path(jax.__file__).parent)
+_HERE = f"{Path(__file__).parent}/"
+_JAX = f"{Path(jax.__file__).parent}/"  # not jaxopt
 _PASS_THROUGH = (_HERE, _JAX, "functools.py", "<string>")
-_WRAPPER_PACKAGES = ("equinox", "flax", "keras")
+# Where libraries wrap JAX's; rules of their own stand elsewhere in them.
+_WRAPPER_CODE = (
+    "equinox/_", "flax/core/lift.py", "flax/linen/transforms.py", "flax/nnx/transforms/",
+    "keras/src/ops/", "keras/src/backend/",
+)  # fmt: skip
 
 
 @contextmanager
@@ -148,7 +152,7 @@ def _sign(fun: Any, place: tuple[str, int]) -> bool:
 
 def _plumbing(name: str) -> bool:
     return any(name.startswith(part) or name.endswith(part) for part in _PASS_THROUGH) or any(
-        f"/site-packages/{package}/" in name for package in _WRAPPER_PACKAGES
+        f"/site-packages/{part}" in name for part in _WRAPPER_CODE
     )
 
 

@@ -90,16 +90,20 @@ class Call:
 
     def pulled_back(self, outs: Sequence[Any], context: Context, cotangents: Tensors) -> list[Any]:
         """The backward's gradients for each leaf, as torch would take them."""
-        assert self.gradient.backward is not None
-        weights = dict(zip(self.kept, cotangents, strict=True))
-        given = [_cotangent(i, out, weights, context) for i, out in enumerate(outs)]
-        pulled = self.gradient.backward(context, *given)
-        pulled = list(pulled) if isinstance(pulled, (tuple, list)) else [pulled]
+        pulled = self.returned(outs, context, cotangents)
         found = []
         for position, (_, value) in enumerate(self.signature.arguments):
             if isinstance(value, Leaf):
                 found.append(pulled[position] if position < len(pulled) else None)
         return found
+
+    def returned(self, outs: Sequence[Any], context: Context, cotangents: Tensors) -> list[Any]:
+        """All that backward returns, a gradient for each input."""
+        assert self.gradient.backward is not None
+        weights = dict(zip(self.kept, cotangents, strict=True))
+        given = [_cotangent(i, out, weights, context) for i, out in enumerate(outs)]
+        pulled = self.gradient.backward(context, *given)
+        return list(pulled) if isinstance(pulled, (tuple, list)) else [pulled]
 
 
 def _cotangent(number: int, out: Any, weights: dict[int, Any], context: Context) -> Any:

@@ -35,7 +35,9 @@ def find(
     """The module's own custom gradients, in the order of their lines."""
     gc.disable()  # a class that a factory made and dropped lives until it is collected
     try:
-        missing = [m for scope in scopes if (m := enter(module, path, scope)) is not None]
+        missing = [
+            m for scope in scopes if (m := enter(module, path, scope, [torch.tanh])) is not None
+        ]
         classes = list(_functions())
     finally:
         gc.enable()

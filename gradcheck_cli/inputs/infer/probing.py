@@ -102,9 +102,9 @@ def _probe(
         subjects.append(subject)
         ranks.add(rank)
     if subjects:
-        subjects += varied(gradient, parameters, subjects[0].signature, dtype)
-    told = reason or "no signature was tried"
-    return Probe(subjects, tried, told, None if subjects else broken, misfit)
+        others, broken = varied(gradient, parameters, [s.signature for s in subjects], dtype)
+        subjects += others
+    return Probe(subjects, tried, reason or "no signature was tried", broken, misfit)
 
 
 def _enough(subjects: Sequence[Subject]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
@@ -11,41 +12,69 @@ from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Parameter, Signature
 
 _MOST = 4
 
+Broken = tuple[Signature, RuleError]
+
 
 def varied(
-    gradient: CustomGradient, parameters: Sequence[Parameter], signature: Signature, dtype: str
-) -> list[Subject]:
-    """The signature again with each flag the other way, with what was left out, with numbers moved."""
-    found: list[Subject] = []
+    gradient: CustomGradient,
+    parameters: Sequence[Parameter],
+    fitting: Sequence[Signature],
+    dtype: str,
+) -> tuple[list[Subject], Broken | None]:
+    """The first signature again with each flag the other way, with what was left out, with numbers moved.
+
+    Instead of all, the first that the function takes and its rule certainly not: the rest follows.
+    """
+    desk = _Fitting(gradient, dtype)
+    signature = fitting[0]
     given = dict(signature.arguments)
     shapes = list(dict.fromkeys(leaf.shape for leaf in signature.leaves))
-    together = {
-        p.name: Leaf(p.name, shapes[0], "given, not left out")
+    left_out = [
+        p.name
         for p in parameters
         if given[p.name] is OMITTED and p.default is None and p.differentiable
-    }
-    if len(together) > 1:  # what is left out together may be needed together
-        found += _fitting(gradient, signature, together, dtype)
+    ]
+    if len(left_out) > 1:  # what is left out together may be needed together
+        for other in fitting:
+            first = other.leaves[0].shape
+            desk.fit(other, _leaves(left_out, [first, *[()] * (len(left_out) - 1)]))
+            desk.fit(other, _leaves(left_out, [first] * len(left_out)))
     for parameter in parameters:
         for other in _others(parameter, given[parameter.name], shapes):
-            fitting = _fitting(gradient, signature, {parameter.name: other}, dtype)
-            found += fitting
-            if fitting:
+            if desk.fit(signature, {parameter.name: other}):
                 break
-    return found[:_MOST]
+    return ([], desk.broken) if desk.broken else (desk.found[:_MOST], None)
 
 
-def _fitting(
-    gradient: CustomGradient, signature: Signature, changed: dict[str, Any], dtype: str
-) -> list[Subject]:
-    """The signature with these arguments, if function and rule take it."""
-    arguments = tuple((n, changed.get(n, v)) for n, v in signature.arguments)
-    try:
-        subject = gradient.fit(Signature(arguments, signature.keywords), dtype)
-        subject.traces()
-    except (Rejected, RuleError):
-        return []
-    return [subject]
+def _leaves(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
+    pairs = zip(names, shapes, strict=True)
+    return {name: Leaf(name, shape, "given, not left out") for name, shape in pairs}
+
+
+@dataclass(slots=True)
+class _Fitting:
+    """Tries signatures: those that fit, and the first at which the rule is certainly broken."""
+
+    gradient: CustomGradient
+    dtype: str
+    found: list[Subject] = field(default_factory=list)
+    broken: Broken | None = None
+
+    def fit(self, signature: Signature, changed: dict[str, Any]) -> bool:
+        """The signature with these arguments, if function and rule take it."""
+        arguments = tuple((n, changed.get(n, v)) for n, v in signature.arguments)
+        tried = Signature(arguments, signature.keywords)
+        try:
+            subject = self.gradient.fit(tried, self.dtype)
+            subject.traces()
+        except Rejected:
+            return False
+        except RuleError as error:
+            if error.certain and self.broken is None:
+                self.broken = (tried, error)
+            return False
+        self.found.append(subject)
+        return True
 
 
 def _others(parameter: Parameter, here: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:

@@ -1,0 +1,35 @@
+"""Gradients that stand a slot too far: torch takes one too many, if it is None at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def shifted(names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any]) -> str | None:
+    """In words, if there is one gradient too many and all fit once a None before is taken out."""
+    if len(pulled) != len(inputs) + 1:
+        return None
+    wrong = [i for i, x in enumerate(inputs) if not _fits(pulled[i], x)]
+    for slot, gradient in enumerate(pulled):
+        moved = [*pulled[:slot], *pulled[slot + 1 :]]
+        if gradient is None and all(map(_fits, moved, inputs)):
+            here = [i for i in wrong if i > slot]
+            if here:
+                return (
+                    f"it returns {len(pulled)} gradients for {len(inputs)} inputs, and the one of "
+                    f"`{names[here[0] - 1]}` stands where `{names[here[0]]}` has its own: "
+                    "there is a None too many before it"
+                )
+    return None
+
+
+def _fits(gradient: Any, x: Any) -> bool:
+    """Without a sum: torch drops the leading ones that an input was broadcast along."""
+    if gradient is None:
+        return True
+    if not isinstance(gradient, torch.Tensor) or not isinstance(x, torch.Tensor):
+        return False
+    return gradient.squeeze().shape == x.squeeze().shape
