@@ -212,7 +212,7 @@ class EagerSubject(abc.ABC):
         rows = [
             self._tried([p[i] for p in points], [c[i] for c in cotangents]) for i in range(count)
         ]
-        return {EAGER: _stacked(rows)}
+        return {EAGER: stacked(rows)}
 
     def along(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
         """All at once where each element is a point."""
@@ -253,11 +253,19 @@ class EagerSubject(abc.ABC):
         count = len(points[0])
         if made is None or any(a.shape != (count,) for part in made for a in part or ()):
             return None
-        for i in np.linspace(0, count - 1, _TRIED_AGAIN).astype(int).tolist():
+        whole = Floats(made.value, made.rule_value, made.custom, made.auto)
+        return whole if self.same_alone(whole, points, cotangents) else None
+
+    def same_alone(
+        self, whole: Floats, points: Sequence[Array], cotangents: Sequence[Array]
+    ) -> bool:
+        """Do some rows give the same when they are run by themselves?"""
+        made = Row(whole.value, whole.rule_value, whole.custom, whole.auto)
+        for i in np.linspace(0, len(points[0]) - 1, _TRIED_AGAIN).astype(int).tolist():
             alone = self._tried([p[i] for p in points], [c[i] for c in cotangents])
             if alone is None or not _alike(made, alone, i):
-                return None
-        return Floats(made.value, made.rule_value, made.custom, made.auto)
+                return False
+        return True
 
     # -- stand-ins ------------------------------------------------------------------------------
 
@@ -286,7 +294,7 @@ def _row_by_row(
     return [np.stack(column) for column in zip(*rows, strict=True)]
 
 
-def _stacked(rows: Sequence[Row | None]) -> Floats:
+def stacked(rows: Sequence[Row | None]) -> Floats:
     """One array for each output and argument; rows at which it raised are NaN, and named."""
     first = next((row for row in rows if row is not None), None)
     if first is None:

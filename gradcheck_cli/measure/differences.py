@@ -45,13 +45,16 @@ class Differences:
         distinct, back = np.unique(here, axis=0, return_inverse=True)
         back = back.reshape(-1)
         values, slopes, errors, kinks = self._slopes(distinct, points)
+        lost = _lost(distinct, values, slopes, errors)
         weights = _columns([numbers(c) for c in cotangents])
         sizes = [int(np.prod(c.shape[1:], dtype=int)) for c in cotangents]
         balls, states = balls_of(values[None, None], self.digits)
+        states[lost.any(axis=1)] = UNDECIDED
         gradient = (slopes[back] * weights[:, None, :]).sum(axis=2)
         radius = _TRUST * (errors[back] * np.abs(weights)[:, None, :]).sum(axis=2)
         bent = (kinks[back] & (weights != 0)[:, None, :]).any(axis=2)
         known = np.isfinite(gradient) & np.isfinite(radius)
+        known &= ~(lost[back] & (weights != 0)[:, None, :]).any(axis=2)
         marks = np.where(known, np.where(bent, KINK, REGULAR), UNDECIDED).astype(np.int8)
         made = [
             arb(g, r) if ok else arb("nan")
@@ -65,8 +68,8 @@ class Differences:
             _split(states[back], sizes, cotangents),
             _split(marks, [int(np.prod(p.shape[1:])) for p in points], points),
         )
-        for state in truth.value_states:
-            state[state == UNDECIDED] = OUTSIDE
+        for state, output in zip(truth.value_states, truth.values, strict=True):
+            state[(state == UNDECIDED) & _undefined(output)] = OUTSIDE
         close_domain(truth)
         return truth
 
@@ -137,6 +140,20 @@ class Differences:
     def _values(self, rows: Array, points: Sequence[Array]) -> Array:
         sizes = [int(np.prod(p.shape[1:], dtype=int)) for p in points]
         return _columns(self.subject.values(_split(rows, sizes, points)))
+
+
+def _lost(points: Array, values: Array, slopes: Array, errors: Array) -> Array:
+    """No two steps agree on anything, beside the slope or the value's own: noise, not a function."""
+    with np.errstate(all="ignore"):
+        scale = np.where(points == 0, 1.0, np.abs(points))
+        own = np.abs(values)[:, None, :] / scale[:, :, None]
+        return np.asarray(
+            np.isfinite(values)[:, None, :] & ~(_TRUST * errors <= np.maximum(np.abs(slopes), own))
+        )
+
+
+def _undefined(balls: Array) -> Array:
+    return np.array([not ball.is_finite() for ball in balls.flat], bool).reshape(balls.shape)
 
 
 def _columns(arrays: Sequence[Array]) -> Array:

@@ -227,7 +227,7 @@ def measure_rows(
             if run.refused is not None:
                 state[run.refused] = OUTSIDE
     if rungs.primal.evidence.rank >= Evidence.FLOAT64.rank:
-        _leave_open(truth, next(iter(floats.values())).value)
+        _leave_open(truth, rule, next(iter(floats.values())).value)
     if rule is not None:
         _share_domain(truth, rule)
     primal = subject.traces().primal
@@ -250,7 +250,7 @@ def measure_rows(
     )
 
 
-def _leave_open(truth: Truth, values: Sequence[Array]) -> None:
+def _leave_open(truth: Truth, rule: Truth | None, values: Sequence[Array]) -> None:
     """Where the same function is quite another number in wider floats, neither is its value.
 
     An iteration that does not converge, say: such a point is none that the function is for. It has
@@ -263,8 +263,10 @@ def _leave_open(truth: Truth, values: Sequence[Array]) -> None:
     lost = (apart & np.isfinite(wide) & np.isfinite(got)).any(axis=1)
     unsettled = np.isin(columns(truth.gradient_states, count), (KINK, UNDECIDED)).any(axis=1)
     lost |= unsettled & ~np.isfinite(got).all(axis=1)
-    for state in (*truth.value_states, *truth.gradient_states):
-        state[lost] = UNDECIDED
+    lost |= (columns(truth.value_states, count) == UNDECIDED).any(axis=1)
+    for found in filter(None, (truth, rule)):  # a rule there is that of no value
+        for state in (*found.value_states, *found.gradient_states):
+            state[lost] = UNDECIDED
 
 
 def _share_domain(truth: Truth, rule: Truth) -> None:

@@ -120,3 +120,33 @@ def test_without_tf2jax_the_report_says_what_to_install(project: Path) -> None:
     )
     run = check_json("model.py", cwd=project, env={"PYTHONPATH": str(project / "shadow")})
     assert "pip install tf2jax" in run.gradient("twice")["reason"]
+
+
+LOOP = '''
+import tensorflow as tf
+
+
+@tf.custom_gradient
+def root(x):
+    """A loop that ends when the values say so."""
+    square = x * x + 1.0
+
+    def step(_, root):
+        return root, (root + square / root) / 2
+
+    def goes_on(before, root):
+        return tf.reduce_any(tf.abs(before - root) > 1e-6 * root)
+
+    _, root = tf.while_loop(goes_on, step, (2 * square, square), maximum_iterations=60)
+    return root, lambda dy: {rule}
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rule", "verdict"), [("dy * x / root", "correct"), ("dy / root", "wrong")]
+)
+def test_a_loop_is_run_in_a_graph(tmp_path: Path, rule: str, verdict: str) -> None:
+    (tmp_path / "loop.py").write_text(LOOP.replace("{rule}", rule))
+    run = check_json("loop.py", "--points", "16", cwd=tmp_path)
+    assert run.gradient("root")["verdict"] == verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,18 +12,20 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import record
 
-from gradcheck_cli.frameworks.eager import EagerSubject, Row, plain
-from gradcheck_cli.frameworks.seam import NO_GRAD_FUNCTION, Rejected, RuleError, Way
+from gradcheck_cli.frameworks.eager import EagerSubject, Row, plain, stacked
+from gradcheck_cli.frameworks.seam import EAGER, NO_GRAD_FUNCTION, Floats, Rejected, RuleError, Way
 from gradcheck_cli.frameworks.stable import Library, Stable
 from gradcheck_cli.frameworks.tensorflow.bridge import traced
 from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, Tensors, host, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
+from gradcheck_cli.frameworks.tensorflow.graphs import Graph
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED, bypassed
 from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.inputs.spec import Leaf, Signature
 
 Array = np.ndarray[Any, Any]
 _MANY = 64  # points that are worth a graph
+_FEW = 8  # points that are not worth being run again
 
 
 def fit_subject(gradient: TfGradient, signature: Signature, dtype: str) -> TfSubject:
@@ -102,6 +104,7 @@ class TfSubject(EagerSubject):
     gradient: TfGradient
     call: Call
     graphless: bool = False  # its body runs eagerly only
+    graph: Graph | bool | None = None  # for rows of what loops; False: it does not
 
     def wide(self) -> TfSubject | None:
         try:
@@ -237,6 +240,43 @@ class TfSubject(EagerSubject):
                 lambda *xs: tf.map_fn(row, xs, fn_output_signature=kinds), autograph=False
             )
             return [host(out) for out in mapped(*(tensor(p, self.call.dtype) for p in points))]
+
+    def run(
+        self,
+        points: Sequence[Array],
+        cotangents: Sequence[Array],
+        modes: Sequence[str] | None = None,
+    ) -> Mapping[str, Floats]:
+        """Loops in a graph, and all else as it stands."""
+        count = len(points[0])
+        if self.graph is None and count > _MANY:
+            self.graph = self._looping()
+        if isinstance(self.graph, Graph) and count > _FEW:
+            rows = [self._by_graph([p[i] for p in points], [c[i] for c in cotangents]) for i in range(count)]  # fmt: skip
+            floats = stacked(rows)
+            if self.same_alone(floats, points, cotangents):
+                return {EAGER: floats}
+        return EagerSubject.run(self, points, cotangents, modes)
+
+    def _looping(self) -> Graph | bool:
+        """Both programs as a graph, if the body loops and goes into one."""
+        if self.call.variables or self.gradient.kind == REGISTERED or self.elementwise:
+            return False  # a registered gradient is in a graph of its own
+        primal = self.traces().primal
+        if primal is not None and not primal.primitives() & {"while", "scan"}:
+            return False
+        graph = Graph(self)
+        try:
+            return graph if graph.loops else False
+        except Exception:  # it runs eagerly only
+            return False
+
+    def _by_graph(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row | None:
+        assert isinstance(self.graph, Graph)
+        try:
+            return self.graph.row(point, cotangent)
+        except Exception:
+            return None
 
     def one(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
         rule_value, pulled = self.pulled(self.call.outs, point, cotangent)

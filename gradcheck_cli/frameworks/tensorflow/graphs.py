@@ -1,0 +1,85 @@
+"""Row after row through one graph of both programs: a loop in Python costs a hundred times its own.
+
+The same kernels in the same order as eagerly: the graph is not rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from gradcheck_cli.frameworks.eager import Row
+from gradcheck_cli.frameworks.tensorflow.call import Tensors, host
+
+if TYPE_CHECKING:
+    from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
+
+Array = np.ndarray[Any, Any]
+Function = Callable[[Tensors], list[Any]]
+
+_LOOPS = ("While", "StatelessWhile")
+_NO_REWRITE = {"disable_meta_optimizer": True}
+
+
+class Graph:
+    """What `one` of the subject gives for a row, from a graph; for functions without variables."""
+
+    def __init__(self, subject: TfSubject) -> None:
+        self._subject = subject
+        self._auto = subject.has_rule and subject.has_auto
+        self._call = tf.function(self._both, autograph=False)
+
+    @property
+    def loops(self) -> bool:
+        """Is there a loop in the body? Raises where the body does not go into a graph."""
+        subject = self._subject
+        body = tf.function(lambda *xs: subject.call.meant(xs), autograph=False)
+        specs = [tf.TensorSpec(leaf.shape, subject.call.dtype) for leaf in subject.leaves]
+        made = body.get_concrete_function(*specs).graph.as_graph_def()
+        inner = (node for function in made.library.function for node in function.node_def)
+        return any(node.op in _LOOPS for node in (*made.node, *inner))
+
+    def row(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
+        """As the subject's own `one`."""
+        subject = self._subject
+        with subject.call.eagerly(), _as_it_is():
+            parts = self._call(subject.given(point), subject.cotangents(cotangent))
+        value, rule_value, custom, auto = ([host(t) for t in part] for part in parts)
+        if not subject.has_rule:
+            return Row(rule_value, rule_value, None, custom)
+        return Row(value, rule_value, custom, auto if self._auto else None)
+
+    def _both(self, leaves: Tensors, cotangents: Tensors) -> tuple[list[Any], ...]:
+        call = self._subject.call
+        rule_value, custom = self._pulled(call.outs, leaves, cotangents)
+        if not self._subject.has_rule:
+            return [], rule_value, custom, []
+        if not self._auto:
+            return call.judged(call.meant(leaves)), rule_value, custom, []
+        value, auto = self._pulled(call.meant, leaves, cotangents)
+        return value, rule_value, custom, auto
+
+    def _pulled(
+        self, function: Function, leaves: Tensors, cotangents: Tensors
+    ) -> tuple[list[Any], list[Any]]:
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(leaves)
+            outs = self._subject.call.judged(function(leaves))
+        found = tape.gradient(outs, list(leaves), output_gradients=list(cotangents))
+        zeroed = [tf.zeros_like(x) if g is None else tf.convert_to_tensor(g) for g, x in zip(found, leaves, strict=True)]  # fmt: skip
+        return outs, zeroed
+
+
+@contextmanager
+def _as_it_is() -> Iterator[None]:
+    before = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options(_NO_REWRITE)
+    try:
+        yield
+    finally:
+        kept = before.get("disable_meta_optimizer", False)
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": kept})
