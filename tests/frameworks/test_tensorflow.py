@@ -138,15 +138,11 @@ def root(x):
         return tf.reduce_any(tf.abs(before - root) > 1e-6 * root)
 
     _, root = tf.while_loop(goes_on, step, (2 * square, square), maximum_iterations=60)
-    return root, lambda dy: {rule}
+    return root, lambda dy: dy * x / root
 '''
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("rule", "verdict"), [("dy * x / root", "correct"), ("dy / root", "wrong")]
-)
-def test_a_loop_is_run_in_a_graph(tmp_path: Path, rule: str, verdict: str) -> None:
-    (tmp_path / "loop.py").write_text(LOOP.replace("{rule}", rule))
-    run = check_json("loop.py", "--points", "16", cwd=tmp_path)
-    assert run.gradient("root")["verdict"] == verdict
+def test_a_loop_is_run_in_a_graph(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    assert check_json("loop.py", cwd=tmp_path).gradient("root")["verdict"] == "correct"
