@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from gradcheck_cli.deadline import OutOfTime
+from gradcheck_cli.diagnose.correction import Trial, correction
 from gradcheck_cli.finding import Site, failed, make_finding, refused
 from gradcheck_cli.frameworks.seam import CustomGradient, Framework, Rejected, Subject, Writing
 from gradcheck_cli.inputs.at import parse_at, recorded_first
@@ -50,6 +51,7 @@ Array = np.ndarray[Any, Any]
 
 _ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
 _NO_LONGER = "they do not fit its parameters any more: run cgcheck record again"
+_FORMULA = ("gradient-mismatch", "nonlinear-cotangent")
 _FEW_POINTS = 48  # where each costs dozens of calls
 _ARRAY_SHARE = 4  # array signatures get this fraction of the points
 
@@ -147,6 +149,16 @@ def _examine(
             narrow = broadcast_refused(gradient, probed.subjects, dtype)
             if narrow is not None:
                 book.findings.append(refused(gradient, site, *narrow, Severity.NOTE, dtype))
+    _correct(desk)
+
+
+def _correct(desk: _Desk) -> None:
+    """The one change that makes a wrong formula right, if there is one."""
+    wrong = [f for f in desk.book.findings if f.rule in _FORMULA and f.severity is Severity.ERROR]
+    if wrong:
+        desk.doing("looking for the change that makes it right")
+        fix = correction(desk.book.trials, desk.gradient)
+        desk.book.findings = [replace(f, fix=fix) if f in wrong else f for f in desk.book.findings]
 
 
 def _recalled(gradient: CustomGradient, task: Task, hints: Hints) -> list[Recalled]:
@@ -261,6 +273,7 @@ def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) ->
     told = list(book.declared.answer(found, m))
     for judgement in judgements:
         note_law(_as_declared(judgement, told), m, book)
+    book.trials.append(Trial(m, [f.row for f in told if f.rule in _FORMULA]))
     for failure in told:
         if nonlinear and failure.rule == "gradient-mismatch" and not _at_unit(failure, m):
             continue  # the same cause: a cotangent that is not used linearly

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from gradcheck_cli.diagnose.correction import Trial
 from gradcheck_cli.finding import Site, fingerprint
 from gradcheck_cli.frameworks.seam import CustomGradient, Subject
 from gradcheck_cli.inputs.lattice import Points
@@ -47,6 +48,7 @@ class Notebook:
     parts: list[tuple[str, str]] = field(default_factory=list)  # what was left out, and why
     in_part: bool = False
     declared: Declarations | None = None
+    trials: list[Trial] = field(default_factory=list)  # what a correction must make right
     scripts: dict[str, str] = field(default_factory=dict)
     late: bool = False
     checked: bool = False

@@ -166,6 +166,15 @@ class EagerSubject(abc.ABC):
         self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
         return Traces(primal, rule, trusting)
 
+    def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
+        return self.one(point, cotangent).custom or []
+
+    def rule_program(self) -> Program | None:
+        outs = zip(self.outputs, self.output_dtypes, strict=True)
+        avals = [jax.ShapeDtypeStruct(shape, jnp.dtype(name)) for shape, name in outs]
+        with precision(self.dtype):
+            return build(self.rule_jaxpr(avals))
+
     def _pulled_back(self, forward: Any) -> Program | None:
         """Value and pullback of a traced forward, where autodiff goes through it."""
         body = jax.extend.core.jaxpr_as_fun(forward)

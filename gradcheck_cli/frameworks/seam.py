@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
 import numpy as np
@@ -195,6 +195,9 @@ class Subject(Protocol):
     def run_once(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
     ) -> list[Array]: ...
+    # Of the rule as its text stands now, which may have been changed: gradients, and a new trace.
+    def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]: ...
+    def rule_program(self) -> Program | None: ...
 
 
 class CustomGradient(Protocol):
@@ -214,6 +217,7 @@ class CustomGradient(Protocol):
     def backend(self) -> str: ...  # what runs it: the framework itself, but for Keras
     def parameters(self) -> Sequence[Parameter]: ...
     def against(self, reference: Callable[..., Any]) -> CustomGradient: ...  # another primal
+    def rule_code(self) -> Sequence[FunctionType]: ...  # what the user wrote of the rule
     def fit(self, signature: Signature, dtype: str) -> Subject: ...
 
 

@@ -114,6 +114,12 @@ class Part:
     def values(self, points: Sequence[Array]) -> list[Array]:
         return _rows(self.whole.values(points), self.sample.outputs)
 
+    def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
+        return self.whole.rough(point, cotangent)
+
+    def rule_program(self) -> Program | None:
+        return self._restricted(self.whole.rule_program())
+
     def _picked(self, floats: Floats) -> Floats:
         outputs, leaves = self.sample.outputs, self.sample.leaves
         return replace(

@@ -218,3 +218,27 @@ def test_a_gradient_edited_by_a_hook_is_named(project: Path) -> None:
     )
     left = check_json("model.py", cwd=project).report["not_covered"]
     assert any("register_hook" in item["gradient"] for item in left)
+
+
+SUMMED = """
+import torch
+
+
+class Quadratic(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, x):
+        ctx.save_for_backward(a, x)
+        return torch.sum(x * torch.matmul(a, x))
+
+    @staticmethod
+    def backward(ctx, g):
+        a, x = ctx.saved_tensors
+        return g * x[:, None] * x[None, :], g * (torch.matmul(a, x) + torch.matmul(a.T, x))
+"""
+
+
+def test_shapes_that_the_rule_does_not_mean_are_not_held_against_it(tmp_path: Path) -> None:
+    (tmp_path / "form.py").write_text(SUMMED)
+    gradient = check_json("form.py", cwd=tmp_path).gradient("Quadratic")
+    assert gradient["verdict"] == "correct"
+    assert [i["shape"] for i in gradient["inputs"]][:2] == [[3, 3], [3]]

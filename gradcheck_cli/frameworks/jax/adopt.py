@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import jax
 from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
 from gradcheck_cli.frameworks.jax.hooks import is_custom_gradient, label, user_function
 from gradcheck_cli.frameworks.seam import NO_GRAD_FUNCTION, Found, Place, RuleError
+from gradcheck_cli.frameworks.source import plain_functions
 
 Own = Callable[[str], bool]
 
@@ -106,6 +108,23 @@ def place_of(function: Any, found: Found) -> Place:
         return Place(found.path, found.line, f"<{found.kind}>")
     qualname = getattr(inner, "__qualname__", code.co_name)
     return Place(code.co_filename, code.co_firstlineno, qualname)
+
+
+def rule_code(rule: Any) -> list[FunctionType]:
+    """The functions that the user gave as the rule."""
+    thing: Any = unwrapped(rule)
+    kind = kind_of(thing)
+    if kind == "custom_gradient":
+        return plain_functions(user_function(thing))
+    if kind == "custom_vjp":
+        return plain_functions(thing.bwd, thing.fwd)
+    if kind != "custom_jvp":
+        return []
+    code = thing.jvp.__code__
+    if "jvps" not in code.co_freevars:
+        return plain_functions(thing.jvp)
+    each = thing.jvp.__closure__[code.co_freevars.index("jvps")].cell_contents  # `defjvps`
+    return plain_functions(*each)
 
 
 def rule_is_missing(thing: Any) -> bool:

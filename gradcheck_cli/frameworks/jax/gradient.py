@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 from gradcheck_cli.frameworks.jax.subject import JaxSubject, fit_subject
@@ -40,6 +41,11 @@ class JaxGradient:
 
     def against(self, reference: Callable[..., Any]) -> JaxGradient:
         return replace(self, primal=reference)
+
+    def rule_code(self) -> Sequence[FunctionType]:
+        from gradcheck_cli.frameworks.jax.adopt import rule_code
+
+        return rule_code(self.rule)
 
     @property
     def has_rule(self) -> bool:

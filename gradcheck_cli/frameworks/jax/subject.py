@@ -33,7 +33,7 @@ from gradcheck_cli.frameworks.seam import (
 from gradcheck_cli.frameworks.stable import Library, Stable, offered
 from gradcheck_cli.frameworks.tracing import POINTWISE, brief, precision, with_pullback
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
-from gradcheck_cli.reals.program import build
+from gradcheck_cli.reals.program import Program, build
 
 if TYPE_CHECKING:
     from gradcheck_cli.frameworks.jax.gradient import JaxGradient
@@ -155,6 +155,18 @@ class JaxSubject:
             raise RuleError(
                 type(error).__name__, message, certain="pytree) structure" in message
             ) from None
+
+    def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
+        """Op by op, by JAX itself: nothing is compiled for one row."""
+        with precision(self.dtype):
+            leaves = [jnp.asarray(p, a.dtype) for p, a in zip(point, self.avals, strict=True)]
+            weights = [jnp.asarray(c, a.dtype) for c, a in zip(cotangent, self.out_avals, strict=True)]  # fmt: skip
+            _, pull = jax.vjp(self.rule, *leaves)
+            return [np.asarray(g, np.float64) for g in pull(tuple(weights))]
+
+    def rule_program(self) -> Program | None:
+        with precision(self.dtype):
+            return build(self._rule_jaxpr())
 
     def _forward_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         """The pullback by forward mode: one tangent for each element."""

@@ -82,7 +82,7 @@ def adopt(thing: Any) -> TorchGradient:
 
     return TorchGradient(
         name=qualname.rpartition(".")[2], kind=KIND, place=Place(path, line, qualname), primal=body,
-        rule=_asking(thing, split), forward=forward, backward=backward,
+        rule=_asking(thing, split), forward=forward, backward=backward, written=body,
     )  # fmt: skip
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.frameworks.source import plain_functions
 from gradcheck_cli.frameworks.stable import Library
 from gradcheck_cli.inputs.parameters import annotation, declared
 from gradcheck_cli.inputs.spec import Parameter, Signature
@@ -45,6 +47,9 @@ class TfGradient:
 
     def against(self, reference: Callable[..., Any]) -> TfGradient:
         return replace(self, reference=reference)
+
+    def rule_code(self) -> Sequence[FunctionType]:
+        return plain_functions(self.primal)
 
     def parameters(self) -> Sequence[Parameter]:
         if self.parameter_names:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.frameworks.source import plain_functions
 from gradcheck_cli.frameworks.stable import Library
 from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.inputs.parameters import annotation, declared
@@ -28,6 +30,7 @@ class TorchGradient:
     forward: Callable[..., Any]  # (context, *inputs) → outputs
     backward: Callable[..., Any] | None  # (context, *cotangents) → a gradient for each input
     skipped: int = 0  # parameters of `primal` that are not inputs: ctx
+    written: Callable[..., Any] | None = None  # holds the text of the rule, if `backward` does not
     reference: Callable[..., Any] | None = None  # what is differentiated instead of forward's body
     framework: str = field(default="torch")
     backend: str = field(default="torch")
@@ -44,6 +47,9 @@ class TorchGradient:
     @property
     def has_rule(self) -> bool:
         return self.backward is not None
+
+    def rule_code(self) -> Sequence[FunctionType]:
+        return plain_functions(self.written or self.backward)
 
     def parameters(self) -> Sequence[Parameter]:
         """Those of forward, without `ctx`."""

@@ -1,4 +1,4 @@
-"""Gradients that stand a slot too far: torch takes one too many, if it is None at the end."""
+"""Gradients that torch takes without a word: one too many with None at the end, or too large ones."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ def shifted(names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any]) 
                     f"`{names[here[0] - 1]}` stands where `{names[here[0]]}` has its own: "
                     "there is a None too many before it"
                 )
+    return None
+
+
+def overgrown(
+    names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any], known: Sequence[Any]
+) -> str | None:
+    """In words, if a gradient has more axes than anything in the call: torch sums over them."""
+    rank = max((x.dim() for x in known if isinstance(x, torch.Tensor)), default=0)
+    for name, x, gradient in zip(names, inputs, pulled, strict=False):
+        if isinstance(gradient, torch.Tensor) and isinstance(x, torch.Tensor) and gradient.dim() > rank:  # fmt: skip
+            has, wants = list(gradient.shape), list(x.shape)
+            return f"the gradient of {name} has the shape {has}, its argument {wants}: torch sums it without a word"
     return None
 
 

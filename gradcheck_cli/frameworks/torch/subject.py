@@ -19,7 +19,7 @@ from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
 from gradcheck_cli.frameworks.torch.pull import gradients
 from gradcheck_cli.frameworks.torch.rules import kept
-from gradcheck_cli.frameworks.torch.slots import shifted
+from gradcheck_cli.frameworks.torch.slots import overgrown, shifted
 from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.inputs.spec import Leaf, Signature
 
@@ -83,9 +83,7 @@ class TorchSubject(EagerSubject):
                 message = brief(error)
                 certain = "number of gradients" in message
                 raise RuleError(type(error).__name__, message, certain=certain) from None
-            told = self._shifted(points, cotangents)
-            if told is not None:
-                raise RuleError("slots", told, certain=True, silent=True)
+            self._hold_to_shapes(points, cotangents)
             self._decline(points, cotangents)
         try:
             return self._auto(points, cotangents) is not None
@@ -106,15 +104,21 @@ class TorchSubject(EagerSubject):
                 self.gradient.declined.add(name)
                 raise Declined(f"`{name}` is a number, not a tensor")
 
-    def _shifted(self, points: Tensors, cotangents: Tensors) -> str | None:
+    def _hold_to_shapes(self, points: Tensors, cotangents: Tensors) -> None:
+        """What torch hands on without a word: a slot too far, or a sum over what nobody broadcast."""
         try:
             with torch.no_grad():
                 outs, context = self.call.primal(points)
                 pulled = self.call.returned(outs, context, cotangents)
         except Exception:  # it needs more than a bare context
-            return None
-        names = [name for name, _ in self.signature.arguments]
-        return shifted(names, self.call.inputs(points), pulled)
+            return
+        inputs, names = self.call.inputs(points), [name for name, _ in self.signature.arguments]
+        told = shifted(names, inputs, pulled)
+        if told is not None:
+            raise RuleError("slots", told, certain=True, silent=True)
+        told = overgrown(names, inputs, pulled, [*inputs, *outs])
+        if told is not None:
+            raise RuleError("shape", told, silent=True)
 
     def _bare_gradients(self, leaves: Sequence[Any], cotangents: Tensors) -> list[Any]:
         """What backward itself returns, None for None; refused where it raises."""

@@ -1,0 +1,217 @@
+"""Small changes to the text of a rule, the smallest first: each undoes a fault that authors make."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+Function = ast.FunctionDef | ast.Lambda
+
+_TWINS = {
+    "sin": ("cos",), "cos": ("sin",), "sinh": ("cosh",), "cosh": ("sinh",), "exp": ("expm1",),
+    "expm1": ("exp",), "log": ("log1p",), "log1p": ("log",), "sum": ("mean",), "mean": ("sum",),
+    "maximum": ("minimum",), "minimum": ("maximum",), "zeros_like": ("ones_like",), "abs": ("sign",),
+    "sign": ("abs",), "sqrt": ("rsqrt",), "rsqrt": ("sqrt",), "tanh": ("sigmoid",),
+}  # fmt: skip
+_TURNED: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+}  # fmt: skip
+_MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Gt: ast.Lt, ast.Lt: ast.Gt, ast.GtE: ast.LtE, ast.LtE: ast.GtE,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One expression in the place of another; `tree` is the whole function with it."""
+
+    line: int
+    old: str
+    new: str
+    tree: Function
+
+
+def edits(function: Function) -> Iterator[Edit]:
+    """Of what the gradients are made of, then of whole gradients, then with something more in it."""
+    for part in _rule(function):
+        names = _names(part)
+        given = [a.arg for a in part.args.args]
+        inside, whole = _inside(part), _returned(part)
+        for nodes, of, change in ((inside, names, _changed), (whole, given, _whole), (inside, names, _with_more)):  # fmt: skip
+            for node in nodes:
+                for new in change(node, of):
+                    yield _edit(function, node, new)
+
+
+def _rule(function: Function) -> list[Function]:
+    """The grad functions that a function returns beside its value; else the function itself."""
+    nested = {n.name: n for n in ast.walk(function) if isinstance(n, ast.FunctionDef)}
+    found: list[Function] = []
+    for returned in _returned(function, apart=False):
+        if isinstance(returned, ast.Tuple) and len(returned.elts) == 2:
+            last = returned.elts[1]
+            if isinstance(last, ast.Lambda):
+                found.append(last)
+            elif isinstance(last, ast.Name) and last.id in nested:
+                found.append(nested[last.id])
+    return found or [function]
+
+
+def _returned(function: Function, *, apart: bool = True) -> list[ast.expr]:
+    """What it returns; the parts of a tuple one by one."""
+    if isinstance(function, ast.Lambda):
+        whole = [function.body]
+    else:
+        whole = [n.value for n in _own(function) if isinstance(n, ast.Return) and n.value]
+    if not apart:
+        return whole
+    return [
+        part for value in whole for part in (value.elts if isinstance(value, ast.Tuple) else [value])
+    ]  # fmt: skip
+
+
+def _own(function: Function) -> Iterator[ast.AST]:
+    """Its nodes without those of functions inside."""
+    todo = list(ast.iter_child_nodes(function))
+    while todo:
+        node = todo.pop(0)
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            todo[:0] = ast.iter_child_nodes(node)
+
+
+def _inside(function: Function) -> list[ast.expr]:
+    body = [function.body] if isinstance(function, ast.Lambda) else function.body
+    return [n for statement in body for n in ast.walk(statement) if isinstance(n, ast.expr)]
+
+
+def _names(function: Function) -> list[str]:
+    """Parameters and what the function assigns, but for what it only takes apart."""
+    given = [a.arg for a in function.args.args]
+    nodes = list(ast.walk(function))
+    made = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    opened = {
+        name.id
+        for n in nodes
+        if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Tuple)
+        for name in ast.walk(n.value)
+        if isinstance(name, ast.Name)
+    }
+    return [name for name in dict.fromkeys([*given, *made]) if name not in opened]
+
+
+def _whole(node: ast.expr, cotangents: Sequence[str]) -> Iterator[ast.expr]:
+    yield ast.UnaryOp(ast.USub(), node)
+    for name in cotangents:
+        yield ast.BinOp(ast.Name(name, ast.Load()), ast.Mult(), node)
+    for factor in (2, 0.5):
+        yield ast.BinOp(ast.Constant(factor), ast.Mult(), node)
+    yield ast.Attribute(node, "T", ast.Load())
+    for name in cotangents:  # that of another output, say
+        here = ast.Name(name, ast.Load())
+        for more in (here, *(ast.Subscript(here, ast.Constant(i), ast.Load()) for i in (0, 1))):
+            yield ast.BinOp(node, ast.Add(), more)
+
+
+def _changed(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    match node:
+        case ast.UnaryOp(op=ast.USub()):
+            yield node.operand
+        case ast.BinOp():
+            yield from _of_operator(node)
+        case ast.Tuple() if isinstance(node.ctx, ast.Load):
+            for i, j in itertools.combinations(range(len(node.elts)), 2):
+                yield _swapped(node, i, j)
+        case ast.Compare(ops=[op]) if type(op) in _MIRRORED:
+            yield ast.Compare(node.left, [_MIRRORED[type(op)]()], node.comparators)
+        case ast.Call():
+            yield from _of_call(node)
+        case ast.Attribute(attr="T" | "mT") | ast.Subscript(ctx=ast.Load()):
+            yield node.value
+        case ast.Constant() if isinstance(node.value, (int, float)) and not isinstance(node.value, bool):  # fmt: skip
+            yield from map(ast.Constant, _other_numbers(node.value))
+        case ast.Name(ctx=ast.Load()) if node.id in names:
+            for other in names:
+                if other != node.id:
+                    yield ast.Name(other, ast.Load())
+            yield ast.UnaryOp(ast.USub(), node)
+
+
+def _with_more(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    """A factor that was forgotten."""
+    loads = [ast.Name(name, ast.Load()) for name in names]
+    match node:
+        case ast.BinOp(op=ast.Add() | ast.Sub()):
+            for name in loads:
+                yield ast.BinOp(node.left, node.op, ast.BinOp(node.right, ast.Mult(), name))
+                yield ast.BinOp(ast.BinOp(node.left, ast.Mult(), name), node.op, node.right)
+        case ast.Name(ctx=ast.Load()) if node.id in names:
+            for name in loads:
+                yield ast.BinOp(node, ast.Mult(), name)
+        case ast.Constant(value=None):
+            for first, second in itertools.product(loads, loads):
+                yield ast.BinOp(first, ast.Mult(), second)
+
+
+def _of_operator(node: ast.BinOp) -> Iterator[ast.expr]:
+    other = _TURNED.get(type(node.op))
+    if other is not None:
+        yield ast.BinOp(node.left, other(), node.right)
+    if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
+        yield node.left
+        yield node.right
+    if isinstance(node.op, (ast.Add, ast.Sub)):
+        yield ast.BinOp(node.right, node.op, node.left)
+        for factor in (2, 0.5):
+            double = ast.BinOp(ast.Constant(factor), ast.Mult(), node.right)
+            yield ast.BinOp(node.left, node.op, double)
+    if isinstance(node.op, ast.MatMult):
+        yield ast.BinOp(node.right, node.op, node.left)
+        yield ast.BinOp(ast.Attribute(node.left, "T", ast.Load()), node.op, node.right)
+        yield ast.BinOp(node.left, node.op, ast.Attribute(node.right, "T", ast.Load()))
+
+
+def _of_call(node: ast.Call) -> Iterator[ast.expr]:
+    if node.args:  # without what is done to it
+        yield node.args[0]
+    if isinstance(node.func, ast.Attribute):
+        if not node.args and not isinstance(node.func.value, ast.Name):
+            yield node.func.value
+        for name in _TWINS.get(node.func.attr, ()):
+            yield ast.Call(ast.Attribute(node.func.value, name, ast.Load()), node.args, node.keywords)  # fmt: skip
+        if node.func.attr == "where" and len(node.args) == 3:
+            yield node.args[2]
+            yield node.args[1]
+            yield ast.Call(node.func, [node.args[0], node.args[2], node.args[1]], node.keywords)
+
+
+def _swapped(node: ast.Tuple, i: int, j: int) -> ast.Tuple:
+    elements = list(node.elts)
+    elements[i], elements[j] = elements[j], elements[i]
+    return ast.Tuple(elements, ast.Load())
+
+
+def _other_numbers(value: float) -> list[float]:
+    close = [value + 1, value - 1, 2 * value, value / 2, -value]
+    exact = [int(v) if isinstance(value, int) and v == int(v) else v for v in close]
+    return [v for v in dict.fromkeys(exact) if v != value]
+
+
+def _edit(function: Function, node: ast.expr, new: ast.expr) -> Edit:
+    tree = copy.deepcopy(function)
+    here = next(i for i, n in enumerate(ast.walk(function)) if n is node)
+    old = next(n for i, n in enumerate(ast.walk(tree)) if i == here)
+    made = ast.copy_location(copy.deepcopy(new), node)
+    for inner in ast.walk(made):
+        if isinstance(inner, (ast.expr, ast.keyword)):
+            ast.copy_location(inner, node)
+    for parent in ast.walk(tree):
+        for name, value in ast.iter_fields(parent):
+            if value is old:
+                setattr(parent, name, made)
+            elif isinstance(value, list) and any(item is old for item in value):
+                setattr(parent, name, [made if item is old else item for item in value])
+    return Edit(node.lineno, ast.unparse(node), ast.unparse(made), tree)

@@ -1,0 +1,75 @@
+"""The source of a function, and the function with other source in its place for a while."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+
+Function = ast.FunctionDef | ast.Lambda
+
+
+def tree_of(function: FunctionType) -> Function | None:
+    """Its definition in its file, decorators left out; None if it is not to be told from others."""
+    code = function.__code__
+    found = []
+    for node in _functions(code.co_filename):
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+        name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+        if (first, name) == (code.co_firstlineno, code.co_name):
+            found.append(node)
+    if len(found) > 1:  # lambdas on one line
+        found = [n for n in found if _same(_compiled(n, function), code)]
+    return found[0] if len(found) == 1 else None
+
+
+@functools.lru_cache(maxsize=32)
+def _functions(path: str) -> tuple[Function, ...]:
+    try:
+        module = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(n for n in ast.walk(module) if isinstance(n, (ast.FunctionDef, ast.Lambda)))
+
+
+@contextmanager
+def rewritten(function: FunctionType, tree: Function) -> Iterator[bool]:
+    """While active, the function runs this text; False (and nothing changes) if it cannot."""
+    code = _compiled(tree, function)
+    before = function.__code__
+    if code is None or code.co_freevars != before.co_freevars:
+        yield False
+        return
+    function.__code__ = code
+    try:
+        yield True
+    finally:
+        function.__code__ = before
+
+
+def _compiled(tree: Function, function: FunctionType) -> CodeType | None:
+    """Its code, inside a function that has the variables it closes over."""
+    body: ast.stmt = ast.Return(tree)  # type: ignore[arg-type]
+    if isinstance(tree, ast.FunctionDef):
+        body = ast.FunctionDef(**{**dict(ast.iter_fields(tree)), "decorator_list": []})
+        ast.copy_location(body, tree)
+    outer = ast.parse(f"def outer({', '.join(function.__code__.co_freevars)}): pass")
+    scope = outer.body[0]
+    assert isinstance(scope, ast.FunctionDef)
+    scope.body = [body]
+    try:
+        made = compile(ast.fix_missing_locations(outer), function.__code__.co_filename, "exec")
+    except (SyntaxError, ValueError, TypeError):
+        return None
+    (within,) = (c for c in made.co_consts if isinstance(c, CodeType))
+    inner = [c for c in within.co_consts if isinstance(c, CodeType)]
+    return next((c for c in inner if c.co_name == function.__code__.co_name), None)
+
+
+def _same(made: CodeType | None, code: CodeType) -> bool:
+    return made is not None and (made.co_code, made.co_names, made.co_consts) == (
+        code.co_code, code.co_names, code.co_consts,
+    )  # fmt: skip
