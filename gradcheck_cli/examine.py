@@ -24,6 +24,7 @@ from gradcheck_cli.inputs.infer.recorded import Recalled, recalled
 from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
 from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.spec import Hints, Signature
+from gradcheck_cli.intents.declared import offered
 from gradcheck_cli.laws import LAWS, Failure
 from gradcheck_cli.laws.law import Judgement
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
@@ -279,7 +280,8 @@ def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) ->
             continue  # the same cause: a cotangent that is not used linearly
         desk.doing(f"explaining {failure.rule}")
         if not _is_known(failure, earlier):
-            made = make_finding(failure, m, gradient, site)
+            meant = dataclasses.replace(failure, expect=offered(failure, m))
+            made = make_finding(meant, m, gradient, site)
             book.findings.append(made.finding)
             book.seen.append(failure)
             if desk.task.script == made.finding.fingerprint:

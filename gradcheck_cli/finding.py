@@ -88,6 +88,7 @@ def make_finding(failure: Failure, m: Measurements, gradient: CustomGradient, si
         profile=_profile(failure, m),
         cause=_cause(failure, m, site) if failure.rule in _STABILITY and not m.dear else None,
         fix=fix,
+        expect=failure.expect,
         fingerprint=fingerprint(rule.name, site, failure.cause, number),
         reproduce=_reproduce(failure, m, site),
     )

@@ -15,11 +15,12 @@ from gradcheck_cli.inputs.language import SpecError, condition
 FORMS = {
     "straight-through": None,
     "surrogate": None,
-    "scaled": "a number, as in `expect(scaled=-1.0)`",
+    "scaled": "a number or an argument, as in `expect(scaled=-1.0)`",
     "clipped": None,
     "zero": "an argument, as in `expect(zero: alpha)`",
     "subgradient": None,
     "safe-at": "a place, as in `expect(safe-at: x = 0)`",
+    "manifold": "an argument, as in `expect(manifold: q)`",
     "domain": "a condition, as in `expect(domain: x > 0)`",
 }
 _EXPECT = re.compile(r"\s*,?\s*expect\(\s*(?P<name>[a-z-]+)\s*(?:[=:]\s*(?P<argument>[^()]*(?:\([^()]*[\])])?[^()]*))?\)")  # fmt: skip
@@ -38,7 +39,13 @@ class Declared:
 
     @property
     def text(self) -> str:
-        return self.name if self.argument is None else f"{self.name}: {self.argument}"
+        if self.argument is None:
+            return self.name
+        return (
+            f"{self.name}={self.argument}"
+            if self.name == "scaled"
+            else f"{self.name}: {self.argument}"
+        )
 
 
 def parse(text: str) -> list[Declared]:
@@ -69,7 +76,8 @@ def _declared(name: str, argument: str | None) -> Declared:
         try:
             float(given or "")
         except ValueError:
-            raise IntentError(f"`{given}` is no number: {wants}") from None
+            if not re.fullmatch(r"-?[A-Za-z_]\w*", given or ""):
+                raise IntentError(f"`{given}` is no number: {wants}") from None
     if name == "domain":
         try:
             condition(given or "")

@@ -153,6 +153,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile | None = None
     cause: Cause | None = None
     fix: str | None = None
+    expect: str | None = None  # what declares it, if it was meant
     fingerprint: str = ""
     reproduce: str | None = None
 

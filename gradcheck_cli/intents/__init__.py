@@ -1,9 +1,10 @@
-"""Declared deviations, each checked by a law of its own, as one literal tuple."""
+"""Declared deviations, each checked by a law of its own, as one literal tuple: the narrowest first."""
 
 from __future__ import annotations
 
 from gradcheck_cli.intents.clipped import CLIPPED
 from gradcheck_cli.intents.intent import Intent
+from gradcheck_cli.intents.manifold import MANIFOLD
 from gradcheck_cli.intents.safe_at import SAFE_AT
 from gradcheck_cli.intents.scaled import SCALED
 from gradcheck_cli.intents.straight_through import STRAIGHT_THROUGH
@@ -12,7 +13,7 @@ from gradcheck_cli.intents.surrogate import SURROGATE
 from gradcheck_cli.intents.zero import ZERO
 
 INTENTS: tuple[Intent, ...] = (
-    STRAIGHT_THROUGH, SURROGATE, SCALED, CLIPPED, ZERO, SUBGRADIENT, SAFE_AT,
+    SCALED, ZERO, STRAIGHT_THROUGH, SURROGATE, CLIPPED, SUBGRADIENT, SAFE_AT, MANIFOLD,
 )  # fmt: skip
 
 __all__ = ["INTENTS", "Intent"]

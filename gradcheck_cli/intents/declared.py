@@ -51,6 +51,17 @@ class Declarations:
         return [d for d in mine if d not in self.used and d not in self.broken]
 
 
+def offered(failure: Failure, m: Measurements) -> str | None:
+    """What declares it, if it keeps the law of such a deviation."""
+    if failure.severity is not Severity.ERROR or m.rule is None or m.subject.sample is not None:
+        return None
+    for intent in INTENTS:
+        for argument in intent.candidates(failure, m) if failure.rule in intent.answers else ():
+            if intent.broken(m, argument) is None:
+                return f"expect({Declared(intent.name, argument).text})"
+    return None
+
+
 def _unkept(declared: Declared, problem: str) -> Failure:
     return Failure(
         "broken-intent", Severity.ERROR, 0, GRADIENTS, 0, f"intent {declared.name}",

@@ -26,6 +26,9 @@ class Intent(Protocol):
         ...
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool: ...
+    def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        """What might stand in its brackets, if this failure was meant; nothing: it is not offered."""
+        ...
 
 
 def formula(m: Measurements) -> Array:

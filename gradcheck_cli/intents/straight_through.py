@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.intents.intent import argument_of, at, formula, known, shown
@@ -34,6 +35,10 @@ class StraightThrough:
                 got = shown(gradients[row, k])
                 return f"at {at(m, row)} the cotangent is {expected:g} and the gradient {got}"
         return None if first is not None else f"there is no argument `{meant}`"
+
+    def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        first = argument_of(m, failure.component)
+        yield None if first == m.subject.leaves[0].path else first
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
         return argument_of(m, failure.component) == self._argument(m, argument)

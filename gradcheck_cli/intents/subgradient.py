@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.intents.intent import at, regular
@@ -25,6 +26,9 @@ class Subgradient:
                     f"at {at(m, row)} the primal has a derivative, and the rule gives another one"
                 )
         return None
+
+    def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        yield from ()  # a wrong number at a point is mostly a mask too many
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.intents.intent import argument_of, at, formula, known, shown
@@ -24,6 +25,9 @@ class Zero:
             if gradients[row, k] != 0:
                 return f"at {at(m, row)} the gradient of {argument} is {shown(gradients[row, k])}"
         return None if met else f"there is no argument `{argument}` that is differentiated"
+
+    def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        yield argument_of(m, failure.component)
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
         return argument_of(m, failure.component) == argument

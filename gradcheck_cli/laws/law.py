@@ -35,6 +35,7 @@ class Failure:
     as_grave: Holds | None = None  # the same, and it matters as much: for simpler witnesses
     everywhere: bool = False
     help: str | None = None
+    expect: str | None = None  # what declares it, if it was meant
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ def test_several_stand_in_one_comment() -> None:
     ("text", "said"),
     [
         ("expect(straight-trough)", "did you mean `straight-through`"),
-        ("expect(scaled=much)", "`much` is no number"),
+        ("expect(scaled=2x)", "`2x` is no number"),
         ("expect(zero)", "wants an argument"),
         ("expect(clipped: 1)", "takes nothing more"),
         ("expect(safe-at: 0)", "wants a place"),
@@ -41,7 +41,9 @@ def test_declared_deviations_are_intended() -> None:
     run = check_json("fixtures/intents/declared.py")
     verdicts = {g["name"]: g["verdict"] for g in run.report["gradients"]}
     intended = {name for name, verdict in verdicts.items() if verdict == "intended"}
-    assert intended == {"rounded", "spike", "reversed_gradient", "clipped", "frozen"}
+    assert intended == {
+        "rounded", "spike", "reversed_gradient", "clipped", "frozen", "reversed_by", "projected",
+    }  # fmt: skip
     assert verdicts["root"] == "correct"
     assert verdicts["twice_rounded"] == "wrong"
 
@@ -68,3 +70,36 @@ def test_the_settings_declare_too(project: Path) -> None:
         "[tool.cgcheck.expects]\nrounded = 'expect(straight)'\n"
     )
     assert check_json("a.py", cwd=project).code == 2
+
+
+OFFERS = [
+    ("wrong/formula.py", "square", "expect(scaled=0.5)"),
+    ("wrong/formula.py", "weighted", "expect(zero: w)"),
+    ("wrong/formula.py", "clipped", "expect(clipped)"),
+    ("wrong/formula.py", "wave", None),  # a sign in one of two arguments is no intent
+    ("wrong/formula.py", "rms_norm", None),
+    ("torch/wrong.py", "InPlace", "expect(scaled=2)"),
+]
+
+
+@pytest.mark.parametrize(("file", "name", "expect"), OFFERS)
+def test_what_looks_meant_is_offered_with_its_comment(
+    file: str, name: str, expect: str | None
+) -> None:
+    errors = [f for f in check_json(f"fixtures/{file}").findings(name) if f["severity"] == "error"]
+    assert {f["expect"] for f in errors} == {expect}
+
+
+def test_the_comment_that_is_offered_is_accepted(project: Path) -> None:
+    text = (
+        "import jax\n\n\n"
+        "@jax.custom_vjp\n"
+        "def reverse(x, alpha):{}\n"
+        "    return x * x\n\n\n"
+        "reverse.defvjp(lambda x, a: (x * x, (x, a)), lambda r, ct: (-2 * ct * r[0] * r[1], 0 * r[1]))\n"
+    )
+    (project / "a.py").write_text(text.format(""))
+    (finding,) = [f for f in check_json("a.py", cwd=project).findings() if f["severity"] == "error"]
+    assert finding["expect"] == "expect(scaled=-alpha)"
+    (project / "a.py").write_text(text.format(f"  # cgcheck: {finding['expect']}"))
+    assert check_json("a.py", cwd=project).gradient("reverse")["verdict"] == "intended"

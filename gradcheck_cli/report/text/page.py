@@ -166,6 +166,8 @@ def _finding(
         yield from _labelled("write", finding.fix, width, "green")
     elif finding.help:
         yield from _labelled("help", finding.help, width, "")
+    if finding.expect:
+        yield from _labelled("or", f"declare it, if it is meant: `# cgcheck: {finding.expect}`", width, "")  # fmt: skip
     if finding.reproduce:
         yield from _labelled("again", finding.reproduce, width, "dim")
         yield from _labelled("id", finding.fingerprint[:8], width, "dim")
