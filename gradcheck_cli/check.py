@@ -126,7 +126,7 @@ def _tell_unreached(
     for item in missing:
         if not item.is_scope:
             emit(Unreached(not_covered=_unreached(item.place.qualname, item.reason)))
-    met = {g.place.qualname.replace(".<locals>", "") for g in gradients}
+    met = {(g.place.definition or g.place.qualname).replace(".<locals>", "") for g in gradients}
     met |= {item.place.qualname.replace(".<locals>", "") for item in missing}
     names = [mark.partition("@")[0] for mark in marked]
     for mark in marked:

@@ -21,6 +21,7 @@ FORMS = {
     "subgradient": None,
     "safe-at": "a place, as in `expect(safe-at: x = 0)`",
     "manifold": "an argument, as in `expect(manifold: q)`",
+    "estimator": None,
     "domain": "a condition, as in `expect(domain: x > 0)`",
 }
 _EXPECT = re.compile(r"\s*,?\s*expect\(\s*(?P<name>[a-z-]+)\s*(?:[=:]\s*(?P<argument>[^()]*(?:\([^()]*[\])])?[^()]*))?\)")  # fmt: skip

@@ -169,6 +169,12 @@ class EagerSubject(abc.ABC):
     def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
         return self.one(point, cotangent).custom or []
 
+    def redrawn(
+        self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]] | None:
+        """Draws come from a state of the framework's own, which nobody hands in."""
+        return None
+
     def rule_program(self) -> Program | None:
         outs = zip(self.outputs, self.output_dtypes, strict=True)
         avals = [jax.ShapeDtypeStruct(shape, jnp.dtype(name)) for shape, name in outs]

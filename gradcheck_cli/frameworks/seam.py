@@ -62,6 +62,7 @@ class Place:
     path: str
     line: int
     qualname: str
+    definition: str = ""  # the qualname of what made it, where it goes by another name
 
 
 class Rejected(Exception):
@@ -198,6 +199,10 @@ class Subject(Protocol):
     # Of the rule as its text stands now, which may have been changed: gradients, and a new trace.
     def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]: ...
     def rule_program(self) -> Program | None: ...
+    # With other random draws: the rule's gradients here, values at the ends; None if it takes no key.
+    def redrawn(
+        self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]] | None: ...
 
 
 class CustomGradient(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradcheck_cli.intents.clipped import CLIPPED
+from gradcheck_cli.intents.estimator import ESTIMATOR
 from gradcheck_cli.intents.intent import Intent
 from gradcheck_cli.intents.manifold import MANIFOLD
 from gradcheck_cli.intents.safe_at import SAFE_AT
@@ -14,6 +15,7 @@ from gradcheck_cli.intents.zero import ZERO
 
 INTENTS: tuple[Intent, ...] = (
     SCALED, ZERO, STRAIGHT_THROUGH, SURROGATE, CLIPPED, SUBGRADIENT, SAFE_AT, MANIFOLD,
+    ESTIMATOR,
 )  # fmt: skip
 
 __all__ = ["INTENTS", "Intent"]

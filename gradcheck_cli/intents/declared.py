@@ -53,7 +53,7 @@ class Declarations:
 
 def offered(failure: Failure, m: Measurements) -> str | None:
     """What declares it, if it keeps the law of such a deviation."""
-    if failure.severity is not Severity.ERROR or m.rule is None or m.subject.sample is not None:
+    if failure.severity is not Severity.ERROR or m.rule is None:
         return None
     for intent in INTENTS:
         for argument in intent.candidates(failure, m) if failure.rule in intent.answers else ():

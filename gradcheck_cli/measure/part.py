@@ -117,6 +117,11 @@ class Part:
     def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
         return self.whole.rough(point, cotangent)
 
+    def redrawn(
+        self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]] | None:
+        return self.whole.redrawn(seeds, point, cotangent, ends)
+
     def rule_program(self) -> Program | None:
         return self._restricted(self.whole.rule_program())
 

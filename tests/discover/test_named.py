@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import check_json
 
 MAKERS = """
@@ -51,3 +53,69 @@ def test_what_is_not_named_is_not_called(tmp_path: Path) -> None:
     write(tmp_path)
     report = check_json("jaxlike/_src.py:averaged", cwd=tmp_path).report
     assert (report["summary"]["checked"], report["not_covered"]) == (1, [])
+
+
+TWINS = {
+    "jax": """
+import jax
+import jax.numpy as jnp
+
+
+def scaled_by(factor, slope):
+    @jax.custom_vjp
+    def scaled(x):
+        return factor * jnp.sin(x)
+
+    scaled.defvjp(lambda x: (scaled(x), x), lambda x, ct: (slope * ct * jnp.cos(x),))
+    return scaled
+
+
+double = scaled_by(2.0, 2.0)
+triple = jax.jit(scaled_by(3.0, 2.0))
+""",
+    "torch": """
+import torch
+
+
+def scaled_by(factor, slope):
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return factor * torch.sin(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return slope * grad * torch.cos(ctx.saved_tensors[0])
+
+    return Scaled
+
+
+double, triple = scaled_by(2.0, 2.0), scaled_by(3.0, 2.0)
+""",
+    "tensorflow": """
+import tensorflow as tf
+
+
+def scaled_by(factor, slope):
+    @tf.custom_gradient
+    def scaled(x):
+        return factor * tf.sin(x), lambda dy: slope * dy * tf.cos(x)
+
+    return scaled
+
+
+double, triple = scaled_by(2.0, 2.0), scaled_by(3.0, 2.0)
+""",
+}
+
+
+@pytest.mark.parametrize("framework", list(TWINS))
+def test_what_a_factory_made_twice_is_judged_twice(tmp_path: Path, framework: str) -> None:
+    (tmp_path / "twins.py").write_text(TWINS[framework])
+    run = check_json("twins.py", cwd=tmp_path)
+    verdicts = {g["qualname"]: g["verdict"] for g in run.report["gradients"]}
+    assert verdicts == {"double": "correct", "triple": "wrong"}
+    assert run.report["not_covered"] == []
+    (one,) = check_json("twins.py:triple", cwd=tmp_path).report["gradients"]
+    assert one["verdict"] == "wrong"

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.reach import attributes, enter, instance_of
+from gradcheck_cli.discover.twins import told_apart
 from gradcheck_cli.frameworks.jax.adopt import (
     adopt,
     adopt_function,
@@ -31,7 +32,7 @@ def find(
     """The module's own custom gradients, in the order of their lines."""
     _adopt_attributes(module, path, recorded)
     missing = [m for scope in scopes if (m := enter(module, path, scope, [jnp.tanh])) is not None]
-    gradients: dict[tuple[str, int], JaxGradient] = {}
+    adopted: list[tuple[object, JaxGradient]] = []
     for found in recorded:
         if found.thing is None:
             continue
@@ -41,10 +42,9 @@ def find(
         if rule_is_missing(found.thing):
             missing.append(Missing(gradient.place, "no derivative rule was ever defined for it"))
             continue
-        key = (gradient.place.qualname, gradient.place.line)
-        gradients.setdefault(key, _bound(module, gradient))
-    ordered = sorted(gradients.values(), key=lambda g: (g.place.line, g.place.qualname))
-    return ordered, missing
+        adopted.append((found.thing, _bound(module, gradient)))
+    gradients, more = told_apart(adopted, module, unwrapped)
+    return gradients, [*missing, *more]
 
 
 def named(module: ModuleType, name: str, path: str, own: Own) -> JaxGradient | None:

@@ -12,6 +12,7 @@ from keras.src.backend.common import global_state
 from keras.src.backend.torch.core import custom_gradient
 
 from gradcheck_cli.discover.reach import attributes, enter
+from gradcheck_cli.discover.twins import told_apart
 from gradcheck_cli.frameworks.seam import Found, Missing, Place, RuleError
 from gradcheck_cli.frameworks.torch.bridge import SCOPES
 from gradcheck_cli.frameworks.torch.context import Context
@@ -51,12 +52,9 @@ def find(
         if isinstance(value, CLASS) and id(value) not in known:
             recorded.append(Found(value, KIND, *_source(value.forward_fn)))
     missing = [m for scope in scopes if (m := enter(module, path, scope, [torch.tanh])) is not None]
-    gradients: dict[tuple[str, int], TorchGradient] = {}
-    for found in recorded:
-        if found.path == path:
-            gradient = adopt(found.thing)
-            gradients.setdefault((gradient.place.qualname, gradient.place.line), gradient)
-    return sorted(gradients.values(), key=lambda g: (g.place.line, g.place.qualname)), missing
+    adopted = [(found.thing, adopt(found.thing)) for found in recorded if found.path == path]
+    gradients, more = told_apart(adopted, module)
+    return gradients, [*missing, *more]
 
 
 def adopt(thing: Any) -> TorchGradient:

@@ -15,6 +15,7 @@ from tensorflow.python.framework import op_def_registry
 
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.reach import attributes, enter, instance_of
+from gradcheck_cli.discover.twins import told_apart
 from gradcheck_cli.frameworks.seam import Found, Missing, Own, Place
 from gradcheck_cli.frameworks.tensorflow.gradient import FUNCTION, TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import BIND, CUSTOM, REGISTERED, source
@@ -30,7 +31,7 @@ def find(
             recorded.append(Found(value, CUSTOM, *source(value._f)))
     signatures = _signatures(module)
     missing = [m for scope in scopes if (m := enter(module, path, scope, [tf.tanh])) is not None]
-    gradients: dict[tuple[str, int], TfGradient] = {}
+    adopted: list[tuple[object, TfGradient]] = []
     for found in recorded:
         if not _same(path, found.path):
             continue
@@ -44,9 +45,9 @@ def find(
         if isinstance(gradient, Missing):
             missing.append(gradient)
         else:
-            gradients.setdefault((gradient.place.qualname, gradient.place.line), gradient)
-    ordered = sorted(gradients.values(), key=lambda g: (g.place.line, g.place.qualname))
-    return ordered, missing
+            adopted.append((found.thing, gradient))
+    gradients, more = told_apart(adopted, module, _bare)
+    return gradients, [*missing, *more]
 
 
 def named(module: ModuleType, name: str, path: str, own: Own) -> TfGradient | None:
@@ -69,6 +70,11 @@ def _signatures(module: ModuleType) -> dict[int, tuple[Any, ...]]:
         if specs and hasattr(value, "python_function"):
             found[id(value.python_function)] = tuple(specs)
     return found
+
+
+def _bare(value: Any) -> object:
+    """What a `tf.function` is around."""
+    return getattr(value, "python_function", value)
 
 
 def adopt(module: ModuleType, bind: Any, own: Own) -> TfGradient:

@@ -20,6 +20,7 @@ from torch._library.custom_ops import CustomOpDef
 
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.reach import attributes, enter
+from gradcheck_cli.discover.twins import told_apart
 from gradcheck_cli.frameworks.seam import Missing, Place
 from gradcheck_cli.frameworks.torch.gradient import (
     TorchGradient,
@@ -41,7 +42,7 @@ def find(
         classes = list(_functions())
     finally:
         gc.enable()
-    found: dict[tuple[str, int], TorchGradient] = {}
+    found: list[tuple[object, TorchGradient]] = []
     for cls in classes:
         place = _class_place(cls)
         if place is None or not _same(path, place.path):
@@ -49,7 +50,7 @@ def find(
         if cls.backward is torch.autograd.Function.backward and not _backs(cls):
             missing.append(Missing(place, "it has no backward"))
             continue
-        found.setdefault((place.qualname, place.line), of_class(cls, place))
+        found.append((cls, of_class(cls, place)))
     for _, value in attributes(module):
         if not isinstance(value, CustomOpDef):
             continue
@@ -60,10 +61,10 @@ def find(
         if gradient is None:
             missing.append(Missing(place, "no derivative was ever registered for it"))
         else:
-            found.setdefault((place.qualname, place.line), gradient)
+            found.append((value, gradient))
     missing += _hooked(path)
-    ordered = sorted(found.values(), key=lambda g: (g.place.line, g.place.qualname))
-    return ordered, missing
+    gradients, more = told_apart(found, module)
+    return gradients, [*missing, *more]
 
 
 _HOOKS = frozenset({"register_hook", "register_full_backward_hook", "register_post_accumulate_grad_hook"})  # fmt: skip

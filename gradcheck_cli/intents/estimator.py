@@ -1,0 +1,102 @@
+"""`expect(estimator)`: the gradient of the mean over random draws, right on average only.
+
+Held to differences of the mean value: with the same draws on both sides, along a few directions,
+over many keys. The mean of what is left must be zero within its own confidence interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.intents.intent import at
+from gradcheck_cli.laws.law import Failure
+from gradcheck_cli.measure.engine import Measurements
+
+Array = np.ndarray[Any, Any]
+
+_KEYS = 48
+_DIRECTIONS = 3
+_STEP = 2.0**-4  # of the argument's size; half of it tells how far the difference itself is off
+_SIGMAS = 5.0
+_NO_KEY = "it takes no key: there is nothing to take the mean over"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    name: str = "estimator"
+    answers: frozenset[str] = frozenset(
+        {"gradient-mismatch", "undeclared-surrogate", "inconclusive-gradient"}
+    )
+
+    def broken(self, m: Measurements, argument: str | None) -> str | None:
+        if "estimator" not in m.cache:
+            m.cache["estimator"] = _off_on_average(m)
+        said: str | None = m.cache["estimator"]
+        return said
+
+    def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
+        return True
+
+    def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        yield None
+
+
+def _off_on_average(m: Measurements) -> str | None:
+    row = _plain_row(m)
+    point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
+    ways = _directions(point, m.seed)
+    ends = [
+        np.stack([x + s * h * w[i] for h in (_STEP, _STEP / 2) for w in ways for s in (1, -1)])
+        for i, x in enumerate(point)
+    ]
+    drawn = m.subject.redrawn(_KEYS, point, cotangent, ends)
+    if drawn is None:
+        return _NO_KEY
+    gradients, values = drawn
+    rule = np.stack([_along(gradients, way) for way in ways], axis=1)
+    wide, narrow = _slopes(values, cotangent)
+    off = rule - wide
+    missed = np.abs(off.mean(axis=0))
+    bias = 2 * np.abs((wide - narrow).mean(axis=0))
+    spread = _SIGMAS * off.std(axis=0, ddof=1) / math.sqrt(_KEYS)
+    worst = int((missed - bias - spread).argmax())
+    if missed[worst] <= bias[worst] + spread[worst] + math.sqrt(m.fmt.eps):
+        return None
+    return (
+        f"at {at(m, row)}, over {_KEYS} keys, its mean slope is {rule.mean(axis=0)[worst]:.4g}, that "
+        f"of the mean value {wide.mean(axis=0)[worst]:.4g} ± {spread[worst]:.2g}"
+    )
+
+
+def _plain_row(m: Measurements) -> int:
+    rows = m.base_rows()
+    sizes = np.array([max(np.abs(p[r]).max(initial=0) for p in m.points) for r in rows])
+    least = np.array([min(np.abs(p[r]).min(initial=1) for p in m.points) for r in rows])
+    return int(rows[np.lexsort((rows, (least == 0) | (sizes > 2)))[0]])
+
+
+def _directions(point: Sequence[Array], seed: int) -> list[list[Array]]:
+    rng = np.random.default_rng(seed)
+    return [[rng.uniform(0.5, 1, p.shape) * rng.choice([-1, 1], p.shape) for p in point] for _ in range(_DIRECTIONS)]  # fmt: skip
+
+
+def _along(gradients: Sequence[Array], way: Sequence[Array]) -> Array:
+    """Slopes in one direction, a number a key."""
+    parts = [(g * w).reshape(_KEYS, -1).sum(axis=1) for g, w in zip(gradients, way, strict=True)]
+    return np.sum(parts, axis=0)  # type: ignore[no-any-return]
+
+
+def _slopes(values: Sequence[Array], cotangent: Sequence[Array]) -> tuple[Array, Array]:
+    """Central differences of the weighted value, the draws held: keys × directions, for both steps."""
+    parts = [(v * c).reshape(_KEYS, 4 * _DIRECTIONS, -1).sum(axis=2) for v, c in zip(values, cotangent, strict=True)]  # fmt: skip
+    ends = np.sum(parts, axis=0).reshape(_KEYS, 2, _DIRECTIONS, 2)
+    gaps = (ends[..., 0] - ends[..., 1]) / 2
+    return gaps[:, 0] / _STEP, gaps[:, 1] / (_STEP / 2)
+
+
+ESTIMATOR = Estimator()
