@@ -164,7 +164,7 @@ def summed(
             status=status,
             reason=reason,
             verdict=_verdict(findings, book) if book.checked else None,
-            evidence=book.evidence if book.laws else None,
+            evidence=book.evidence if book.laws and book.points else None,
             inputs=book.inputs,
             points=book.points,
             laws=list(book.laws.values()),
@@ -194,7 +194,7 @@ def _unused(gradient: CustomGradient, site: Site, book: Notebook) -> list[Findin
 def _verdict(findings: Sequence[Finding], book: Notebook) -> Verdict:
     """A deviation that is declared, and holds its law, is intended; what was cut off is not decided."""
     worst = verdict(findings)
-    if book.late:
+    if book.late or not book.points:
         return max(worst, Verdict.INCONCLUSIVE, key=lambda v: v.rank)
     if book.declared is not None and book.declared.used:
         return max(worst, Verdict.INTENDED, key=lambda v: v.rank)
