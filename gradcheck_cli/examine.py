@@ -119,7 +119,8 @@ def _examine(
     for dtype in task.dtypes:
         book.seen.clear()
         doing("finding inputs")
-        probed = probe(gradient, dtype, hints)
+        with book.timing("inputs"):
+            probed = probe(gradient, dtype, hints)
         if probed.broken is not None:
             book.checked = True
             signature, error = probed.broken
@@ -158,7 +159,8 @@ def _correct(desk: _Desk) -> None:
     wrong = [f for f in desk.book.findings if f.rule in _FORMULA and f.severity is Severity.ERROR]
     if wrong:
         desk.doing("looking for the change that makes it right")
-        fix = correction(desk.book.trials, desk.gradient)
+        with desk.book.timing("the change that makes it right"):
+            fix = correction(desk.book.trials, desk.gradient)
         desk.book.findings = [replace(f, fix=fix) if f in wrong else f for f in desk.book.findings]
 
 
@@ -185,10 +187,11 @@ class _Desk:
 
 def _judge_subject(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> None:
     task, book = desk.task, desk.book
-    points, m = _tried(desk, subject, known)
-    home = _at_home(desk, m)
-    if home is not m.subject:
-        points, m = _tried(desk, home, known)
+    with book.timing("traces, floats and the truth"):
+        points, m = _tried(desk, subject, known)
+        home = _at_home(desk, m)
+        if home is not m.subject:
+            points, m = _tried(desk, home, known)
     if not _inside(m).any():
         raise Rejected(f"none of the {m.count} points that were tried lies inside its domain")
     book.checked = True
@@ -265,7 +268,8 @@ def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) ->
     judgements = []
     for law in LAWS:
         try:
-            judgements.append(law.judge(m))
+            with book.timing(law.name):
+                judgements.append(law.judge(m))
         except Exception as error:  # a bug of ours in one law leaves the others standing
             book.findings.append(failed(gradient, site, m.subject, error))
     assert book.declared is not None
@@ -280,8 +284,9 @@ def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) ->
             continue  # the same cause: a cotangent that is not used linearly
         desk.doing(f"explaining {failure.rule}")
         if not _is_known(failure, earlier):
-            meant = dataclasses.replace(failure, expect=offered(failure, m))
-            made = make_finding(meant, m, gradient, site)
+            with book.timing("witnesses, boundaries and causes"):
+                meant = dataclasses.replace(failure, expect=offered(failure, m))
+                made = make_finding(meant, m, gradient, site)
             book.findings.append(made.finding)
             book.seen.append(failure)
             if desk.task.script == made.finding.fingerprint:

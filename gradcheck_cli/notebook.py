@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -50,11 +52,21 @@ class Notebook:
     declared: Declarations | None = None
     trials: list[Trial] = field(default_factory=list)  # what a correction must make right
     scripts: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
     late: bool = False
     checked: bool = False
     missing_rule: bool = False
     judging: str = "the inputs"  # the last signature that was begun
     evidence: Evidence = Evidence.CERTIFIED
+
+    @contextmanager
+    def timing(self, what: str) -> Iterator[None]:
+        """What this takes is added to the seconds of `what`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - start
 
 
 def note_inputs(subject: Subject, points: Points | None, book: Notebook) -> None:
@@ -172,6 +184,7 @@ def summed(
         findings=findings,
         not_covered=book.not_covered,
         scripts=book.scripts,
+        seconds=book.seconds,
     )
 
 

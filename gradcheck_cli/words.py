@@ -305,6 +305,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     scripts: dict[
         str, str
     ] = {}  # by fingerprint: the script that was asked for, or why there is none
+    seconds: dict[str, float] = {}  # by law, and by what all laws share
 
 
 class FileFinding(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flint import arb
 
 from gradcheck_cli.frameworks.compared import alike, near, shares, summed
 from gradcheck_cli.frameworks.seam import Slip, Way
@@ -161,7 +162,13 @@ class _Ways:
 
 
 def _middles(balls: Any) -> Array:
-    """Midpoints; NaN where there is no number."""
+    """Midpoints, 0 for what may be 0; NaN where there is no number."""
     flat = np.asarray(balls, object).reshape(-1)
-    numbers = [float(ball.mid()) if ball.is_finite() else np.nan for ball in flat]
+    numbers = [_number(ball) for ball in flat]
     return np.array(numbers, np.float64).reshape(np.shape(balls))
+
+
+def _number(ball: arb) -> float:
+    if not ball.is_finite():
+        return float("nan")
+    return 0.0 if ball.contains(0) else float(ball.mid())
