@@ -12,6 +12,14 @@ from gradcheck_cli.inputs.spec import Leaf
 # A second derivative is weighed with numbers that no two elements share.
 WEIGHTS = (0.75, -1.25, 0.5, 1.5, -0.625)
 
+# A call at other numbers that must not disturb the first: what a rule keeps is each call's own.
+BETWEEN = "with another call in between"
+ELSEWHERE = 0.75
+KEEP_IT = (
+    "keep what the backward needs with the call itself: in the residuals, by `ctx.save_for_backward`, in the "
+    "grad function's closure"
+)
+
 
 def shares(size: int) -> Array:
     return np.resize(WEIGHTS, size)

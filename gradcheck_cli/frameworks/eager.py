@@ -23,6 +23,7 @@ from gradcheck_cli.frameworks.seam import (
     Array,
     Floats,
     Rejected,
+    RuleError,
     Sample,
     Spelled,
     StandIn,
@@ -34,6 +35,7 @@ from gradcheck_cli.frameworks.tracing import (
     POINTWISE,
     Untraceable,
     brief,
+    lacks_a_kernel,
     precision,
     with_pullback,
 )
@@ -115,6 +117,10 @@ class EagerSubject(abc.ABC):
     def library(self) -> Library:
         """The framework's stable functions."""
 
+    @abc.abstractmethod
+    def in_dtype(self, dtype: str) -> EagerSubject:
+        """The same call; `Rejected` if the function does not take that."""
+
     # -- what follows -----------------------------------------------------------------------
 
     @property
@@ -165,6 +171,15 @@ class EagerSubject(abc.ABC):
         names = rule.primitives() | (primal.primitives() if primal is not None else frozenset())
         self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
         return Traces(primal, rule, trusting)
+
+    def refusal(self, dtype: str) -> RuleError | None:
+        try:
+            self.in_dtype(dtype).try_rule()
+        except RuleError as error:
+            return None if lacks_a_kernel(error.message) else error
+        except Exception:  # the function does not take it
+            return None
+        return None
 
     def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
         return self.one(point, cotangent).custom or []

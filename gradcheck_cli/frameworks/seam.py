@@ -159,6 +159,7 @@ class Way:
     rule: str = "context-dependent-gradient"
     severity: Severity = Severity.ERROR
     says: str = "{}, the gradient is {}, else it is {}"
+    help: str | None = None  # if the rule's own does not fit
 
 
 class Subject(Protocol):
@@ -184,6 +185,8 @@ class Subject(Protocol):
     def ways(self) -> Sequence[Way]: ...
     def stand_ins(self) -> Iterator[StandIn]: ...
     def wide(self) -> Subject | None: ...
+    # What the rule raises in another dtype that the function takes.
+    def refusal(self, dtype: str) -> RuleError | None: ...
     def run(
         self,
         points: Sequence[Array],

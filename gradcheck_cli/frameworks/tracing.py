@@ -50,6 +50,16 @@ def brief(error: Exception) -> str:
     return f"{type(error).__name__}: {paragraph[:400]}" if paragraph else type(error).__name__
 
 
+_NO_KERNEL = re.compile(
+    r"not implemented|unimplemented|no opkernel|not supported|unsupported", re.I
+)
+
+
+def lacks_a_kernel(message: str) -> bool:
+    """The library cannot do an operation in this dtype here; that is not the rule's fault."""
+    return _NO_KERNEL.search(message) is not None
+
+
 def with_pullback(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
     """(leaves…, cotangents…) → (values, gradients)."""
 

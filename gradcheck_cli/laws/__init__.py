@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradcheck_cli.laws.casts import CASTS
 from gradcheck_cli.laws.context import CONTEXT
+from gradcheck_cli.laws.dtypes import DTYPES
 from gradcheck_cli.laws.finite import FINITE
 from gradcheck_cli.laws.formula import FORMULA
 from gradcheck_cli.laws.law import Failure, Judgement, Law
@@ -14,7 +15,8 @@ from gradcheck_cli.laws.value import VALUE
 from gradcheck_cli.laws.worth import WORTH
 
 LAWS: tuple[Law, ...] = (
-    STRUCTURE, FORMULA, LINEARITY, VALUE, FINITE, PRECISION, CASTS, CONTEXT, WORTH,
+    STRUCTURE, FORMULA, LINEARITY, VALUE, FINITE, PRECISION, CASTS, CONTEXT, DTYPES,
+    WORTH,
 )  # fmt: skip
 
 __all__ = ["LAWS", "Failure", "Judgement", "Law"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,8 @@ def _slip(m: Measurements, way: Way, row: int) -> Failure | None:
         return None
     component, ours, theirs = worst
     message = way.says.format(way.name, m.fmt.show(ours), m.fmt.show(theirs))
-    return _failure(row, component, way.rule, way.severity, message, way.name)
+    failure = _failure(row, component, way.rule, way.severity, message, way.name)
+    return replace(failure, help=way.help)
 
 
 def _apart(

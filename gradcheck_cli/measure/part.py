@@ -16,6 +16,7 @@ from gradcheck_cli.frameworks.seam import (
     VALUE,
     Array,
     Floats,
+    RuleError,
     Sample,
     StandIn,
     Subject,
@@ -94,6 +95,9 @@ class Part:
 
     def stand_ins(self) -> Iterator[StandIn]:
         return iter(())
+
+    def refusal(self, dtype: str) -> RuleError | None:
+        return self.whole.refusal(dtype)
 
     def wide(self) -> Subject | None:
         wide = self.whole.wide()

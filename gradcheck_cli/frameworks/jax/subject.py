@@ -31,7 +31,13 @@ from gradcheck_cli.frameworks.seam import (
     Way,
 )
 from gradcheck_cli.frameworks.stable import Library, Stable, offered
-from gradcheck_cli.frameworks.tracing import POINTWISE, brief, precision, with_pullback
+from gradcheck_cli.frameworks.tracing import (
+    POINTWISE,
+    brief,
+    lacks_a_kernel,
+    precision,
+    with_pullback,
+)
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Signature, filled
 from gradcheck_cli.reals.program import Program, build
 
@@ -224,6 +230,18 @@ class JaxSubject:
         except Exception:  # it insists on its own dtype
             return None
         return replace(wide, primal=bare, rule=wide.rule if self.gradient.has_rule else bare)
+
+    def refusal(self, dtype: str) -> RuleError | None:
+        """By a trace: nothing is compiled for another dtype."""
+        try:
+            other = fit_subject(self.gradient, self.signature, dtype)
+            with precision(dtype):
+                other._rule_jaxpr()
+        except RuleError as error:
+            return None if lacks_a_kernel(error.message) else error
+        except Rejected:
+            return None
+        return None
 
     def ways(self) -> Sequence[Way]:
         from gradcheck_cli.frameworks.jax.ways import ways

@@ -14,7 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from flint import arb
 
-from gradcheck_cli.frameworks.compared import alike, near, shares, summed
+from gradcheck_cli.frameworks.compared import (
+    BETWEEN,
+    ELSEWHERE,
+    KEEP_IT,
+    alike,
+    near,
+    shares,
+    summed,
+)
 from gradcheck_cli.frameworks.seam import Slip, Way
 from gradcheck_cli.frameworks.tracing import brief, precision
 from gradcheck_cli.reals.cost import by_flint
@@ -31,7 +39,7 @@ Numbers = Sequence[Array]
 Result = tuple[Sequence[Array | None], Sequence[Array]]
 Function = Callable[..., Any]
 
-CONTEXT, SECOND = "context-dependent-gradient", "wrong-second-derivative"
+IMPURE, CONTEXT, SECOND = "impure-rule", "context-dependent-gradient", "wrong-second-derivative"
 _TWICE = "{}, the rule gives {}, autodiff through the primal gives {}"
 _BITS = 40
 
@@ -49,6 +57,8 @@ def ways(subject: JaxSubject) -> list[Way]:
         Way("inside scan", own.in_scan),
         Way("differentiated twice", own.second, SECOND, Severity.NOTE, _TWICE),
     ]
+    if subject.gradient.kind != "custom_jvp":  # what has a forward and a backward may carry a state
+        found.append(Way(BETWEEN, own.between, IMPURE, help=KEEP_IT))
     if alike(subject.leaves) is not None:
         found.append(Way("with one array for two arguments", own.one_for_two))
     return found
@@ -93,6 +103,24 @@ class _Ways:
             "with one array for two arguments", self._pulled(shared), same, cotangent,
             lambda p, c: summed(self._plain(p, c), pair),
         )  # fmt: skip
+
+    def between(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Two calls, and the first is pulled back last: what is kept between must be its own."""
+        with precision(self.subject.dtype):
+            leaves = [jnp.asarray(p, a.dtype) for p, a in zip(point, self.subject.avals, strict=True)]  # fmt: skip
+            weights = tuple(jnp.asarray(c, a.dtype) for c, a in zip(cotangent, self.subject.out_avals, strict=True))  # fmt: skip
+            try:
+                plain = jax.vjp(self.subject.rule, *leaves)[1](weights)
+                _, pull = jax.vjp(self.subject.rule, *leaves)
+                jax.vjp(self.subject.rule, *(ELSEWHERE * x for x in leaves))
+            except Exception:  # it says so itself, or it takes no such numbers
+                return self.nothing
+            try:
+                found = pull(weights)
+            except Exception as error:
+                told = f"{BETWEEN}, the rule raises {brief(error)}"
+                raise Slip(IMPURE, Severity.ERROR, told) from None
+        return [np.asarray(g, np.float64) for g in found], [np.asarray(g, np.float64) for g in plain]  # fmt: skip
 
     def second(self, point: Numbers, cotangent: Numbers) -> Result:
         """The rule differentiated again, against autodiff twice through the primal."""

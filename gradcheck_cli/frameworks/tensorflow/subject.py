@@ -106,9 +106,12 @@ class TfSubject(EagerSubject):
     graphless: bool = False  # its body runs eagerly only
     graph: Graph | bool | None = None  # for rows of what loops; False: it does not
 
+    def in_dtype(self, dtype: str) -> TfSubject:
+        return fit_subject(self.gradient, self.signature, dtype)
+
     def wide(self) -> TfSubject | None:
         try:
-            return fit_subject(self.gradient, self.signature, "float64")
+            return self.in_dtype("float64")
         except Rejected:  # it insists on its own dtype
             return None
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.compared import alike, near, shares, summed
+from gradcheck_cli.frameworks.compared import (
+    BETWEEN,
+    ELSEWHERE,
+    KEEP_IT,
+    alike,
+    near,
+    shares,
+    summed,
+)
 from gradcheck_cli.frameworks.seam import Slip, Way
 from gradcheck_cli.frameworks.tensorflow.call import host, tensor
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
@@ -25,7 +33,7 @@ Array = np.ndarray[Any, Any]
 Numbers = Sequence[Array]
 Result = tuple[Sequence[Array | None], Sequence[Array]]
 
-CONTEXT, SECOND = "context-dependent-gradient", "wrong-second-derivative"
+IMPURE, CONTEXT, SECOND = "impure-rule", "context-dependent-gradient", "wrong-second-derivative"
 _TWICE = "{}, the rule gives {}, the tape through the body gives {}"
 
 
@@ -33,6 +41,8 @@ def ways(subject: TfSubject) -> list[Way]:
     """Those that apply to this signature."""
     own = _Ways(subject)
     found = [Way("called again", own.again)]
+    if subject.gradient.kind != REGISTERED:
+        found.append(Way(BETWEEN, own.between, IMPURE, help=KEEP_IT))
     if alike(subject.leaves) is not None and not subject.call.variables:
         found.append(Way("with one tensor for two arguments", own.one_for_two))
     if not subject.signature.keywords:  # TensorFlow takes those eagerly only
@@ -132,6 +142,25 @@ class _Ways:
 
     def again(self, point: Numbers, cotangent: Numbers) -> Result:
         return self.plain(point, cotangent), self.plain(point, cotangent)
+
+    def between(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Two calls, and the first is pulled back last: what is kept between must be its own."""
+        plain = self.plain(point, cotangent)
+        with self.call.eagerly():
+            leaves = self.subject.given(point)
+            held = [*leaves, *self.call.variables]
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                for x in held:
+                    tape.watch(x)
+                outs = self.call.judged(self.call.outs(leaves))
+            try:
+                self.call.outs([ELSEWHERE * x for x in leaves])
+            except Exception:  # it takes no such numbers
+                return [None] * len(point), plain
+            weights = self.subject.cotangents(cotangent)
+            found = self.other(BETWEEN, lambda: tape.gradient(outs, held, output_gradients=weights))
+            hosted = [None if g is None else host(g) for g in found]
+        return _zeroed(hosted, point), plain
 
     def of_output(self, number: int) -> Callable[[Numbers, Numbers], Result]:
         """One output alone is used: the others' cotangents are zeros."""

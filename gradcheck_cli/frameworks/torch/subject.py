@@ -60,9 +60,12 @@ class TorchSubject(EagerSubject):
     gradient: TorchGradient
     call: Call
 
+    def in_dtype(self, dtype: str) -> TorchSubject:
+        return fit_subject(self.gradient, self.signature, dtype)
+
     def wide(self) -> TorchSubject | None:
         try:
-            return fit_subject(self.gradient, self.signature, "float64")
+            return self.in_dtype("float64")
         except Rejected:  # it insists on its own dtype
             return None
 

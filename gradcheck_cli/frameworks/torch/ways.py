@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gradcheck_cli.frameworks.compared import alike, near, shares, summed
+from gradcheck_cli.frameworks.compared import (
+    BETWEEN,
+    ELSEWHERE,
+    KEEP_IT,
+    alike,
+    near,
+    shares,
+    summed,
+)
 from gradcheck_cli.frameworks.seam import Slip, Way
 from gradcheck_cli.frameworks.torch.call import host, tensor
 from gradcheck_cli.frameworks.torch.pull import gradients
@@ -43,6 +51,7 @@ def ways(subject: TorchSubject) -> list[Way]:
         Way("with a non-contiguous cotangent", own.strided_cotangents),
         Way("after a first backward", own.twice),
         Way("called again", own.again),
+        Way(BETWEEN, own.between, IMPURE, help=KEEP_IT),
         Way("differentiated twice", own.second, SECOND, Severity.NOTE, _TWICE),
     ]
     cls = getattr(subject.gradient.rule, "__self__", None)
@@ -252,6 +261,18 @@ class _Ways:
             raise Slip(IMPURE, Severity.ERROR, told)
         before = self.plain(leaves, weights)
         return self.plain(leaves, weights), before
+
+    def between(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Two calls, and the first goes backward last: what is kept between must be its own."""
+        leaves, weights = self.tensors(point, cotangent)
+        plain = self.plain(leaves, weights)
+        held = [x.clone().requires_grad_() for x in leaves]
+        outs = self.outs([x.clone() for x in held])
+        try:
+            self.outs([(ELSEWHERE * x).requires_grad_() for x in leaves])
+        except Exception:  # it takes no such numbers
+            return [None] * len(leaves), plain
+        return self.other(BETWEEN, lambda: _host(gradients(outs, held, weights), held)), plain
 
     def keeping(self, point: Numbers, cotangent: Numbers) -> Result:
         """Inputs and outputs belong into `save_for_backward`: torch looks after those only."""
