@@ -44,7 +44,10 @@ class Trial:
 
     @property
     def simple(self) -> bool:
-        return self.m.subject.sample is None and not self.m.dear
+        """Whole, cheap, and without loops whose end a change might take away."""
+        program = self.m.subject.traces().rule
+        whole = self.m.subject.sample is None and not self.m.dear
+        return whole and program is not None and "while" not in program.primitives()
 
     def rows(self) -> Array:
         """Those at which value and gradient have one truth, within reach."""

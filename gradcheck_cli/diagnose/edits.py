@@ -84,8 +84,21 @@ def _own(function: Function) -> Iterator[ast.AST]:
 
 
 def _inside(function: Function) -> list[ast.expr]:
+    """All expressions but those that say how often something runs."""
     body = [function.body] if isinstance(function, ast.Lambda) else function.body
-    return [n for statement in body for n in ast.walk(statement) if isinstance(n, ast.expr)]
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    turns = [part for node in nodes for part in _turns(node)]
+    left_out = {id(inner) for part in turns for inner in ast.walk(part)}
+    return [n for n in nodes if isinstance(n, ast.expr) and id(n) not in left_out]
+
+
+def _turns(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.While():
+            return [node.test]
+        case ast.For() | ast.comprehension():
+            return [node.iter]
+    return []
 
 
 def _names(function: Function) -> list[str]:

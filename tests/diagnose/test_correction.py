@@ -67,3 +67,12 @@ def test_two_lambdas_on_one_line_are_told_apart() -> None:
     pair = (lambda x: x + 1, lambda x: x - 1)
     trees = [tree_of(function) for function in pair]
     assert [ast.unparse(tree) for tree in trees if tree] == ["lambda x: x + 1", "lambda x: x - 1"]
+
+
+def test_what_says_how_often_is_left_alone() -> None:
+    tree = ast.parse("def f(n, ct):\n    while n > 2:\n        n = n - 1\n    return ct * n").body[
+        0
+    ]
+    assert isinstance(tree, ast.FunctionDef)
+    assert {edit.old for edit in edits(tree) if edit.line == 2} == set()
+    assert {edit.old for edit in edits(tree) if edit.line == 3} == {"n - 1", "n", "1"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -111,20 +111,21 @@ def place_of(function: Any, found: Found) -> Place:
 
 
 def rule_code(rule: Any) -> list[FunctionType]:
-    """The functions that the user gave as the rule."""
-    thing: Any = unwrapped(rule)
+    """The functions that the user gave as the rule; what is jitted keeps its traces, and is left out."""
+    return plain_functions(*(f for f in _given(unwrapped(rule)) if not hasattr(f, "lower")))
+
+
+def _given(thing: Any) -> Sequence[Any]:
     kind = kind_of(thing)
     if kind == "custom_gradient":
-        return plain_functions(user_function(thing))
+        return [user_function(thing)]
     if kind == "custom_vjp":
-        return plain_functions(thing.bwd, thing.fwd)
-    if kind != "custom_jvp":
-        return []
-    code = thing.jvp.__code__
-    if "jvps" not in code.co_freevars:
-        return plain_functions(thing.jvp)
-    each = thing.jvp.__closure__[code.co_freevars.index("jvps")].cell_contents  # `defjvps`
-    return plain_functions(*each)
+        return [thing.bwd, thing.fwd]
+    code = getattr(thing.jvp, "__code__", None) if kind == "custom_jvp" else None
+    if code is None or "jvps" not in code.co_freevars:
+        return [] if code is None else [thing.jvp]
+    each: Sequence[Any] = thing.jvp.__closure__[code.co_freevars.index("jvps")].cell_contents
+    return each  # of `defjvps`
 
 
 def rule_is_missing(thing: Any) -> bool:
