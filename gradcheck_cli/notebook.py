@@ -16,6 +16,7 @@ from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.inputs.spec import Fixed
 from gradcheck_cli.intents.declared import Declarations
 from gradcheck_cli.laws import Failure, Judgement
+from gradcheck_cli.laws.formula import FORMULA
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.verdict import verdict
@@ -207,7 +208,9 @@ def _unused(gradient: CustomGradient, site: Site, book: Notebook) -> list[Findin
 def _verdict(findings: Sequence[Finding], book: Notebook) -> Verdict:
     """A deviation that is declared, and holds its law, is intended; what was cut off is not decided."""
     worst = verdict(findings)
-    if book.late or not book.points:
+    formula = book.laws.get(FORMULA.name)
+    open_ = formula is not None and formula.outcome is Outcome.NOT_COVERED
+    if book.late or not book.points or open_:
         return max(worst, Verdict.INCONCLUSIVE, key=lambda v: v.rank)
     if book.declared is not None and book.declared.used:
         return max(worst, Verdict.INTENDED, key=lambda v: v.rank)

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.ops.variable_scope import EagerVariableStore
 
+from gradcheck_cli.frameworks.tensorflow.draws import drawing, start_over
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 
@@ -45,11 +46,12 @@ class Call:
     @contextmanager
     def eagerly(self) -> Iterator[None]:
         """Version 1 modules switch eager execution off for good; here it is on."""
-        with context.eager_mode(), self.store.as_default():
+        with context.eager_mode(), self.store.as_default(), drawing():
             yield
 
     def ask(self, function: Callable[..., Any], leaves: Tensors) -> Any:
         """The function at these leaves (and at the variables as they are)."""
+        start_over()
         supply = iter(leaves)
         keywords = self.signature.keywords
         given = {

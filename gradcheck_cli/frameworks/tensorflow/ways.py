@@ -22,6 +22,7 @@ from gradcheck_cli.frameworks.compared import (
 )
 from gradcheck_cli.frameworks.seam import Slip, Way
 from gradcheck_cli.frameworks.tensorflow.call import host, tensor
+from gradcheck_cli.frameworks.tensorflow.draws import drawing
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
 from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.words import Severity
@@ -106,7 +107,7 @@ class _Ways:
         v1 = tf.compat.v1
 
         def made() -> list[Array]:
-            with tf.Graph().as_default():
+            with tf.Graph().as_default(), drawing():
                 held = [v1.placeholder(self.call.dtype, p.shape) for p in point]
                 outs = self.call.judged(self.call.outs(held))
                 cts = [

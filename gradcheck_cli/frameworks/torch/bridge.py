@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
 import torch
 
+from gradcheck_cli.frameworks.torch.draws import draw_natively
 from gradcheck_cli.frameworks.tracing import Untraceable
 
 INSTALL = "pip install torchax==0.0.13"
@@ -30,6 +31,8 @@ def _environment() -> Any:
             _take_plain_tensors(environment)
             _without_dynamo(environment)
             _write_in_place(environment)
+            _fill_what_is_empty(environment)
+            draw_natively(environment)
             return environment
     except ImportError:
         raise Untraceable(
@@ -67,6 +70,30 @@ def _without_dynamo(environment: Any) -> None:
     wrapped = getattr(type(environment._dispatch_mode).__torch_dispatch__, "__wrapped__", None)
     if wrapped is not None:
         wrapped.__dynamo_disable = wrapped
+
+
+def _fill_what_is_empty(environment: Any) -> None:
+    """torchax lacks tensors like another without contents: zeros are as good."""
+    from torch.utils._mode_utils import no_dispatch
+    from torchax.tensor import Tensor
+
+    dispatch = environment.dispatch
+
+    def filled(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        name = getattr(getattr(func, "overloadpacket", func), "__name__", "")
+        given = {k: v for k, v in (kwargs or {}).items() if k == "dtype" and v is not None}
+        if name not in ("empty_like", "new_empty"):
+            return dispatch(func, types, args, kwargs)
+        like, *size = args
+        kind = given.get("dtype", like.dtype)
+        shape = like.shape if name == "empty_like" else size[0] if len(size) == 1 else size
+        with no_dispatch(), torch._C.DisableTorchFunction():
+            zeros = torch.zeros(
+                tuple(shape) if isinstance(shape, Iterable) else (shape,), dtype=kind
+            )
+            return Tensor(environment.t2j_copy(zeros), environment)
+
+    environment.dispatch = filled
 
 
 def _write_in_place(environment: Any) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from gradcheck_cli.frameworks.torch.context import Context
+from gradcheck_cli.frameworks.torch.draws import start_over
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 
@@ -63,6 +64,7 @@ class Call:
         names = [name for name, _ in self.signature.arguments]
         given = dict(zip(names, inputs, strict=True))
         plain = [given[name] for name in names if name not in keywords]
+        start_over()
         return _line(function(*before, *plain, **{name: given[name] for name in names if name in keywords}))  # fmt: skip
 
     def primal(self, leaves: Tensors) -> tuple[list[Any], Context]:

@@ -16,6 +16,7 @@ from gradcheck_cli.frameworks.seam import Declined, Rejected, RuleError, Way
 from gradcheck_cli.frameworks.stable import Library, Stable
 from gradcheck_cli.frameworks.torch.bridge import traced
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
+from gradcheck_cli.frameworks.torch.draws import draws
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
 from gradcheck_cli.frameworks.torch.pull import gradients
 from gradcheck_cli.frameworks.torch.rules import kept
@@ -64,6 +65,8 @@ class TorchSubject(EagerSubject):
         return fit_subject(self.gradient, self.signature, dtype)
 
     def wide(self) -> TorchSubject | None:
+        if draws(lambda: self.meant([plain(leaf.shape) for leaf in self.leaves])):
+            return None  # it would draw other numbers
         try:
             return self.in_dtype("float64")
         except Rejected:  # it insists on its own dtype
