@@ -36,7 +36,8 @@ def test_findings_and_gradients_point_at_each_other() -> None:
 def test_laws_are_all_named_with_their_outcome() -> None:
     gradient = check_json("fixtures/seeds/custom_vjp.py").gradient("log1pexp")
     assert [law["law"] for law in gradient["laws"]] == [
-        "structure", "formula", "linearity", "value", "finite", "precision", "casts", "context", "worth",
+        "structure", "formula", "linearity", "value", "finite", "precision", "casts", "context",
+        "dtypes", "worth",
     ]  # fmt: skip
     outcomes = {law["law"]: law["outcome"] for law in gradient["laws"]}
     assert set(outcomes.values()) <= {"pass", "fail"}
