@@ -63,7 +63,7 @@ def test_a_forgotten_variables_argument_is_explained() -> None:
 
 def test_right_rules_are_certified() -> None:
     report = check_json("fixtures/tensorflow/right.py").report
-    assert report["summary"]["checked"] == len(report["gradients"]) == 20
+    assert report["summary"]["checked"] == len(report["gradients"]) == 21
     assert {g["verdict"] for g in report["gradients"]} == {"correct"}
     assert {g["evidence"] for g in report["gradients"]} == {"certified"}
 
