@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,15 @@ FIXTURES = ROOT / "fixtures"
 # Shared by the processes of one test run, and by no other run.
 _RUNS = Path(tempfile.gettempdir()) / f"cgcheck-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"  # fmt: skip
 _RUNS.mkdir(exist_ok=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What the processes of this run shared goes with it."""
+    if hasattr(session.config, "workerinput"):
+        return
+    manager = getattr(session.config.pluginmanager.getplugin("dsession"), "nodemanager", None)
+    for run in (os.getpid(), getattr(manager, "testrunuid", None)):
+        shutil.rmtree(_RUNS.with_name(f"cgcheck-{run}"), ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from gradcheck_cli.frameworks.tracing import (
     precision,
     with_pullback,
 )
-from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Signature, filled
+from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.reals.program import Program, build
 
 if TYPE_CHECKING:
@@ -173,24 +173,9 @@ class JaxSubject:
     def redrawn(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]] | None:
-        """All keys in one compiled call."""
-        names = [n for n, v in self.signature.arguments if isinstance(v, Fixed) and _is_key(v.value)]  # fmt: skip
-        if not names:
-            return None
+        from gradcheck_cli.frameworks.jax.draws import redrawn
 
-        def drawn(key: Any) -> tuple[Any, Any]:
-            arguments = tuple((n, Fixed(key, "key", "") if n in names else v) for n, v in self.signature.arguments)  # fmt: skip
-            own = fit_subject(self.gradient, replace(self.signature, arguments=arguments), self.dtype)  # fmt: skip
-            _, pull = jax.vjp(own.rule, *leaves)
-            return pull(tuple(weights)), jax.lax.map(lambda end: own.primal(*end), tuple(far))
-
-        with precision(self.dtype):
-            leaves = [jnp.asarray(p, a.dtype) for p, a in zip(point, self.avals, strict=True)]
-            far = [jnp.asarray(e, a.dtype) for e, a in zip(ends, self.avals, strict=True)]
-            weights = [jnp.asarray(c, a.dtype) for c, a in zip(cotangent, self.out_avals, strict=True)]  # fmt: skip
-            keys = jax.random.split(jax.random.key(0), seeds)
-            gradients, values = jax.jit(jax.vmap(drawn))(keys)
-            return [np.asarray(g, np.float64) for g in gradients], [np.asarray(v, np.float64) for v in values]  # fmt: skip
+        return redrawn(self, seeds, point, cotangent, ends)
 
     def rule_program(self) -> Program | None:
         with precision(self.dtype):
@@ -451,7 +436,3 @@ def _padded(array: Array, size: int, dtype: str) -> Any:
 
 def _host(arrays: Sequence[Any], count: int) -> list[Array]:
     return [np.asarray(a)[:count].astype(np.float64) for a in arrays]
-
-
-def _is_key(value: Any) -> bool:
-    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

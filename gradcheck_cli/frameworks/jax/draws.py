@@ -1,0 +1,56 @@
+"""A JAX call with other keys: all of them in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradcheck_cli.frameworks.tracing import precision
+from gradcheck_cli.inputs.spec import Fixed
+
+if TYPE_CHECKING:
+    from gradcheck_cli.frameworks.jax.subject import JaxSubject
+
+Array = np.ndarray[Any, Any]
+Arrays = Sequence[Array]
+
+
+def redrawn(
+    subject: JaxSubject, seeds: int, point: Arrays, cotangent: Arrays, ends: Arrays
+) -> tuple[list[Array], list[Array]] | None:
+    """See `Subject` in the seam."""
+    arguments = subject.signature.arguments
+    if not any(map(_is_key, (value for _, value in arguments))):
+        return None
+
+    def drawn(key: Any) -> tuple[Any, Any]:
+        keyed = tuple((n, Fixed(key, "key", "") if _is_key(v) else v) for n, v in arguments)
+        signature = replace(subject.signature, arguments=keyed)
+        own = subject.gradient.fit(signature, subject.dtype)
+        _, pull = jax.vjp(own.rule, *leaves)
+        return pull(tuple(weights)), jax.lax.map(lambda end: own.primal(*end), tuple(far))
+
+    with precision(subject.dtype):
+        leaves, far = _cast(point, subject.avals), _cast(ends, subject.avals)
+        weights = _cast(cotangent, subject.out_avals)
+        keys = jax.random.split(jax.random.key(0), seeds)
+        gradients, values = jax.jit(jax.vmap(drawn))(keys)
+        return _host(gradients), _host(values)
+
+
+def _cast(arrays: Arrays, avals: Sequence[Any]) -> list[Any]:
+    return [jnp.asarray(a, aval.dtype) for a, aval in zip(arrays, avals, strict=True)]
+
+
+def _host(arrays: Sequence[Any]) -> list[Array]:
+    return [np.asarray(a, np.float64) for a in arrays]
+
+
+def _is_key(value: Any) -> bool:
+    array = value.value if isinstance(value, Fixed) else None
+    return isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key)

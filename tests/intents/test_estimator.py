@@ -1,0 +1,60 @@
+"""A gradient that is right on average: declared, it is held to the mean value's slope."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import check_json
+
+SCORE = """
+import jax
+import jax.numpy as jnp
+
+
+def noise(key, shape):
+    return jax.random.normal(key, (24, *shape))
+
+
+# cgcheck: expect(estimator)
+@jax.custom_vjp
+def smoothed(x, key):
+    if x.shape != (2,):
+        raise ValueError("two numbers")
+    return {body}(x + 0.5 * noise(key, x.shape)).mean(0)
+
+
+def bwd(residuals, ct):
+    x, key = residuals
+    drawn = noise(key, x.shape)
+    return {factor} * jnp.mean({body}(x + 0.5 * drawn) * ct * drawn / 0.5, 0), None
+
+
+smoothed.defvjp(lambda x, key: (smoothed(x, key), (x, key)), bwd)
+"""
+
+
+@pytest.mark.parametrize("body", ["jnp.tanh", "jnp.sign"])
+def test_the_score_estimates_the_slope_of_the_mean(tmp_path: Path, body: str) -> None:
+    (tmp_path / "a.py").write_text(SCORE.format(body=body, factor=1.0))
+    run = check_json("a.py", "--points", "16", cwd=tmp_path)
+    assert not [f for f in run.findings() if f["rule"] in ("gradient-mismatch", "broken-intent")]
+
+
+def test_one_that_is_off_on_average_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(SCORE.format(body="jnp.tanh", factor=4.0))
+    run = check_json("a.py", "--points", "16", cwd=tmp_path)
+    (broken,) = [f for f in run.findings() if f["rule"] == "broken-intent"]
+    assert "over 48 keys, its mean slope is" in broken["message"]
+
+
+def test_without_a_key_there_is_no_mean(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "import jax\n\n\n# cgcheck: expect(estimator)\n@jax.custom_gradient\n"
+        "def double(x):\n    return 2 * x, lambda ct: 3 * ct\n"
+    )
+    (broken,) = [
+        f for f in check_json("a.py", cwd=tmp_path).findings() if f["rule"] == "broken-intent"
+    ]
+    assert "it takes no key" in broken["message"]
