@@ -55,9 +55,8 @@ class Trial:
         one = np.isin(np.concatenate(states, axis=1), (REGULAR, LIMIT)).all(axis=1)
         return np.flatnonzero(one & ~self.m.beyond)
 
-    def screens(self) -> list[int]:
-        """Wrong ones, and the ordinary ones that tell most: neither 0 nor 1, nor huge."""
-        rows = self.rows()
+    def screens(self, rows: Array) -> list[int]:
+        """Of these the wrong ones, and the ordinary ones that tell most: neither 0 nor 1, nor huge."""
         values = columns(self.m.points, self.m.count)[rows]
         special = np.isin(values, (0.0, 1.0, -1.0)).any(axis=1)
         order = np.lexsort((rows, (np.abs(values) > _HUGE).any(axis=1), special))
@@ -73,7 +72,7 @@ def correction(trials: Sequence[Trial], gradient: CustomGradient) -> str | None:
     )
     if not met or not all(trial.simple for trial in trials):
         return None
-    screens = [trial.screens() for trial in trials]
+    screens = list(map(Trial.screens, trials, rows))
     for function, edit in itertools.islice(_changes(gradient), _MOST_TRIES):
         with rewritten(function, edit.tree) as done:
             if done and all(map(_passes, trials, screens)) and all(map(_verified, trials, rows)):

@@ -52,8 +52,10 @@ def rewritten(function: FunctionType, tree: Function) -> Iterator[bool]:
 
 def _compiled(tree: Function, function: FunctionType) -> CodeType | None:
     """Its code, inside a function that has the variables it closes over."""
-    body: ast.stmt = ast.Return(tree)  # type: ignore[arg-type]
-    if isinstance(tree, ast.FunctionDef):
+    body: ast.stmt
+    if isinstance(tree, ast.Lambda):
+        body = ast.Return(tree)
+    else:
         body = ast.FunctionDef(**{**dict(ast.iter_fields(tree)), "decorator_list": []})
         ast.copy_location(body, tree)
     outer = ast.parse(f"def outer({', '.join(function.__code__.co_freevars)}): pass")

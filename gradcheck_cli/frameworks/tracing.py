@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,6 +48,11 @@ def brief(error: Exception) -> str:
         return text.splitlines()[-1].strip()[:400]
     paragraph = " ".join(text.split("\n\n")[0].split())
     return f"{type(error).__name__}: {paragraph[:400]}" if paragraph else type(error).__name__
+
+
+def cast(arrays: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    """Numbers as JAX's arrays of the dtypes that a program takes."""
+    return [jax.numpy.asarray(a, aval.dtype) for a, aval in zip(arrays, avals, strict=True)]
 
 
 _NO_KERNEL = re.compile(

@@ -88,7 +88,7 @@ def _directions(point: Sequence[Array], seed: int) -> list[list[Array]]:
 def _along(gradients: Sequence[Array], way: Sequence[Array]) -> Array:
     """Slopes in one direction, a number a key."""
     parts = [(g * w).reshape(_KEYS, -1).sum(axis=1) for g, w in zip(gradients, way, strict=True)]
-    return np.sum(parts, axis=0)  # type: ignore[no-any-return]
+    return np.asarray(sum(parts))
 
 
 def _slopes(values: Sequence[Array], cotangent: Sequence[Array]) -> tuple[Array, Array]:

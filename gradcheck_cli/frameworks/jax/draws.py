@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradcheck_cli.frameworks.tracing import precision
+from gradcheck_cli.frameworks.tracing import cast, precision
 from gradcheck_cli.inputs.spec import Fixed
 
 if TYPE_CHECKING:
@@ -36,15 +36,11 @@ def redrawn(
         return pull(tuple(weights)), jax.lax.map(lambda end: own.primal(*end), tuple(far))
 
     with precision(subject.dtype):
-        leaves, far = _cast(point, subject.avals), _cast(ends, subject.avals)
-        weights = _cast(cotangent, subject.out_avals)
+        leaves, far = cast(point, subject.avals), cast(ends, subject.avals)
+        weights = cast(cotangent, subject.out_avals)
         keys = jax.random.split(jax.random.key(0), seeds)
         gradients, values = jax.jit(jax.vmap(drawn))(keys)
         return _host(gradients), _host(values)
-
-
-def _cast(arrays: Arrays, avals: Sequence[Any]) -> list[Any]:
-    return [jnp.asarray(a, aval.dtype) for a, aval in zip(arrays, avals, strict=True)]
 
 
 def _host(arrays: Sequence[Any]) -> list[Array]:

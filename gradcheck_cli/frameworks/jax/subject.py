@@ -34,6 +34,7 @@ from gradcheck_cli.frameworks.stable import Library, Stable, offered
 from gradcheck_cli.frameworks.tracing import (
     POINTWISE,
     brief,
+    cast,
     lacks_a_kernel,
     precision,
     with_pullback,
@@ -165,10 +166,9 @@ class JaxSubject:
     def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
         """Op by op, by JAX itself: nothing is compiled for one row."""
         with precision(self.dtype):
-            leaves = [jnp.asarray(p, a.dtype) for p, a in zip(point, self.avals, strict=True)]
-            weights = [jnp.asarray(c, a.dtype) for c, a in zip(cotangent, self.out_avals, strict=True)]  # fmt: skip
-            _, pull = jax.vjp(self.rule, *leaves)
-            return [np.asarray(g, np.float64) for g in pull(tuple(weights))]
+            _, pull = jax.vjp(self.rule, *cast(point, self.avals))
+            found = pull(tuple(cast(cotangent, self.out_avals)))
+            return [np.asarray(g, np.float64) for g in found]
 
     def redrawn(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]

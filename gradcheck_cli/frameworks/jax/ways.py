@@ -24,7 +24,7 @@ from gradcheck_cli.frameworks.compared import (
     summed,
 )
 from gradcheck_cli.frameworks.seam import Slip, Way
-from gradcheck_cli.frameworks.tracing import brief, precision
+from gradcheck_cli.frameworks.tracing import brief, cast, precision
 from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.precision import DEAR, enclose
 from gradcheck_cli.reals.program import Program, build
@@ -107,8 +107,8 @@ class _Ways:
     def between(self, point: Numbers, cotangent: Numbers) -> Result:
         """Two calls, and the first is pulled back last: what is kept between must be its own."""
         with precision(self.subject.dtype):
-            leaves = [jnp.asarray(p, a.dtype) for p, a in zip(point, self.subject.avals, strict=True)]  # fmt: skip
-            weights = tuple(jnp.asarray(c, a.dtype) for c, a in zip(cotangent, self.subject.out_avals, strict=True))  # fmt: skip
+            leaves = cast(point, self.subject.avals)
+            weights = tuple(cast(cotangent, self.subject.out_avals))
             try:
                 plain = jax.vjp(self.subject.rule, *leaves)[1](weights)
                 _, pull = jax.vjp(self.subject.rule, *leaves)

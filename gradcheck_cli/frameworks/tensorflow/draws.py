@@ -29,7 +29,7 @@ def drawing() -> Iterator[None]:
     """While active, TensorFlow's samplers draw from ours, wherever the shape is known."""
     places = [(random_ops, inner, tf.random, name) for inner, name in _PUBLIC.items()]
     kept = [getattr(module, inner) for module, inner, _, _ in places]
-    ours = [_uniform(kept[0]), _normal(kept[1]), _truncated(kept[2])]
+    ours = [_uniform(kept[0]), _normal(kept[1]), _normal(kept[2], limit=2.0)]
     _put(places, ours)
     try:
         yield
@@ -61,7 +61,7 @@ def _uniform(own: Callable[..., Any]) -> Callable[..., Any]:
     return uniform
 
 
-def _normal(own: Callable[..., Any]) -> Callable[..., Any]:
+def _normal(own: Callable[..., Any], limit: float = np.inf) -> Callable[..., Any]:
     def normal(
         shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = tf.float32, seed: Any = None,
         name: Any = None,
@@ -69,24 +69,10 @@ def _normal(own: Callable[..., Any]) -> Callable[..., Any]:
         size = _static(shape)
         if size is None:
             return own(shape, mean, stddev, dtype, seed, name)
-        drawn = tf.constant(_drawn("standard_normal", size), dtype)
-        return tf.cast(mean, dtype) + tf.cast(stddev, dtype) * drawn
+        drawn = np.clip(_drawn("standard_normal", size), -limit, limit)
+        return tf.cast(mean, dtype) + tf.cast(stddev, dtype) * tf.constant(drawn, dtype)
 
     return normal
-
-
-def _truncated(own: Callable[..., Any]) -> Callable[..., Any]:
-    def truncated(
-        shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = tf.float32, seed: Any = None,
-        name: Any = None,
-    ) -> Any:  # fmt: skip
-        size = _static(shape)
-        if size is None:
-            return own(shape, mean, stddev, dtype, seed, name)
-        drawn = tf.constant(np.clip(_drawn("standard_normal", size), -2, 2), dtype)
-        return tf.cast(mean, dtype) + tf.cast(stddev, dtype) * drawn
-
-    return truncated
 
 
 def _drawn(what: str, size: tuple[int, ...]) -> Any:

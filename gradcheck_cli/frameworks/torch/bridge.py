@@ -16,6 +16,7 @@ import jax
 import torch
 
 from gradcheck_cli.frameworks.torch.draws import draw_natively
+from gradcheck_cli.frameworks.torch.natively import constant, operation
 from gradcheck_cli.frameworks.tracing import Untraceable
 
 INSTALL = "pip install torchax==0.0.13"
@@ -74,24 +75,17 @@ def _without_dynamo(environment: Any) -> None:
 
 def _fill_what_is_empty(environment: Any) -> None:
     """torchax lacks tensors like another without contents: zeros are as good."""
-    from torch.utils._mode_utils import no_dispatch
-    from torchax.tensor import Tensor
-
     dispatch = environment.dispatch
 
     def filled(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        name = getattr(getattr(func, "overloadpacket", func), "__name__", "")
-        given = {k: v for k, v in (kwargs or {}).items() if k == "dtype" and v is not None}
+        name = operation(func)
         if name not in ("empty_like", "new_empty"):
             return dispatch(func, types, args, kwargs)
         like, *size = args
-        kind = given.get("dtype", like.dtype)
+        kind = (kwargs or {}).get("dtype") or like.dtype
         shape = like.shape if name == "empty_like" else size[0] if len(size) == 1 else size
-        with no_dispatch(), torch._C.DisableTorchFunction():
-            zeros = torch.zeros(
-                tuple(shape) if isinstance(shape, Iterable) else (shape,), dtype=kind
-            )
-            return Tensor(environment.t2j_copy(zeros), environment)
+        sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+        return constant(environment, lambda: torch.zeros(sizes, dtype=kind))
 
     environment.dispatch = filled
 
@@ -107,8 +101,7 @@ def _write_in_place(environment: Any) -> None:
         try:
             return known(function)
         except OperatorNotFound:
-            packet = getattr(function, "overloadpacket", function)
-            name = getattr(packet, "__name__", "")
+            name = operation(function)
             plain = getattr(torch.ops.aten, name.removesuffix("_"), None)
             if not name.endswith("_") or name.endswith("__") or plain is None:
                 raise

@@ -6,14 +6,16 @@ program is traced, torch itself draws them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from gradcheck_cli.frameworks.torch.natively import constant, operation
 from gradcheck_cli.frameworks.tracing import Untraceable
 
-_SEED = 20_26
+_SEED = 2026
 _NEW = frozenset({"rand", "randn", "randint", "randperm"})
 _LIKE = frozenset({"rand_like", "randn_like", "randint_like"})
 _IN_PLACE = frozenset(
@@ -38,17 +40,11 @@ def draws(call: Callable[[], Any]) -> bool:
 
 def draw_natively(environment: Any) -> None:
     """Operations of torchax's environment that draw are torch's own."""
-    from torch.utils._mode_utils import no_dispatch
-    from torchax.tensor import Tensor
-
     dispatch = environment.dispatch
-
-    def native(make: Callable[[], Any]) -> Any:
-        with no_dispatch(), torch._C.DisableTorchFunction():
-            return Tensor(environment.t2j_copy(make()), environment)
+    native = functools.partial(constant, environment)
 
     def drawing(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        name = _name(func)
+        name = operation(func)
         given = {k: v for k, v in (kwargs or {}).items() if k not in ("device", "pin_memory", "layout")}  # fmt: skip
         if name in _NEW:
             return native(lambda: func(*args, **given))
@@ -75,14 +71,9 @@ def _dropped(func: Any, native: Callable[[Callable[[], Any]], Any], args: Any, g
     """The input times what is kept of ones."""
     x, *rest = args
     shape, kind = tuple(x.shape), x.dtype
-    if _name(func) == "alpha_dropout":
+    if operation(func) == "alpha_dropout":
         raise Untraceable("`alpha_dropout` is not only a mask")
-    if _name(func) != "native_dropout":
+    if operation(func) != "native_dropout":
         return x * native(lambda: func(torch.ones(shape, dtype=kind), *rest, **given))
     kept = native(lambda: func(torch.ones(shape, dtype=kind), *rest, **given)[0])
     return x * kept, kept != 0
-
-
-def _name(func: Any) -> str:
-    packet = getattr(func, "overloadpacket", func)
-    return str(getattr(packet, "__name__", ""))

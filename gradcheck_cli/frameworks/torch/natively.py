@@ -1,0 +1,22 @@
+"""Numbers that torch itself makes while torchax traces: constants of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def constant(environment: Any, make: Callable[[], Any]) -> Any:
+    """What this gives outside of every mode, as a tensor of the trace."""
+    from torch.utils._mode_utils import no_dispatch
+    from torchax.tensor import Tensor
+
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        return Tensor(environment.t2j_copy(make()), environment)
+
+
+def operation(func: Any) -> str:
+    """The name of what is dispatched, a function or an overload of one."""
+    return str(getattr(getattr(func, "overloadpacket", func), "__name__", ""))
