@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from gradcheck_cli.inputs.language import SpecError
 from gradcheck_cli.inputs.language import parse as parse_spec
-from gradcheck_cli.intentions import IntentError
+from gradcheck_cli.intentions import EXPECT, IntentError
 from gradcheck_cli.intentions import parse as parse_intents
 
 WHOLE_FILE = 0  # instead of a line
-_DIRECTIVE = re.compile(r"#\s*cgcheck:\s*(?P<rest>\S.*)$")
+_DIRECTIVE = re.compile(r"#\s*cgcheck:\s*(?P<rest>\S.*?)\s*(?=#\s*cgcheck:|$)")
 _SPEC = re.compile(r"[A-Za-z_]\w*\s*[=:]")
 _IGNORE = re.compile(r"\[(?P<rules>[^\]]*)\]\s*(?:--\s*(?P<reason>.*))?$")
 
@@ -64,19 +64,36 @@ def parse(source: str) -> Comments:
     except (tokenize.TokenError, SyntaxError, IndentationError):
         return found
     for token in tokens:
-        match = _DIRECTIVE.search(token.string) if token.type == tokenize.COMMENT else None
-        if match is None:
+        if token.type != tokenize.COMMENT:
             continue
         line, column = token.start
         alone = not token.line[:column].strip()
-        result = _directive(match["rest"], line, _below(tokens, line) if alone else line)
-        if isinstance(result, Ignore):
-            found.ignores.append(result)
-        elif isinstance(result, Said):
-            (found.expects if result.text.startswith("expect") else found.inputs).append(result)
-        else:
-            found.malformed.append(result)
+        for match in _DIRECTIVE.finditer(token.string):
+            for text in _each(match["rest"]):
+                _sort(_directive(text, line, _below(tokens, line) if alone else line), found)
     return found
+
+
+def _each(rest: str) -> list[str]:
+    """Inputs and what is expected may stand in one comment, with commas between."""
+    if rest.startswith("ignore"):
+        return [rest]
+    rest = rest.partition(" #")[0].strip()  # another comment after it
+    expects = [match[0] for match in EXPECT.finditer(rest)]
+    others = re.sub(r"\s*,\s*(?=,|$)|^[\s,]+", "", EXPECT.sub("", rest)).strip()
+    return [
+        *([others] if others or not expects else []),
+        *([", ".join(expects)] if expects else []),
+    ]
+
+
+def _sort(result: Ignore | Said | Malformed, found: Comments) -> None:
+    if isinstance(result, Ignore):
+        found.ignores.append(result)
+    elif isinstance(result, Said):
+        (found.expects if result.text.startswith("expect") else found.inputs).append(result)
+    else:
+        found.malformed.append(result)
 
 
 def _below(tokens: list[tokenize.TokenInfo], line: int) -> int:
@@ -87,8 +104,6 @@ def _below(tokens: list[tokenize.TokenInfo], line: int) -> int:
 
 def _directive(rest: str, line: int, applies_to: int) -> Ignore | Said | Malformed:
     text = f"# cgcheck: {rest}"
-    if not rest.startswith("ignore"):
-        rest = rest.partition(" #")[0].strip()  # another comment after it
     if _SPEC.match(rest):
         try:
             parse_spec(rest)

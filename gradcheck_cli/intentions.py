@@ -21,10 +21,15 @@ FORMS = {
     "subgradient": None,
     "safe-at": "a place, as in `expect(safe-at: x = 0)`",
     "manifold": "an argument, as in `expect(manifold: q)`",
+    "gauge": None,
     "estimator": None,
     "domain": "a condition, as in `expect(domain: x > 0)`",
 }
-_EXPECT = re.compile(r"\s*,?\s*expect\(\s*(?P<name>[a-z-]+)\s*(?:[=:]\s*(?P<argument>[^()]*(?:\([^()]*[\])])?[^()]*))?\)")  # fmt: skip
+# In its brackets may stand an interval's own, open or closed at either end.
+EXPECT = re.compile(
+    r"expect\(\s*(?P<name>[a-z-]+)\s*"
+    r"(?:[=:]\s*(?P<argument>[^()\[\]]*(?:[(\[][^()\[\]]*[)\]])?[^()\[\]]*))?\)"
+)
 
 
 class IntentError(Exception):
@@ -53,10 +58,10 @@ def parse(text: str) -> list[Declared]:
     """All of a comment's, one after the other."""
     found: list[Declared] = []
     rest = text
-    while rest.strip():
-        match = _EXPECT.match(rest)
+    while rest := rest.strip(" ,\t"):
+        match = EXPECT.match(rest)
         if match is None:
-            raise IntentError(f"write `expect(straight-through)` (at `{rest.strip()[:24]}`)")
+            raise IntentError(f"write `expect(straight-through)` (at `{rest[:24]}`)")
         found.append(_declared(match["name"], match["argument"]))
         rest = rest[match.end() :]
     return found

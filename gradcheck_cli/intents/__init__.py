@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradcheck_cli.intents.clipped import CLIPPED
 from gradcheck_cli.intents.estimator import ESTIMATOR
+from gradcheck_cli.intents.gauge import GAUGE
 from gradcheck_cli.intents.intent import Intent
 from gradcheck_cli.intents.manifold import MANIFOLD
 from gradcheck_cli.intents.safe_at import SAFE_AT
@@ -15,7 +16,7 @@ from gradcheck_cli.intents.zero import ZERO
 
 INTENTS: tuple[Intent, ...] = (
     SCALED, ZERO, STRAIGHT_THROUGH, SURROGATE, CLIPPED, SUBGRADIENT, SAFE_AT, MANIFOLD,
-    ESTIMATOR,
+    GAUGE, ESTIMATOR,
 )  # fmt: skip
 
 __all__ = ["INTENTS", "Intent"]

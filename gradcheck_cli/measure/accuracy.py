@@ -176,6 +176,8 @@ class Reference:
         for points in self.points:
             base = np.concatenate([points[rows]] * moves)
             ulp = np.abs(self.fmt.moved(base, 1) - base)
+            if self.source.normwise:
+                ulp = np.broadcast_to(_largest(ulp), ulp.shape)
             # Reals, not floats: whole ulps of a large number may all be periods of a sine.
             steps = rng.integers(-MOST_ULP * 256, MOST_ULP * 256 + 1, base.shape) / 256
             with working(START_BITS):
@@ -257,6 +259,11 @@ def _scaled(values: Array, factor: float) -> Array:
     moved: Array = flat * factor
     moved[zero] = math.copysign(factor, factor - 0.6) / 8
     return moved.reshape(values.shape)
+
+
+def _largest(values: Array) -> Array:
+    """Of each row, kept as an axis of its own."""
+    return np.asarray(values.max(axis=tuple(range(1, values.ndim)), keepdims=True))
 
 
 def goal_bits(fmt: Format) -> int:

@@ -15,7 +15,7 @@ from flint import arb
 
 from gradcheck_cli.frameworks.seam import Rejected, Subject
 from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
-from gradcheck_cli.measure.truth import Ask, Truth, close_domain
+from gradcheck_cli.measure.truth import Ask, Truth, close_domain, factors
 from gradcheck_cli.measure.wide import balls_of, numbers
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.words import Evidence
@@ -36,6 +36,11 @@ class Differences:
     subject: Subject
     digits: int
     evidence: Evidence = Evidence.FINITE_DIFFERENCE
+
+    @property
+    def normwise(self) -> bool:
+        traces = self.subject.traces()
+        return factors(traces.primal, traces.rule)
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
         """Slopes for each distinct point, contracted with the cotangent of each row."""

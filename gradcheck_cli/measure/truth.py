@@ -13,6 +13,7 @@ from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UN
 from gradcheck_cli.reals.precision import MOST_BITS, Enclosed, enclose
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.tables.elementwise import SLOW
+from gradcheck_cli.reals.tables.factor import NORMWISE
 from gradcheck_cli.words import Evidence
 
 Array = np.ndarray[Any, Any]
@@ -67,8 +68,15 @@ class Source(Protocol):
 
     @property
     def evidence(self) -> Evidence: ...
+    @property
+    def normwise(self) -> bool: ...  # do floats lose digits beside a matrix's largest element?
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth: ...
+
+
+def factors(*programs: Program | None) -> bool:
+    """Does one of them factor a matrix?"""
+    return any(p is not None and p.primitives() & NORMWISE for p in programs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,10 @@ class Reals:
 
     program: Program
     evidence: Evidence = Evidence.CERTIFIED
+
+    @property
+    def normwise(self) -> bool:
+        return factors(self.program)
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
         """Truth at each row. At rows that are not nudged, what is undefined stays outside."""

@@ -16,7 +16,7 @@ from flint import arb
 from gradcheck_cli.frameworks.seam import Floats, Subject
 from gradcheck_cli.measure.accuracy import as_floats
 from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
-from gradcheck_cli.measure.truth import Ask, Truth, close_domain
+from gradcheck_cli.measure.truth import Ask, Truth, close_domain, factors
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.words import Evidence
 
@@ -41,6 +41,11 @@ class Wide:
     who: str
     digits: int
     evidence: Evidence = Evidence.FLOAT64
+
+    @property
+    def normwise(self) -> bool:
+        traces = self.subject.traces()
+        return factors(traces.primal, traces.rule)
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
         """Balls around float64 results; a kink is seen by its two sides."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gradcheck_cli.comments import parse as parse_comments
 from gradcheck_cli.intentions import Declared, IntentError, parse
 from tests.conftest import check_json
 
@@ -43,9 +44,27 @@ def test_declared_deviations_are_intended() -> None:
     intended = {name for name, verdict in verdicts.items() if verdict == "intended"}
     assert intended == {
         "rounded", "spike", "reversed_gradient", "clipped", "frozen", "reversed_by", "projected",
+        "basis", "frame", "polar",
     }  # fmt: skip
     assert verdicts["root"] == "correct"
     assert verdicts["twice_rounded"] == "wrong"
+
+
+def test_inputs_and_intents_stand_in_one_comment() -> None:
+    said = parse_comments(
+        "def f(a):  # cgcheck: a=f32[n n], expect(gauge), b=i32[n] in 0..n  # x\n"
+    )
+    assert [s.text for s in said.inputs] == ["a=f32[n n], b=i32[n] in 0..n"]
+    assert [s.text for s in said.expects] == ["expect(gauge)"]
+    assert not said.malformed
+
+
+def test_a_gauge_is_offered_where_it_holds(tmp_path: Path) -> None:
+    source = Path("fixtures/intents/declared.py").read_text()
+    (tmp_path / "a.py").write_text(source.replace(", expect(gauge)", ""))
+    run = check_json("a.py:frame", cwd=tmp_path)
+    (wrong,) = [f for f in run.findings() if f["rule"] == "gradient-mismatch"]
+    assert wrong["expect"] == "expect(gauge)"
 
 
 def test_a_domain_keeps_inputs_inside() -> None:

@@ -16,7 +16,9 @@ from gradcheck_cli.inputs.spec import Hints, Leaf, Parameter, Signature
 from gradcheck_cli.reals.walk import uncovered
 
 # Dimensions differ, so that a transposed or summed axis shows.
-_UNIFORM: tuple[tuple[int, ...], ...] = ((), (3,), (3, 4), (3, 3), (2, 3, 4), (2, 5, 3, 4))
+_UNIFORM: tuple[tuple[int, ...], ...] = (
+    (), (3,), (3, 4), (3, 3), (4, 3), (2, 3, 4), (2, 5, 3, 4)
+)  # fmt: skip
 _MOST_TRIES = 400
 _MOST_ARGUMENTS = 3  # of a function that takes any number
 _WANTED = 2
