@@ -49,8 +49,14 @@ class Context:
             found = next(filter(None, (_slip(m, way, row) for row in rows)), None)
             if found is not None and found.cause not in {f.cause for f in failures}:
                 failures.append(found)
-        impure = [f for f in failures if f.rule == "impure-rule"]  # what explains the others
-        return judged(self.name, len(rows), impure or failures)
+        return judged(self.name, len(rows), _telling(failures))
+
+
+def _telling(failures: Sequence[Failure]) -> Sequence[Failure]:
+    """A rule that is not pure explains the others, and its gravest effect the lesser ones."""
+    impure = [f for f in failures if f.rule == "impure-rule"]
+    gravest = max((f.severity.rank for f in impure), default=None)
+    return [f for f in impure if f.severity.rank == gravest] or failures
 
 
 def _plain_rows(m: Measurements) -> list[int]:
@@ -70,7 +76,8 @@ def _slip(m: Measurements, way: Way, row: int) -> Failure | None:
         got, expected = way.run([p[row] for p in m.points], [c[row] for c in m.cotangents])
     except Slip as slip:
         _, _, said = slip.message.rpartition(", the rule raises ")
-        return _failure(row, 0, slip.rule, slip.severity, slip.message, said)
+        failure = _failure(row, 0, slip.rule, slip.severity, slip.message, said)
+        return replace(failure, help=way.help)
     worst = _apart(got, expected, m.fmt.eps)
     if worst is None:
         return None

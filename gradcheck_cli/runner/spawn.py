@@ -50,7 +50,14 @@ def environment(device: str, backend: str | None = None) -> dict[str, str]:
         env["KERAS_BACKEND"] = backend
     if device == "cpu":
         env["JAX_PLATFORMS"] = "cpu"
+        if _DEVICE_COUNT not in env.get("XLA_FLAGS", ""):
+            env.setdefault(
+                "JAX_NUM_CPU_DEVICES", "2"
+            )  # simulated: a rule may count on there being one
     return env
+
+
+_DEVICE_COUNT = "xla_force_host_platform_device_count"
 
 
 class ForkServer:

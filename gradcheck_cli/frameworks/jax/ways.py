@@ -1,11 +1,12 @@
-"""Other ways to make a JAX call: one array for two arguments, inside scan, differentiated twice.
+"""Other ways to make a JAX call: mapped, inside scan, for some arguments or outputs alone, twice, …
 
-Batches run under vmap and inside a map already, jitted and op by op. These are traced and walked over
-the reals: nothing is compiled for two rows, and there is no rounding between two ways.
+Batches run jitted and op by op already. Most of these are traced and walked over the reals: nothing is
+compiled for a row, and there is no rounding between two ways.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,9 @@ from gradcheck_cli.frameworks.compared import (
     shares,
     summed,
 )
-from gradcheck_cli.frameworks.seam import Slip, Way
+from gradcheck_cli.frameworks.jax.devices import spread, two
+from gradcheck_cli.frameworks.jax.leaks import tracers
+from gradcheck_cli.frameworks.seam import JIT, Slip, Way
 from gradcheck_cli.frameworks.tracing import brief, cast, precision
 from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.precision import DEAR, enclose
@@ -40,7 +43,15 @@ Result = tuple[Sequence[Array | None], Sequence[Array]]
 Function = Callable[..., Any]
 
 IMPURE, CONTEXT, SECOND = "impure-rule", "context-dependent-gradient", "wrong-second-derivative"
+_LEAKS = (
+    "the rule leaves a tracer in `{}`: under `jit` it is dead when the trace is over, and whoever "
+    "uses it gets an UnexpectedTracerError"
+)
 _TWICE = "{}, the rule gives {}, autodiff through the primal gives {}"
+_VMAP, _SCAN, _ONE_FOR_TWO = "under vmap", "inside scan", "with one array for two arguments"
+_EACH_ARGUMENT = "differentiated in one argument at a time"
+_EACH_OUTPUT = "with one output used at a time"
+_TWO_DEVICES = "spread over two devices"
 _BITS = 40
 
 
@@ -54,13 +65,22 @@ def ways(subject: JaxSubject) -> list[Way]:
         return []  # reverse mode through what is bounded for it is not what user code has
     own = _Ways(subject)
     found = [
-        Way("inside scan", own.in_scan),
+        Way(_VMAP, own.mapped),
+        Way(_SCAN, own.in_scan),
         Way("differentiated twice", own.second, SECOND, Severity.NOTE, _TWICE),
     ]
+    if len(subject.leaves) > 1:  # the others are constants to it, or symbolic zeros
+        found.append(Way(_EACH_ARGUMENT, own.each_argument))
+    if len(subject.outputs) > 1:
+        found.append(Way(_EACH_OUTPUT, own.each_output))
     if subject.gradient.kind != "custom_jvp":  # what has a forward and a backward may carry a state
         found.append(Way(BETWEEN, own.between, IMPURE, help=KEEP_IT))
+    if subject.gradient.has_rule:
+        found.append(Way("traced", own.traced, IMPURE, Severity.WARNING, help=KEEP_IT))
     if alike(subject.leaves) is not None:
-        found.append(Way("with one array for two arguments", own.one_for_two))
+        found.append(Way(_ONE_FOR_TWO, own.one_for_two))
+    if two() is not None:
+        found.append(Way(_TWO_DEVICES, own.on_two_devices))
     return found
 
 
@@ -75,6 +95,73 @@ class _Ways:
 
     # -- the ways -----------------------------------------------------------------------
 
+    def mapped(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Two equal rows, as they come in a batch; of what the primal cannot do, nothing is asked."""
+        pulled = self._pulled(self.subject.rule)
+
+        def rows(*args: Any) -> Any:
+            found = jax.vmap(pulled)(*(jnp.stack([a, a]) for a in args))
+            return tuple(g[0] for g in found)
+
+        if not self._maps():
+            return self.nothing
+        return self._beside(_VMAP, rows, point, cotangent, self._plain)
+
+    def each_argument(self, point: Numbers, cotangent: Numbers) -> Result:
+        """To a rule with symbolic zeros, the others are not perturbed."""
+
+        def each(*args: Any) -> Any:
+            xs, cts = args[: self.count], tuple(args[self.count :])
+
+            def alone(i: int) -> Any:
+                one = lambda x: self.subject.rule(*xs[:i], x, *xs[i + 1 :])  # noqa: E731
+                return jax.vjp(one, xs[i])[1](cts)[0]
+
+            return tuple(alone(i) for i in range(self.count))
+
+        return self._beside(_EACH_ARGUMENT, each, point, cotangent, self._plain)
+
+    def each_output(self, point: Numbers, cotangent: Numbers) -> Result:
+        """The other cotangents are symbolic zeros; together they give the whole."""
+
+        def each(*args: Any) -> Any:
+            xs, cts = args[: self.count], args[self.count :]
+            parts = []
+            for k, ct in enumerate(cts):
+                one = lambda *xs, k=k: self.subject.rule(*xs)[k]  # noqa: E731
+                parts.append(jax.vjp(one, *xs)[1](ct))
+            return tuple(sum(found[1:], found[0]) for found in zip(*parts, strict=True))
+
+        return self._beside(_EACH_OUTPUT, each, point, cotangent, self._plain)
+
+    def traced(self, point: Numbers, cotangent: Numbers) -> Result:
+        """A trace is over when it is over: nothing of it stays in the user's own variables."""
+        functions = self.subject.gradient.rule_code()
+        before = tracers(functions)
+        try:
+            self.subject.rule_program()
+        except Exception:  # it says so itself
+            return self.nothing
+        new = [name for key, name in tracers(functions).items() if key not in before]
+        if new:
+            raise Slip(IMPURE, Severity.WARNING, _LEAKS.format(new[0]))
+        return self.nothing
+
+    def on_two_devices(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Compiled for both, beside what the plain batch gives."""
+        with precision(self.subject.dtype):
+            args = cast((*point, *cotangent), (*self.subject.avals, *self.subject.out_avals))
+            if not self._maps():
+                return self.nothing
+            try:
+                found = self._spread(*args)
+            except Exception as error:
+                told = f"{_TWO_DEVICES}, the rule raises {brief(error)}"
+                raise Slip(CONTEXT, Severity.ERROR, told) from None
+            rows = [np.asarray(a)[None] for a in (*point, *cotangent)]
+            floats = self.subject.run(rows[: self.count], rows[self.count :], (JIT,))[JIT]
+        return found, [g[0] for g in floats.custom or []]
+
     def in_scan(self, point: Numbers, cotangent: Numbers) -> Result:
         """Two steps of the same, differentiated as a whole."""
 
@@ -87,7 +174,7 @@ class _Ways:
             both = tuple(jnp.stack([ct, ct]) for ct in cts)
             return tuple(g / 2 for g in jax.vjp(looped, *xs)[1](both))
 
-        return self._beside("inside scan", pulled, point, cotangent, self._plain)
+        return self._beside(_SCAN, pulled, point, cotangent, self._plain)
 
     def one_for_two(self, point: Numbers, cotangent: Numbers) -> Result:
         """f(z, z): both paths count."""
@@ -100,7 +187,7 @@ class _Ways:
 
         same = [point[i] if k == j else p for k, p in enumerate(point)]
         return self._beside(
-            "with one array for two arguments", self._pulled(shared), same, cotangent,
+            _ONE_FOR_TWO, self._pulled(shared), same, cotangent,
             lambda p, c: summed(self._plain(p, c), pair),
         )  # fmt: skip
 
@@ -146,6 +233,21 @@ class _Ways:
         except Exception as error:
             told = f"{name}, the rule raises {brief(error)}"
             raise Slip(CONTEXT, Severity.ERROR, told) from None
+
+    @functools.cached_property
+    def _spread(self) -> Callable[..., list[Array]]:
+        avals = (*self.subject.avals, *self.subject.out_avals)
+        return spread(self._pulled(self.subject.rule), avals)
+
+    def _maps(self) -> bool:
+        """Does vmap go through the primal?"""
+        rows = [jax.ShapeDtypeStruct((2, *a.shape), a.dtype) for a in self.subject.avals]
+        try:
+            with precision(self.subject.dtype):
+                jax.eval_shape(jax.vmap(self.subject.primal), *rows)
+        except Exception:
+            return False
+        return True
 
     def _plain(self, point: Numbers, cotangent: Numbers) -> list[Array]:
         return self._walked("plain", self._pulled(self.subject.rule), point, cotangent)
