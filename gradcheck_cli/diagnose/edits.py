@@ -15,6 +15,8 @@ _TWINS = {
     "expm1": ("exp",), "log": ("log1p",), "log1p": ("log",), "sum": ("mean",), "mean": ("sum",),
     "maximum": ("minimum",), "minimum": ("maximum",), "zeros_like": ("ones_like",), "abs": ("sign",),
     "sign": ("abs",), "sqrt": ("rsqrt",), "rsqrt": ("sqrt",), "tanh": ("sigmoid",),
+    "set": ("add",), "scatter": ("scatter_add",), "scatter_": ("scatter_add_",),
+    "index_copy": ("index_add",), "index_copy_": ("index_add_",),
 }  # fmt: skip
 _TURNED: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,

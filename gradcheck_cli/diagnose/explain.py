@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.diagnose.branches import wrong_choice
 from gradcheck_cli.diagnose.case import Case, Elsewhere, Hypothesis, Rearranged
 from gradcheck_cli.diagnose.cotangents import cotangents
 from gradcheck_cli.diagnose.moved import moved
@@ -49,7 +50,16 @@ def explain(m: Measurements, leaf: int, wrong: Sequence[int], rest: Sequence[int
     for idea, gradient in zip(elsewhere, found, strict=True):
         if _fits(gradient, formula, case.truth[leaf]):
             return idea.says
-    return _by_parts(m, case, formula, chosen)
+    return _by_choice(m, leaf, _plain(m, wrong, _WRONG)) or _by_parts(m, case, formula, chosen)
+
+
+def _by_choice(m: Measurements, leaf: int, rows: list[int]) -> str | None:
+    """Where it is wrong, the other branch of a `where` may be right."""
+    program = m.subject.traces().rule
+    if program is None or m.sources.reason:
+        return None
+    args = [a[rows] for a in (*m.points, *m.cotangents)]
+    return wrong_choice(program, len(m.cotangents) + leaf, args, m.truth.gradients[leaf][rows])
 
 
 def _by_parts(m: Measurements, case: Case, formula: Array, rows: Array) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core as jex
 
-from gradcheck_cli.reals.subjaxprs import inlined, subprograms
+from gradcheck_cli.reals.subjaxprs import inlined, is_jaxs_own, subprograms
 
 Slot = int
 BITS, SIGN_BIT = "bitcast_convert_type", "sign_bit"
@@ -50,6 +50,7 @@ class Step:
     out_avals: tuple[Aval, ...]
     subs: tuple[Program, ...]
     eqn: Any
+    call: Any = None  # the equation that calls the function of JAX's which this is a step of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,9 @@ class _Builder:
         self.literals[key] = slot
         return slot
 
-    def inline(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Slot]) -> list[Slot]:
+    def inline(
+        self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Slot], call: Any = None
+    ) -> list[Slot]:
         env: dict[Any, Slot] = dict(zip(jaxpr.invars, args, strict=True))
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             env[var] = self.constant(const, var.aval)
@@ -137,13 +140,14 @@ class _Builder:
             ins = tuple(read(atom) for atom in eqn.invars)
             closed = inlined(eqn)
             if closed is None:
-                outs = self.step(eqn, ins)
+                outs = self.step(eqn, ins, call)
             else:
-                outs = tuple(self.inline(closed.jaxpr, closed.consts, ins))
+                caller = call or (eqn if is_jaxs_own(closed) else None)
+                outs = tuple(self.inline(closed.jaxpr, closed.consts, ins, caller))
             env.update(zip(eqn.outvars, outs, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
-    def step(self, eqn: Any, ins: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    def step(self, eqn: Any, ins: tuple[Slot, ...], call: Any) -> tuple[Slot, ...]:
         key = (eqn.primitive.name, ins, _params_key(eqn.params))
         if key in self.known:
             return self.known[key]
@@ -163,6 +167,7 @@ class _Builder:
                 out_avals=tuple(self.avals[i] for i in outs),
                 subs=tuple(build(sub) for sub in subprograms(eqn)),
                 eqn=eqn,
+                call=call,
             )
         )
         self.known[key] = outs

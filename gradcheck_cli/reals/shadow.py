@@ -122,12 +122,19 @@ _PLUMBING = (
 )  # fmt: skip
 
 
+def _frame(eqn: Any) -> Any | None:
+    if eqn is None:
+        return None
+    frames = source_info_util.user_frames(eqn.source_info.traceback)
+    return next(
+        (f for f in frames if not any(part in f.file_name for part in _PLUMBING)), None
+    )  # fmt: skip
+
+
 def spot(step: Step) -> Spot | None:
     """The user's expression that made this step: the innermost frame that is neither JAX's nor plumbing."""
-    try:
-        frames = source_info_util.user_frames(step.eqn.source_info.traceback)
-        frame = next(f for f in frames if not any(part in f.file_name for part in _PLUMBING))
-    except (AttributeError, StopIteration):
+    frame = _frame(step.call) or _frame(step.eqn)
+    if frame is None:
         return None
     lines = [
         linecache.getline(frame.file_name, n) for n in range(frame.start_line, frame.end_line + 1)

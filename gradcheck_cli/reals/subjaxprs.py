@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import jax
 from jax.extend import core as jex
+
+_JAX = str(Path(jax.__file__).parent) + os.sep
 
 # Primitives that only call: their body stands for them.
 _CALLS = {
@@ -39,6 +44,12 @@ def inlined(eqn: Any) -> Any | None:
     """The closed jaxpr that this equation merely calls, if it is a call."""
     key = _CALLS.get(eqn.primitive.name)
     return None if key is None else _closed(eqn.params[key])
+
+
+def is_jaxs_own(closed: Any) -> bool:
+    """Was this function written in JAX? Traced once, it knows of its first caller only."""
+    source = getattr(closed.jaxpr.debug_info, "func_filename", None) or ""
+    return source.startswith(_JAX)
 
 
 def call_param(name: str) -> str | None:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from gradcheck_cli import check_gradient
+from tests.conftest import check_json
 
 
 def ruled(function: Callable[..., Any], backward: Callable[..., Any]) -> Any:
@@ -80,3 +81,20 @@ def test_a_rule_that_fits_nothing_is_only_wrong() -> None:
     with pytest.raises(AssertionError, match="the formula is wrong") as caught:
         check_gradient(function, points=48)
     assert "the formula is wrong: " not in " ".join(str(caught.value).split())
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "said"),
+    [
+        ("wrong/formula.py", "ramp", "of `jnp.where(inside, 1.0, jnp.tanh(beta))` (line 135)"),
+        ("torch/wrong.py", "BranchVariable", "the condition"),
+    ],
+)
+def test_a_wrong_condition_is_told_from_a_wrong_branch(file: str, name: str, said: str) -> None:
+    errors = [
+        f for f in check_json(f"fixtures/{file}:{name}").findings() if f["severity"] == "error"
+    ]
+    assert any(said in f["message"] for f in errors)
+    assert all(
+        "chooses the wrong branch: the other one is right there" in f["message"] for f in errors
+    )

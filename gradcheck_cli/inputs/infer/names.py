@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.inputs.infer.stand_ins import integers
 from gradcheck_cli.inputs.spec import Fixed
 
 _AXIS = frozenset({"axis", "axes", "dim"})
@@ -40,7 +41,7 @@ def fixed_by_name(
     if lowered in _FLAG:
         return [Fixed(False, "False", source), Fixed(True, "True", source)]
     if lowered in _LABELS or lowered.endswith(("_index", "_idx", "_ids", "_labels")):
-        return [_integers(shape, source), _integers(shape[:1], source)]
+        return [integers(shape, source), integers(shape[:1], source)]
     if lowered in _MASK:
         size = int(np.prod(shape, dtype=int))
         pattern = (np.arange(size) % 3 != 1).reshape(shape)
@@ -59,10 +60,3 @@ def fixed_by_name(
 def says_not_a_float(name: str) -> bool:
     """A mask is boolean, an axis an integer, whatever else the function would accept."""
     return name.lower().strip("_") in _MASK | _KEY | _AXIS | _FLAG
-
-
-def _integers(shape: tuple[int, ...], source: str) -> Fixed:
-    size = int(np.prod(shape, dtype=int))
-    return Fixed(
-        (np.arange(size) * 2 % 3).astype(np.int32).reshape(shape), f"i32{list(shape)}", source
-    )

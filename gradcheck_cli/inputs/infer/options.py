@@ -10,7 +10,7 @@ from gradcheck_cli.inputs.infer.calls import argument
 from gradcheck_cli.inputs.infer.classes import made_of
 from gradcheck_cli.inputs.infer.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.infer.specs import specified
-from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins
+from gradcheck_cli.inputs.infer.stand_ins import static_stand_ins, whole_numbers
 from gradcheck_cli.inputs.language import parse
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Hints, Leaf, Parameter
 
@@ -23,6 +23,8 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
     """What may stand for this parameter when arrays have this shape."""
     if parameter.name in hints.specs:
         return [specified(parameter.name, hints.specs[parameter.name], hints.spec_source)]
+    if parameter.name in hints.integers:
+        return whole_numbers(shape)
     named = fixed_by_name(parameter.name, shape, hints.make_key)
     default = parameter.default
     if default is not OMITTED:

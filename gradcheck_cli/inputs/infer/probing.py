@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +22,8 @@ _UNIFORM: tuple[tuple[int, ...], ...] = (
     (), (3,), (3, 4), (3, 3), (4, 3), (2, 3, 4), (2, 5, 3, 4)
 )  # fmt: skip
 _MOST_TRIES = 400
+# How frameworks say that a float is not what they want.
+_INTEGER = re.compile(r"\b(u?int(eger|egers|s|\d+)?|long|__index__)\b", re.IGNORECASE)
 _MOST_ARGUMENTS = 3  # of a function that takes any number
 _WANTED = 2
 
@@ -35,6 +39,7 @@ class Probe:
     misfit: tuple[Signature, RuleError] | None = (
         None  # arrays of one shape, and a gradient of another
     )
+    wants_integers: bool = False  # something that was refused speaks of them
 
 
 def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
@@ -48,13 +53,34 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
         return recorded
     parameters = list(gradient.parameters())
     if [p.variadic for p in parameters] != [True]:
-        return _probe(gradient, parameters, dtype, hints)
+        floats = _probe(gradient, parameters, dtype, hints)
+        return _with_integers(gradient, parameters, dtype, hints, floats)
     found = []
     for count in range(1, _MOST_ARGUMENTS + 1):
         found.append(_probe(gradient, expanded(parameters, count), dtype, hints))
         if found[-1].subjects:
             return found[-1]
     return next((p for p in found if p.broken is not None), found[0])
+
+
+def _with_integers(
+    gradient: CustomGradient,
+    parameters: Sequence[Parameter],
+    dtype: str,
+    hints: Hints,
+    floats: Probe,
+) -> Probe:
+    """Where nothing fits and the function speaks of integers, for one or two arguments these."""
+    if floats.subjects or floats.broken is not None or not floats.wants_integers:
+        return floats
+    names = [p.name for p in parameters if p.differentiable and p.name not in hints.specs]
+    for count in (1, 2):
+        for chosen in itertools.combinations(reversed(names), count):  # the last ones first
+            whole = replace(hints, integers=frozenset(chosen))
+            found = _probe(gradient, parameters, dtype, whole)
+            if found.subjects or found.broken is not None:
+                return found
+    return floats
 
 
 def _recorded(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe | None:
@@ -78,7 +104,7 @@ def _probe(
 ) -> Probe:
     subjects: list[Subject] = []
     ranks: set[int] = set()
-    reason, broken, misfit, tried = "", None, None, 0
+    reason, broken, misfit, tried, integers = "", None, None, 0, False
     for signature in _signatures(parameters, hints):
         if tried >= _MOST_TRIES or _enough(subjects):
             break
@@ -93,6 +119,7 @@ def _probe(
             return probe(gradient, dtype, hints)
         except Rejected as error:
             reason = reason or f"{signature.describe()}: {error}"
+            integers = integers or _INTEGER.search(str(error)) is not None
             continue
         except RuleError as error:
             broken = broken or (signature, error)
@@ -106,7 +133,8 @@ def _probe(
     if subjects:
         others, broken = varied(gradient, parameters, [s.signature for s in subjects], dtype)
         subjects += others
-    return Probe(subjects, tried, reason or "no signature was tried", broken, misfit)
+    told = reason or "no signature was tried"
+    return Probe(subjects, tried, told, broken, misfit, integers)
 
 
 def _enough(subjects: Sequence[Subject]) -> bool:

@@ -29,3 +29,15 @@ def static_stand_ins(
         Fixed((), "()", _SOURCE),
     ]
     return found
+
+
+def whole_numbers(shape: tuple[int, ...]) -> list[Fixed]:
+    """Small ones, as places in an array are: an array of them, a single one, a Python number."""
+    return [*(integers(s, _SOURCE) for s in dict.fromkeys((shape, shape[:1], ()))), Fixed(1, "1", _SOURCE)]  # fmt: skip
+
+
+def integers(shape: tuple[int, ...], source: str) -> Fixed:
+    """0, 2 and 1 in turn."""
+    size = int(np.prod(shape, dtype=int))
+    values = (np.arange(size) * 2 % 3).astype(np.int32).reshape(shape)
+    return Fixed(values, f"i32{list(shape)}", source)
