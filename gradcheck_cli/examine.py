@@ -24,7 +24,7 @@ from gradcheck_cli.inputs.infer.recorded import Recalled, recalled
 from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
 from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.spec import Hints, Signature
-from gradcheck_cli.intents.declared import offered
+from gradcheck_cli.intents.declared import DOUBT, offered
 from gradcheck_cli.laws import LAWS, Failure
 from gradcheck_cli.laws.law import Judgement
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
@@ -299,6 +299,9 @@ def _as_declared(judgement: Judgement, told: Sequence[Failure]) -> Judgement:
     left = [f for f in judgement.failures if f in told and f.severity is not Severity.NOTE]
     if judgement.outcome is not Outcome.FAIL or left:
         return judgement
+    doubt = next((f for f in told if f.cause.startswith(DOUBT)), None)
+    if doubt is not None:
+        return dataclasses.replace(judgement, outcome=Outcome.NOT_COVERED, reason=doubt.message)
     return dataclasses.replace(
         judgement, outcome=Outcome.PASS, reason="every deviation is declared"
     )

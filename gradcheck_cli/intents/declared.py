@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from gradcheck_cli.intentions import Declared
 from gradcheck_cli.intents import INTENTS
+from gradcheck_cli.intents.intent import Doubt
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.words import Severity
 
+DOUBT = "doubt about intent "  # how the cause of such a failure begins
 _BY_NAME = {intent.name: intent for intent in INTENTS}
 
 
@@ -31,7 +33,7 @@ class Declarations:
             if intent is None or m.rule is None:
                 continue
             problem = intent.broken(m, declared.argument)
-            if problem is not None:
+            if isinstance(problem, str):
                 self.broken.add(declared)
                 left.append(_unkept(declared, problem))
                 continue
@@ -41,6 +43,8 @@ class Declarations:
             ]  # fmt: skip
             if len(rest) < len(left):
                 self.used.add(declared)
+                if isinstance(problem, Doubt):
+                    rest.append(_doubted(declared, problem))
             left = rest
         return left
 
@@ -60,6 +64,13 @@ def offered(failure: Failure, m: Measurements) -> str | None:
             if intent.broken(m, argument) is None:
                 return f"expect({Declared(intent.name, argument).text})"
     return None
+
+
+def _doubted(declared: Declared, doubt: Doubt) -> Failure:
+    return Failure(
+        "inconclusive-gradient", Severity.WARNING, 0, GRADIENTS, 0, f"{DOUBT}{declared.name}",
+        f"whether `expect({declared.text})` holds could not be told: {doubt.text}", everywhere=True,
+    )  # fmt: skip
 
 
 def _unkept(declared: Declared, problem: str) -> Failure:

@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.intents.intent import at
+from gradcheck_cli.intents.intent import Doubt, at
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.engine import Measurements
 
 Array = np.ndarray[Any, Any]
 
-_KEYS = 48
+_KEYS = (48, 384)  # the more where the fewer are too noisy
 _DIRECTIONS = 3
 _STEP = 2.0**-4  # of the argument's size; half of it tells how far the difference itself is off
 _SIGMAS = 5.0
-_NO_KEY = "it takes no key: there is nothing to take the mean over"
+_TELLING = 0.5  # of the slope: an interval that is wider tells nothing
+_NO_KEY = "it takes no key and draws nothing: there is nothing to take the mean over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,10 @@ class Estimator:
         {"gradient-mismatch", "undeclared-surrogate", "inconclusive-gradient"}
     )
 
-    def broken(self, m: Measurements, argument: str | None) -> str | None:
+    def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
         if "estimator" not in m.cache:
             m.cache["estimator"] = _off_on_average(m)
-        said: str | None = m.cache["estimator"]
+        said: str | Doubt | None = m.cache["estimator"]
         return said
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
@@ -46,7 +47,7 @@ class Estimator:
         yield None
 
 
-def _off_on_average(m: Measurements) -> str | None:
+def _off_on_average(m: Measurements) -> str | Doubt | None:
     row = _plain_row(m)
     point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
     ways = _directions(point, m.seed)
@@ -54,23 +55,53 @@ def _off_on_average(m: Measurements) -> str | None:
         np.stack([x + s * h * w[i] for h in (_STEP, _STEP / 2) for w in ways for s in (1, -1)])
         for i, x in enumerate(point)
     ]
-    drawn = m.subject.redrawn(_KEYS, point, cotangent, ends)
-    if drawn is None:
-        return _NO_KEY
-    gradients, values = drawn
-    rule = np.stack([_along(gradients, way) for way in ways], axis=1)
-    wide, narrow = _slopes(values, cotangent)
-    off = rule - wide
-    missed = np.abs(off.mean(axis=0))
-    bias = 2 * np.abs((wide - narrow).mean(axis=0))
-    spread = _SIGMAS * off.std(axis=0, ddof=1) / math.sqrt(_KEYS)
-    worst = int((missed - bias - spread).argmax())
-    if missed[worst] <= bias[worst] + spread[worst] + math.sqrt(m.fmt.eps):
-        return None
-    return (
-        f"at {at(m, row)}, over {_KEYS} keys, its mean slope is {rule.mean(axis=0)[worst]:.4g}, that "
-        f"of the mean value {wide.mean(axis=0)[worst]:.4g} ± {spread[worst]:.2g}"
-    )
+    for keys in _KEYS:
+        drawn = m.subject.redrawn(keys, point, cotangent, ends)
+        if drawn is None:
+            return _NO_KEY
+        gradients, values = drawn
+        found = _Slopes(np.stack([_along(gradients, way) for way in ways], axis=1), *_slopes(values, cotangent))  # fmt: skip
+        worst = found.worst
+        if found.off[worst] > math.sqrt(m.fmt.eps):
+            return f"at {at(m, row)}, {found.told(worst)}"
+        if found.telling:
+            return None
+    return Doubt(f"at {at(m, row)}, {found.told(worst)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Slopes:
+    """Along each direction (keys first): the rule's, and the value's by a wide and a narrow step."""
+
+    rule: Array
+    wide: Array
+    narrow: Array
+
+    @property
+    def spread(self) -> Array:
+        gaps = self.rule - self.wide
+        return np.asarray(_SIGMAS * gaps.std(axis=0, ddof=1) / math.sqrt(len(gaps)))
+
+    @property
+    def off(self) -> Array:
+        """By how much a mean is beyond its interval."""
+        bias = 2 * np.abs((self.wide - self.narrow).mean(axis=0))
+        return np.asarray(np.abs((self.rule - self.wide).mean(axis=0)) - bias - self.spread)
+
+    @property
+    def worst(self) -> int:
+        return int(self.off.argmax())
+
+    @property
+    def telling(self) -> bool:
+        size = max(float(np.abs(s.mean(axis=0)).max()) for s in (self.rule, self.wide))
+        return bool(self.spread.max() <= _TELLING * size)
+
+    def told(self, way: int) -> str:
+        return (
+            f"over {len(self.rule)} keys, its mean slope is {self.rule.mean(axis=0)[way]:.4g}, that of "
+            f"the mean value {self.wide.mean(axis=0)[way]:.4g} ± {self.spread[way]:.2g}"
+        )
 
 
 def _plain_row(m: Measurements) -> int:
@@ -87,14 +118,14 @@ def _directions(point: Sequence[Array], seed: int) -> list[list[Array]]:
 
 def _along(gradients: Sequence[Array], way: Sequence[Array]) -> Array:
     """Slopes in one direction, a number a key."""
-    parts = [(g * w).reshape(_KEYS, -1).sum(axis=1) for g, w in zip(gradients, way, strict=True)]
+    parts = [(g * w).reshape(len(g), -1).sum(axis=1) for g, w in zip(gradients, way, strict=True)]
     return np.asarray(sum(parts))
 
 
 def _slopes(values: Sequence[Array], cotangent: Sequence[Array]) -> tuple[Array, Array]:
     """Central differences of the weighted value, the draws held: keys × directions, for both steps."""
-    parts = [(v * c).reshape(_KEYS, 4 * _DIRECTIONS, -1).sum(axis=2) for v, c in zip(values, cotangent, strict=True)]  # fmt: skip
-    ends = np.sum(parts, axis=0).reshape(_KEYS, 2, _DIRECTIONS, 2)
+    parts = [(v * c).reshape(len(v), 4 * _DIRECTIONS, -1).sum(axis=2) for v, c in zip(values, cotangent, strict=True)]  # fmt: skip
+    ends = np.sum(parts, axis=0).reshape(-1, 2, _DIRECTIONS, 2)
     gaps = (ends[..., 0] - ends[..., 1]) / 2
     return gaps[:, 0] / _STEP, gaps[:, 1] / (_STEP / 2)
 

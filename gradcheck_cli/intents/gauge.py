@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gradcheck_cli.intents.intent import at
+from gradcheck_cli.intents.intent import Doubt, at
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.engine import Measurements
@@ -37,10 +37,10 @@ class Gauge:
     name: str = "gauge"
     answers: frozenset[str] = frozenset({"gradient-mismatch"})
 
-    def broken(self, m: Measurements, argument: str | None) -> str | None:
+    def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
         if "gauge" not in m.cache:
             m.cache["gauge"] = _broken(m)
-        said: str | None = m.cache["gauge"]
+        said: str | Doubt | None = m.cache["gauge"]
         return said
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
@@ -55,14 +55,14 @@ def _has_matrix(m: Measurements) -> bool:
     return any(len(shape) > 1 for shape in m.subject.outputs)
 
 
-def _broken(m: Measurements) -> str | None:
+def _broken(m: Measurements) -> str | Doubt | None:
     if not _has_matrix(m):
         return None  # no gauge: `covers` says that it answers nothing
     if m.sources.reason or m.subject.sample is not None:
-        return "it is held to its law over the reals only, and there it was not judged"
+        return Doubt("its law is one over the reals, and there the rule was not judged")
     rows = _rows(m)
     if len(rows) < _FEWEST:
-        return f"at only {len(rows)} points the gradient is known"
+        return Doubt(f"at only {len(rows)} points the gradient is known")
     with working(_BITS):
         values = _values(m, rows)
         for blind in _BLIND:

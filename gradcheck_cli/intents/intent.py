@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,12 +17,19 @@ from gradcheck_cli.measure.states import LIMIT, REGULAR
 Array = np.ndarray[Any, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why it could not be told whether the rule is what is declared."""
+
+    text: str
+
+
 class Intent(Protocol):
     @property
     def name(self) -> str: ...
     @property
     def answers(self) -> frozenset[str]: ...  # rules whose failures it explains
-    def broken(self, m: Measurements, argument: str | None) -> str | None:
+    def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
         """Why the rule is not what is declared; None if it is."""
         ...
 

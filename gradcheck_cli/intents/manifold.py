@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gradcheck_cli.intents.intent import argument_of, at, formula, regular
+from gradcheck_cli.intents.intent import Doubt, argument_of, at, formula, regular
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements
@@ -30,7 +30,7 @@ class Manifold:
     name: str = "manifold"
     answers: frozenset[str] = frozenset({"gradient-mismatch"})
 
-    def broken(self, m: Measurements, argument: str | None) -> str | None:
+    def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
         paths = [leaf.path for leaf in m.subject.leaves]
         if argument not in paths:
             return f"there is no argument `{argument}` that is differentiated"
@@ -42,7 +42,7 @@ class Manifold:
         with working(START_BITS):
             rows = list(_rows(m, paths.index(argument)))
             if len(rows) < _FEWEST:
-                return f"at only {len(rows)} probes the gradient of `{argument}` is known"
+                return Doubt(f"at only {len(rows)} probes the gradient of `{argument}` is known")
             failing = [next((r for r, *case in rows if not law(*case)), None) for law in laws]
         if None in failing:
             return None

@@ -60,3 +60,39 @@ def test_without_a_key_there_is_no_mean(tmp_path: Path) -> None:
         f for f in check_json("a.py", cwd=tmp_path).findings() if f["rule"] == "broken-intent"
     ]
     assert "it takes no key" in broken["message"]
+
+
+TORCH = """
+import torch
+
+
+class Smoothed(torch.autograd.Function):  # cgcheck: expect(estimator)
+    @staticmethod
+    def forward(ctx, x):
+        drawn = torch.randn({count}, *x.shape)
+        ctx.save_for_backward(x, drawn)
+        return torch.tanh(x + {width} * drawn).mean(0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, drawn = ctx.saved_tensors
+        return {factor} * grad * (torch.tanh(x + {width} * drawn) * drawn / {width}).mean(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "factor", "verdict", "said"),
+    [
+        (64, 0.5, 1.0, "intended", None),
+        (64, 0.5, 3.0, "wrong", "over 48 keys, its mean slope is"),
+        (2, 0.01, 1.0, "inconclusive", "could not be told: at x = 1., over 384 keys"),
+    ],
+)
+def test_where_a_framework_draws_by_itself_each_call_starts_from_a_seed(
+    tmp_path: Path, count: int, width: float, factor: float, verdict: str, said: str | None
+) -> None:
+    (tmp_path / "a.py").write_text(TORCH.format(count=count, width=width, factor=factor))
+    run = check_json("a.py", "--points", "4", cwd=tmp_path)
+    assert run.gradient("Smoothed")["verdict"] == verdict
+    messages = [f["message"] for f in run.findings()]
+    assert said is None or any(said in message for message in messages)

@@ -14,14 +14,15 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import random_ops
 
-_SEED = 2026
+from gradcheck_cli.frameworks.seeds import seed
+
 _PUBLIC = {"random_uniform": "uniform", "random_normal": "normal", "truncated_normal": "truncated_normal"}  # fmt: skip
-_generator = [np.random.default_rng(_SEED)]
+_generator = [np.random.default_rng(seed())]
 
 
 def start_over() -> None:
     """Before each call."""
-    _generator[0] = np.random.default_rng(_SEED)
+    _generator[0] = np.random.default_rng(seed())
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
+from gradcheck_cli.frameworks.seeds import seed
 from gradcheck_cli.frameworks.torch.natively import constant, operation
 from gradcheck_cli.frameworks.tracing import Untraceable
 
-_SEED = 2026
 _NEW = frozenset({"rand", "randn", "randint", "randperm"})
 _LIKE = frozenset({"rand_like", "randn_like", "randint_like"})
 _IN_PLACE = frozenset(
@@ -27,7 +27,7 @@ _BY_VALUES = frozenset({"bernoulli", "multinomial", "normal", "poisson", "binomi
 
 def start_over() -> None:
     """Before each call."""
-    torch.manual_seed(_SEED)
+    torch.manual_seed(seed())
 
 
 def draws(call: Callable[[], Any]) -> bool:
