@@ -69,7 +69,8 @@ def examine(
     book = Notebook(declared=declarations(gradient, task, site))
     reasons: list[str] = []
     try:
-        _examine(gradient, framework, task, site, doing, book, reasons, calls)
+        with framework.steady():
+            _examine(gradient, framework, task, site, doing, book, reasons, calls)
     except OutOfTime:
         book.late = True
         told = f"it took longer than the {task.max_time:g} s that a worker has: raise --max-time"

@@ -79,3 +79,8 @@ def test_one_backend_can_be_chosen(project: Path) -> None:
     assert [g["backend"] for g in run.report["gradients"]] == ["tensorflow"]
     (project / "pyproject.toml").write_text('[tool.cgcheck]\nbackend = ["theano"]\n')
     assert check_json("model.py", cwd=project).code == 2
+
+
+def test_seed_generators_draw_the_same_in_every_call() -> None:
+    report = check_json("fixtures/keras/draws.py").report
+    assert [g["verdict"] for g in report["gradients"]] == ["correct"] * 3

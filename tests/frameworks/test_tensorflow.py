@@ -146,3 +146,11 @@ def root(x):
 def test_a_loop_is_run_in_a_graph(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
     assert check_json("loop.py", cwd=tmp_path).gradient("root")["verdict"] == "correct"
+
+
+def test_what_is_drawn_is_the_same_in_every_call() -> None:
+    run = check_json("fixtures/tensorflow/draws.py")
+    verdicts = {g["name"]: g["verdict"] for g in run.report["gradients"]}
+    assert verdicts.pop("drawn_again") == "wrong"
+    assert set(verdicts.values()) == {"correct"}
+    assert {g["evidence"] for g in run.report["gradients"]} == {"certified"}

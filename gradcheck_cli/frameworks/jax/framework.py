@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -36,6 +36,9 @@ class Jax:
 
     def watching(self, note: Note) -> AbstractContextManager[None]:
         return watching(note)
+
+    def steady(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def find(
         self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own

@@ -15,6 +15,7 @@ from typing import Any
 
 import keras
 
+from gradcheck_cli.frameworks.keras.draws import steady
 from gradcheck_cli.frameworks.keras.stable import LIBRARY
 from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.frameworks.seam import (
@@ -61,6 +62,9 @@ class Keras:
 
     def watching(self, note: Note) -> AbstractContextManager[None]:
         return self._under.watching(note)
+
+    def steady(self) -> AbstractContextManager[None]:
+        return steady()
 
     def find(
         self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own

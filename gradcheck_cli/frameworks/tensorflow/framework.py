@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -38,6 +38,9 @@ class TensorFlow:
 
     def watching(self, note: Note) -> AbstractContextManager[None]:
         return watching(note)
+
+    def steady(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def find(
         self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -43,6 +43,9 @@ class Torch:
 
     def watching(self, note: Note) -> AbstractContextManager[None]:
         return watching(note)
+
+    def steady(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def find(
         self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
