@@ -17,8 +17,8 @@ from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.frameworks.seam import Found
 from gradcheck_cli.words import Checked, Status, Task
 
-RULES = 180
-CHUNKS = 12
+RULES = 96
+CHUNKS = 8
 PRECISION = {"non-finite-gradient", "non-finite-value", "imprecise-gradient", "imprecise-value"}
 NOTES = {"redundant-rule", "repaired-autodiff", "safe-at-singularity"}
 

@@ -193,6 +193,22 @@ class _Ways:
 
     def between(self, point: Numbers, cotangent: Numbers) -> Result:
         """Two calls, and the first is pulled back last: what is kept between must be its own."""
+
+        def crossed(*args: Any) -> Any:
+            xs, cts = args[: self.count], args[self.count :]
+            _, pull = jax.vjp(self.subject.rule, *xs)
+            jax.vjp(self.subject.rule, *(ELSEWHERE * x for x in xs))
+            return pull(tuple(cts))
+
+        try:
+            return self._walked(BETWEEN, crossed, point, cotangent), self._plain(point, cotangent)
+        except (_Silent, NotCovered):
+            return self._between_eagerly(point, cotangent)
+        except Exception as error:
+            raise _impure(error) from None
+
+    def _between_eagerly(self, point: Numbers, cotangent: Numbers) -> Result:
+        """The same where there is no walk."""
         with precision(self.subject.dtype):
             leaves = cast(point, self.subject.avals)
             weights = tuple(cast(cotangent, self.subject.out_avals))
@@ -205,8 +221,7 @@ class _Ways:
             try:
                 found = pull(weights)
             except Exception as error:
-                told = f"{BETWEEN}, the rule raises {brief(error)}"
-                raise Slip(IMPURE, Severity.ERROR, told) from None
+                raise _impure(error) from None
         return [np.asarray(g, np.float64) for g in found], [np.asarray(g, np.float64) for g in plain]  # fmt: skip
 
     def second(self, point: Numbers, cotangent: Numbers) -> Result:
@@ -289,6 +304,10 @@ class _Ways:
         row = [np.asarray(a, np.float64)[None] for a in (*point, *cotangent)]
         outs = enclose(program, row, goal=_BITS).outs
         return [_middles(out[0]) for out in outs]
+
+
+def _impure(error: Exception) -> Slip:
+    return Slip(IMPURE, Severity.ERROR, f"{BETWEEN}, the rule raises {brief(error)}")
 
 
 def _middles(balls: Any) -> Array:
