@@ -22,7 +22,7 @@ from gradcheck_cli.reals.precision import enclose, working
 Array = np.ndarray[Any, Any]
 
 _BITS = 256
-_MOST_GAPS = 512
+_MOST_GAPS, _FEW_GAPS = 512, 16
 # What is apart by less than rounding is the same as far as floats can tell.
 ROUNDING_EPS = 4
 _NOTHING = -1200  # log2 of what a nudge cannot tell from zero
@@ -218,7 +218,8 @@ def _gaps(m: Measurements, differs: Array, truth: Array, formula: Array) -> Arra
     """How far apart, at the local scale; of very many rows, at some spread over them."""
     gap = np.zeros(differs.shape)
     rows = np.flatnonzero(differs.any(axis=1))
-    rows = rows[:: max(1, len(rows) // _MOST_GAPS)]
+    most = _FEW_GAPS if m.dear else _MOST_GAPS
+    rows = rows[:: max(1, len(rows) // most)]
     if not len(rows):
         return gap
     scale = m.reference.scale(rows, GRADIENTS)
