@@ -85,15 +85,19 @@ class Reference:
             suspect = inside & ~_close(got, mid, mid, self.fmt, room)
         if self.source.evidence is Evidence.FINITE_DIFFERENCE:  # each move is dozens of calls
             suspect[np.flatnonzero(suspect.any(axis=1))[_MOST_BY_DIFFERENCES:]] = False
+        normwise = self.source.normwise
         for level in range(len(MOVES)):  # a few moves for all suspects, more for those that remain
-            rows = np.flatnonzero((suspect & ~np.isnan(got)).any(axis=1))  # nothing forgives NaN
+            telling = suspect if normwise else suspect & ~np.isnan(got)  # else nothing forgives NaN
+            rows = np.flatnonzero(telling.any(axis=1))
             if len(rows):
                 low, high = self.hull(rows, what, level)
                 with np.errstate(all="ignore"):
                     suspect[rows] &= ~_close(got[rows], low, high, self.fmt, room)
+                    if normwise:  # of a matrix that is singular to these digits, NaN is right
+                        suspect[rows] &= np.isfinite(got[rows]) | ~_lost(low, high, mid[rows])
         # 0/0 whose limit depends on the direction has no value: there NaN is right.
         broken = (
-            (kink if what == GRADIENTS else False)
+            (kink if what == GRADIENTS and not normwise else False)
             & ~np.isfinite(got)
             & (np.abs(mid) <= self.fmt.max)
         )
@@ -305,6 +309,12 @@ def _close(got: Array, low: Array, high: Array, fmt: Format, room: float) -> Arr
     # inf − inf behind an overflowing truth is overflow, not a fault of its own
     overflow = np.isnan(got) & ((high > edge) | (low < -edge))
     return np.asarray(inside | over | overflow)
+
+
+def _lost(low: Array, high: Array, mid: Array) -> Array:
+    """Rows in which a number's range is as wide as the largest number there is large."""
+    size = np.where(np.isfinite(mid), np.abs(mid), 0.0).max(axis=1, keepdims=True, initial=0)
+    return np.asarray((high - low > size).any(axis=1, keepdims=True))
 
 
 def _severity(got: float, mid: float, scale: float, fmt: Format) -> tuple[int, str, float]:
