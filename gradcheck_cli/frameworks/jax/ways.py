@@ -52,6 +52,7 @@ _VMAP, _SCAN, _ONE_FOR_TWO = "under vmap", "inside scan", "with one array for tw
 _EACH_ARGUMENT = "differentiated in one argument at a time"
 _EACH_OUTPUT = "with one output used at a time"
 _TWO_DEVICES = "spread over two devices"
+_AGAIN = "differentiated twice"
 _BITS = 40
 
 
@@ -67,7 +68,8 @@ def ways(subject: JaxSubject) -> list[Way]:
     found = [
         Way(_VMAP, own.mapped),
         Way(_SCAN, own.in_scan),
-        Way("differentiated twice", own.second, SECOND, Severity.NOTE, _TWICE),
+        Way(_AGAIN, own.reverse_over_reverse, SECOND, Severity.NOTE, _TWICE),
+        Way(_AGAIN, own.forward_over_reverse, SECOND, Severity.NOTE, _TWICE),
     ]
     if len(subject.leaves) > 1:  # the others are constants to it, or symbolic zeros
         found.append(Way(_EACH_ARGUMENT, own.each_argument))
@@ -75,8 +77,7 @@ def ways(subject: JaxSubject) -> list[Way]:
         found.append(Way(_EACH_OUTPUT, own.each_output))
     if subject.gradient.kind != "custom_jvp":  # what has a forward and a backward may carry a state
         found.append(Way(BETWEEN, own.between, IMPURE, help=KEEP_IT))
-    if subject.gradient.has_rule:
-        found.append(Way("traced", own.traced, IMPURE, Severity.WARNING, help=KEEP_IT))
+    found.append(Way("traced", own.traced, IMPURE, Severity.WARNING, help=KEEP_IT))
     if alike(subject.leaves) is not None:
         found.append(Way(_ONE_FOR_TWO, own.one_for_two))
     if two() is not None:
@@ -224,16 +225,26 @@ class _Ways:
                 raise _impure(error) from None
         return [np.asarray(g, np.float64) for g in found], [np.asarray(g, np.float64) for g in plain]  # fmt: skip
 
-    def second(self, point: Numbers, cotangent: Numbers) -> Result:
-        """The rule differentiated again, against autodiff twice through the primal."""
-        try:
-            expected = self._twice("primal", self.subject.primal, point, cotangent)
-            got = self._twice("rule", self.subject.rule, point, cotangent)
-        except Exception:  # it says so itself, or has no meaning over the reals
-            return self.nothing
-        if not near(got[: self.count], expected[: self.count]):
-            return self.nothing
-        return got[self.count :], expected[self.count :]
+    def reverse_over_reverse(self, point: Numbers, cotangent: Numbers) -> Result:
+        """The gradient, weighed, pulled back again."""
+
+        def weighed(pulled: Function, xs: Sequence[Any], cts: Sequence[Any]) -> Any:
+            def total(*xs: Any) -> Any:
+                parts = (g.reshape(-1) @ _weights(g).reshape(-1) for g in pulled(*xs, *cts))
+                return sum(parts, jnp.zeros((), xs[0].dtype))
+
+            return jax.grad(total, tuple(range(self.count)))(*xs)
+
+        return self._twice("reverse", weighed, point, cotangent)
+
+    def forward_over_reverse(self, point: Numbers, cotangent: Numbers) -> Result:
+        """How the gradient changes along a direction, as a Hessian's product is made."""
+
+        def along(pulled: Function, xs: Sequence[Any], cts: Sequence[Any]) -> Any:
+            way = tuple(map(_weights, xs))
+            return jax.jvp(lambda *xs: tuple(pulled(*xs, *cts)), tuple(xs), way)[1]
+
+        return self._twice("forward", along, point, cotangent)
 
     # -- pieces ---------------------------------------------------------------------------
 
@@ -271,24 +282,28 @@ class _Ways:
         return lambda *args: jax.vjp(function, *args[: self.count])[1](tuple(args[self.count :]))
 
     def _twice(
-        self, name: str, function: Function, point: Numbers, cotangent: Numbers
-    ) -> list[Array]:
-        """First and second derivatives."""
-        pulled = self._pulled(function)
+        self, name: str, again: Callable[[Function, Sequence[Any], Sequence[Any]], Any],
+        point: Numbers, cotangent: Numbers,
+    ) -> Result:  # fmt: skip
+        """The rule's second derivative beside the primal's, where their first ones agree."""
 
-        def both(*args: Any) -> Any:
-            def weighed(*xs: Any) -> tuple[Any, Any]:
-                first = pulled(*xs, *args[self.count :])
-                parts = (g.reshape(-1) @ jnp.asarray(shares(g.size), g.dtype) for g in first)
-                return sum(parts, jnp.zeros((), first[0].dtype)), first
+        def both(function: Function) -> Function:
+            pulled = self._pulled(function)
 
-            places = tuple(range(self.count))
-            (_, first), second = jax.value_and_grad(weighed, places, has_aux=True)(
-                *args[: self.count]
-            )
-            return (*first, *second)
+            def found(*args: Any) -> Any:
+                xs, cts = args[: self.count], args[self.count :]
+                return (*pulled(*args), *again(pulled, xs, cts))
 
-        return self._walked(f"twice {name}", both, point, cotangent)
+            return found
+
+        try:
+            expected = self._walked(f"{name} primal", both(self.subject.primal), point, cotangent)
+            got = self._walked(f"{name} rule", both(self.subject.rule), point, cotangent)
+        except Exception:  # it says so itself, or has no meaning over the reals
+            return self.nothing
+        if not near(got[: self.count], expected[: self.count]):
+            return self.nothing
+        return got[self.count :], expected[self.count :]
 
     def _walked(
         self, name: str, function: Function, point: Numbers, cotangent: Numbers
@@ -304,6 +319,10 @@ class _Ways:
         row = [np.asarray(a, np.float64)[None] for a in (*point, *cotangent)]
         outs = enclose(program, row, goal=_BITS).outs
         return [_middles(out[0]) for out in outs]
+
+
+def _weights(x: Any) -> Any:
+    return jnp.asarray(shares(x.size), x.dtype).reshape(x.shape)
 
 
 def _impure(error: Exception) -> Slip:
