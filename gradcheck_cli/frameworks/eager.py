@@ -43,7 +43,6 @@ from gradcheck_cli.frameworks.tracing import (
 from gradcheck_cli.inputs.spec import Leaf, Signature
 from gradcheck_cli.reals.program import Program, build
 
-_MOST_SEEDS = 384  # each is a dozen calls
 _TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
 # A plain point, at which it is tried whether function and rule run at all.
 _PLAIN = (0.5, 0.75, 0.25, 1.5, 0.625, 1.25)
@@ -190,10 +189,8 @@ class EagerSubject(abc.ABC):
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]] | None:
         """One call after the other, each from a seed of its own; None if that changes nothing."""
-        most = min(seeds, _MOST_SEEDS)
-        drawn = [self._from_seed(n, point, cotangent, ends) for n in range(1, most + 1)]
-        stacked = [[np.stack(same) for same in zip(*arrays, strict=True)] for arrays in zip(*drawn, strict=True)]  # fmt: skip
-        gradients, values = stacked
+        drawn = [self._from_seed(n, point, cotangent, ends) for n in range(1, seeds + 1)]
+        gradients, values = [[np.stack(same) for same in zip(*arrays, strict=True)] for arrays in zip(*drawn, strict=True)]  # fmt: skip
         if all((a == a[:1]).all() for a in (*gradients, *values)):
             return None
         return gradients, values

@@ -19,6 +19,8 @@ from gradcheck_cli.runner.messages import Broken, Exited, Launch, Ready, Started
 
 # Seconds that a server gets to end by itself.
 _FAREWELL = 1.0
+# How XLA itself is told the number of devices.
+_DEVICE_COUNT = "xla_force_host_platform_device_count"
 
 
 class Launcher(Protocol):
@@ -51,13 +53,8 @@ def environment(device: str, backend: str | None = None) -> dict[str, str]:
     if device == "cpu":
         env["JAX_PLATFORMS"] = "cpu"
         if _DEVICE_COUNT not in env.get("XLA_FLAGS", ""):
-            env.setdefault(
-                "JAX_NUM_CPU_DEVICES", "2"
-            )  # simulated: a rule may count on there being one
+            env.setdefault("JAX_NUM_CPU_DEVICES", "2")  # simulated: some rules count on one
     return env
-
-
-_DEVICE_COUNT = "xla_force_host_platform_device_count"
 
 
 class ForkServer:

@@ -319,7 +319,10 @@ class JaxSubject:
             if key not in self._compiled:
                 one = bounded(self.primal, *self.avals) if self.loops else self.primal
                 rows = [jax.ShapeDtypeStruct((size, *a.shape), a.dtype) for a in self.avals]
-                mapped = lambda *args: jax.lax.map(lambda row: tuple(one(*row)), args)  # noqa: E731
+
+                def mapped(*args: Any) -> Any:
+                    return jax.lax.map(lambda row: tuple(one(*row)), args)
+
                 self._compiled[key] = jax.jit(mapped).lower(*rows).compile()
             try:
                 found = self._compiled[key](*(_padded(p, size, self.dtype) for p in points))

@@ -115,7 +115,9 @@ class _Ways:
             xs, cts = args[: self.count], tuple(args[self.count :])
 
             def alone(i: int) -> Any:
-                one = lambda x: self.subject.rule(*xs[:i], x, *xs[i + 1 :])  # noqa: E731
+                def one(x: Any) -> Any:
+                    return self.subject.rule(*xs[:i], x, *xs[i + 1 :])
+
                 return jax.vjp(one, xs[i])[1](cts)[0]
 
             return tuple(alone(i) for i in range(self.count))
@@ -127,10 +129,14 @@ class _Ways:
 
         def each(*args: Any) -> Any:
             xs, cts = args[: self.count], args[self.count :]
-            parts = []
-            for k, ct in enumerate(cts):
-                one = lambda *xs, k=k: self.subject.rule(*xs)[k]  # noqa: E731
-                parts.append(jax.vjp(one, *xs)[1](ct))
+
+            def alone(k: int) -> Any:
+                def one(*xs: Any) -> Any:
+                    return self.subject.rule(*xs)[k]
+
+                return jax.vjp(one, *xs)[1](cts[k])
+
+            parts = map(alone, range(len(cts)))
             return tuple(sum(found[1:], found[0]) for found in zip(*parts, strict=True))
 
         return self._beside(_EACH_OUTPUT, each, point, cotangent, self._plain)
