@@ -155,7 +155,11 @@ class _Ways:
         return self.nothing
 
     def on_two_devices(self, point: Numbers, cotangent: Numbers) -> Result:
-        """Compiled for both, beside what the plain batch gives."""
+        """Compiled for both, beside what the plain batch gives.
+
+        A program that is walked is pure: there only raising counts, as floats that differ are rounded
+        differently, which at a step of the primal is quite another number.
+        """
         with precision(self.subject.dtype):
             args = cast((*point, *cotangent), (*self.subject.avals, *self.subject.out_avals))
             if not self._maps():
@@ -165,6 +169,9 @@ class _Ways:
             except Exception as error:
                 told = f"{_TWO_DEVICES}, the rule raises {brief(error)}"
                 raise Slip(CONTEXT, Severity.ERROR, told) from None
+            program = self.subject.traces().rule
+            if program is not None and not uncovered(program):
+                return self.nothing
             rows = [np.asarray(a)[None] for a in (*point, *cotangent)]
             floats = self.subject.run(rows[: self.count], rows[self.count :], (JIT,))[JIT]
         return found, [g[0] for g in floats.custom or []]
