@@ -35,7 +35,7 @@ from gradcheck_cli.measure.part import Part, affordable_points, components, part
 from gradcheck_cli.measure.search import searched
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.notebook import Notebook, note_inputs, note_law, summed
-from gradcheck_cli.reals.walk import NotCovered as NoRule
+from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.said import declarations, with_specs
 from gradcheck_cli.script import written
 from gradcheck_cli.witness import given_inputs
@@ -140,7 +140,7 @@ def _examine(
                 continue
             try:
                 _judge_subject(desk, subject, known)
-            except NoRule as error:
+            except NoRealMeaning as error:
                 book.missing_rule = True
                 reasons.append(f"{subject.signature.describe()}: {error}")
             except Rejected as error:

@@ -17,7 +17,7 @@ from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.precision import enclose
 from gradcheck_cli.reals.program import Program
-from gradcheck_cli.reals.walk import NotCovered
+from gradcheck_cli.reals.walk import NoRealMeaning
 
 Array = np.ndarray[Any, Any]
 
@@ -73,7 +73,7 @@ def _same(m: Measurements, program: Program, outputs: int | None, what: str) -> 
     args = [a[rows] for a in (*m.points, *m.cotangents)]
     try:
         enclosed = enclose(program, args, goal=_GOAL, most_bits=512)
-    except NotCovered:
+    except NoRealMeaning:
         return False
     theirs = columns(enclosed.outs[:outputs], len(rows))
     ours, states = m.reference.balls(what)[rows], m.reference.states(what)[rows]

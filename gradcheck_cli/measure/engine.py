@@ -20,7 +20,7 @@ from gradcheck_cli.measure.states import KINK, OUTSIDE, POLE, UNDECIDED
 from gradcheck_cli.measure.truth import Ask, Truth
 from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.precision import DEAR, enclose
-from gradcheck_cli.reals.walk import NotCovered
+from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.words import Evidence
 
 Array = np.ndarray[Any, Any]
@@ -195,7 +195,7 @@ def measure(
 
     try:
         return on(rungs)
-    except NotCovered:
+    except NoRealMeaning:
         return on(sources(subject, certified=False))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from gradcheck_cli.measure.accuracy import as_floats, columns
 from gradcheck_cli.measure.truth import Ask, Source, Truth
 from gradcheck_cli.reals.domains.balls import exact
-from gradcheck_cli.reals.walk import NotCovered
+from gradcheck_cli.reals.walk import NoRealMeaning
 
 Array = np.ndarray[Any, Any]
 
@@ -135,7 +135,7 @@ def _compare(
 
     try:
         ends, along = seen(primal, [0.0, 1.0]), seen(rule, ts)
-    except NotCovered:
+    except NoRealMeaning:
         return None
     flat_ct = columns([c[None] for c in cotangent], 1)[0]
     values = columns(ends.values, 2)

@@ -29,7 +29,7 @@ from gradcheck_cli.reals.bulk import certify
 from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.restrict import restrict
-from gradcheck_cli.reals.walk import NotCovered
+from gradcheck_cli.reals.walk import NoRealMeaning
 
 # Steps of flint that the rows of one gradient may cost at the lowest precision: about a minute.
 _MOST_STEPS = 40_000_000
@@ -186,7 +186,7 @@ def part_of(subject: Subject, points: Sequence[Array], seed: int) -> tuple[Part,
     try:
         suspicion = _suspicion(subject, rows, weights)
         how = f"all were looked at in float64 balls at {count} points; those that look worst and some at random"
-    except NotCovered:
+    except NoRealMeaning:
         suspicion, how = None, "some at random"
     rng = np.random.default_rng(seed)
     shapes = [*subject.outputs, *(leaf.shape for leaf in subject.leaves)]
@@ -205,7 +205,7 @@ def _suspicion(subject: Subject, rows: Sequence[Array], weights: Sequence[Array]
     """For each component the worst distance between float and truth, beside the largest of its kind."""
     program = subject.traces().primal
     if program is None:
-        raise NotCovered("autodiff")
+        raise NoRealMeaning("autodiff")
     truth = certify(program, [*rows, *weights])
     mode = subject.modes[0]
     floats = subject.run(rows, weights, (mode,))[mode]

@@ -16,7 +16,7 @@ from gradcheck_cli.reals.domains.balls import Balls, exact
 from gradcheck_cli.reals.domains.domain import Flags
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.tables.rule import elements
-from gradcheck_cli.reals.walk import NotCovered, walk
+from gradcheck_cli.reals.walk import NoRealMeaning, walk
 
 Array = np.ndarray[Any, Any]
 
@@ -158,7 +158,7 @@ def _by_floats(
     middles, radii = zip(*map(_pairs, args), strict=True)
     try:
         found = certify(program, middles, radii)
-    except NotCovered:
+    except NoRealMeaning:
         return np.zeros(len(args[0]), bool)
     good = found.narrow(goal, loose=loose)
     for out, mid, rad in zip(outs, found.mids, found.rads, strict=True):

@@ -28,7 +28,7 @@ class Walker(Protocol):
     def native(self, step: Any, values: list[Any]) -> Sequence[Any]: ...
 
 
-class NotCovered(Exception):
+class NoRealMeaning(Exception):
     """A primitive has no rule over the reals."""
 
     def __init__(self, name: str) -> None:

@@ -21,7 +21,7 @@ from gradcheck_cli.reals.domains.stretches import Stretches
 from gradcheck_cli.reals.precision import working
 from gradcheck_cli.reals.program import SIGN_BIT, Program, build
 from gradcheck_cli.reals.tables.rule import elements
-from gradcheck_cli.reals.walk import NotCovered, walk
+from gradcheck_cli.reals.walk import NoRealMeaning, walk
 
 Array = np.ndarray[Any, Any]
 
@@ -101,7 +101,7 @@ class _Native:
 
     def native(self, step: Any, values: list[Any]) -> Sequence[Any]:
         if step.name == SIGN_BIT:
-            raise NotCovered(step.name)
+            raise NoRealMeaning(step.name)
         return bound(step, values)
 
 

@@ -17,7 +17,7 @@ from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.infer.probing import probe
 from gradcheck_cli.measure.ladder import Sources, sources
 from gradcheck_cli.notebook import Notebook
-from gradcheck_cli.reals.walk import NotCovered as NoRule
+from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.said import with_specs
 from gradcheck_cli.sweep import grid, points
 from gradcheck_cli.sweep.blocks import judge_blocks
@@ -167,7 +167,7 @@ def _judged(line: Line, xs: Array) -> Chunk:
     _mark(chunk, beyond)
     jet = line.jet
     if jet is not None:
-        with contextlib.suppress(NoRule):  # float64 pairs may lack one of its primitives
+        with contextlib.suppress(NoRealMeaning):  # float64 pairs may lack one of its primitives
             _by_jet(line, jet, chunk)
     left = chunk.open()
     if len(left):

@@ -18,7 +18,7 @@ from gradcheck_cli.measure.accuracy import as_floats
 from gradcheck_cli.reals.domains.balls import Balls, exact
 from gradcheck_cli.reals.precision import enclose, working
 from gradcheck_cli.reals.program import build
-from gradcheck_cli.reals.walk import NotCovered, uncovered, walk
+from gradcheck_cli.reals.walk import NoRealMeaning, uncovered, walk
 
 VECTOR = np.array([0.3, -1.2, 2.5, 0.7])
 MATRIX = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0], [2.0, 0.125, 1.5], [0.5, 0.75, -0.25]])
@@ -303,7 +303,7 @@ def test_rounded_constants_widen_short_ones_do_not() -> None:
 def test_primitive_without_a_rule_is_named() -> None:
     program = build(jax.make_jaxpr(lambda x: jnp.nextafter(x, 2 * x))(jnp.ones(4)))
     assert set(uncovered(program)) == {"nextafter"}
-    with pytest.raises(NotCovered, match="bits of a float"):
+    with pytest.raises(NoRealMeaning, match="bits of a float"):
         enclose(program, [np.ones((1, 4))], goal=40)
 
 

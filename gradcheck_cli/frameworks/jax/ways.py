@@ -31,7 +31,7 @@ from gradcheck_cli.frameworks.tracing import brief, cast, precision
 from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.precision import DEAR, enclose
 from gradcheck_cli.reals.program import Program, build
-from gradcheck_cli.reals.walk import NotCovered, uncovered
+from gradcheck_cli.reals.walk import NoRealMeaning, uncovered
 from gradcheck_cli.words import Severity
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class _Ways:
 
         try:
             return self._walked(BETWEEN, crossed, point, cotangent), self._plain(point, cotangent)
-        except (_Silent, NotCovered):
+        except (_Silent, NoRealMeaning):
             return self._between_eagerly(point, cotangent)
         except Exception as error:
             raise _impure(error) from None
@@ -267,7 +267,7 @@ class _Ways:
     ) -> Result:  # fmt: skip
         try:
             return self._walked(name, function, point, cotangent), plain(point, cotangent)
-        except (_Silent, NotCovered):
+        except (_Silent, NoRealMeaning):
             return self.nothing
         except Exception as error:
             told = f"{name}, the rule raises {brief(error)}"

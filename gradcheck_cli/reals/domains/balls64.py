@@ -23,6 +23,7 @@ from gradcheck_cli.reals.domains.pairs import (
 )
 from gradcheck_cli.reals.tables.rule import Rule
 from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
+from gradcheck_cli.reals.walk import NoRealMeaning
 
 
 class Choice(NamedTuple):
@@ -172,6 +173,4 @@ def flushed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def refused(name: str) -> Exception:
-    from gradcheck_cli.reals.walk import NotCovered
-
-    return NotCovered(name)
+    return NoRealMeaning(name)

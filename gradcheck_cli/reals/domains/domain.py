@@ -18,6 +18,7 @@ from gradcheck_cli.reals.domains import order
 from gradcheck_cli.reals.tables import RULES
 from gradcheck_cli.reals.tables.rule import Rule
 from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
+from gradcheck_cli.reals.walk import NoRealMeaning
 
 Array = np.ndarray[Any, Any]
 
@@ -191,10 +192,8 @@ class Domain(ABC):
 
     def native(self, step: Any, values: list[Any]) -> list[Any]:
         """A step that no float input can reach runs as JAX runs it (SEMANTICS B3)."""
-        from gradcheck_cli.reals.walk import NotCovered
-
         if step.subs or any(map(self.holds, values)):
-            raise NotCovered(step.name)
+            raise NoRealMeaning(step.name)
         batch = max((v.shape[0] for v in values), default=1)
         results = []
         for i in range(batch):
