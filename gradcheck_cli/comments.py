@@ -116,6 +116,11 @@ def _directive(rest: str, line: int, applies_to: int) -> Ignore | Said | Malform
         except IntentError as error:
             return Malformed(line, text, str(error))
         return Said(line, applies_to, rest)
+    return _suppression(rest, line, applies_to)
+
+
+def _suppression(rest: str, line: int, applies_to: int) -> Ignore | Malformed:
+    text = f"# cgcheck: {rest}"
     verb = rest.partition("[")[0].split(" ")[0]
     if verb not in ("ignore", "ignore-file"):
         known = "`ignore[rule] -- reason`, `ignore-file[rule] -- reason`, `expect(…)`, or inputs such as `x=f32[b n]`"

@@ -104,14 +104,7 @@ def _of_expressions(
 
 def _changed(node: ast.AST, arguments: list[str]) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(node, ast.BinOp):
-        if isinstance(node.op, (ast.Add, ast.Sub)):
-            yield "term dropped", node.left
-            yield "term dropped", node.right
-            other = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
-            yield "sign of a term", ast.BinOp(node.left, other, node.right)
-            yield "term doubled", ast.BinOp(node.left, node.op, _times_two(node.right))
-        elif isinstance(node.op, (ast.Mult, ast.Div)):
-            yield "factor dropped", node.left
+        yield from _changed_operation(node)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         yield from _changed_call(node)
     elif isinstance(node, ast.Compare):
@@ -129,6 +122,17 @@ def _changed(node: ast.AST, arguments: list[str]) -> Iterator[tuple[str, ast.exp
         for other in arguments[1:]:
             if other != node.id:
                 yield f"residual {other} for {node.id}", ast.Name(other, ast.Load())
+
+
+def _changed_operation(node: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(node.op, (ast.Add, ast.Sub)):
+        yield "term dropped", node.left
+        yield "term dropped", node.right
+        other = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+        yield "sign of a term", ast.BinOp(node.left, other, node.right)
+        yield "term doubled", ast.BinOp(node.left, node.op, _times_two(node.right))
+    elif isinstance(node.op, (ast.Mult, ast.Div)):
+        yield "factor dropped", node.left
 
 
 def _changed_call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:

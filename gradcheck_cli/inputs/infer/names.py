@@ -34,27 +34,32 @@ def fixed_by_name(
     """Non-float stand-ins that the name suggests, likeliest first."""
     source = f"the name `{name}`"
     lowered = name.lower().strip("_")
-    if lowered in _AXIS:
-        return [Fixed(-1, "-1", source), Fixed(0, "0", source)]
     if lowered in _KEY and make_key is not None:
         return [Fixed(make_key(), "key(0)", source)]
-    if lowered in _FLAG:
-        return [Fixed(False, "False", source), Fixed(True, "True", source)]
     if lowered in _LABELS or lowered.endswith(("_index", "_idx", "_ids", "_labels")):
         return [integers(shape, source), integers(shape[:1], source)]
     if lowered in _MASK:
         size = int(np.prod(shape, dtype=int))
         pattern = (np.arange(size) % 3 != 1).reshape(shape)
         return [Fixed(pattern, f"bool{list(shape)}", source)]
+    return [Fixed(value, repr(value), source) for value in _plain_values(lowered)]
+
+
+def _plain_values(lowered: str) -> tuple[float | bool, ...]:
+    """Python numbers for an axis, a switch, a tolerance, a size."""
+    if lowered in _AXIS:
+        return (-1, 0)
+    if lowered in _FLAG:
+        return (False, True)
     if lowered in _SMALL:
-        return [Fixed(1e-6, "1e-06", source)]
+        return (1e-6,)
     if lowered in _BITS:
-        return [Fixed(8, "8", source)]
+        return (8,)
     if lowered.startswith("max_") or lowered.endswith("_max"):
-        return [Fixed(1000.0, "1000.0", source), Fixed(1000, "1000", source)]
+        return (1000.0, 1000)
     if lowered in _COUNT or lowered.startswith(("num_", "n_")):
-        return [Fixed(3, "3", source), Fixed(2, "2", source)]
-    return []
+        return (3, 2)
+    return ()
 
 
 def says_not_a_float(name: str) -> bool:
