@@ -19,8 +19,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
 # Shared by the processes of one test run, and by no other run.
-_RUNS = Path(tempfile.gettempdir()) / f"cgcheck-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"  # fmt: skip
-_RUNS.mkdir(exist_ok=True)
+RUNS = Path(tempfile.gettempdir()) / f"cgcheck-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"  # fmt: skip
+RUNS.mkdir(exist_ok=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -29,7 +29,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     manager = getattr(session.config.pluginmanager.getplugin("dsession"), "nodemanager", None)
     for run in (os.getpid(), getattr(manager, "testrunuid", None)):
-        shutil.rmtree(_RUNS.with_name(f"cgcheck-{run}"), ignore_errors=True)
+        shutil.rmtree(RUNS.with_name(f"cgcheck-{run}"), ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ class Run:
         return [f["rule"] for f in self.report["findings"]]
 
 
-def cgcheck(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Run:
+def cgcheck(
+    *args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None, seconds: float = 300
+) -> Run:
     """One run in a process of its own."""
     command = [sys.executable, "-m", "gradcheck_cli", *map(str, args)]
     done = subprocess.run(
@@ -64,23 +66,25 @@ def cgcheck(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = No
         env={**os.environ, "COLUMNS": "80", **(env or {})},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=seconds,
         check=False,
     )
     return Run(done.returncode, done.stdout, done.stderr)
 
 
-def check_json(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Run:
+def check_json(
+    *args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None, seconds: float = 300
+) -> Run:
     """A run's JSON. What is asked of the fixtures twice is run once, for all test processes."""
     command = (*args, "--output-format", "json")
     if cwd != ROOT or env is not None:
-        return cgcheck(*command, cwd=cwd, env=env)
+        return cgcheck(*command, cwd=cwd, env=env, seconds=seconds)
     name = hashlib.sha256(repr(command).encode()).hexdigest()[:16]
-    kept = _RUNS / f"{name}.json"
-    with open(_RUNS / f"{name}.lock", "w") as lock:
+    kept = RUNS / f"{name}.json"
+    with open(RUNS / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
-            kept.write_text(json.dumps(asdict(cgcheck(*command))))
+            kept.write_text(json.dumps(asdict(cgcheck(*command, seconds=seconds))))
     return Run(**json.loads(kept.read_text()))
 
 
