@@ -36,7 +36,7 @@ from gradcheck_cli.measure.search import searched
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.notebook import Notebook, note_inputs, note_law, summed
 from gradcheck_cli.reals.walk import NoRealMeaning
-from gradcheck_cli.said import declarations, with_specs
+from gradcheck_cli.said import user_says
 from gradcheck_cli.script import written
 from gradcheck_cli.witness import given_inputs
 from gradcheck_cli.words import (
@@ -66,7 +66,7 @@ def examine(
     calls: Sequence[Signature] = (),
 ) -> Checked:
     """All dtypes, all signatures that fit, all laws; out of time, what there is until then."""
-    book = Notebook(declared=declarations(gradient, task, site))
+    book = Notebook()
     reasons: list[str] = []
     try:
         with framework.steady():
@@ -88,9 +88,9 @@ def shown(
     doing: Callable[..., None],
 ) -> Checked:
     """The inputs alone, with where they come from."""
-    book = Notebook(declared=declarations(gradient, task, site))
+    book = Notebook()
     doing("finding inputs")
-    hints = with_specs(framework.hints(gradient), gradient, task, site, book)
+    hints = _said(framework.hints(gradient), gradient, task, site, book)
     known = _recalled(gradient, task, hints)
     hints = dataclasses.replace(hints, calls=[r.signature for r in known])
     probed = probe(gradient, task.dtypes[0], hints)
@@ -111,7 +111,7 @@ def _examine(
     reasons: list[str],
     calls: Sequence[Signature],
 ) -> None:
-    hints = with_specs(framework.hints(gradient), gradient, task, site, book)
+    hints = _said(framework.hints(gradient), gradient, task, site, book)
     known = _recalled(gradient, task, hints)
     if not known and task.calls.get(gradient.place.qualname) and not hints.specs:
         book.parts.append(("its recorded calls", _NO_LONGER))
@@ -153,6 +153,14 @@ def _examine(
             if narrow is not None:
                 book.findings.append(refused(gradient, site, *narrow, Severity.NOTE, dtype))
     _correct(desk)
+
+
+def _said(hints: Hints, gradient: CustomGradient, task: Task, site: Site, book: Notebook) -> Hints:
+    """The hints with what the user says; what else that says is kept in the book."""
+    statement = user_says(hints, gradient, task, site)
+    book.declared = statement.declarations
+    book.findings += statement.findings
+    return statement.hints
 
 
 def _correct(desk: _Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -12,33 +13,52 @@ from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.language import condition
 from gradcheck_cli.inputs.language import parse as parse_spec
 from gradcheck_cli.inputs.spec import Hints
+from gradcheck_cli.intentions import Declared
 from gradcheck_cli.intentions import parse as parse_intents
 from gradcheck_cli.intents.declared import Declarations
-from gradcheck_cli.notebook import Notebook
 from gradcheck_cli.rulebook import find
-from gradcheck_cli.words import Severity, Task
+from gradcheck_cli.words import Finding, Severity, Task
 
 
-def with_specs(
-    hints: Hints, gradient: CustomGradient, task: Task, site: Site, book: Notebook
-) -> Hints:
-    """What the user says of the arguments: in a comment on the definition, or in the settings."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Statement:
+    """What the user says of a gradient in comments and settings; `findings` are about the saying."""
+
+    hints: Hints
+    declarations: Declarations
+    findings: list[Finding]
+
+
+def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) -> Statement:
+    """The framework's hints with the user's specifications and domains, and the declared intents."""
     places = _places(gradient, site)
-    declared = book.declared.intents if book.declared is not None else []
-    for name, bounds in (condition(d.argument or "") for d in declared if d.name == "domain"):
-        hints.domains[name] = Domain(bounds)
+    texts = [task.expects[k] for k in places if k in task.expects]
+    intents = [declared for text in texts for declared in parse_intents(text)]
+    hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})
     key = next((k for k in places if k in task.inputs), None)
     if key is None:
-        return hints
+        return Statement(hints, Declarations(intents), [])
     specs = parse_spec(task.inputs[key])
-    known = [p.name for p in gradient.parameters()]
-    unknown = [name for name in specs if name not in known]
-    if unknown:
-        rule = find("unknown-argument")
-        message = f"the inputs speak of `{unknown[0]}`; it takes {', '.join(known)}"
-        finding = rule.finding(site.path, site.line, message, about=gradient.place.qualname)
-        book.findings.append(replace(finding, severity=Severity.WARNING, gradient=site.qualname))
-    return dataclasses.replace(hints, specs=specs, spec_source=places[key])
+    hints = dataclasses.replace(hints, specs=specs, spec_source=places[key])
+    return Statement(hints, Declarations(intents), _unknown(specs, gradient, site))
+
+
+def _domains(intents: Sequence[Declared]) -> dict[str, Domain]:
+    """The domain of each argument for which one is declared."""
+    conditions = (condition(d.argument or "") for d in intents if d.name == "domain")
+    return {name: Domain(bounds) for name, bounds in conditions}
+
+
+def _unknown(specs: Mapping[str, object], gradient: CustomGradient, site: Site) -> list[Finding]:
+    """A warning where the inputs speak of an argument that the gradient does not take."""
+    arguments = [p.name for p in gradient.parameters()]
+    unknown = [name for name in specs if name not in arguments]
+    if not unknown:
+        return []
+    rule = find("unknown-argument")
+    message = f"the inputs speak of `{unknown[0]}`; it takes {', '.join(arguments)}"
+    finding = rule.finding(site.path, site.line, message, about=gradient.place.qualname)
+    return [replace(finding, severity=Severity.WARNING, gradient=site.qualname)]
 
 
 def _places(gradient: CustomGradient, site: Site) -> dict[str, str]:
@@ -47,8 +67,3 @@ def _places(gradient: CustomGradient, site: Site) -> dict[str, str]:
     return {str(n): f"the comment for line {n}" for n in lines} | dict.fromkeys(
         (gradient.place.qualname, gradient.name), "the settings"
     )
-
-
-def declarations(gradient: CustomGradient, task: Task, site: Site) -> Declarations:
-    said = [task.expects[k] for k in _places(gradient, site) if k in task.expects]
-    return Declarations([declared for text in said for declared in parse_intents(text)])

@@ -24,6 +24,8 @@ from gradcheck_cli.words import (
     Event,
     Evidence,
     FileFinding,
+    Finding,
+    Severity,
     Share,
     Stretch,
     Swept,
@@ -63,6 +65,7 @@ class Sweeping:
     store: Path
     tell: Callable[[Swept, int], None] = lambda part, done: None
     done: dict[int, Swept] = field(default_factory=dict)
+    warnings: list[Finding] = field(default_factory=list)
     _saved: float = 0.0
 
     def run(self, *, fresh: bool = False) -> Map:
@@ -110,6 +113,9 @@ class Sweeping:
                 self._take(event, file)
             elif isinstance(event, Unreached):
                 problems.append(event.not_covered.reason)
+            elif isinstance(event, FileFinding) and event.finding.severity is Severity.WARNING:
+                if event.finding not in self.warnings:  # each share has its own worker
+                    self.warnings.append(event.finding)
             elif isinstance(event, FileFinding):
                 problems.append(event.finding.message)
 

@@ -69,13 +69,16 @@ def sweep(
         raise UsageError("a sweep is of one function, over at least one point")
     session = Session(settings, root, cache=folder())
     store = Path(folder()).parent / "sweeps"
-    with bar() as tell:
-        job = Sweeping(session, targets[0], points, store, tell)
-        try:
+    job = Sweeping(session, targets[0], points, store)
+    try:
+        with bar() as job.tell:
             found = job.run(fresh=fresh)
-        except KeyboardInterrupt:
-            typer.echo("cgcheck: interrupted; run it again to go on", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt:
+        typer.echo("cgcheck: interrupted; run it again to go on", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        for f in job.warnings:
+            typer.echo(f"cgcheck: warning: {f.path}:{f.line}: {f.message}", err=True)
     if output_format is MapFormat.JSON:
         typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
     else:

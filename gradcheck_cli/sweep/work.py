@@ -15,17 +15,17 @@ from gradcheck_cli.frameworks.seam import CustomGradient, Framework, Subject
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.infer.probing import probe
+from gradcheck_cli.inputs.spec import Hints
 from gradcheck_cli.measure.ladder import Sources, sources
-from gradcheck_cli.notebook import Notebook
 from gradcheck_cli.reals.walk import NoRealMeaning
-from gradcheck_cli.said import with_specs
+from gradcheck_cli.said import user_says
 from gradcheck_cli.sweep import grid, points
 from gradcheck_cli.sweep.blocks import judge_blocks
 from gradcheck_cli.sweep.chunk import Chunk
 from gradcheck_cli.sweep.classes import FINE, OUTSIDE, SUBNORMAL, UNDECIDED
 from gradcheck_cli.sweep.found import levels, stretches
 from gradcheck_cli.sweep.jets import Jet, jet_of
-from gradcheck_cli.words import Event, Evidence, NotCovered, Swept, Task, Unreached
+from gradcheck_cli.words import Event, Evidence, FileFinding, NotCovered, Swept, Task, Unreached
 
 Array = np.ndarray[Any, Any]
 
@@ -59,7 +59,10 @@ def sweep(
 ) -> None:
     """All parts of this worker's share, each told as soon as it is done."""
     assert task.sweep is not None
-    subject, why = _scalar(gradient, framework, task, site)
+    statement = user_says(framework.hints(gradient), gradient, task, site)
+    for finding in statement.findings:
+        emit(FileFinding(finding=finding))
+    subject, why = _scalar(gradient, task.dtypes[0], statement.hints)
     if subject is None:
         emit(Unreached(not_covered=_not_swept(gradient, why)))
         return
@@ -77,12 +80,9 @@ def sweep(
         emit(part)
 
 
-def _scalar(
-    gradient: CustomGradient, framework: Framework, task: Task, site: Site
-) -> tuple[Subject | None, str]:
-    """It at plain numbers, which is what can be swept."""
-    hints = with_specs(framework.hints(gradient), gradient, task, site, Notebook())
-    probed = probe(gradient, task.dtypes[0], hints)
+def _scalar(gradient: CustomGradient, dtype: str, hints: Hints) -> tuple[Subject | None, str]:
+    """The gradient at plain numbers, which is what can be swept; or why there is none."""
+    probed = probe(gradient, dtype, hints)
     for subject in probed.subjects:
         numbers = all(not leaf.shape for leaf in subject.leaves)
         if numbers and all(shape == () for shape in subject.outputs):

@@ -68,6 +68,42 @@ def test_what_cannot_be_swept_is_said(sweep, target, says):
     assert says in done.err
 
 
+WRONG_BELOW_ZERO = """
+import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def root(x):
+    return jnp.abs(x)
+
+
+root.defvjp(lambda x: (root(x), x), lambda x, ct: (ct,))
+"""
+
+
+def test_a_declared_domain_is_kept(sweep, tmp_path):
+    file = tmp_path / "below.py"
+    file.write_text(WRONG_BELOW_ZERO)
+    everywhere = sweep(f"{file}:root", "--dtype", "float16")
+    assert everywhere.code == 1
+    assert "error" in everywhere.out
+    declared = "# cgcheck: expect(domain: x > 0)\n@jax.custom_vjp"
+    file.write_text(WRONG_BELOW_ZERO.replace("@jax.custom_vjp", declared))
+    done = sweep(f"{file}:root", "--dtype", "float16")
+    assert done.code == 0
+    assert "error" not in done.out
+
+
+def test_an_unknown_argument_is_warned_of(sweep, tmp_path):
+    file = tmp_path / "unknown.py"
+    line = "# cgcheck: y=f32[]\n@jax.custom_vjp"
+    file.write_text(WRONG_BELOW_ZERO.replace("@jax.custom_vjp", line))
+    done = sweep(f"{file}:root", "--dtype", "float16", "--jobs", "2")
+    assert done.err.count("warning:") == 1
+    assert "the inputs speak of `y`; it takes x" in done.err
+
+
 def _part(number, *stretches):
     return Swept(
         gradient="f", line=1, dtype="float32", arguments=["x"], results=["value"], part=number,
