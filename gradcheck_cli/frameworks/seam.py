@@ -149,12 +149,13 @@ class Slip(Exception):
 class Way:
     """Another way to make the same call: it gives gradients, and those it must give.
 
-    None among them: not asked for. `rule` and `severity` are of the finding if they differ.
+    None among them: not asked for. None alone: it says nothing here. `rule` and `severity` are of the
+    finding if they differ.
     """
 
     name: str
     run: Callable[
-        [Sequence[Array], Sequence[Array]], tuple[Sequence[Array | None], Sequence[Array]]
+        [Sequence[Array], Sequence[Array]], tuple[Sequence[Array | None], Sequence[Array]] | None
     ]
     rule: str = "context-dependent-gradient"
     severity: Severity = Severity.ERROR

@@ -73,12 +73,12 @@ def _plain_rows(m: Measurements) -> list[int]:
 def _slip(m: Measurements, way: Way, row: int) -> Failure | None:
     """What goes wrong in this way at this row, if anything."""
     try:
-        got, expected = way.run([p[row] for p in m.points], [c[row] for c in m.cotangents])
+        found = way.run([p[row] for p in m.points], [c[row] for c in m.cotangents])
     except Slip as slip:
         _, _, said = slip.message.rpartition(", the rule raises ")
         failure = _failure(row, 0, slip.rule, slip.severity, slip.message, said)
         return replace(failure, help=way.help)
-    worst = _apart(got, expected, m.fmt.eps)
+    worst = None if found is None else _apart(*found, m.fmt.eps)
     if worst is None:
         return None
     component, ours, theirs = worst

@@ -103,6 +103,23 @@ class Call:
         return [g for g, wanted in zip(flat, places, strict=False) if wanted]
 
 
+@contextmanager
+def taped(held: Tensors) -> Iterator[Any]:
+    """A tape that watches these tensors and variables, and no others."""
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        for x in held:
+            tape.watch(x)
+        yield tape
+
+
+def zeros_for_none(gradients: Sequence[Any], held: Tensors) -> list[Any]:
+    """A tensor for each: zeros where there is no gradient, slices put together."""
+    return [
+        tf.zeros_like(x) if g is None else tf.convert_to_tensor(g)
+        for g, x in zip(gradients, held, strict=True)
+    ]
+
+
 def takes_variables(pull: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(pull).parameters

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from gradcheck_cli.frameworks.eager import Row
-from gradcheck_cli.frameworks.tensorflow.call import Tensors, host
+from gradcheck_cli.frameworks.tensorflow.call import Tensors, host, taped, zeros_for_none
 
 if TYPE_CHECKING:
     from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
@@ -66,12 +66,10 @@ class Graph:
     def _pulled(
         self, function: Function, leaves: Tensors, cotangents: Tensors
     ) -> tuple[list[Any], list[Any]]:
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(leaves)
+        with taped(leaves) as tape:
             outs = self._subject.call.judged(function(leaves))
         found = tape.gradient(outs, list(leaves), output_gradients=list(cotangents))
-        zeroed = [tf.zeros_like(x) if g is None else tf.convert_to_tensor(g) for g, x in zip(found, leaves, strict=True)]  # fmt: skip
-        return outs, zeroed
+        return outs, zeros_for_none(found, leaves)
 
 
 @contextmanager

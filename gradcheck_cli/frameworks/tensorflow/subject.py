@@ -16,7 +16,7 @@ from gradcheck_cli.frameworks.eager import EagerSubject, Row, plain, stacked
 from gradcheck_cli.frameworks.seam import EAGER, NO_GRAD_FUNCTION, Floats, Rejected, RuleError, Way
 from gradcheck_cli.frameworks.stable import Library, Stable
 from gradcheck_cli.frameworks.tensorflow.bridge import traced
-from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, Tensors, host, tensor
+from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, Tensors, host, taped, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.graphs import Graph
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED, bypassed
@@ -305,9 +305,7 @@ class TfSubject(EagerSubject):
         with self.call.eagerly():
             leaves = self.given(point)
             held = [*leaves, *self.call.variables]
-            with tf.GradientTape(watch_accessed_variables=False) as tape:
-                for x in held:
-                    tape.watch(x)
+            with taped(held) as tape:
                 if self.gradient.kind == REGISTERED and function == self.call.meant:
                     outs = self.call.judged(_graphed(self.call, leaves))
                 else:
