@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from flint import arb
 
-from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
-from gradcheck_cli.frameworks.jax.subject import JaxSubject, fit_subject
+from gradcheck_cli.frameworks.jax.fit import FittedJax, fit, of_function
+from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.seam import Place
 from gradcheck_cli.inputs.spec import Leaf, Signature
 from gradcheck_cli.measure.accuracy import as_floats
@@ -28,16 +28,13 @@ from gradcheck_cli.words import Evidence
 POINTS = np.array([-30.0, -2.0, -0.3, 1e-3, 0.5, 1.0, 7.0, 80.0])
 
 
-def subject(function: Callable[..., Any], shape: tuple[int, ...] = ()) -> JaxSubject:
-    gradient = JaxGradient(
-        name="f", kind=FUNCTION, place=Place(__file__, 1, "f"), rule=function, primal=function,
-        own=lambda path: False,
-    )  # fmt: skip
+def subject(function: Callable[..., Any], shape: tuple[int, ...] = ()) -> FittedJax:
+    gradient = of_function(function, "f", Place(__file__, 1, "f"), lambda path: False)
     leaf = Leaf("x", shape, "test")
-    return fit_subject(gradient, Signature((("x", leaf),)), "float32")
+    return fit(gradient, Signature((("x", leaf),)), "float32")
 
 
-def rungs(subject: JaxSubject) -> list[Source]:
+def rungs(subject: FittedJax) -> list[Source]:
     wide = subject.wide()
     program = subject.traces().primal
     assert wide is not None and program is not None
@@ -82,9 +79,9 @@ def test_what_has_no_program_falls_to_differences() -> None:
     rule.defvjp(lambda x: (host(x), x), lambda x, ct: (ct * jnp.cos(x),))
     gradient = JaxGradient(
         name="f", kind="custom_vjp", place=Place(__file__, 1, "f"), rule=rule, primal=host,
-        own=lambda path: path == __file__,
+        own=lambda path: path == __file__, fitter=fit,
     )  # fmt: skip
-    found = sources(fit_subject(gradient, Signature((("x", Leaf("x", (), "test")),)), "float32"))
+    found = sources(fit(gradient, Signature((("x", Leaf("x", (), "test")),)), "float32"))
     assert found.primal.evidence is Evidence.FINITE_DIFFERENCE
     assert found.rule is not None and found.rule.evidence is Evidence.FLOAT64
     assert "pure_callback" in (found.reason or "")

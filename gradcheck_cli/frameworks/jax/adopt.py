@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
 import jax
 
-from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
+from gradcheck_cli.frameworks.jax.fit import fit, of_function
+from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.hooks import is_custom_gradient, label, user_function
 from gradcheck_cli.frameworks.seam import NO_GRAD_FUNCTION, Found, Place, RuleError
 from gradcheck_cli.frameworks.source import plain_functions
@@ -85,6 +87,8 @@ def adopt(found: Found, own: Own, bound: tuple[Any, ...] = ()) -> JaxGradient | 
         rule=thing,
         primal=primal,
         own=own,
+        fitter=fit,
+        written=rule_code(thing),
         nondiff=frozenset(n for n in nondiff if isinstance(n, int)),
         only_first=kind == _FILTER_VJP,
         bound=bound,
@@ -92,10 +96,8 @@ def adopt(found: Found, own: Own, bound: tuple[Any, ...] = ()) -> JaxGradient | 
 
 
 def adopt_function(function: Callable[..., Any], name: str, place: Place, own: Own) -> JaxGradient:
-    """A plain function: its value and its automatic gradient are judged."""
-    return JaxGradient(
-        name=name, kind=FUNCTION, place=place, rule=function, primal=function, own=own
-    )
+    """A plain function, with the rules that it is wrapped around."""
+    return replace(of_function(function, name, place, own), written=rule_code(function))
 
 
 def place_of(function: Any, found: Found) -> Place:
@@ -110,9 +112,10 @@ def place_of(function: Any, found: Found) -> Place:
     return Place(code.co_filename, code.co_firstlineno, qualname)
 
 
-def rule_code(rule: Any) -> list[FunctionType]:
+def rule_code(rule: Any) -> tuple[FunctionType, ...]:
     """The functions that the user gave as the rule; what is jitted keeps its traces, and is left out."""
-    return plain_functions(*(f for f in _given(unwrapped(rule)) if not hasattr(f, "lower")))
+    given = (f for f in _given(unwrapped(rule)) if not hasattr(f, "lower"))
+    return tuple(plain_functions(*given))
 
 
 def _given(thing: Any) -> Sequence[Any]:

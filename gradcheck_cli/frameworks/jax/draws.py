@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gradcheck_cli.frameworks.tracing import cast, precision
-from gradcheck_cli.inputs.spec import Fixed
-
-if TYPE_CHECKING:
-    from gradcheck_cli.frameworks.jax.subject import JaxSubject
+from gradcheck_cli.inputs.spec import Fixed, Signature
 
 Array = np.ndarray[Any, Any]
 Arrays = Sequence[Array]
 
 
+class Keyed(Protocol):
+    """A rule and its primal at a signature, which may hold keys."""
+
+    signature: Signature
+    dtype: str
+    avals: tuple[Any, ...]
+    out_avals: tuple[Any, ...]
+
+    @property
+    def primal(self) -> Callable[..., Any]: ...
+    @property
+    def rule(self) -> Callable[..., Any]: ...
+
+
 def redrawn(
-    subject: JaxSubject, seeds: int, point: Arrays, cotangent: Arrays, ends: Arrays
-) -> tuple[list[Array], list[Array]] | None:
-    """See `Subject` in the seam."""
+    subject: Keyed, fit: Callable[[Signature], Keyed],
+    seeds: int, point: Arrays, cotangent: Arrays, ends: Arrays,
+) -> tuple[list[Array], list[Array]] | None:  # fmt: skip
+    """See `Subject` in the seam; `fit` gives the subject at a signature with another key."""
     arguments = subject.signature.arguments
     if not any(map(_is_key, (value for _, value in arguments))):
         return None
 
     def drawn(key: Any) -> tuple[Any, Any]:
         keyed = tuple((n, Fixed(key, "key", "") if _is_key(v) else v) for n, v in arguments)
-        signature = replace(subject.signature, arguments=keyed)
-        own = subject.gradient.fit(signature, subject.dtype)
+        own = fit(replace(subject.signature, arguments=keyed))
         _, pull = jax.vjp(own.rule, *leaves)
         return pull(tuple(weights)), jax.lax.map(lambda end: own.primal(*end), tuple(far))
 

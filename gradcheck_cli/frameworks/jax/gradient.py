@@ -1,4 +1,4 @@
-"""One JAX custom gradient: how it is called, and how it is fitted to a signature."""
+"""One JAX custom gradient, as data: how it is called, what the user wrote of it, what fits it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
-from gradcheck_cli.frameworks.jax.subject import JaxSubject, fit_subject
-from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.frameworks.seam import Place, Subject
 from gradcheck_cli.frameworks.stable import Library
 from gradcheck_cli.inputs.parameters import annotation
 from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
@@ -28,6 +27,8 @@ class JaxGradient:
     rule: Callable[..., Any]
     primal: Callable[..., Any]
     own: Callable[[str], bool]
+    fitter: Callable[[JaxGradient, Signature, str], Subject]
+    written: tuple[FunctionType, ...] = ()  # the functions that the user gave as the rule
     nondiff: frozenset[int] = frozenset()
     only_first: bool = False
     bound: tuple[Any, ...] = ()
@@ -43,9 +44,7 @@ class JaxGradient:
         return replace(self, primal=reference)
 
     def rule_code(self) -> Sequence[FunctionType]:
-        from gradcheck_cli.frameworks.jax.adopt import rule_code
-
-        return rule_code(self.rule)
+        return self.written
 
     @property
     def has_rule(self) -> bool:
@@ -86,8 +85,8 @@ class JaxGradient:
             return [Parameter("args", len(self.bound), True, False, variadic=True)]
         return found
 
-    def fit(self, signature: Signature, dtype: str) -> JaxSubject:
-        return fit_subject(self, signature, dtype)
+    def fit(self, signature: Signature, dtype: str) -> Subject:
+        return self.fitter(self, signature, dtype)
 
     def called(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         return functools.partial(fun, *self.bound) if self.bound else fun

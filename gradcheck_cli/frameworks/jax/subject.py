@@ -6,14 +6,15 @@ Long because one object answers the seam: its traces and its floats share the fl
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.places import own_lines
 from gradcheck_cli.frameworks.jax.rewrite import bounded, stepwise, without_own_rules
 from gradcheck_cli.frameworks.seam import (
@@ -25,52 +26,24 @@ from gradcheck_cli.frameworks.seam import (
     Rejected,
     RuleError,
     Sample,
-    Spelled,
-    StandIn,
     Traces,
-    Way,
 )
-from gradcheck_cli.frameworks.stable import Library, Stable, offered
 from gradcheck_cli.frameworks.tracing import (
     POINTWISE,
     brief,
     cast,
-    lacks_a_kernel,
     precision,
     with_pullback,
 )
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.reals.program import Program, build
 
-if TYPE_CHECKING:
-    from gradcheck_cli.frameworks.jax.gradient import JaxGradient
-
 Array = np.ndarray[Any, Any]
-
-
-def fit_subject(gradient: JaxGradient, signature: Signature, dtype: str) -> JaxSubject:
-    """Try the signature abstractly; `Rejected` if the function refuses it, `RuleError` if its rule does."""
-    leaves = signature.leaves
-    if not leaves:
-        raise Rejected("no differentiable argument")
-    avals = tuple(jax.ShapeDtypeStruct(leaf.shape, jnp.dtype(dtype)) for leaf in leaves)
-    with precision(dtype):
-        primal = _flat(gradient.called(gradient.primal), signature)
-        rule = _flat(gradient.called(gradient.rule), signature)
-        try:
-            shapes = jax.eval_shape(primal, *avals)
-        except RuleError:
-            raise
-        except Exception as error:
-            raise Rejected(brief(error)) from None
-        if not shapes:
-            raise Rejected("it returns no float array")
-        return JaxSubject(gradient, signature, dtype, avals, tuple(shapes), primal, rule)
 
 
 @dataclass(slots=True)
 class JaxSubject:
-    """See `Subject` in the seam."""
+    """A gradient's programs and its floats; `fit` adds what is to be had of it otherwise."""
 
     gradient: JaxGradient
     signature: Signature
@@ -170,13 +143,6 @@ class JaxSubject:
             found = pull(tuple(cast(cotangent, self.out_avals)))
             return [np.asarray(g, np.float64) for g in found]
 
-    def redrawn(
-        self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
-    ) -> tuple[list[Array], list[Array]] | None:
-        from gradcheck_cli.frameworks.jax.draws import redrawn
-
-        return redrawn(self, seeds, point, cotangent, ends)
-
     def rule_program(self) -> Program | None:
         with precision(self.dtype):
             return build(self._rule_jaxpr())
@@ -205,75 +171,6 @@ class JaxSubject:
             raise Rejected(
                 f"neither reverse nor forward mode goes through it: {brief(error)}"
             ) from None
-
-    def wide(self) -> JaxSubject | None:
-        """The same in float64, its primal free of the user's own rules."""
-        try:
-            wide = fit_subject(self.gradient, self.signature, "float64")
-            with precision("float64"):
-                bare = without_own_rules(wide.primal, self.gradient.own, *wide.avals)
-        except Exception:  # it insists on its own dtype
-            return None
-        return replace(wide, primal=bare, rule=wide.rule if self.gradient.has_rule else bare)
-
-    def refusal(self, dtype: str) -> RuleError | None:
-        """By a trace: nothing is compiled for another dtype."""
-        try:
-            other = fit_subject(self.gradient, self.signature, dtype)
-            with precision(dtype):
-                other._rule_jaxpr()
-        except RuleError as error:
-            return None if lacks_a_kernel(error.message) else error
-        except Rejected:
-            return None
-        return None
-
-    def ways(self) -> Sequence[Way]:
-        from gradcheck_cli.frameworks.jax.ways import ways
-
-        return ways(self)
-
-    def stand_ins(self) -> Iterator[StandIn]:
-        """Stable library functions at this signature, spelled for its arguments."""
-        from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
-
-        def fit(stable: Stable, plain: Signature) -> JaxSubject:
-            gradient = JaxGradient(
-                name=stable.value, kind=FUNCTION, place=self.gradient.place, rule=stable.function,
-                primal=stable.function, own=lambda path: False,
-            )  # fmt: skip
-            return fit_subject(gradient, plain, self.dtype)
-
-        return offered(self._library.table, self.leaves, fit, self._spelled)
-
-    @property
-    def _library(self) -> Library:
-        from gradcheck_cli.frameworks.jax.stable import LIBRARY
-
-        return self.gradient.library or LIBRARY
-
-    def _spelled(self, text: str) -> Spelled | None:
-        """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""
-        names = [leaf.path for leaf in self.leaves]
-        if not all(name.isidentifier() for name in names):
-            return None
-        try:
-            written = eval(f"lambda {', '.join(names)}, ct: {text}", dict(self._library.scope))  # noqa: S307
-            with precision(self.dtype):
-                program = build(jax.make_jaxpr(written)(*self.avals, *self.out_avals))
-        except Exception:  # it does not fit these arguments
-            return None
-
-        def run(points: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
-            rows = [
-                a.astype(v.dtype)
-                for a, v in zip((*points, *cotangents), (*self.avals, *self.out_avals), strict=True)
-            ]
-            with precision(self.dtype):
-                outs = jax.jit(lambda *args: jax.lax.map(lambda row: written(*row), args))(*rows)
-            return _host(jax.tree.leaves(outs), len(rows[0]))
-
-        return Spelled(program, run)
 
     # -- floats -----------------------------------------------------------------------
 
@@ -328,7 +225,7 @@ class JaxSubject:
                 found = self._compiled[key](*(_padded(p, size, self.dtype) for p in points))
             except jax.errors.JaxRuntimeError as error:
                 raise Rejected(f"it raises while it runs: {brief(error)}") from None
-            return _host(found, count)
+            return host(found, count)
 
     def run_once(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
@@ -397,18 +294,18 @@ class JaxSubject:
 
     def _unpacked(self, outs: Any, count: int) -> Floats:
         value, (rule_value, gradients), auto = outs
-        host = functools.partial(_host, count=count)
+        rows = functools.partial(host, count=count)
         if not self.gradient.has_rule:
-            return Floats(host(value), host(rule_value), None, host(gradients))
+            return Floats(rows(value), rows(rule_value), None, rows(gradients))
         return Floats(
-            host(value), host(rule_value), host(gradients), None if auto is None else host(auto)
+            rows(value), rows(rule_value), rows(gradients), None if auto is None else rows(auto)
         )
 
 
 # -- pieces -----------------------------------------------------------------------
 
 
-def _flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+def flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
     """The function of its float leaves alone, returning its float outputs alone."""
 
     def flat(*leaves: Any) -> tuple[Any, ...]:
@@ -449,5 +346,6 @@ def _padded(array: Array, size: int, dtype: str) -> Any:
     return np.concatenate([cast, fill])
 
 
-def _host(arrays: Sequence[Any], count: int) -> list[Array]:
+def host(arrays: Sequence[Any], count: int) -> list[Array]:
+    """The first rows of each, as arrays of ours."""
     return [np.asarray(a)[:count].astype(np.float64) for a in arrays]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ from gradcheck_cli.frameworks.compared import (
 )
 from gradcheck_cli.frameworks.jax.devices import spread, two
 from gradcheck_cli.frameworks.jax.leaks import tracers
+from gradcheck_cli.frameworks.jax.subject import JaxSubject
 from gradcheck_cli.frameworks.seam import JIT, Array, Slip, Way
 from gradcheck_cli.frameworks.tracing import cast, precision
 from gradcheck_cli.reals.cost import by_flint
@@ -41,9 +42,6 @@ from gradcheck_cli.reals.precision import DEAR, enclose
 from gradcheck_cli.reals.program import Program, build
 from gradcheck_cli.reals.walk import NoRealMeaning, uncovered
 from gradcheck_cli.words import Severity
-
-if TYPE_CHECKING:
-    from gradcheck_cli.frameworks.jax.subject import JaxSubject
 
 Function = Callable[..., Any]
 

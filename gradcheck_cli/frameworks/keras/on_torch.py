@@ -16,6 +16,7 @@ from gradcheck_cli.discover.twins import told_apart
 from gradcheck_cli.frameworks.seam import Found, Missing, Place, RuleError
 from gradcheck_cli.frameworks.torch.bridge import SCOPES
 from gradcheck_cli.frameworks.torch.context import Context
+from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 
 KIND = "custom_gradient"
@@ -80,7 +81,7 @@ def adopt(thing: Any) -> TorchGradient:
 
     return TorchGradient(
         name=qualname.rpartition(".")[2], kind=KIND, place=Place(path, line, qualname), primal=body,
-        rule=_asking(thing, split), forward=forward, backward=backward, written=body,
+        rule=_asking(thing, split), forward=forward, backward=backward, fitter=fit, written=body,
     )  # fmt: skip
 
 

@@ -43,6 +43,11 @@ class Call:
         """The arguments of the function itself."""
         return tuple(pair for pair in self.signature.arguments if pair[0] != VARIABLES)
 
+    @property
+    def own_leaves(self) -> Sequence[Leaf]:
+        """Those of its arguments, without the variables."""
+        return Signature(self.inputs).leaves
+
     @contextmanager
     def eagerly(self) -> Iterator[None]:
         """Version 1 modules switch eager execution off for good; here it is on."""
@@ -75,6 +80,12 @@ class Call:
         if reference is not None:
             return tf.nest.flatten(self.ask(reference, leaves))  # type: ignore[no-any-return]
         return self.split(leaves)[0]
+
+    def graphed(self, leaves: Tensors) -> list[Any]:
+        """The body's outputs from a graph: a registered gradient sees an op, and only a graph has ops."""
+        if self.graph is None:
+            self.graph = tf.function(lambda *xs: self.meant(xs), autograph=False)
+        return list(self.graph(*leaves))
 
     def outs(self, leaves: Tensors) -> list[Any]:
         """What user code gets."""

@@ -1,4 +1,4 @@
-"""One TensorFlow custom gradient: what user code calls, its body, and its grad function."""
+"""One TensorFlow custom gradient, as data: what user code calls, its body, and its grad function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
-from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.frameworks.seam import Place, Subject
 from gradcheck_cli.frameworks.source import plain_functions
 from gradcheck_cli.frameworks.stable import Library
 from gradcheck_cli.inputs.parameters import annotation, declared
@@ -29,6 +29,7 @@ class TfGradient:
     rule: Callable[..., Any]
     split: Callable[..., tuple[Any, Any]]
     own: Own
+    fitter: Callable[[TfGradient, Signature, str], Subject]
     parameter_names: tuple[str, ...] = ()  # of an op, whose function says nothing
     specs: tuple[Any, ...] = ()  # of a `tf.function` around it: its input signature
     bound: int = 0  # leading parameters that are given already: self
@@ -56,10 +57,8 @@ class TfGradient:
             return [Parameter(n, i, True, False) for i, n in enumerate(self.parameter_names)]
         return declared(self.primal, self.bound, _may_be_a_tensor)
 
-    def fit(self, signature: Signature, dtype: str) -> Any:
-        from gradcheck_cli.frameworks.tensorflow.subject import fit_subject
-
-        return fit_subject(self, signature, dtype)
+    def fit(self, signature: Signature, dtype: str) -> Subject:
+        return self.fitter(self, signature, dtype)
 
 
 _NO_TENSORS = ("int", "bool", "str")

@@ -5,20 +5,15 @@ The same kernels in the same order as eagerly: the graph is not rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from gradcheck_cli.frameworks.eager import Row
-from gradcheck_cli.frameworks.tensorflow.call import Tensors, host, taped, zeros_for_none
+from gradcheck_cli.frameworks.tensorflow.call import Call, Tensors, host, taped, zeros_for_none
 
-if TYPE_CHECKING:
-    from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
-
-Array = np.ndarray[Any, Any]
 Function = Callable[[Tensors], list[Any]]
 
 _LOOPS = ("While", "StatelessWhile")
@@ -26,39 +21,36 @@ _NO_REWRITE = {"disable_meta_optimizer": True}
 
 
 class Graph:
-    """What `one` of the subject gives for a row, from a graph; for functions without variables."""
+    """A row's value and gradients, as the subject gives them, from a graph; for calls without variables."""
 
-    def __init__(self, subject: TfSubject) -> None:
-        self._subject = subject
-        self._auto = subject.has_rule and subject.has_auto
-        self._call = tf.function(self._both, autograph=False)
+    def __init__(self, call: Call, has_rule: bool, has_auto: bool) -> None:
+        self._call, self._has_rule, self._has_auto = call, has_rule, has_auto
+        self._graph = tf.function(self._both, autograph=False)
 
     @property
     def loops(self) -> bool:
         """Is there a loop in the body? Raises where the body does not go into a graph."""
-        subject = self._subject
-        body = tf.function(lambda *xs: subject.call.meant(xs), autograph=False)
-        specs = [tf.TensorSpec(leaf.shape, subject.call.dtype) for leaf in subject.leaves]
+        body = tf.function(lambda *xs: self._call.meant(xs), autograph=False)
+        specs = [tf.TensorSpec(leaf.shape, self._call.dtype) for leaf in self._call.own_leaves]
         made = body.get_concrete_function(*specs).graph.as_graph_def()
         inner = (node for function in made.library.function for node in function.node_def)
         return any(node.op in _LOOPS for node in (*made.node, *inner))
 
-    def row(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
-        """As the subject's own `one`."""
-        subject = self._subject
-        with subject.call.eagerly(), _as_it_is():
-            parts = self._call(subject.given(point), subject.cotangents(cotangent))
+    def row(self, leaves: Tensors, cotangents: Tensors) -> Row:
+        """One call of each, as the subject's own `one` makes them."""
+        with _as_it_is():
+            parts = self._graph(leaves, cotangents)
         value, rule_value, custom, auto = ([host(t) for t in part] for part in parts)
-        if not subject.has_rule:
+        if not self._has_rule:
             return Row(rule_value, rule_value, None, custom)
-        return Row(value, rule_value, custom, auto if self._auto else None)
+        return Row(value, rule_value, custom, auto if self._has_auto else None)
 
     def _both(self, leaves: Tensors, cotangents: Tensors) -> tuple[list[Any], ...]:
-        call = self._subject.call
+        call = self._call
         rule_value, custom = self._pulled(call.outs, leaves, cotangents)
-        if not self._subject.has_rule:
+        if not self._has_rule:
             return [], rule_value, custom, []
-        if not self._auto:
+        if not self._has_auto:
             return call.judged(call.meant(leaves)), rule_value, custom, []
         value, auto = self._pulled(call.meant, leaves, cotangents)
         return value, rule_value, custom, auto
@@ -67,7 +59,7 @@ class Graph:
         self, function: Function, leaves: Tensors, cotangents: Tensors
     ) -> tuple[list[Any], list[Any]]:
         with taped(leaves) as tape:
-            outs = self._subject.call.judged(function(leaves))
+            outs = self._call.judged(function(leaves))
         found = tape.gradient(outs, list(leaves), output_gradients=list(cotangents))
         return outs, zeros_for_none(found, leaves)
 

@@ -3,122 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import record
 
 from gradcheck_cli.frameworks.eager import EagerSubject, Row, plain, stacked
-from gradcheck_cli.frameworks.seam import EAGER, NO_GRAD_FUNCTION, Floats, Rejected, RuleError, Way
-from gradcheck_cli.frameworks.stable import Library, Stable
+from gradcheck_cli.frameworks.seam import EAGER, NO_GRAD_FUNCTION, Floats, Rejected, RuleError
 from gradcheck_cli.frameworks.tensorflow.bridge import traced
-from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, Tensors, host, taped, tensor
+from gradcheck_cli.frameworks.tensorflow.call import Call, Tensors, host, taped, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.graphs import Graph
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED, bypassed
 from gradcheck_cli.frameworks.tracing import brief
-from gradcheck_cli.inputs.spec import Leaf, Signature
 
 Array = np.ndarray[Any, Any]
 _MANY = 64  # points that are worth a graph
 _FEW = 8  # points that are not worth being run again
 
 
-def fit_subject(gradient: TfGradient, signature: Signature, dtype: str) -> TfSubject:
-    """Run it at a plain point; `Rejected` if the function refuses it."""
-    if not signature.leaves:
-        raise Rejected("no differentiable argument")
-    kind = tf.dtypes.as_dtype(dtype)
-    call = Call(gradient, signature, kind)
-    try:
-        with call.eagerly(), record.VariableWatcher() as watcher:
-            points = [tensor(plain(leaf.shape), kind) for leaf in _arguments_alone(signature)]
-            outs = _graphed(call, points) if gradient.kind == REGISTERED else call.meant(points)
-    except Exception as error:
-        _ask_a_graph(call, signature)
-        raise Rejected(brief(error)) from None
-    found = {i: out for i, out in enumerate(outs) if tf.is_tensor(out) and out.dtype.is_floating}
-    if not found:
-        raise Rejected("it returns no float tensor that can be differentiated")
-    call.kept = tuple(found)
-    call.variables = _trainable(watcher.watched_variables())
-    call.signature = signature = _with_variables(signature, call.variables)
-    return TfSubject(
-        signature=signature, dtype=dtype, gradient=gradient, call=call,
-        has_rule=gradient.has_rule,
-        outputs=[tuple(out.shape) for out in found.values()],
-        output_dtypes=[out.dtype.name for out in found.values()],
-    )  # fmt: skip
-
-
-def _graphed(call: Call, points: Tensors) -> list[Any]:
-    """A registered gradient sees an op, and only a graph has ops."""
-    if call.graph is None:
-        call.graph = tf.function(lambda *xs: call.meant(xs), autograph=False)
-    return list(call.graph(*points))
-
-
-def _ask_a_graph(call: Call, signature: Signature) -> None:
-    """What does not run eagerly may be version 1's: there, variables must be resources."""
-    v1 = tf.compat.v1
-    try:
-        with tf.Graph().as_default():
-            call.outs([v1.placeholder(call.dtype, leaf.shape) for leaf in signature.leaves])
-    except TypeError as error:
-        if "ResourceVariable" in str(error):
-            told = (
-                "TypeError: it uses a variable that is no resource, which tf.custom_gradient "
-                "refuses: `use_resource=True` in its variable scope"
-            )
-            raise RuleError("TypeError", told, certain=True) from None
-    except Exception:  # not that either
-        return
-
-
-def _arguments_alone(signature: Signature) -> list[Leaf]:
-    kept = tuple(pair for pair in signature.arguments if pair[0] != VARIABLES)
-    return list(Signature(kept).leaves)
-
-
-def _trainable(watched: Sequence[Any]) -> tuple[Any, ...]:
-    floats = [v for v in watched if v.trainable and v.dtype.is_floating]
-    return tuple(sorted(floats, key=lambda v: str(v.name)))
-
-
-def _with_variables(signature: Signature, variables: Sequence[Any]) -> Signature:
-    arguments = tuple(pair for pair in signature.arguments if pair[0] != VARIABLES)
-    leaves = tuple(
-        Leaf(v.name.partition(":")[0], tuple(v.shape), "a variable that it uses") for v in variables
-    )
-    return replace(signature, arguments=(*arguments, *([(VARIABLES, leaves)] if leaves else [])))
-
-
 @dataclass(slots=True, kw_only=True)
 class TfSubject(EagerSubject):
-    """See `Subject` in the seam."""
+    """A gradient's programs and its floats; `fit` adds what is to be had of it otherwise."""
 
     gradient: TfGradient
     call: Call
     graphless: bool = False  # its body runs eagerly only
     graph: Graph | bool | None = None  # for rows of what loops; False: it does not
-
-    def in_dtype(self, dtype: str) -> TfSubject:
-        return fit_subject(self.gradient, self.signature, dtype)
-
-    def wide(self) -> TfSubject | None:
-        try:
-            return self.in_dtype("float64")
-        except Rejected:  # it insists on its own dtype
-            return None
-
-    def ways(self) -> Sequence[Way]:
-        from gradcheck_cli.frameworks.tensorflow.ways import ways
-
-        return ways(self)
 
     # -- traces -------------------------------------------------------------------------
 
@@ -187,7 +101,7 @@ class TfSubject(EagerSubject):
 
         with self.call.eagerly():
             with bypassed(self.gradient.own) as met:
-                self.call.meant([tensor(plain(leaf.shape), self.call.dtype) for leaf in _arguments_alone(self.signature)])  # fmt: skip
+                self.call.meant([tensor(plain(leaf.shape), self.call.dtype) for leaf in self.call.own_leaves])  # fmt: skip
             return traced(forward, self._specs(), self.call.variables) if met else None
 
     def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
@@ -218,7 +132,7 @@ class TfSubject(EagerSubject):
         with self.call.eagerly():
             given = self.given(point)
             graphed = self.gradient.kind == REGISTERED
-            outs = _graphed(self.call, given) if graphed else self.call.meant(given)
+            outs = self.call.graphed(given) if graphed else self.call.meant(given)
             return [host(out) for out in self.call.judged(outs)]
 
     def values(self, points: Sequence[Array]) -> list[Array]:
@@ -268,7 +182,7 @@ class TfSubject(EagerSubject):
         primal = self.traces().primal
         if primal is not None and not primal.primitives() & {"while", "scan"}:
             return False
-        graph = Graph(self)
+        graph = Graph(self.call, self.has_rule, self.has_rule and self.has_auto)
         try:
             return graph if graph.loops else False
         except Exception:  # it runs eagerly only
@@ -277,7 +191,8 @@ class TfSubject(EagerSubject):
     def _by_graph(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row | None:
         assert isinstance(self.graph, Graph)
         try:
-            return self.graph.row(point, cotangent)
+            with self.call.eagerly():
+                return self.graph.row(self.given(point), self.cotangents(cotangent))
         except Exception:
             return None
 
@@ -307,7 +222,7 @@ class TfSubject(EagerSubject):
             held = [*leaves, *self.call.variables]
             with taped(held) as tape:
                 if self.gradient.kind == REGISTERED and function == self.call.meant:
-                    outs = self.call.judged(_graphed(self.call, leaves))
+                    outs = self.call.judged(self.call.graphed(leaves))
                 else:
                     outs = self.call.judged(function(leaves))
             found = tape.gradient(outs, held, output_gradients=self.cotangents(cotangent))
@@ -320,21 +235,7 @@ class TfSubject(EagerSubject):
     def cotangents(self, arrays: Sequence[Any]) -> list[Any]:
         return [tensor(a, name) for a, name in zip(arrays, self.output_dtypes, strict=True)]
 
-    # -- stand-ins --------------------------------------------------------------------------
-
-    @property
-    def library(self) -> Library:
-        from gradcheck_cli.frameworks.tensorflow.stable import LIBRARY
-
-        return self.gradient.library or LIBRARY
-
-    def fitted(self, stable: Stable, plain: Signature) -> TfSubject:
-        from gradcheck_cli.frameworks.tensorflow.find import of_function
-
-        gradient = of_function(
-            stable.function, stable.value, self.gradient.place, self.gradient.own
-        )
-        return fit_subject(gradient, plain, self.dtype)
+    # -- library functions ------------------------------------------------------------------
 
     def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
         scope = dict(self.library.scope)

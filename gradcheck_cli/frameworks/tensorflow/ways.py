@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -30,9 +30,7 @@ from gradcheck_cli.frameworks.seam import Array, Way
 from gradcheck_cli.frameworks.tensorflow.call import host, taped, tensor, zeros_for_none
 from gradcheck_cli.frameworks.tensorflow.draws import drawing
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
-
-if TYPE_CHECKING:
-    from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
+from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
 
 Tensors = Sequence[Any]
 

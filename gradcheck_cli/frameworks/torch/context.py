@@ -6,7 +6,10 @@ autodiff through the primal), or traced.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import torch
 
 
 class Context:
@@ -37,3 +40,17 @@ class Context:
 
     def set_materialize_grads(self, value: bool) -> None:
         self.materialize_grads = value
+
+
+def with_a_context(cls: Any) -> Callable[..., Any]:
+    """The forward of a Function in either style: (context, *inputs) → outputs."""
+    if cls.setup_context is torch.autograd.function._SingleLevelFunction.setup_context:
+        forward: Callable[..., Any] = cls.forward
+        return forward
+
+    def apart(ctx: Context, *inputs: Any) -> Any:
+        output = cls.forward(*inputs)
+        cls.setup_context(ctx, inputs, output)
+        return output
+
+    return apart

@@ -22,12 +22,9 @@ from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.reach import attributes, enter
 from gradcheck_cli.discover.twins import told_apart
 from gradcheck_cli.frameworks.seam import Missing, Place
-from gradcheck_cli.frameworks.torch.gradient import (
-    TorchGradient,
-    of_class,
-    of_custom_op,
-    of_function,
-)
+from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
+from gradcheck_cli.frameworks.torch.fit import of_function
+from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 
 
 def find(

@@ -1,4 +1,4 @@
-"""One torch custom gradient: how it is called, what it differentiates, what its backward is."""
+"""One torch custom gradient, as data: how it is called, what it differentiates, what its backward is."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
-from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.frameworks.seam import Place, Subject
 from gradcheck_cli.frameworks.source import plain_functions
 from gradcheck_cli.frameworks.stable import Library
-from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.inputs.parameters import annotation, declared
 from gradcheck_cli.inputs.spec import Parameter, Signature
 
@@ -29,6 +28,7 @@ class TorchGradient:
     rule: Callable[..., Any]
     forward: Callable[..., Any]  # (context, *inputs) → outputs
     backward: Callable[..., Any] | None  # (context, *cotangents) → a gradient for each input
+    fitter: Callable[[TorchGradient, Signature, str], Subject]
     skipped: int = 0  # parameters of `primal` that are not inputs: ctx
     written: Callable[..., Any] | None = None  # holds the text of the rule, if `backward` does not
     reference: Callable[..., Any] | None = None  # what is differentiated instead of forward's body
@@ -59,10 +59,8 @@ class TorchGradient:
             lambda p: p.name not in self.declined and _may_be_a_tensor(p),
         )
 
-    def fit(self, signature: Signature, dtype: str) -> Any:
-        from gradcheck_cli.frameworks.torch.subject import fit_subject
-
-        return fit_subject(self, signature, dtype)
+    def fit(self, signature: Signature, dtype: str) -> Subject:
+        return self.fitter(self, signature, dtype)
 
 
 _NO_TENSORS = ("int", "bool", "str", "dim", "size", "device", "dtype")
@@ -74,49 +72,3 @@ def _may_be_a_tensor(parameter: inspect.Parameter) -> bool:
         return False
     text = annotation(parameter)
     return text is None or text.rpartition(".")[2].lower() not in _NO_TENSORS
-
-
-def of_class(cls: Any, place: Place) -> TorchGradient:
-    """A subclass of `torch.autograd.Function`, in either style."""
-    import torch
-
-    separate = cls.setup_context is not torch.autograd.function._SingleLevelFunction.setup_context
-
-    def forward(ctx: Context, *inputs: Any) -> Any:
-        if not separate:
-            return cls.forward(ctx, *inputs)
-        output = cls.forward(*inputs)
-        cls.setup_context(ctx, inputs, output)
-        return output
-
-    skipped = 0 if separate else 1
-    return TorchGradient(
-        name=cls.__name__, kind=CLASS, place=place, primal=cls.forward, rule=cls.apply,
-        forward=forward, backward=cls.backward, skipped=skipped,
-    )  # fmt: skip
-
-
-def of_custom_op(op: Any, place: Place) -> TorchGradient | None:
-    """A `torch.library.custom_op` with `register_autograd`; None if it has no derivative."""
-    backward, setup, body = op._backward_fn, op._setup_context_fn, op._init_fn
-    if backward is None:
-        return None
-
-    def forward(ctx: Context, *inputs: Any) -> Any:
-        output = body(*inputs)
-        if setup is not None:
-            setup(ctx, inputs, output)
-        return output
-
-    return TorchGradient(
-        name=body.__name__, kind=CUSTOM_OP, place=place, primal=body, rule=op, forward=forward,
-        backward=backward,
-    )  # fmt: skip
-
-
-def of_function(function: Callable[..., Any], name: str, place: Place) -> TorchGradient:
-    """A plain function: its value and its automatic gradient are judged."""
-    return TorchGradient(
-        name=name, kind=FUNCTION, place=place, primal=function, rule=function,
-        forward=lambda ctx, *inputs: function(*inputs), backward=None,
-    )  # fmt: skip

@@ -16,10 +16,9 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from gradcheck_cli.frameworks.seam import Note, Place
+from gradcheck_cli.frameworks.seam import Note
 from gradcheck_cli.frameworks.torch.bridge import environment
-from gradcheck_cli.frameworks.torch.context import Context
-from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_class
+from gradcheck_cli.frameworks.torch.context import Context, with_a_context
 
 _MODULE: Any = torch.autograd.function
 _HOOK = "_cgcheck_apply"
@@ -42,7 +41,7 @@ def kept() -> Iterator[list[Any]]:
         if kwargs or not any(_is_traced(a) for a in args):
             return original(cls, *args, **kwargs)
         met.append(cls)
-        return _with_its_rule(of_class(cls, Place("", 1, cls.__qualname__)), args)
+        return _with_its_rule(cls, args)
 
     with _through(hook):
         yield met
@@ -82,10 +81,11 @@ def _is_traced(value: Any) -> bool:
     return isinstance(value, (Tensor, View)) and value.is_floating_point()
 
 
-def _with_its_rule(gradient: TorchGradient, args: Sequence[Any]) -> Any:
+def _with_its_rule(cls: Any, args: Sequence[Any]) -> Any:
     """The call as a JAX function with a derivative of its own; backward runs forward again."""
     from torchax import interop
 
+    body = with_a_context(cls)
     at = [k for k, a in enumerate(args) if _is_traced(a)]
     single: list[bool] = []
 
@@ -95,7 +95,7 @@ def _with_its_rule(gradient: TorchGradient, args: Sequence[Any]) -> Any:
             inputs[k] = interop.torch_view(array)
         context = Context(tuple(k in at for k in range(len(args))))
         with environment():  # JAX calls this again after the trace of the body has ended
-            out = gradient.forward(context, *inputs)
+            out = body(context, *inputs)
         single[:] = [not isinstance(out, tuple)]
         return context, list(out) if isinstance(out, tuple) else [out]
 
@@ -106,11 +106,10 @@ def _with_its_rule(gradient: TorchGradient, args: Sequence[Any]) -> Any:
         return primal(*arrays), arrays
 
     def backward(arrays: Any, cotangents: Any) -> tuple[Any, ...]:
-        assert gradient.backward is not None
         with environment():
             context, outs = run(arrays)
             given = [_weight(out, ct) for out, ct in zip(outs, cotangents, strict=True)]
-            pulled = gradient.backward(context, *given)
+            pulled = cls.backward(context, *given)
         pulled = pulled if isinstance(pulled, (tuple, list)) else (pulled,)
         return tuple(_array(pulled[k] if k < len(pulled) else None, a) for k, a in zip(at, arrays, strict=True))  # fmt: skip
 

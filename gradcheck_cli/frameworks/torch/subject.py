@@ -12,70 +12,27 @@ import numpy as np
 import torch
 
 from gradcheck_cli.frameworks.eager import EagerSubject, Row, plain
-from gradcheck_cli.frameworks.seam import Declined, Rejected, RuleError, Way
-from gradcheck_cli.frameworks.stable import Library, Stable
+from gradcheck_cli.frameworks.seam import Declined, RuleError
 from gradcheck_cli.frameworks.torch.bridge import traced
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
-from gradcheck_cli.frameworks.torch.draws import draws
-from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
+from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.frameworks.torch.pull import gradients
 from gradcheck_cli.frameworks.torch.rules import kept
 from gradcheck_cli.frameworks.torch.slots import overgrown, shifted
 from gradcheck_cli.frameworks.tracing import brief
-from gradcheck_cli.inputs.spec import Leaf, Signature
+from gradcheck_cli.inputs.spec import Leaf
 
 Array = np.ndarray[Any, Any]
 
 _REFUSED = object()
 
 
-def fit_subject(gradient: TorchGradient, signature: Signature, dtype: str) -> TorchSubject:
-    """Run it at a plain point; `Rejected` if the function refuses it."""
-    if not signature.leaves:
-        raise Rejected("no differentiable argument")
-    call = Call(gradient, signature, getattr(torch, dtype))
-    points = [tensor(plain(leaf.shape), call.dtype) for leaf in signature.leaves]
-    try:
-        with torch.no_grad():
-            call.meant(points)
-        outputs = call.outputs(points)
-    except RuleError:
-        raise
-    except Exception as error:
-        raise Rejected(brief(error)) from None
-    if not outputs:
-        raise Rejected("it returns no float tensor that can be differentiated")
-    call.kept = tuple(outputs)
-    return TorchSubject(
-        signature=signature, dtype=dtype, gradient=gradient, call=call,
-        has_rule=gradient.has_rule,
-        outputs=[tuple(out.shape) for out in outputs.values()],
-        output_dtypes=[str(out.dtype).removeprefix("torch.") for out in outputs.values()],
-    )  # fmt: skip
-
-
 @dataclass(slots=True, kw_only=True)
 class TorchSubject(EagerSubject):
-    """See `Subject` in the seam."""
+    """A gradient's programs and its floats; `fit` adds what is to be had of it otherwise."""
 
     gradient: TorchGradient
     call: Call
-
-    def in_dtype(self, dtype: str) -> TorchSubject:
-        return fit_subject(self.gradient, self.signature, dtype)
-
-    def wide(self) -> TorchSubject | None:
-        if draws(lambda: self.meant([plain(leaf.shape) for leaf in self.leaves])):
-            return None  # it would draw other numbers
-        try:
-            return self.in_dtype("float64")
-        except Rejected:  # it insists on its own dtype
-            return None
-
-    def ways(self) -> Sequence[Way]:
-        from gradcheck_cli.frameworks.torch.ways import ways
-
-        return ways(self)
 
     # -- traces -------------------------------------------------------------------------
 
@@ -208,17 +165,7 @@ class TorchSubject(EagerSubject):
             for a, name in zip(arrays, self.output_dtypes, strict=True)
         ]
 
-    # -- stand-ins --------------------------------------------------------------------------
-
-    @property
-    def library(self) -> Library:
-        from gradcheck_cli.frameworks.torch.stable import LIBRARY
-
-        return self.gradient.library or LIBRARY
-
-    def fitted(self, stable: Stable, plain: Signature) -> TorchSubject:
-        gradient = of_function(stable.function, stable.value, self.gradient.place)
-        return fit_subject(gradient, plain, self.dtype)
+    # -- library functions ------------------------------------------------------------------
 
     def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
         scope = dict(self.library.scope)

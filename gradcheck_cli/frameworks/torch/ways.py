@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,10 +32,8 @@ from gradcheck_cli.frameworks.compared import (
 from gradcheck_cli.frameworks.seam import Array, Slip, Way
 from gradcheck_cli.frameworks.torch.call import host, tensor
 from gradcheck_cli.frameworks.torch.pull import gradients
+from gradcheck_cli.frameworks.torch.subject import TorchSubject
 from gradcheck_cli.words import Severity
-
-if TYPE_CHECKING:
-    from gradcheck_cli.frameworks.torch.subject import TorchSubject
 
 Tensors = Sequence[Any]
 

@@ -1,0 +1,115 @@
+"""A TensorFlow gradient put together with a signature: its subject, and what is to be had of it otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import record
+
+from gradcheck_cli.frameworks.eager import plain
+from gradcheck_cli.frameworks.seam import Own, Place, Rejected, RuleError, Way
+from gradcheck_cli.frameworks.stable import Library, Stable
+from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, tensor
+from gradcheck_cli.frameworks.tensorflow.gradient import FUNCTION, TfGradient
+from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
+from gradcheck_cli.frameworks.tensorflow.stable import LIBRARY
+from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
+from gradcheck_cli.frameworks.tensorflow.ways import ways
+from gradcheck_cli.frameworks.tracing import brief
+from gradcheck_cli.inputs.spec import Leaf, Signature
+
+
+def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
+    """Run it at a plain point; `Rejected` if the function refuses it."""
+    if not signature.leaves:
+        raise Rejected("no differentiable argument")
+    kind = tf.dtypes.as_dtype(dtype)
+    call = Call(gradient, signature, kind)
+    try:
+        with call.eagerly(), record.VariableWatcher() as watcher:
+            points = [tensor(plain(leaf.shape), kind) for leaf in call.own_leaves]
+            outs = call.graphed(points) if gradient.kind == REGISTERED else call.meant(points)
+    except Exception as error:
+        _ask_a_graph(call, signature)
+        raise Rejected(brief(error)) from None
+    found = {i: out for i, out in enumerate(outs) if tf.is_tensor(out) and out.dtype.is_floating}
+    if not found:
+        raise Rejected("it returns no float tensor that can be differentiated")
+    call.kept = tuple(found)
+    call.variables = _trainable(watcher.watched_variables())
+    call.signature = signature = _with_variables(signature, call.variables)
+    return FittedTf(
+        signature=signature, dtype=dtype, gradient=gradient, call=call,
+        has_rule=gradient.has_rule,
+        outputs=[tuple(out.shape) for out in found.values()],
+        output_dtypes=[out.dtype.name for out in found.values()],
+    )  # fmt: skip
+
+
+def of_function(function: Callable[..., Any], name: str, place: Place, own: Own) -> TfGradient:
+    """A plain function: its value and its automatic gradient are judged."""
+    return TfGradient(
+        name=name, kind=FUNCTION, place=place, primal=function, rule=function,
+        split=lambda *args, **kwargs: (function(*args, **kwargs), None), own=own,
+        fitter=fit,
+    )  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class FittedTf(TfSubject):
+    """A TensorFlow gradient at one signature, with its other calls, library functions and dtypes."""
+
+    def in_dtype(self, dtype: str) -> FittedTf:
+        return fit(self.gradient, self.signature, dtype)
+
+    def wide(self) -> FittedTf | None:
+        try:
+            return self.in_dtype("float64")
+        except Rejected:  # it insists on its own dtype
+            return None
+
+    def ways(self) -> Sequence[Way]:
+        return ways(self)
+
+    @property
+    def library(self) -> Library:
+        return self.gradient.library or LIBRARY
+
+    def fitted(self, stable: Stable, plain: Signature) -> FittedTf:
+        gradient = of_function(
+            stable.function, stable.value, self.gradient.place, self.gradient.own
+        )
+        return fit(gradient, plain, self.dtype)
+
+
+def _ask_a_graph(call: Call, signature: Signature) -> None:
+    """What does not run eagerly may be version 1's: there, variables must be resources."""
+    v1 = tf.compat.v1
+    try:
+        with tf.Graph().as_default():
+            call.outs([v1.placeholder(call.dtype, leaf.shape) for leaf in signature.leaves])
+    except TypeError as error:
+        if "ResourceVariable" in str(error):
+            told = (
+                "TypeError: it uses a variable that is no resource, which tf.custom_gradient "
+                "refuses: `use_resource=True` in its variable scope"
+            )
+            raise RuleError("TypeError", told, certain=True) from None
+    except Exception:  # not that either
+        return
+
+
+def _trainable(watched: Sequence[Any]) -> tuple[Any, ...]:
+    floats = [v for v in watched if v.trainable and v.dtype.is_floating]
+    return tuple(sorted(floats, key=lambda v: str(v.name)))
+
+
+def _with_variables(signature: Signature, variables: Sequence[Any]) -> Signature:
+    arguments = tuple(pair for pair in signature.arguments if pair[0] != VARIABLES)
+    leaves = tuple(
+        Leaf(v.name.partition(":")[0], tuple(v.shape), "a variable that it uses") for v in variables
+    )
+    return replace(signature, arguments=(*arguments, *([(VARIABLES, leaves)] if leaves else [])))

@@ -1,0 +1,38 @@
+"""From an object to a `TorchGradient`: a Function in either style, or a custom op."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.frameworks.torch.context import Context, with_a_context
+from gradcheck_cli.frameworks.torch.fit import fit
+from gradcheck_cli.frameworks.torch.gradient import CLASS, CUSTOM_OP, TorchGradient
+
+
+def of_class(cls: Any, place: Place) -> TorchGradient:
+    """A subclass of `torch.autograd.Function`, in either style."""
+    forward = with_a_context(cls)
+    return TorchGradient(
+        name=cls.__name__, kind=CLASS, place=place, primal=cls.forward, rule=cls.apply,
+        forward=forward, backward=cls.backward, fitter=fit,
+        skipped=1 if forward == cls.forward else 0,
+    )  # fmt: skip
+
+
+def of_custom_op(op: Any, place: Place) -> TorchGradient | None:
+    """A `torch.library.custom_op` with `register_autograd`; None if it has no derivative."""
+    backward, setup, body = op._backward_fn, op._setup_context_fn, op._init_fn
+    if backward is None:
+        return None
+
+    def forward(ctx: Context, *inputs: Any) -> Any:
+        output = body(*inputs)
+        if setup is not None:
+            setup(ctx, inputs, output)
+        return output
+
+    return TorchGradient(
+        name=body.__name__, kind=CUSTOM_OP, place=place, primal=body, rule=op, forward=forward,
+        backward=backward, fitter=fit,
+    )  # fmt: skip
