@@ -21,7 +21,7 @@ from gradcheck_cli.examine import examine, shown
 from gradcheck_cli.finding import Site
 from gradcheck_cli.frameworks.jax.setup import keep_compiled
 from gradcheck_cli.frameworks.load import load
-from gradcheck_cli.frameworks.marks import NAMES
+from gradcheck_cli.frameworks.marks import DEFAULT, NAMES
 from gradcheck_cli.frameworks.seam import CustomGradient, Found, Framework, Missing, Own
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.scan.marks import by_framework, find_marks, imported_roots
@@ -48,7 +48,7 @@ def check_file(task: Task, emit: Emit) -> None:
     with contextlib.ExitStack() as stack:
         # What records at import must stand before; other frameworks can be asked afterwards.
         recorded: dict[str, list[Found]] = {}
-        for name in sorted({"jax", *task.marked}):
+        for name in sorted({DEFAULT, *task.marked}):
             with contextlib.suppress(Exception):  # the file's own import will say so
                 recorded[name] = stack.enter_context(load(name).recording())
         module = _import(task, emit)
@@ -62,7 +62,7 @@ def check_file(task: Task, emit: Emit) -> None:
                 if name not in recorded:  # known only now: what is still to be made
                     recorded[name] = stack.enter_context(framework.recording())
                 _check_module(module, framework, task, recorded[name], emit, clock)
-    versions = {"jax": load("jax").version, **used}
+    versions = {DEFAULT: load(DEFAULT).version, **used}
     emit(Finished(versions=versions, out_of_time=clock.rang))
 
 
@@ -97,12 +97,12 @@ def _completed(task: Task, module: ModuleType) -> Task:
     try:
         tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
-        return msgspec.structs.replace(task, marked=task.marked or {"jax": []})
+        return msgspec.structs.replace(task, marked=task.marked or {DEFAULT: []})
     marked = by_framework(find_marks(tree))
     if task.functions or not marked:
         # A plain function belongs to the framework that its module imports.
         used = NAMES & (imported_roots(tree) | {module.__name__.partition(".")[0]})
-        marked = marked or {name: [] for name in sorted(used) or ["jax"]}
+        marked = marked or {name: [] for name in sorted(used) or [DEFAULT]}
     return msgspec.structs.replace(task, marked=marked)
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from gradcheck_cli.errors import SettingsError
+from gradcheck_cli.frameworks.marks import Backend
 from gradcheck_cli.inputs.language import SpecError
 from gradcheck_cli.inputs.language import parse as parse_spec
 from gradcheck_cli.intentions import IntentError
@@ -34,7 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     max_time: float | None = 120.0
     reach: float = 1e9
     device: Literal["cpu", "gpu"] = "cpu"
-    backend: list[Literal["jax", "tensorflow", "torch"]] = []  # of Keras; empty: all installed
+    backend: list[Backend] = []  # of Keras; empty: all installed
     jobs: int = 0
     memory_limit: int = 8192
     import_all: bool = False

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gradcheck_cli import comments, recordings
 from gradcheck_cli.config import Settings
 from gradcheck_cli.errors import TargetError
-from gradcheck_cli.frameworks.marks import BACKENDS
+from gradcheck_cli.frameworks.marks import BACKENDS, DEFAULT
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.scan.files import Target
 from gradcheck_cli.scan.marks import Mark, by_framework, find_marks
@@ -41,7 +41,7 @@ class File:
 def needs(task: Task) -> tuple[frozenset[str], str | None]:
     """What a worker for this task imports; an installed module says so only once it is imported."""
     used = {*task.marked, *([task.backend] if task.backend else [])}
-    return frozenset(used or {"jax"}), task.backend
+    return frozenset(used or {DEFAULT}), task.backend
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from gradcheck_cli import __version__, outcomes
 from gradcheck_cli.backends import across
 from gradcheck_cli.config import Settings
 from gradcheck_cli.findings_filter import Filter
+from gradcheck_cli.frameworks.marks import NAMES
 from gradcheck_cli.inputs.pairs import parse_pairs
 from gradcheck_cli.outlook import File, Outlook, needs
 from gradcheck_cli.rulebook import find
@@ -137,10 +138,7 @@ class Session:
             tool=Tool(
                 name="cgcheck",
                 version=__version__,
-                jax=versions.get("jax"),
-                torch=versions.get("torch"),
-                tensorflow=versions.get("tensorflow"),
-                keras=versions.get("keras"),
+                **{name: versions.get(name) for name in NAMES},
             ),
             summary=self._summary(files, gradients, findings, not_covered),
             gradients=gradients,

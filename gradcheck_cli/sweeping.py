@@ -14,6 +14,7 @@ import msgspec
 
 from gradcheck_cli import __version__
 from gradcheck_cli.errors import UserError
+from gradcheck_cli.frameworks.marks import PACKAGES
 from gradcheck_cli.outlook import needs
 from gradcheck_cli.runner.pool import Outcome, Pool
 from gradcheck_cli.runner.spawn import launcher
@@ -35,7 +36,6 @@ from gradcheck_cli.words import (
 
 _SAVE_EVERY = 2.0  # seconds
 _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-_PACKAGES = ("jax", "jaxlib", "torch", "tensorflow", "keras", "numpy")
 
 
 class Map(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +143,7 @@ class Sweeping:
 
     def _key(self, task: Task) -> str:
         """What the map depends on."""
-        versions = [f"{name} {_version(name)}" for name in _PACKAGES]
+        versions = [f"{name} {_version(name)}" for name in (*PACKAGES, "numpy")]
         source = Path(task.path).read_bytes() if task.path else b""
         about = msgspec.json.encode(msgspec.structs.replace(task, max_time=None, cache=None))
         text = b"\n".join((__version__.encode(), *(v.encode() for v in versions), source, about))

@@ -13,6 +13,7 @@ from gradcheck_cli import __version__
 from gradcheck_cli.check import site_of
 from gradcheck_cli.examine import examine
 from gradcheck_cli.frameworks.load import load
+from gradcheck_cli.frameworks.marks import ASKED
 from gradcheck_cli.frameworks.seam import CustomGradient, Framework
 from gradcheck_cli.inputs.language import parse as parse_spec
 from gradcheck_cli.inputs.spec import Signature
@@ -32,8 +33,6 @@ from gradcheck_cli.words import (
     Tool,
 )
 
-# In the order in which an object is asked about: a function of any of them is one of JAX's, too.
-_FRAMEWORKS = ("torch", "tensorflow", "jax")
 _FUNCTION = "function"
 
 
@@ -132,7 +131,7 @@ def _adopted(function: Any) -> tuple[CustomGradient, Framework]:
 def _claims(function: Any) -> Iterator[tuple[CustomGradient, Framework]]:
     name = getattr(function, "__name__", type(function).__name__)
     home: Any = SimpleNamespace(**{name: function})
-    for each in _FRAMEWORKS:
+    for each in ASKED:
         if each in sys.modules:
             framework = load(each)
             gradient = framework.named(home, name, "", own)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gradcheck_cli.cli.app import app
+from gradcheck_cli.frameworks.marks import Backend
 
 
 class Color(StrEnum):
@@ -27,12 +28,6 @@ class FailOn(StrEnum):
 class Device(StrEnum):
     CPU = "cpu"
     GPU = "gpu"
-
-
-class Backend(StrEnum):
-    JAX = "jax"
-    TENSORFLOW = "tensorflow"
-    TORCH = "torch"
 
 
 @app.command()

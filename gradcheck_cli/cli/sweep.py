@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from gradcheck_cli.cli.app import app
-from gradcheck_cli.cli.check import Backend, Device
+from gradcheck_cli.cli.check import Device
+from gradcheck_cli.frameworks.marks import Backend
 
 
 class Dtype(StrEnum):

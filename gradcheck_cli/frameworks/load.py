@@ -6,14 +6,9 @@ import importlib
 
 from gradcheck_cli.frameworks.seam import Framework
 
-_MODULES = {
-    "jax": "gradcheck_cli.frameworks.jax.framework",
-    "keras": "gradcheck_cli.frameworks.keras.framework",
-    "tensorflow": "gradcheck_cli.frameworks.tensorflow.framework",
-    "torch": "gradcheck_cli.frameworks.torch.framework",
-}
-
 
 def load(name: str) -> Framework:
-    framework: Framework = importlib.import_module(_MODULES[name]).FRAMEWORK
+    """The framework whose folder has this name."""
+    module = importlib.import_module(f"gradcheck_cli.frameworks.{name}.framework")
+    framework: Framework = module.FRAMEWORK
     return framework

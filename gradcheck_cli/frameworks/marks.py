@@ -1,17 +1,27 @@
-"""How each framework's custom gradients look in source: names only, nothing imported.
+"""The one table of frameworks: their names, packages and backends, and how their custom gradients look.
 
-`callables` are decorators or functions that make a custom gradient; `bases` are
-classes whose subclasses are one. `roots` are the top-level modules they come from.
+Names only, nothing imported. `callables` are decorators or functions that make a custom gradient; `bases`
+are classes whose subclasses are one. `roots` are the top-level modules they come from.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Backend(StrEnum):
+    """What Keras runs on, one at a time."""
+
+    JAX = "jax"
+    TENSORFLOW = "tensorflow"
+    TORCH = "torch"
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
     framework: str
+    packages: tuple[str, ...]  # installed ones whose versions matter to its numbers
     roots: frozenset[str]
     callables: frozenset[str]
     bases: frozenset[str] = frozenset()
@@ -20,6 +30,7 @@ class Marks:
 
 JAX = Marks(
     framework="jax",
+    packages=("jax", "jaxlib"),
     roots=frozenset({"jax", "equinox", "flax"}),
     callables=frozenset(
         {
@@ -34,6 +45,7 @@ JAX = Marks(
 
 TORCH = Marks(
     framework="torch",
+    packages=("torch",),
     roots=frozenset({"torch"}),
     callables=frozenset({"custom_op"}),
     bases=frozenset({"Function", "autograd.Function"}),
@@ -41,18 +53,25 @@ TORCH = Marks(
 
 TENSORFLOW = Marks(
     framework="tensorflow",
+    packages=("tensorflow",),
     roots=frozenset({"tensorflow"}),
     callables=frozenset({"custom_gradient", "RegisterGradient"}),
 )
 KERAS = Marks(
     framework="keras",
+    packages=("keras",),
     roots=frozenset({"keras"}),
     callables=frozenset({"custom_gradient"}),
-    backends=("jax", "tensorflow", "torch"),
+    backends=tuple(Backend),
 )
 
 MARKS: tuple[Marks, ...] = (JAX, TORCH, TENSORFLOW, KERAS)
 NAMES = frozenset(marks.framework for marks in MARKS)
+PACKAGES = tuple(package for marks in MARKS for package in marks.packages)
 BACKENDS = {marks.framework: marks.backends for marks in MARKS if marks.backends}
 # Whose calls can be watched: those of a framework on backends are the backend's.
 WATCHED = tuple(sorted(NAMES - set(BACKENDS)))
+# What the reals are walked in, and so always imported; a file that imports none of them is taken for its.
+DEFAULT = JAX.framework
+# In the order in which an object is asked about: a plain function of any of them is one of the default's, too.
+ASKED = (*(m.framework for m in MARKS if m.framework not in {*BACKENDS, DEFAULT}), DEFAULT)

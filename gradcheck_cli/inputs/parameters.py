@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from gradcheck_cli.inputs.spec import OMITTED, Parameter
@@ -14,23 +14,27 @@ _ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def declared(
     function: Callable[..., Any],
     skipped: int,
-    differentiable: Callable[[inspect.Parameter], bool],
+    differentiable: Callable[[int, inspect.Parameter], bool],
+    filled: Collection[str] = (),
 ) -> list[Parameter]:
-    """All but the first `skipped`; a function of `*args` alone has one that stands for any number."""
+    """All but the first `skipped` and those that are `filled`, each with its place among all.
+
+    A function of `*args` alone has one parameter that stands for any number.
+    """
     try:
-        found = list(inspect.signature(function).parameters.values())[skipped:]
+        found = list(enumerate(inspect.signature(function).parameters.values()))[skipped:]
     except (TypeError, ValueError):
         return [Parameter("x", 0, differentiable=True, keyword_only=False)]
     parameters = [
         Parameter(
-            p.name, index, differentiable(p), p.kind is p.KEYWORD_ONLY,
+            p.name, index, differentiable(index, p), p.kind is p.KEYWORD_ONLY,
             OMITTED if p.default is p.empty else p.default, annotation(p),
         )
-        for index, p in enumerate(found)
-        if p.kind not in _ANY
+        for index, p in found
+        if p.kind not in _ANY and p.name not in filled
     ]  # fmt: skip
-    if not parameters and any(p.kind is p.VAR_POSITIONAL for p in found):
-        return [Parameter("args", 0, differentiable=True, keyword_only=False, variadic=True)]
+    if not parameters and any(p.kind is p.VAR_POSITIONAL for _, p in found):
+        return [Parameter("args", skipped, differentiable=True, keyword_only=False, variadic=True)]
     return parameters
 
 

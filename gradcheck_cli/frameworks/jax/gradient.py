@@ -11,8 +11,8 @@ from typing import Any
 
 from gradcheck_cli.frameworks.seam import Place, Subject
 from gradcheck_cli.frameworks.stable import Library
-from gradcheck_cli.inputs.parameters import annotation
-from gradcheck_cli.inputs.spec import OMITTED, Parameter, Signature
+from gradcheck_cli.inputs.parameters import declared
+from gradcheck_cli.inputs.spec import Parameter, Signature
 
 FUNCTION = "function"
 
@@ -52,38 +52,15 @@ class JaxGradient:
 
     def parameters(self) -> Sequence[Parameter]:
         """The parameters that a call must or may fill (a bound `self` is not one)."""
-        if isinstance(
-            getattr(self.primal, "nin", None), int
-        ):  # a ufunc: its signature says nothing
-            count: int = self.primal.nin  # type: ignore[attr-defined]
+        count = getattr(self.primal, "nin", None)
+        if isinstance(count, int):  # a ufunc: its signature says nothing
             names = ["x"] if count == 1 else [f"x{i + 1}" for i in range(count)]
             return [Parameter(n, i, True, False) for i, n in enumerate(names)]
-        try:
-            signature = inspect.signature(self.primal)
-        except (TypeError, ValueError):
-            return [Parameter("x", 0, differentiable=True, keyword_only=False)]
-        given = self.primal.keywords if isinstance(self.primal, functools.partial) else {}
-        found: list[Parameter] = []
-        for index, parameter in enumerate(signature.parameters.values()):
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                continue
-            if index < len(self.bound) or parameter.name in given:
-                continue
-            default = OMITTED if parameter.default is parameter.empty else parameter.default
-            differentiable = index not in self.nondiff and not (self.only_first and index > 0)
-            found.append(
-                Parameter(
-                    parameter.name,
-                    index,
-                    differentiable,
-                    parameter.kind is parameter.KEYWORD_ONLY,
-                    default,
-                    annotation(parameter),
-                )
-            )
-        if not found and any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
-            return [Parameter("args", len(self.bound), True, False, variadic=True)]
-        return found
+        filled = self.primal.keywords if isinstance(self.primal, functools.partial) else ()
+        return declared(self.primal, len(self.bound), self._is_differentiated, filled)
+
+    def _is_differentiated(self, index: int, _: inspect.Parameter) -> bool:
+        return index not in self.nondiff and not (self.only_first and index > 0)
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
         return self.fitter(self, signature, dtype)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.seam import CustomGradient, Found, Missing, Note, Own, Writing
-from gradcheck_cli.frameworks.tensorflow import find as tf_find
+from gradcheck_cli.frameworks.tensorflow.find import find, named
 from gradcheck_cli.frameworks.tensorflow.hooks import recording, watching
 from gradcheck_cli.frameworks.tensorflow.writing import WRITING
 from gradcheck_cli.inputs.infer.reading import read
@@ -24,31 +21,16 @@ class TensorFlow:
 
     name = "tensorflow"
     version = str(tf.__version__)
+    writing = WRITING
+    recording, watching = staticmethod(recording), staticmethod(watching)
+    find, named = staticmethod(find), staticmethod(named)
 
     @property
     def device(self) -> str:
         return "gpu" if tf.config.list_logical_devices("GPU") else "cpu"
 
-    @property
-    def writing(self) -> Writing:
-        return WRITING
-
-    def recording(self) -> AbstractContextManager[list[Found]]:
-        return recording()
-
-    def watching(self, note: Note) -> AbstractContextManager[None]:
-        return watching(note)
-
     def steady(self) -> AbstractContextManager[None]:
         return nullcontext()
-
-    def find(
-        self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
-    ) -> tuple[Sequence[CustomGradient], Sequence[Missing]]:
-        return tf_find.find(module, path, recorded, scopes, own)
-
-    def named(self, module: ModuleType, name: str, path: str, own: Own) -> CustomGradient | None:
-        return tf_find.named(module, name, path, own)
 
     def hints(self, gradient: Any) -> Hints:
         specs: dict[str, Spec] = {

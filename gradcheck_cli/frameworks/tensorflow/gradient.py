@@ -55,7 +55,7 @@ class TfGradient:
     def parameters(self) -> Sequence[Parameter]:
         if self.parameter_names:
             return [Parameter(n, i, True, False) for i, n in enumerate(self.parameter_names)]
-        return declared(self.primal, self.bound, _may_be_a_tensor)
+        return declared(self.primal, self.bound, lambda _, p: _may_be_a_tensor(p))
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
         return self.fitter(self, signature, dtype)

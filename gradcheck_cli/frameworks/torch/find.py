@@ -11,6 +11,7 @@ import inspect
 import linecache
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,14 +22,20 @@ from torch._library.custom_ops import CustomOpDef
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.reach import attributes, enter
 from gradcheck_cli.discover.twins import told_apart
-from gradcheck_cli.frameworks.seam import Missing, Place
+from gradcheck_cli.frameworks.seam import Found, Missing, Own, Place
 from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
 from gradcheck_cli.frameworks.torch.fit import of_function
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 
 
+@contextmanager
+def recording() -> Iterator[list[Found]]:
+    """Nothing has to be recorded."""
+    yield []
+
+
 def find(
-    module: ModuleType, path: str, scopes: Sequence[str]
+    module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
 ) -> tuple[list[TorchGradient], list[Missing]]:
     """The module's own custom gradients, in the order of their lines."""
     gc.disable()  # a class that a factory made and dropped lives until it is collected
@@ -85,7 +92,7 @@ def _hooked(path: str) -> list[Missing]:
     ]
 
 
-def named(module: ModuleType, name: str, path: str) -> TorchGradient | None:
+def named(module: ModuleType, name: str, path: str, own: Own) -> TorchGradient | None:
     """One function by name: a Function's `apply`, or a plain function itself."""
     thing = attribute(module, name)
     if thing is None:

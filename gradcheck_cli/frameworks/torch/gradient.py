@@ -56,7 +56,7 @@ class TorchGradient:
         return declared(
             self.primal,
             self.skipped,
-            lambda p: p.name not in self.declined and _may_be_a_tensor(p),
+            lambda _, p: p.name not in self.declined and _may_be_a_tensor(p),
         )
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
