@@ -26,9 +26,10 @@ from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.spec import Hints, Signature
 from gradcheck_cli.intents.declared import DOUBT, offered
 from gradcheck_cli.laws import LAWS, Failure
-from gradcheck_cli.laws.law import Judgement
+from gradcheck_cli.laws.law import Judgement, judgement
 from gradcheck_cli.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
+from gradcheck_cli.measure.again import with_reruns
 from gradcheck_cli.measure.engine import Measurements, Probe, measure
 from gradcheck_cli.measure.ladder import Sources, sources
 from gradcheck_cli.measure.part import Part, affordable_points, components, part_of, too_large
@@ -41,7 +42,6 @@ from gradcheck_cli.script import written
 from gradcheck_cli.witness import given_inputs
 from gradcheck_cli.words import (
     Checked,
-    Evidence,
     LawResult,
     Outcome,
     Severity,
@@ -230,7 +230,7 @@ def _tried(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> tuple[Po
     scalar = all(not leaf.shape for leaf in subject.leaves)
     budget = task.points if scalar else max(16, task.points // _ARRAY_SHARE)
     rungs = sources(subject)
-    if rungs.evidence is Evidence.FINITE_DIFFERENCE:
+    if rungs.primal.dear:
         budget = min(budget, _FEW_POINTS)
     budget = affordable_points(subject, budget)
     points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
@@ -251,10 +251,10 @@ def _tried(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> tuple[Po
 
 def _at_home(desk: _Desk, m: Measurements) -> Subject:
     """The same with domains, if it has no value at most of these points; what was run tells."""
-    if m.subject.sample is not None:
+    if m.in_part:
         return m.subject
     desk.doing(f"running at {desk.book.judging}")
-    rows = m.base_rows()
+    rows = m.base_rows
     values = [v[rows] for v in m.floats[m.mode].value]
     return at_home(desk.gradient, m.subject, [p[rows] for p in m.points], values, m.fmt)
 
@@ -278,15 +278,16 @@ def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) ->
     for law in LAWS:
         try:
             with book.timing(law.name):
-                judgements.append(law.judge(m))
+                judgements.append(judgement(law, m))
         except Exception as error:  # a bug of ours in one law leaves the others standing
             book.findings.append(failed(gradient, site, m.subject, error))
     assert book.declared is not None
     nonlinear = any(f.rule == "nonlinear-cotangent" for j in judgements for f in j.failures)
-    found = [f for judgement in judgements for f in judgement.failures]
+    found = [f for j in judgements for f in j.failures]
+    alone = with_reruns(m, [f.alone for f in found if f.alone is not None])
     told = list(book.declared.answer(found, m))
-    for judgement in judgements:
-        note_law(_as_declared(judgement, told), m, book)
+    for each in judgements:
+        note_law(_as_declared(each, told), m, book)
     book.trials.append(Trial(m, [f.row for f in told if f.rule in _FORMULA]))
     for failure in told:
         if nonlinear and failure.rule == "gradient-mismatch" and not _at_unit(failure, m):
@@ -295,7 +296,7 @@ def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) ->
         if not _is_known(failure, earlier):
             with book.timing("witnesses, boundaries and causes"):
                 meant = dataclasses.replace(failure, expect=offered(failure, m))
-                made = make_finding(meant, m, gradient, site)
+                made = make_finding(meant, alone, gradient, site)
             book.findings.append(made.finding)
             book.seen.append(failure)
             if desk.task.script == made.finding.fingerprint:

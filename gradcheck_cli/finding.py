@@ -290,7 +290,7 @@ def _profile(failure: Failure, m: Measurements) -> Profile | None:
         return None
     floats = m.floats[failure.modes[0] if failure.modes else m.mode]
     arrays = floats.rule_value if failure.what == VALUES else (floats.custom or floats.auto or [])
-    rows = m.base_rows()
+    rows = m.base_rows
     rows = rows[np.argsort(m.points[0][rows], kind="stable")]
     rows = rows[np.isin(m.reference.states(failure.what)[rows, 0], (REGULAR, LIMIT))]
     truth = m.reference.middle(failure.what)[rows, 0]

@@ -36,7 +36,11 @@ def find_blame(failure: Failure, m: Measurements) -> Blame | None:
     """Only what shows op by op can be pinned on one operation; under jit alone, nothing is said."""
     traces = m.subject.traces()
     program = traces.rule if traces.rule is not None else traces.primal
-    if program is None or m.sources.reason or not {EAGER, OP_BY_OP}.intersection(failure.modes):
+    if (
+        program is None
+        or not m.sources.over_reals
+        or not {EAGER, OP_BY_OP}.intersection(failure.modes)
+    ):
         return None
     row = failure.row
     try:

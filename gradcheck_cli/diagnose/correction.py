@@ -46,7 +46,7 @@ class Trial:
     def simple(self) -> bool:
         """Whole, cheap, and without loops whose end a change might take away."""
         program = self.m.subject.traces().rule
-        whole = self.m.subject.sample is None and not self.m.dear
+        whole = not self.m.in_part and not self.m.dear
         return whole and program is not None and "while" not in program.primitives()
 
     def rows(self) -> Array:

@@ -34,7 +34,7 @@ _FEWEST_FITS = 3  # numbers that must agree, so that none does by chance
 def explain(m: Measurements, leaf: int, wrong: Sequence[int], rest: Sequence[int]) -> str | None:
     """The first hypothesis that gives the formula at rows where it is wrong, and where it is not."""
     assert m.rule is not None
-    if m.subject.sample is not None or m.dear:
+    if m.in_part or m.dear:
         return None  # only some components are known, or each row is dear
     chosen = np.array([*_plain(m, wrong, _WRONG), *_plain(m, rest, _REST)], int)
     if not _plain(m, wrong, 1):
@@ -56,7 +56,7 @@ def explain(m: Measurements, leaf: int, wrong: Sequence[int], rest: Sequence[int
 def _by_choice(m: Measurements, leaf: int, rows: list[int]) -> str | None:
     """Where it is wrong, the other branch of a `where` may be right."""
     program = m.subject.traces().rule
-    if program is None or m.sources.reason:
+    if program is None or not m.sources.over_reals:
         return None
     args = [a[rows] for a in (*m.points, *m.cotangents)]
     return wrong_choice(program, len(m.cotangents) + leaf, args, m.truth.gradients[leaf][rows])
@@ -65,7 +65,7 @@ def _by_choice(m: Measurements, leaf: int, rows: list[int]) -> str | None:
 def _by_parts(m: Measurements, case: Case, formula: Array, rows: Array) -> str | None:
     """The last idea: something that the truth is made of stands at the wrong place."""
     program = m.subject.traces().primal
-    if program is None or m.sources.reason:
+    if program is None or not m.sources.over_reals:
         return None
     args = [a[rows] for a in (*m.points, *m.cotangents)]
     known = parts(program, case.names, args)

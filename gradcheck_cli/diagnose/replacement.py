@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.frameworks.seam import StandIn
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.precision import enclose
@@ -37,16 +38,16 @@ class _Equal:
 
 def find_replacement(m: Measurements, row: int, what: str) -> str | None:
     """What to write for the value or the gradient: the first text that holds and is good here."""
-    if "equals" not in m.cache:
-        m.cache["equals"] = _equals(m)
-    for equal in m.cache["equals"]:
+    for equal in _equals(m):
         floats = equal.value if what == VALUES else equal.gradient
         if floats is not None and _is_good(m, floats[row], row, what):
-            return str(equal.stand_in.value if what == VALUES else equal.stand_in.gradient)
+            return equal.stand_in.value if what == VALUES else equal.stand_in.gradient
     return None
 
 
+@derived
 def _equals(m: Measurements) -> list[_Equal]:
+    """Stable functions that are this primal over the reals."""
     found = []
     for stand_in in m.subject.stand_ins():
         subject = stand_in.subject
@@ -69,7 +70,7 @@ def _gradient(m: Measurements, stand_in: StandIn) -> Array | None:
 
 def _same(m: Measurements, program: Program, outputs: int | None, what: str) -> bool:
     """Equal balls at every tried row where the truth is regular."""
-    rows = m.base_rows()[:_POINTS]
+    rows = m.base_rows[:_POINTS]
     args = [a[rows] for a in (*m.points, *m.cotangents)]
     try:
         enclosed = enclose(program, args, goal=_GOAL, most_bits=512)

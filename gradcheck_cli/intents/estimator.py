@@ -15,6 +15,7 @@ import numpy as np
 
 from gradcheck_cli.intents.intent import Doubt, at
 from gradcheck_cli.laws.law import Failure
+from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements
 
 Array = np.ndarray[Any, Any]
@@ -35,10 +36,7 @@ class Estimator:
     )
 
     def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
-        if "estimator" not in m.cache:
-            m.cache["estimator"] = _off_on_average(m)
-        said: str | Doubt | None = m.cache["estimator"]
-        return said
+        return _off_on_average(m)
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
         return True
@@ -47,6 +45,7 @@ class Estimator:
         yield None
 
 
+@derived
 def _off_on_average(m: Measurements) -> str | Doubt | None:
     row = _plain_row(m)
     point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
@@ -105,7 +104,7 @@ class _Slopes:
 
 
 def _plain_row(m: Measurements) -> int:
-    rows = m.base_rows()
+    rows = m.base_rows
     sizes = np.array([max(np.abs(p[r]).max(initial=0) for p in m.points) for r in rows])
     least = np.array([min(np.abs(p[r]).min(initial=1) for p in m.points) for r in rows])
     return int(rows[np.lexsort((rows, (least == 0) | (sizes > 2)))[0]])

@@ -17,6 +17,7 @@ from flint import arb
 from gradcheck_cli.intents.intent import Doubt, at
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.measure.truth import Ask
@@ -38,16 +39,13 @@ class Gauge:
     answers: frozenset[str] = frozenset({"gradient-mismatch"})
 
     def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
-        if "gauge" not in m.cache:
-            m.cache["gauge"] = _broken(m)
-        said: str | Doubt | None = m.cache["gauge"]
-        return said
+        return _broken(m)
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
         return _has_matrix(m)
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
-        if _has_matrix(m) and not m.dear and not m.sources.reason:
+        if _has_matrix(m) and not m.dear and m.sources.over_reals:
             yield None
 
 
@@ -55,10 +53,11 @@ def _has_matrix(m: Measurements) -> bool:
     return any(len(shape) > 1 for shape in m.subject.outputs)
 
 
+@derived
 def _broken(m: Measurements) -> str | Doubt | None:
     if not _has_matrix(m):
         return None  # no gauge: `covers` says that it answers nothing
-    if m.sources.reason or m.subject.sample is not None:
+    if m.in_part or not m.sources.over_reals:
         return Doubt("its law is one over the reals, and there the rule was not judged")
     rows = _rows(m)
     if len(rows) < _FEWEST:
@@ -82,7 +81,7 @@ def _rows(m: Measurements) -> list[int]:
     known &= (m.reference.states(VALUES) == REGULAR).all(axis=1)
     known &= (columns(m.rule.gradient_states, m.count) == REGULAR).all(axis=1)
     sizes = np.abs(columns(m.points, m.count)).max(axis=1, initial=0)
-    return sorted((int(r) for r in m.base_rows() if known[r]), key=lambda r: sizes[r] > 100)[:_MOST]
+    return sorted((int(r) for r in m.base_rows if known[r]), key=lambda r: sizes[r] > 100)[:_MOST]
 
 
 def _values(m: Measurements, rows: Sequence[int]) -> list[Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.laws.law import Failure, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import VALUES
 from gradcheck_cli.measure.casts import narrowest
 from gradcheck_cli.measure.engine import Measurements, Probe
@@ -18,6 +18,9 @@ class Casts:
 
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
         return []
+
+    def applicable(self, m: Measurements) -> Reason | None:
+        return None
 
     def judge(self, m: Measurements) -> Judgement:
         primal = m.subject.traces().primal

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.frameworks.seam import Slip, Way
-from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.laws.law import NO_RULE, Failure, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.words import Outcome, Severity
@@ -32,20 +33,21 @@ class Context:
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
         return []
 
+    def applicable(self, m: Measurements) -> Reason | None:
+        if not m.subject.has_rule:
+            return NO_RULE
+        if not m.subject.ways():
+            return Reason(Outcome.NOT_APPLICABLE, None)
+        if m.in_part:
+            return Reason(Outcome.NOT_COVERED, "only some of its components are judged")
+        if not _plain_rows(m):
+            return Reason(Outcome.NOT_COVERED, "no point that was tried is regular")
+        return None
+
     def judge(self, m: Measurements) -> Judgement:
-        ways = m.subject.ways()
-        if not m.subject.has_rule or not ways:
-            reason = None if m.subject.has_rule else "there is no custom rule"
-            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason=reason)
-        if m.subject.sample is not None:
-            reason = "only some of its components are judged"
-            return Judgement(self.name, Outcome.NOT_COVERED, reason=reason)
         rows = _plain_rows(m)
-        if not rows:
-            reason = "no point that was tried is regular"
-            return Judgement(self.name, Outcome.NOT_COVERED, reason=reason)
         failures: list[Failure] = []
-        for way in ways:
+        for way in m.subject.ways():
             found = next(filter(None, (_slip(m, way, row) for row in rows)), None)
             if found is not None and found.cause not in {f.cause for f in failures}:
                 failures.append(found)
@@ -59,10 +61,11 @@ def _telling(failures: Sequence[Failure]) -> Sequence[Failure]:
     return [f for f in impure if f.severity.rank == gravest] or failures
 
 
+@derived
 def _plain_rows(m: Measurements) -> list[int]:
     """Ordinary points where everything is regular."""
     states = m.reference.states(GRADIENTS)
-    inside = [r for r in m.base_rows().tolist() if (states[r] == REGULAR).all()]
+    inside = [r for r in m.base_rows.tolist() if (states[r] == REGULAR).all()]
     sizes = [max(float(np.abs(p[r]).max(initial=0)) for p in m.points) for r in inside]
     plain = sorted(
         zip(inside, sizes, strict=True), key=lambda pair: (not 0 < pair[1] <= 10, pair[0])

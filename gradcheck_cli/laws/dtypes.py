@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.laws.law import NO_RULE, Failure, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.words import Outcome, Severity
@@ -24,12 +24,12 @@ class Dtypes:
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
         return []
 
-    def judge(self, m: Measurements) -> Judgement:
+    def applicable(self, m: Measurements) -> Reason | None:
         if not m.subject.has_rule:
-            reason = "there is no custom rule"
-            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason=reason)
-        if m.dear or m.subject.sample is not None:
-            return Judgement(self.name, Outcome.NOT_COVERED, reason="a call is too dear")
+            return NO_RULE
+        return Reason(Outcome.NOT_COVERED, "a call is too dear") if m.dear or m.in_part else None
+
+    def judge(self, m: Measurements) -> Judgement:
         others = [dtype for dtype in _LADDER if dtype != m.subject.dtype]
         refused = {dtype: m.subject.refusal(dtype) for dtype in others}
         told = {dtype: error.message for dtype, error in refused.items() if error is not None}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.laws.floats import failures
-from gradcheck_cli.laws.law import Judgement, judged
+from gradcheck_cli.laws.law import Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import INFINITE, NAN
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.words import Severity
@@ -22,6 +22,9 @@ class Finite:
 
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
         return [Probe(i, BASE) for i in range(points)]
+
+    def applicable(self, m: Measurements) -> Reason | None:
+        return None
 
     def judge(self, m: Measurements) -> Judgement:
         found = [

@@ -19,7 +19,7 @@ from gradcheck_cli.measure.accuracy import (
     Grades,
     columns,
 )
-from gradcheck_cli.measure.again import again
+from gradcheck_cli.measure.again import Alone, again
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.states import LIMIT, REGULAR
@@ -68,6 +68,7 @@ def failures(
             modes=tuple(modes),
             holds=cause_holds(mode, who, cause, component, severity),
             as_grave=_as_grave(mode, who, cause, severity, component),
+            alone=Alone(row, mode, who),
         )
         return
 
@@ -81,7 +82,7 @@ def confirmed(
     rows = rows[~m.beyond[rows]] if (~m.beyond[rows]).any() else rows
     for cause in causes:
         for row in rows[graded.cause[rows] == cause][:_TRIES].tolist():
-            if _as_grave(mode, who, cause, severity)(again(m, row, mode, who))[0]:
+            if _as_grave(mode, who, cause, severity)(again(m, Alone(row, mode, who)))[0]:
                 return int(row)
     return None
 

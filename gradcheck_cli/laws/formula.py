@@ -12,13 +12,20 @@ import numpy as np
 from gradcheck_cli.diagnose.explain import explain
 from gradcheck_cli.diagnose.factor import describe_factor
 from gradcheck_cli.inputs.cotangents import BASE, one_hot_names
-from gradcheck_cli.laws.law import Failure, Judgement, component_name, judged
+from gradcheck_cli.laws.law import (
+    Failure,
+    Judgement,
+    Reason,
+    component_name,
+    judged,
+    over_the_reals,
+)
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.formula import ROUNDING_EPS, Comparison, comparison, only_at_points
 from gradcheck_cli.measure.integral import Says
 from gradcheck_cli.measure.states import LIMIT, REGULAR
-from gradcheck_cli.words import Evidence, Outcome, Severity
+from gradcheck_cli.words import Evidence, Severity
 
 Array = np.ndarray[Any, Any]
 
@@ -39,11 +46,10 @@ class Formula:
             probes += [Probe(i, n) for i in range(min(points, _ONE_HOT_POINTS)) for n in names]
         return probes
 
+    def applicable(self, m: Measurements) -> Reason | None:
+        return over_the_reals(m)
+
     def judge(self, m: Measurements) -> Judgement:
-        if not m.ruled:
-            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
-        if m.rule is None:
-            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.sources.reason)
         facts = comparison(m)
         failures = [*_mismatches(m, facts), *_trusted(m, facts), *_singularities(m, facts)]
         right_by_witness = any(f.cause.startswith(_BY_WITNESS) for f in failures)
@@ -151,8 +157,10 @@ def _wrong_message(
     wrong = "the custom rules that it calls make it wrong" if plain else "the formula is wrong"
     if said is None:
         leaf, _ = component_name(m, GRADIENTS, part.start)
-        differing = [r for r in rows if facts.differs[r, part].any()]
-        said = explain(m, leaf, differing, [r for r in rows if r not in differing])
+        differs = facts.differs[:, part].any(axis=1)
+        said = explain(
+            m, leaf, [r for r in rows if differs[r]], [r for r in rows if not differs[r]]
+        )
     if said:
         return f"{wrong}: {said}"
     return wrong + ("" if everywhere else " at some inputs")

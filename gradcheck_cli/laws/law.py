@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gradcheck_cli.measure.again import Alone
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.words import Evidence, Outcome, Severity
 
@@ -36,6 +37,7 @@ class Failure:
     everywhere: bool = False
     help: str | None = None
     expect: str | None = None  # what declares it, if it was meant
+    alone: Alone | None = None  # the run by itself that has confirmed it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,41 @@ class Judgement:
     evidence: Evidence = Evidence.CERTIFIED  # if weaker than that of the measurements
 
 
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a law has nothing to say of some measurements: it does not apply, or is not covered."""
+
+    outcome: Outcome
+    text: str | None
+
+
+NO_RULE = Reason(Outcome.NOT_APPLICABLE, "there is no custom rule")
+
+
 class Law(Protocol):
     @property
     def name(self) -> str: ...
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]: ...
+    def applicable(self, m: Measurements) -> Reason | None:
+        """Why it is not asked, if it is not."""
+        ...
+
     def judge(self, m: Measurements) -> Judgement: ...
+
+
+def judgement(law: Law, m: Measurements) -> Judgement:
+    """What a law says of the measurements, or why it has nothing to say."""
+    reason = law.applicable(m)
+    if reason is None:
+        return law.judge(m)
+    return Judgement(law.name, reason.outcome, reason=reason.text)
+
+
+def over_the_reals(m: Measurements) -> Reason | None:
+    """Why the rule's formula is not known, if it is not."""
+    if not m.ruled:
+        return NO_RULE
+    return Reason(Outcome.NOT_COVERED, m.sources.reason) if m.rule is None else None
 
 
 def judged(

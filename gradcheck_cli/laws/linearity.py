@@ -20,12 +20,12 @@ from gradcheck_cli.inputs.cotangents import (
     TINY_FACTOR,
     ZERO,
 )
-from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.laws.law import Failure, Judgement, Reason, judged, over_the_reals
 from gradcheck_cli.measure.accuracy import GRADIENTS, columns
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.precision import working
-from gradcheck_cli.words import Outcome, Severity
+from gradcheck_cli.words import Severity
 
 _POINTS = 14
 _BITS = 256
@@ -46,11 +46,11 @@ class Linearity:
         )
         return [Probe(i, name) for i in chosen for name in _ASKED]
 
+    def applicable(self, m: Measurements) -> Reason | None:
+        return over_the_reals(m)
+
     def judge(self, m: Measurements) -> Judgement:
-        if not m.ruled:
-            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
-        if m.rule is None:
-            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.sources.reason)
+        assert m.rule is not None
         gradients = columns(m.rule.gradients, m.count)
         regular = columns(m.rule.gradient_states, m.count) == REGULAR
         checked = 0

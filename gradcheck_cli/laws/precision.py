@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.laws.floats import failures
-from gradcheck_cli.laws.law import Judgement, judged
+from gradcheck_cli.laws.law import Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import DIGITS, ZERO
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.words import Evidence, Outcome, Severity
+from gradcheck_cli.words import Outcome, Severity
 
 _CAUSES = (ZERO, DIGITS)
 # A truth in floats must be so much finer than what it judges.
@@ -24,14 +24,17 @@ class Precision:
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
         return [Probe(i, BASE) for i in range(points)]
 
-    def judge(self, m: Measurements) -> Judgement:
-        if m.sources.primal.evidence is Evidence.FINITE_DIFFERENCE:
-            reason = f"{m.sources.reason}, and differences cannot judge digits"
-            return Judgement(self.name, Outcome.NOT_COVERED, reason=reason)
+    def applicable(self, m: Measurements) -> Reason | None:
+        if not m.sources.primal.judges_digits:
+            text = f"{m.sources.reason}, and differences cannot judge digits"
+            return Reason(Outcome.NOT_COVERED, text)
         digits = m.sources.digits
         if digits is not None and digits < m.fmt.digits + _SPARE_BITS:
-            reason = f"{m.sources.reason}, and a truth of {digits} bits cannot judge the digits of {m.fmt.name}"
-            return Judgement(self.name, Outcome.NOT_COVERED, reason=reason)
+            text = f"{m.sources.reason}, and a truth of {digits} bits cannot judge the digits of {m.fmt.name}"
+            return Reason(Outcome.NOT_COVERED, text)
+        return None
+
+    def judge(self, m: Measurements) -> Judgement:
         found = [
             *failures(m, "value", "imprecise-value", _CAUSES, _message("value")),
             *failures(m, m.judged, "imprecise-gradient", _CAUSES, _message("gradient")),

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.laws.law import NO_RULE, Failure, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.words import Outcome, Severity
+from gradcheck_cli.words import Severity
 
 STRUCTURE_LAW = "structure"
 
@@ -23,13 +23,14 @@ class Structure:
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
         return []
 
+    def applicable(self, m: Measurements) -> Reason | None:
+        return None if m.ruled else NO_RULE
+
     def judge(self, m: Measurements) -> Judgement:
         program = m.subject.traces().rule
-        if not m.ruled:
-            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
         if program is None:  # the framework's own checks have passed
             return judged(self.name, m.count, [])
-        if m.subject.sample is not None:  # only those of the right shapes are judged in part
+        if m.in_part:  # only those of the right shapes are judged in part
             return judged(self.name, m.count, [])
         expected = [*m.subject.outputs, *(leaf.shape for leaf in m.subject.leaves)]
         got = [aval.shape for aval in program.out_avals]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.laws.law import Failure, Judgement, Reason, judged, over_the_reals
 from gradcheck_cli.measure.accuracy import VALUES
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.formula import value_differs
-from gradcheck_cli.words import Outcome, Severity
+from gradcheck_cli.words import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,11 @@ class Value:
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
         return [Probe(i, BASE) for i in range(points)]
 
+    def applicable(self, m: Measurements) -> Reason | None:
+        return over_the_reals(m)
+
     def judge(self, m: Measurements) -> Judgement:
-        if not m.ruled:
-            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
-        if m.rule is None:
-            return Judgement(self.name, Outcome.NOT_COVERED, reason=m.sources.reason)
-        rows, place = m.base_rows(), value_differs(m)
+        rows, place = m.base_rows, value_differs(m)
         if place is None:
             return judged(self.name, len(rows), [])
         failure = Failure(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.laws.floats import cause_holds
-from gradcheck_cli.laws.law import Failure, Judgement, judged
+from gradcheck_cli.laws.law import NO_RULE, Failure, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import DIGITS, GRADIENTS, INFINITE, NAN, ZERO
-from gradcheck_cli.measure.again import again
+from gradcheck_cli.measure.again import Alone, again
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.formula import comparison
 from gradcheck_cli.measure.grading import grades
@@ -25,14 +25,15 @@ class Worth:
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
         return [Probe(i, BASE) for i in range(points)]
 
-    def judge(self, m: Measurements) -> Judgement:
+    def applicable(self, m: Measurements) -> Reason | None:
         floats = m.floats[m.mode]
         if floats.custom is None:
-            return Judgement(self.name, Outcome.NOT_APPLICABLE, reason="there is no custom rule")
+            return NO_RULE
         if floats.auto is None:
-            return Judgement(
-                self.name, Outcome.NOT_APPLICABLE, reason="autodiff does not go through the primal"
-            )
+            return Reason(Outcome.NOT_APPLICABLE, "autodiff does not go through the primal")
+        return None
+
+    def judge(self, m: Measurements) -> Judgement:
         repaired = _repaired(m)
         if repaired is not None:
             return judged(self.name, m.count, [repaired])
@@ -47,7 +48,10 @@ def _repaired(m: Measurements) -> Failure | None:
         saved &= ~comparison(m).differs.any(axis=1) if m.rule is not None else True
         for cause in (NAN, INFINITE, ZERO, DIGITS):
             rows = [int(r) for r in saved.nonzero()[0] if auto.cause[r] == cause]
-            if rows and grades(again(m, rows[0], mode, "auto"), mode, "auto").cause[0] == cause:
+            if not rows:
+                continue
+            alone = Alone(rows[0], mode, "auto")
+            if grades(again(m, alone), mode, "auto").cause[0] == cause:
                 component = int(auto.component[rows[0]])
                 return Failure(
                     rule="repaired-autodiff", severity=Severity.NOTE, row=rows[0], what=GRADIENTS,
@@ -55,6 +59,7 @@ def _repaired(m: Measurements) -> Failure | None:
                     message=f"autodiff through the primal {_GIVES[cause]}, this rule repairs it",
                     modes=(mode,),
                     holds=cause_holds(mode, "auto", cause, component, Severity.WARNING),
+                    alone=alone,
                 )  # fmt: skip
     return None
 

@@ -15,7 +15,7 @@ from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR
 from gradcheck_cli.measure.truth import Ask, Source, Truth
 from gradcheck_cli.reals.domains.balls import exact
 from gradcheck_cli.reals.precision import START_BITS, working
-from gradcheck_cli.words import Evidence, Severity
+from gradcheck_cli.words import Severity
 
 Array = np.ndarray[Any, Any]
 
@@ -83,7 +83,7 @@ class Reference:
         kink = states == KINK
         with np.errstate(all="ignore"):
             suspect = inside & ~_close(got, mid, mid, self.fmt, room)
-        if self.source.evidence is Evidence.FINITE_DIFFERENCE:  # each move is dozens of calls
+        if self.source.dear:  # each move is dozens of calls
             suspect[np.flatnonzero(suspect.any(axis=1))[_MOST_BY_DIFFERENCES:]] = False
         normwise = self.source.normwise
         for level in range(len(MOVES)):  # a few moves for all suspects, more for those that remain
@@ -234,8 +234,7 @@ class Reference:
         """Each argument scaled as a whole, all together and one by one."""
         count = len(self.points)
         made = [(t,) * count for t in _SCALES]
-        dear = self.source.evidence is Evidence.FINITE_DIFFERENCE
-        if 1 < count <= 4 and not dear:
+        if 1 < count <= 4 and not self.source.dear:
             made += [
                 tuple(t if j == i else 1.0 for j in range(count))
                 for i in range(count)

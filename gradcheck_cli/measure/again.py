@@ -5,38 +5,66 @@ Batches are padded, mapped and compiled together; what the user runs is not.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import AUTO, VALUE, Floats
+from gradcheck_cli.frameworks.seam import CUSTOM, VALUE, Floats
 from gradcheck_cli.measure.accuracy import Reference
+from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements
 
 Array = np.ndarray[Any, Any]
 
 
-def again(m: Measurements, row: int, mode: str, who: str) -> Measurements:
-    """The row by itself, with the numbers that the framework gives for it alone.
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """One row that is run by itself: in a mode, for the value, the rule's gradient or autodiff's."""
 
-    They replace those of the batch, so that what is shown is what the user will see.
-    """
-    key = ("again", row, mode, who)
-    if key not in m.cache:
-        point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
-        alone = m.subject.run_once(point, cotangent, mode, who)
-        for batch, single in zip(_of(m.floats[mode], who), alone, strict=True):
-            batch[row] = single
-        m.cache[key] = _only(m, row)
-    found: Measurements = m.cache[key]
-    return found
+    row: int
+    mode: str
+    who: str
 
 
-def _of(floats: Floats, who: str) -> list[Array]:
+@derived
+def again(m: Measurements, alone: Alone) -> Measurements:
+    """Measurements of the row by itself, with the numbers that the framework gives for it alone."""
+    single = _only(m, alone.row)
+    floats = _replaced(single.floats[alone.mode], alone.who, 0, _numbers(m, alone))
+    return replace(single, floats={**single.floats, alone.mode: floats})
+
+
+def with_reruns(m: Measurements, reruns: Iterable[Alone]) -> Measurements:
+    """Measurements in which the numbers of these rows are those that the user will see."""
+    floats = dict(m.floats)
+    for alone in reruns:
+        batch = floats[alone.mode]
+        floats[alone.mode] = _replaced(batch, alone.who, alone.row, _numbers(m, alone))
+    return replace(m, floats=floats)
+
+
+@derived
+def _numbers(m: Measurements, alone: Alone) -> list[Array]:
+    point, cotangent = ([a[alone.row] for a in arrays] for arrays in (m.points, m.cotangents))
+    return m.subject.run_once(point, cotangent, alone.mode, alone.who)
+
+
+def _replaced(floats: Floats, who: str, row: int, numbers: Sequence[Array]) -> Floats:
+    """Floats of a batch with other numbers in one row; the batch itself stays as it is."""
     if who == VALUE:
-        return floats.rule_value
-    return (floats.auto if who == AUTO else floats.custom) or []
+        return replace(floats, rule_value=_with_row(floats.rule_value, row, numbers))
+    if who == CUSTOM:
+        return replace(floats, custom=_with_row(floats.custom or [], row, numbers))
+    return replace(floats, auto=_with_row(floats.auto or [], row, numbers))
+
+
+def _with_row(batch: Sequence[Array], row: int, numbers: Sequence[Array]) -> list[Array]:
+    copies = [array.copy() for array in batch]
+    for copy, single in zip(copies, numbers, strict=True):
+        copy[row] = single
+    return copies
 
 
 def _only(m: Measurements, row: int) -> Measurements:
@@ -57,7 +85,6 @@ def _only(m: Measurements, row: int) -> Measurements:
     return replace(
         m, probes=[m.probes[row]], points=points, cotangents=cotangents, recipes=[m.recipes[row]],
         floats=floats, reference=reference, rule=None if m.rule is None else m.rule.take(rows),
-        cache={}, _rows={},
     )  # fmt: skip
 
 

@@ -36,6 +36,10 @@ class Differences:
     subject: Subject
     digits: int
     evidence: Evidence = Evidence.FINITE_DIFFERENCE
+    over_reals: bool = False
+    by_values: bool = True
+    dear: bool = True
+    judges_digits: bool = False
 
     @property
     def normwise(self) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,15 @@ class Probe:
     cotangent: str
 
 
-@dataclass(slots=True)
-class Measurements:
-    """Everything known about some rows of one subject."""
+def read_only(array: Array) -> Array:
+    """The array itself, which nobody can write to from now on."""
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The numbers of some probes of one subject, a row a probe, before anything is measured."""
 
     subject: Subject
     fmt: Format
@@ -54,23 +61,65 @@ class Measurements:
     points: list[Array]
     cotangents: list[Array]
     recipes: list[str]
-    floats: Mapping[str, Floats]
-    reference: Reference
-    sources: Sources
-    rule: Truth | None
-    spread: list[Array] = field(
-        default_factory=list
-    )  # the values that the whole subject was tried at
-    cache: dict[object, Any] = field(default_factory=dict)
-    _rows: dict[Probe, int] = field(default_factory=dict)
-
-    @property
-    def truth(self) -> Truth:
-        return self.reference.truth
 
     @property
     def count(self) -> int:
         return len(self.probes)
+
+    @property
+    def in_part(self) -> bool:
+        """Are only some of the subject's components judged?"""
+        return self.subject.sample is not None
+
+    def row(self, probe: Probe) -> int | None:
+        return self._numbers.get(probe)
+
+    @functools.cached_property
+    def _numbers(self) -> dict[Probe, int]:
+        return {probe: row for row, probe in enumerate(self.probes)}
+
+    def components(self, what: str) -> list[tuple[tuple[int, ...], Array]]:
+        """For each output or argument: its shape, and which of its elements are judged."""
+        values = what == VALUES
+        shapes = list(self.subject.outputs) if values else [v.shape for v in self.subject.leaves]
+        sample = self.subject.sample
+        if sample is None:
+            return [(shape, np.arange(int(np.prod(shape, dtype=int)))) for shape in shapes]
+        return list(zip(shapes, sample.outputs if values else sample.leaves, strict=True))
+
+    @functools.cached_property
+    def beyond(self) -> Array:
+        """Rows outside of what models meet."""
+        return read_only(np.array([recipe == BEYOND for recipe in self.recipes], bool))
+
+    @functools.cached_property
+    def base_rows(self) -> Array:
+        """Rows at the base cotangent, within reach."""
+        base = np.array([p.cotangent == BASE for p in self.probes], bool)
+        return read_only(np.flatnonzero(base & ~self.beyond))
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements(Rows):
+    """Floats and truth at some rows of one subject; nothing of it is ever overwritten."""
+
+    floats: Mapping[str, Floats]
+    reference: Reference
+    sources: Sources
+    rule: Truth | None
+    spread: list[Array]  # the values that the whole subject was tried at
+
+    def __post_init__(self) -> None:
+        for truth in filter(None, (self.truth, self.rule)):
+            for array in truth.arrays():
+                read_only(array)
+        for run in self.floats.values():
+            for array in (*run.value, *run.rule_value, *(run.custom or ()), *(run.auto or ())):
+                read_only(array)
+
+    @property
+    def truth(self) -> Truth:
+        return self.reference.truth
 
     @property
     def mode(self) -> str:
@@ -94,40 +143,16 @@ class Measurements:
         rests = self.truth.estimated or (self.rule is not None and self.rule.estimated)
         return max(found, Evidence.MULTIPRECISION, key=lambda e: e.rank) if rests else found
 
-    @property
+    @functools.cached_property
     def dear(self) -> bool:
         """Does one row cost so much that only what a verdict needs is asked for?
 
         So it is where the truth comes from many calls, one after the other.
         """
-        if self.sources.primal.evidence is Evidence.FINITE_DIFFERENCE:
+        if self.sources.primal.dear:
             return True
         traces = self.subject.traces()
         return any(by_flint(p) > DEAR for p in (traces.primal, traces.rule) if p is not None)
-
-    def row(self, probe: Probe) -> int | None:
-        if not self._rows:
-            self._rows = {p: i for i, p in enumerate(self.probes)}
-        return self._rows.get(probe)
-
-    def components(self, what: str) -> list[tuple[tuple[int, ...], Array]]:
-        """For each output or argument: its shape, and which of its elements are judged."""
-        values = what == VALUES
-        shapes = list(self.subject.outputs) if values else [v.shape for v in self.subject.leaves]
-        sample = self.subject.sample
-        if sample is None:
-            return [(shape, np.arange(int(np.prod(shape, dtype=int)))) for shape in shapes]
-        return list(zip(shapes, sample.outputs if values else sample.leaves, strict=True))
-
-    @property
-    def beyond(self) -> Array:
-        """Rows outside of what models meet."""
-        return np.array([recipe == BEYOND for recipe in self.recipes], bool)
-
-    def base_rows(self) -> Array:
-        """Rows at the base cotangent, within reach."""
-        base = np.array([p.cotangent == BASE for p in self.probes], bool)
-        return np.flatnonzero(base & ~self.beyond)
 
     def widened(self, rows: Array) -> tuple[Array, Array] | None:
         """Primal's and rule's gradients with every rounded constant a ball (SEMANTICS B2).
@@ -135,7 +160,7 @@ class Measurements:
         Where rows are dear, the last of a few stands for the rest.
         """
         traces = self.subject.traces()
-        if traces.rule is None or traces.primal is None or self.sources.reason:
+        if traces.rule is None or traces.primal is None or not self.sources.over_reals:
             return None
         few = rows[:_FEW] if self.dear else rows
         args = [a[few] for a in (*self.points, *self.cotangents)]
@@ -151,8 +176,8 @@ class Measurements:
     def third_witness(self, row: int) -> Testimony | None:
         if self.sources.rule is None:
             return None
-        if self.sources.primal.evidence is Evidence.FINITE_DIFFERENCE:
-            return DIFFERENCES_SAY  # they look at the function already, not at its program
+        if self.sources.primal.by_values:
+            return DIFFERENCES_SAY  # differences look at the function already, not at its program
         primal = self.subject.traces().primal
         if self.dear and primal is not None and not primal.primitives() & _NOT_BY_THE_CHAIN_RULE:
             return DIFFERENCES_SAY  # no loop, no step: autodiff is the derivative
@@ -176,78 +201,60 @@ def measure(
     ran: Callable[[], None] = lambda: None,
 ) -> Measurements:
     """Run and walk all probes of all laws at once, on the strongest rung that holds for all of them."""
-    fmt = format_of(subject.dtype)
     probes = list(dict.fromkeys(probes))
     index = np.array([p.point for p in probes], int)
-    rows = [leaf[index] for leaf in points.leaves]
     named = {name: cotangent(name, subject.outputs) for name in {p.cotangent for p in probes}}
     cotangents = [
         np.stack([named[p.cotangent][k] for p in probes]) for k in range(len(subject.outputs))
     ]
-    recipes = [points.recipes[i] for i in index]
-    floats = subject.run(rows, cotangents)
+    rows = Rows(
+        subject, format_of(subject.dtype), seed, probes, [leaf[index] for leaf in points.leaves],
+        cotangents, [points.recipes[i] for i in index],
+    )  # fmt: skip
+    floats = subject.run(rows.points, rows.cotangents)
     ran()  # what is slow or dies from here on is ours, not the user's
-
-    def on(rungs: Sources) -> Measurements:
-        return measure_rows(
-            subject, fmt, rows, cotangents, seed, probes, recipes, rungs, floats=floats
-        )
-
     try:
-        return on(rungs)
+        return measure_rows(rows, rungs, floats=floats)
     except NoRealMeaning:
-        return on(sources(subject, certified=False))
+        return measure_rows(rows, sources(subject, certified=False), floats=floats)
 
 
 def measure_rows(
-    subject: Subject,
-    fmt: Format,
-    rows: list[Array],
-    cotangents: list[Array],
-    seed: int,
-    probes: list[Probe],
-    recipes: list[str],
+    rows: Rows,
     rungs: Sources,
+    *,
     kinks: bool = True,
     ties: bool = True,
     floats: Mapping[str, Floats] | None = None,
 ) -> Measurements:
-    """The same for rows that are already numbers; without `kinks` nothing is nudged."""
-    floats = floats or subject.run(rows, cotangents)
+    """Floats (unless they are there already) and truth at all rows; without `kinks` nothing is nudged."""
+    points, cotangents, fmt = rows.points, rows.cotangents, rows.fmt
+    floats = floats or rows.subject.run(points, cotangents)
     goal = goal_bits(fmt)
-    base = np.array([i for i, p in enumerate(probes) if p.cotangent == BASE], int)
-    truth = rungs.primal.evaluate(rows, cotangents, Ask(goal, ties, kinks, base))
+    base = np.array([i for i, p in enumerate(rows.probes) if p.cotangent == BASE], int)
+    truth = rungs.primal.evaluate(points, cotangents, Ask(goal, ties, kinks, base))
     rule = None
     if rungs.rule is not None:
-        rule = rungs.rule.evaluate(rows, cotangents, Ask(goal, False, kinks, base))
+        rule = rungs.rule.evaluate(points, cotangents, Ask(goal, False, kinks, base))
     for found in filter(None, (truth, rule)):
-        _share_poles(found, probes, fmt)
+        _share_poles(found, rows.probes, fmt)
     for state in (*truth.value_states, *truth.gradient_states):
         for run in floats.values():
             if run.refused is not None:
                 state[run.refused] = OUTSIDE
-    if rungs.primal.evidence.rank >= Evidence.FLOAT64.rank:
+    if not rungs.primal.over_reals:
         _leave_open(truth, rule, next(iter(floats.values())).value)
     if rule is not None:
         _share_domain(truth, rule)
-    primal = subject.traces().primal
+    primal = rows.subject.traces().primal
     narrow = None if primal is None else narrowest(primal, fmt)
     judged_in = fmt if narrow is None else as_if_in(fmt, narrow)
-    reference = Reference(rungs.primal, judged_in, rows, cotangents, truth, seed)
+    reference = Reference(rungs.primal, judged_in, points, cotangents, truth, rows.seed)
+    spread = [p[~rows.beyond] for p in points]
     return Measurements(
-        subject,
-        fmt,
-        seed,
-        probes,
-        rows,
-        cotangents,
-        recipes,
-        floats,
-        reference,
-        rungs,
-        rule,
-        [r[[recipe != BEYOND for recipe in recipes]] for r in rows],
-    )
+        rows.subject, fmt, rows.seed, rows.probes, points, cotangents, rows.recipes,
+        floats, reference, rungs, rule, spread,
+    )  # fmt: skip
 
 
 def _leave_open(truth: Truth, rule: Truth | None, values: Sequence[Array]) -> None:
@@ -297,34 +304,21 @@ def _share_poles(truth: Truth, probes: Sequence[Probe], fmt: Format) -> None:
 
 def moved(m: Measurements, row: int, point: Sequence[Array]) -> Measurements:
     """One probe with other inputs and the same cotangent."""
-    rows = [np.asarray(p, np.float64)[None] for p in point]
+    points = [np.asarray(p, np.float64)[None] for p in point]
     cotangents = [c[row : row + 1] for c in m.cotangents]
     probe = Probe(0, m.probes[row].cotangent)
-    found = measure_rows(
-        m.subject, m.fmt, rows, cotangents, m.seed, [probe], ["shrunk"], m.sources, kinks=False
-    )
-    found.spread = m.spread
-    return found
+    rows = Rows(m.subject, m.fmt, m.seed, [probe], points, cotangents, ["shrunk"])
+    return replace(measure_rows(rows, m.sources, kinks=False), spread=m.spread)
 
 
 def line(m: Measurements, row: int, leaf: int, element: int, values: Array) -> Measurements:
-    """The same probe with one component of one argument moved through values."""
+    """The probe of a row with one component of one argument moved through values."""
     count = len(values)
-    rows = [np.repeat(p[row][None], count, axis=0) for p in m.points]
-    flat = rows[leaf].reshape(count, -1)
+    points = [np.repeat(p[row][None], count, axis=0) for p in m.points]
+    flat = points[leaf].reshape(count, -1)
     flat[:, element] = values
-    rows[leaf] = flat.reshape(rows[leaf].shape)
+    points[leaf] = flat.reshape(points[leaf].shape)
     cotangents = [np.repeat(c[row][None], count, axis=0) for c in m.cotangents]
     probes = [Probe(i, m.probes[row].cotangent) for i in range(count)]
-    return measure_rows(
-        m.subject,
-        m.fmt,
-        rows,
-        cotangents,
-        m.seed,
-        probes,
-        ["line"] * count,
-        m.sources,
-        kinks=False,
-        ties=False,
-    )
+    rows = Rows(m.subject, m.fmt, m.seed, probes, points, cotangents, ["line"] * count)
+    return measure_rows(rows, m.sources, kinks=False, ties=False)

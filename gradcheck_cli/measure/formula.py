@@ -12,6 +12,7 @@ from flint import arb
 
 from gradcheck_cli.inputs.cotangents import BASE, OTHER
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, as_floats, columns
+from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.nudge import Side
 from gradcheck_cli.measure.states import KINK, LIMIT, POLE, REGULAR
@@ -47,15 +48,8 @@ class Comparison:
     zero_truth: Array  # per component: the truth is zero at every row
 
 
+@derived
 def comparison(m: Measurements) -> Comparison:
-    """The comparison of these measurements, made once."""
-    if "comparison" not in m.cache:
-        m.cache["comparison"] = _compare(m)
-    found: Comparison = m.cache["comparison"]
-    return found
-
-
-def _compare(m: Measurements) -> Comparison:
     """Compare `custom_real` with `truth` at cotangents of ordinary size."""
     assert m.rule is not None
     rows = np.array(
@@ -101,7 +95,7 @@ def _compare(m: Measurements) -> Comparison:
         finite_at_pole=(states == POLE)
         & known
         & (formula_states != KINK)
-        & np.isin(np.arange(count), m.base_rows())[:, None],
+        & np.isin(np.arange(count), m.base_rows)[:, None],
         singular=((states == POLE) | (states == KINK)).any(axis=1),
         singular_at=(states == POLE) | (states == KINK),
         zero_truth=zero,
@@ -133,23 +127,17 @@ def only_at_points(m: Measurements, rows: Sequence[int], part: slice) -> bool:
     return all(a.overlaps(b) for a, b in zip(balls[0].flat, balls[1].flat, strict=True))
 
 
+@derived
 def value_differs(m: Measurements) -> tuple[int, int] | None:
     """The first row and output component where the rule's forward value is not the primal's."""
-    if "value differs" not in m.cache:
-        m.cache["value differs"] = _value_differs(m)
-    found: tuple[int, int] | None = m.cache["value differs"]
-    return found
-
-
-def _value_differs(m: Measurements) -> tuple[int, int] | None:
     assert m.rule is not None
     ours, theirs = m.reference.balls(VALUES), columns(m.rule.values, m.count)
     known = np.isin(m.reference.states(VALUES), (REGULAR, LIMIT))
     known &= np.isin(columns(m.rule.value_states, m.count), (REGULAR, LIMIT))
-    if m.sources.reason:  # not over the reals: in the same floats they must differ too
+    if not m.sources.over_reals:  # in the same floats they must differ too
         floats = m.floats[m.mode]
         known &= ~_alike(columns(floats.value, m.count), columns(floats.rule_value, m.count), m)
-    for row in m.base_rows():
+    for row in m.base_rows:
         for k in np.flatnonzero(known[row]):
             if not ours[row, k].overlaps(theirs[row, k]) and _value_matters(m, int(row), int(k)):
                 return int(row), int(k)

@@ -12,18 +12,16 @@ import numpy as np
 from gradcheck_cli.frameworks.seam import AUTO, CUSTOM, VALUE
 from gradcheck_cli.inputs.cotangents import HUGE, TINY, ZERO
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, Grades, Reference, columns
+from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.formula import comparison, value_differs
 from gradcheck_cli.words import Severity
 
 
+@derived
 def grades(m: Measurements, mode: str, who: str) -> Grades:
     """Grades of the value, of the rule's gradient or of autodiff's in a mode."""
-    key = ("grades", mode, who)
-    if key not in m.cache:
-        m.cache[key] = _without_tails(m, _grade(m, mode, who))
-    found: Grades = m.cache[key]
-    return found
+    return _without_tails(m, _grade(m, mode, who))
 
 
 def _without_tails(m: Measurements, found: Grades) -> Grades:
@@ -64,14 +62,10 @@ def _grade(m: Measurements, mode: str, who: str) -> Grades:
     )
 
 
+@derived
 def _formula(m: Measurements) -> Reference | None:
     """The rule's own formula as a reference."""
     source = m.sources.rule
     if m.rule is None or source is None:
         return None
-    if "formula" not in m.cache:
-        m.cache["formula"] = Reference(
-            source, m.reference.fmt, m.points, m.cotangents, m.rule, m.seed
-        )
-    found: Reference = m.cache["formula"]
-    return found
+    return Reference(source, m.reference.fmt, m.points, m.cotangents, m.rule, m.seed)

@@ -33,8 +33,13 @@ class Sources:
     reason: str | None = None
 
     @property
+    def over_reals(self) -> bool:
+        """Do both come from balls?"""
+        return self.reason is None
+
+    @property
     def evidence(self) -> Evidence:
-        """The weaker of the two."""
+        """The weaker evidence of the two sources."""
         found = [s.evidence for s in (self.primal, self.rule) if s is not None]
         return max(found, key=lambda e: e.rank)
 

@@ -23,8 +23,8 @@ _WIDTHS: dict[str, Literal[16, 32, 64]] = {"float16": 16, "bfloat16": 32, "float
 def searched(m: Measurements, examples: int, reach: float) -> list[Array] | None:
     """The simplest point that was found, if any was."""
     leaves = m.subject.leaves
-    rows = m.base_rows()
-    if m.subject.sample is not None or sum(v.size for v in leaves) > _MOST_NUMBERS or not len(rows):
+    rows = m.base_rows
+    if m.in_part or sum(v.size for v in leaves) > _MOST_NUMBERS or not len(rows):
         return None
     width = _WIDTHS.get(m.fmt.name, 64)
 

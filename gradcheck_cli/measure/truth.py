@@ -35,8 +35,12 @@ class Truth:
     sides: dict[int, list[Side]] = field(default_factory=dict)
     estimated: bool = False  # some row rests on midpoints that agree, not on narrow balls
 
+    def arrays(self) -> list[Array]:
+        """All balls and all states."""
+        return [*self.values, *self.gradients, *self.value_states, *self.gradient_states]
+
     def take(self, rows: Array) -> Truth:
-        """The same for some rows."""
+        """The truth at some rows alone."""
         index = {int(row): i for i, row in enumerate(rows)}
         return Truth(
             [a[rows] for a in self.values],
@@ -70,6 +74,14 @@ class Source(Protocol):
     def evidence(self) -> Evidence: ...
     @property
     def normwise(self) -> bool: ...  # do floats lose digits beside a matrix's largest element?
+    @property
+    def over_reals(self) -> bool: ...  # is it a walk of the program, not floats?
+    @property
+    def by_values(self) -> bool: ...  # does it look at values only, at no derivative of a program?
+    @property
+    def dear(self) -> bool: ...  # does one row take dozens of calls?
+    @property
+    def judges_digits(self) -> bool: ...  # is it fine enough to grade the digits of floats?
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth: ...
 
@@ -85,6 +97,10 @@ class Reals:
 
     program: Program
     evidence: Evidence = Evidence.CERTIFIED
+    over_reals: bool = True
+    by_values: bool = False
+    dear: bool = False
+    judges_digits: bool = True
 
     @property
     def normwise(self) -> bool:

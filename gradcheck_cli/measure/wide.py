@@ -41,6 +41,10 @@ class Wide:
     who: str
     digits: int
     evidence: Evidence = Evidence.FLOAT64
+    over_reals: bool = False
+    by_values: bool = False
+    dear: bool = False
+    judges_digits: bool = True
 
     @property
     def normwise(self) -> bool:

@@ -11,7 +11,7 @@ from gradcheck_cli.frameworks.seam import Floats, Subject
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
-from gradcheck_cli.measure.engine import Measurements, Probe, measure_rows
+from gradcheck_cli.measure.engine import Measurements, Probe, Rows, measure_rows
 from gradcheck_cli.measure.ladder import Sources
 from gradcheck_cli.measure.states import KINK, POLE
 from gradcheck_cli.measure.states import OUTSIDE as NOWHERE
@@ -96,8 +96,8 @@ def by_walks(
         base = cotangent(BASE, subject.outputs)
         cotangents = [np.repeat(c[None], count, axis=0) for c in base]
         probes = [Probe(i, BASE) for i in range(count)]
-        m = measure_rows(subject, fmt, rows, cotangents, seed, probes, [""] * count, rungs)
-        parts.append(_of_rows(m, fmt))
+        batch = Rows(subject, fmt, seed, probes, rows, cotangents, [""] * count)
+        parts.append(_of_rows(measure_rows(batch, rungs), fmt))
     return _joined(parts)
 
 
