@@ -157,7 +157,7 @@ def _wrong_message(
     wrong = "the custom rules that it calls make it wrong" if plain else "the formula is wrong"
     if said is None:
         leaf, _ = component_name(m, GRADIENTS, part.start)
-        differs = facts.differs[:, part].any(axis=1)
+        differs = np.asarray(facts.differs[:, part].any(axis=1))
         said = explain(
             m, leaf, [r for r in rows if differs[r]], [r for r in rows if not differs[r]]
         )

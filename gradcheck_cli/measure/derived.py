@@ -19,7 +19,7 @@ def derived(
     """The function with a memory of its own, which lives as long as the measurements do."""
     answers: WeakKeyDictionary[Measurements, dict[tuple[object, ...], T]] = WeakKeyDictionary()
 
-    def once(m: Measurements, *args: P.args, **kwargs: P.kwargs) -> T:
+    def once(m: Measurements, /, *args: P.args, **kwargs: P.kwargs) -> T:
         own = answers.setdefault(m, {})
         key = (*args, *kwargs.items())
         if key not in own:
