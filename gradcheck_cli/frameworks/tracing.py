@@ -9,15 +9,10 @@ from typing import Any
 
 import jax
 
-from gradcheck_cli.reals.tables.elementwise import BINARY, IDENTITIES, SPECIAL, UNARY
+from gradcheck_cli.reals.facts import named
 
 # A program of these alone runs on all points as one array.
-POINTWISE = {
-    *UNARY, *BINARY, *IDENTITIES, *SPECIAL,
-    "integer_pow", "square", "clamp", "round", "select_n", "eq", "ne", "lt", "le", "gt", "ge",
-    "and", "or", "not", "xor", "is_finite", "convert_element_type", "broadcast_in_dim", "iota",
-    "reshape", "squeeze",
-}  # fmt: skip
+POINTWISE = named(lambda facts: facts.pointwise or facts.spreads)
 
 
 class Untraceable(Exception):

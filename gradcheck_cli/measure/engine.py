@@ -20,6 +20,7 @@ from gradcheck_cli.measure.ladder import Sources, sources
 from gradcheck_cli.measure.states import KINK, OUTSIDE, POLE, UNDECIDED
 from gradcheck_cli.measure.truth import Ask, Truth
 from gradcheck_cli.reals.cost import by_flint
+from gradcheck_cli.reals.facts import named
 from gradcheck_cli.reals.precision import DEAR, enclose
 from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.words import Evidence
@@ -30,10 +31,7 @@ Array = np.ndarray[Any, Any]
 _FEW = 2
 _QUITE_ANOTHER = 0.5
 # With these, the derivative of the program may be another than the function's.
-_NOT_BY_THE_CHAIN_RULE = frozenset(
-    {"while", "scan", "cond", "select_n", "floor", "ceil", "round", "sign", "convert_element_type",
-     "gather", "sort", "argmax", "argmin", "custom_linear_solve"}
-)  # fmt: skip
+_NOT_BY_THE_CHAIN_RULE = named(lambda facts: not facts.smooth)
 
 
 @dataclass(frozen=True, slots=True)

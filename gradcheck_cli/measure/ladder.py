@@ -13,14 +13,13 @@ from gradcheck_cli.measure.casts import narrowest
 from gradcheck_cli.measure.differences import Differences
 from gradcheck_cli.measure.truth import Reals, Source
 from gradcheck_cli.measure.wide import Wide
+from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.tables.unreal import REASONS
 from gradcheck_cli.reals.walk import uncovered
 from gradcheck_cli.words import Evidence
 
-_DRAWS = frozenset(
-    {"random_bits", "random_gamma", "rng_bit_generator", "rng_uniform", "threefry2x32"}
-)
+_DRAWS = named(lambda facts: facts.law is Law.DRAW)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,17 @@ import numpy as np
 
 from gradcheck_cli.measure.nudge import FEW, Settled, Side, defined_nearby, evaluations, nudge
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
+from gradcheck_cli.reals.facts import Effort, named
 from gradcheck_cli.reals.precision import MOST_BITS, Enclosed, enclose
 from gradcheck_cli.reals.program import Program
-from gradcheck_cli.reals.tables.elementwise import SLOW
-from gradcheck_cli.reals.tables.factor import NORMWISE
 from gradcheck_cli.words import Evidence
 
 Array = np.ndarray[Any, Any]
 
 _MOST_ARRAY_NUDGES = 16
 _SLOW_NUDGES = 400
+_SLOW = named(lambda facts: facts.effort is Effort.SLOW)
+_NORMWISE = named(lambda facts: facts.normwise)
 # A value that differs from its nudged neighbours by more than this jumps there.
 _TOUCH = 2.0**-100
 
@@ -88,7 +89,7 @@ class Source(Protocol):
 
 def factors(*programs: Program | None) -> bool:
     """Does one of them factor a matrix?"""
-    return any(p is not None and p.primitives() & NORMWISE for p in programs)
+    return any(p is not None and p.primitives() & _NORMWISE for p in programs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def _most(program: Program, points: Sequence[Array]) -> int | None:
     Special functions at thousands of bits take milliseconds each: their cost is known before.
     """
     most = None if all(p.ndim == 1 for p in points) else _MOST_ARRAY_NUDGES
-    slow = program.numbers(SLOW) * evaluations([p.shape[1:] for p in points])
+    slow = program.numbers(_SLOW) * evaluations([p.shape[1:] for p in points])
     if not slow:
         return most
     return min(most or _SLOW_NUDGES, max(1, _SLOW_NUDGES // slow))

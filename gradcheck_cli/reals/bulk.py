@@ -5,8 +5,9 @@ Its algebraic rewrites are switched off: a radius belongs to the operations that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -16,11 +17,12 @@ import numpy as np
 from gradcheck_cli.reals.domains.balls64 import Balls64, flushed
 from gradcheck_cli.reals.domains.pairs import Pair
 from gradcheck_cli.reals.program import Program
+from gradcheck_cli.reals.tables64 import RULES
 from gradcheck_cli.reals.walk import walk
 
 Array = np.ndarray[Any, Any]
 
-_MOST_COMPILED = 16
+_MOST_COMPILED = 16  # each holds memory maps, of which a process has few
 # So many numbers of a program's steps are held at once, at most.
 _ROOM = 2**24
 _OPTIONS: dict[str, str | bool] = {"xla_disable_hlo_passes": "algsimp"}
@@ -61,6 +63,11 @@ def beside(mid: Array, rad: Array, goal: int) -> Array:
         return np.asarray(rad <= 2.0**-goal * sizes.max(axis=1, initial=0.0)[:, None])
 
 
+def pairs64() -> Balls64:
+    """A walk of one point in float64 pairs."""
+    return Balls64(RULES)
+
+
 _NOTHING = 2.0**-900  # below every number of the formats that are judged by float64
 
 
@@ -68,7 +75,7 @@ def certify(
     program: Program,
     mids: Sequence[Array],
     rads: Sequence[Array] | None = None,
-    domain: type[Balls64] = Balls64,
+    domain: Callable[[], Balls64] = pairs64,
 ) -> Bulk:
     """All rows of the program's inputs (exact, or balls), a chunk at a time."""
     count = len(mids[0])
@@ -103,22 +110,13 @@ def _padded(rows: Array, size: int) -> Array:
     return np.concatenate([rows, np.repeat(rows[:1], missing, axis=0)]) if missing else rows
 
 
-_COMPILED: dict[
-    tuple[int, int, type[Balls64]], tuple[Program, Any]
-] = {}  # a program's number is its own while it lives
+@lru_cache(maxsize=_MOST_COMPILED)
+def _compiled(program: Program, size: int, domain: Callable[[], Balls64]) -> Any:
+    return compiled(program, size, domain)
 
 
-def _compiled(program: Program, size: int, domain: type[Balls64]) -> Any:
-    key = (id(program), size, domain)
-    if key not in _COMPILED:
-        if len(_COMPILED) >= _MOST_COMPILED:  # each holds memory maps, of which a process has few
-            _COMPILED.clear()
-        _COMPILED[key] = (program, compiled(program, size, domain))
-    return _COMPILED[key][1]
-
-
-def compiled(program: Program, size: int, domain: type[Balls64] = Balls64) -> Any:
-    """The walk of so many rows, for pairs in and pairs and certainty out."""
+def compiled(program: Program, size: int, domain: Callable[[], Balls64] = pairs64) -> Any:
+    """A walk of so many rows as one function: pairs in, pairs and certainty out."""
     rows = [jax.ShapeDtypeStruct((size, *aval.shape), jnp.float64) for aval in program.in_avals]
     given = [Pair(row, row) for row in rows]
     lowered = jax.jit(jax.vmap(lambda *args: _one(program, args, domain()))).lower(*given)

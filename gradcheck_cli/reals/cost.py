@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradcheck_cli.reals.facts import FACTS, Effort
 from gradcheck_cli.reals.program import Program, Step
-from gradcheck_cli.reals.tables import structure
-from gradcheck_cli.reals.tables.elementwise import SLOW, UNARY
 
-# In steps of flint, of which a core takes one to four in a microsecond at 128 bits.
-_PLAIN, _FUNCTION, _SLOW = 1, 4, 64
 _MOVES_IN_A_STEP = 8  # an element that is only moved costs next to nothing
 _TRIPS = 16  # of a loop whose length nobody knows
 
@@ -31,7 +28,8 @@ def worth_compiling(program: Program, rows: int) -> bool:
 def _step(step: Step) -> int:
     if step.subs:
         return _trips(step) * sum(map(by_flint, step.subs))
-    if step.name in structure.TABLE:
+    row = FACTS.get(step.name)
+    if row is not None and row.moves:
         return sum(_size(aval.shape) for aval in step.out_avals) // _MOVES_IN_A_STEP
     numbers = max(_size(aval.shape) for aval in (*step.in_avals, *step.out_avals))
     if step.name == "dot_general":
@@ -40,8 +38,7 @@ def _step(step: Step) -> int:
         spec = step.params["dimension_numbers"].rhs_spec
         kernel = [step.in_avals[1].shape[d] for d in spec[1:]]
         return _size(step.out_avals[0].shape) * _size(tuple(kernel))
-    weight = _SLOW if step.name in SLOW else _FUNCTION if step.name in _FUNCTIONS else _PLAIN
-    return numbers * weight
+    return numbers * (row.effort if row else Effort.PLAIN)
 
 
 def _trips(step: Step) -> int:
@@ -57,6 +54,3 @@ def _contracted(step: Step) -> int:
 
 def _size(shape: tuple[int, ...]) -> int:
     return int(np.prod(shape, dtype=int))
-
-
-_FUNCTIONS = frozenset(UNARY) - {"neg", "abs", "sign", "floor", "ceil"}

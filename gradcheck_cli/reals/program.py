@@ -53,7 +53,7 @@ class Step:
     call: Any = None  # the equation that calls the function of JAX's which this is a step of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """Straight-line steps over numbered slots; control flow holds programs of its own."""
 

@@ -15,20 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gradcheck_cli.reals.facts import FACTS, Law
 from gradcheck_cli.reals.program import Aval, Program, Slot, Step
-from gradcheck_cli.reals.tables import comparison, elementwise, structure
+from gradcheck_cli.reals.tables import structure
 
 Array = np.ndarray[Any, Any]
 
 PICK = structure.PICK
-_ELEMENTWISE = (elementwise.TABLE.keys() | comparison.TABLE.keys() | {"convert_element_type"}) - {
-    "complex",
-    *elementwise.PARTS,
-}
-_MOVES = structure.TABLE.keys() - {"iota", "empty", "empty2", PICK}
-_LINES = frozenset(
-    {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"}
-)
 _OUTSIDE = -1
 
 
@@ -169,15 +162,18 @@ def _size(aval: Aval) -> int:
 
 def _plan(step: Step, maker: _Maker) -> _Plan:
     """The most sparing way in which this step can be made."""
-    if step.name in _ELEMENTWISE and _alike(step):
+    row = FACTS.get(step.name)
+    if row is None:
+        return _dense(step)
+    if row.pointwise and _alike(step):
         return _elementwise(step, maker)
-    if step.name in _MOVES:
+    if row.law is Law.MOVE:
         return _moved(step, maker, step.ins, _numbered(step))
     if step.name == "gather" and step.ins[1] in maker.program.constants:
         numbers = _gathered(step, maker)
         if numbers is not None:
             return _moved(step, maker, step.ins[:1], [numbers])
-    if step.name in _LINES:
+    if row.law is Law.REDUCTION:
         return _reduced(step, maker)
     if step.name == "dot_general" and all(a.kind == "f" for a in step.in_avals):
         return _product(step, maker)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.reals.facts import Law, functions
 from gradcheck_cli.reals.precision import working
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.ratios import (
@@ -34,7 +35,6 @@ from gradcheck_cli.reals.ratios import (
     sub,
     whole,
 )
-from gradcheck_cli.reals.tables.elementwise import IDENTITIES
 from gradcheck_cli.reals.walk import walk
 
 _BITS = 320  # exp(3e38) has 129 bits before its point
@@ -347,7 +347,7 @@ _RULES: dict[str, Any] = {
     "ne": _compared(lambda sign: sign != 0),
     "select_n": _selected,
     "convert_element_type": _converted,
-    **dict.fromkeys((*IDENTITIES, "broadcast_in_dim", "reshape", "squeeze"), _kept),
+    **dict.fromkeys((*functions(Law.IDENTITY), "broadcast_in_dim", "reshape", "squeeze"), _kept),
 }
 
 

@@ -30,7 +30,7 @@ _CALLS = {
 }
 
 # Primitives whose inner jaxprs run zero or more times.
-_CONTROL: dict[str, Callable[[Any], Sequence[Any]]] = {
+CONTROL: dict[str, Callable[[Any], Sequence[Any]]] = {
     "cond": lambda p: p["branches"],
     "while": lambda p: (p["cond_jaxpr"], p["body_jaxpr"]),
     "scan": lambda p: (p["jaxpr"],),
@@ -59,7 +59,7 @@ def call_param(name: str) -> str | None:
 
 def subprograms(eqn: Any) -> list[Any]:
     """The closed jaxprs that this equation controls, in a fixed order."""
-    inner = _CONTROL.get(eqn.primitive.name)
+    inner = CONTROL.get(eqn.primitive.name)
     return [] if inner is None else [_closed(jaxpr) for jaxpr in inner(eqn.params)]
 
 

@@ -17,7 +17,7 @@ from flint import arb
 from gradcheck_cli.reals.bulk import Bulk, certify
 from gradcheck_cli.reals.domains.balls import Balls
 from gradcheck_cli.reals.domains.balls64 import bound
-from gradcheck_cli.reals.domains.stretches import Stretches
+from gradcheck_cli.reals.domains.stretches import stretches
 from gradcheck_cli.reals.precision import working
 from gradcheck_cli.reals.program import SIGN_BIT, Program, build
 from gradcheck_cli.reals.tables.rule import elements
@@ -155,7 +155,7 @@ def _certified(program: Program, mids: Array, rads: Array) -> Bulk:
         cut = slice(start, start + step)
         fill = step - len(mids[cut])
         both = [np.pad(a[cut], (0, fill), mode="edge") for a in (mids, rads)]
-        parts.append(certify(program, [both[0]], [both[1]], Stretches))
+        parts.append(certify(program, [both[0]], [both[1]], stretches))
     count = len(mids)
     return Bulk(
         [np.concatenate(column)[:count] for column in zip(*(p.mids for p in parts), strict=True)],

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from jax import lax
 
 from gradcheck_cli.reals.domains.balls import Balls, exact
+from gradcheck_cli.reals.facts import Law, functions
 from gradcheck_cli.reals.precision import working
 from gradcheck_cli.reals.program import build
-from gradcheck_cli.reals.tables.elementwise import BINARY, UNARY
 from gradcheck_cli.reals.walk import walk
 
 BITS = 192
@@ -144,7 +144,7 @@ def contains(enclosure: arb, truth: object) -> bool:
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
 def test_contains_the_exact_result(name: str, data: st.DataObject) -> None:
-    count = 2 if name in BINARY else 1
+    count = 2 if name in functions(Law.BINARY) else 1
     args = [data.draw(numbers) for _ in range(count)]
     if not DOMAIN.get(name, lambda *a: True)(*args):
         return
@@ -159,7 +159,7 @@ def test_contains_the_exact_result(name: str, data: st.DataObject) -> None:
 
 
 def test_every_elementwise_primitive_has_a_reference() -> None:
-    assert set(UNARY) | set(BINARY) == set(REFERENCE)
+    assert functions(Law.UNARY).keys() | functions(Law.BINARY).keys() == REFERENCE.keys()
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ of objects (SEMANTICS C1).
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from flint import acb, acb_mat, arb, arb_mat
 from gradcheck_cli.reals.domains import complexes, order, scalar, special
 from gradcheck_cli.reals.domains.algebra import Algebra
 from gradcheck_cli.reals.domains.domain import Domain, Flags, on_device
+from gradcheck_cli.reals.tables import RULES, Rule
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
 
@@ -30,9 +32,8 @@ _SETTLED = 40
 _SMALL_PRODUCT = 64
 
 
-# By the identity of an array that is kept with its balls; no program has so many.
-_CONSTANTS: dict[int, tuple[Any, Any]] = {}
-_MOST_CONSTANTS = 512
+# By the identity of the array that they were made of, for as long as it lives.
+_CONSTANTS: dict[int, Any] = {}
 
 
 class Balls(Domain):
@@ -46,17 +47,25 @@ class Balls(Domain):
         *,
         widen: bool = False,
         points: bool = False,
+        rules: Mapping[str, Rule] = RULES,
         flags: Flags | None = None,
         rows: Array | None = None,
     ) -> None:
-        super().__init__(batch, flags=flags, rows=rows)
+        super().__init__(batch, rules=rules, flags=flags, rows=rows)
         self.widen = widen
         self.points = points
         self._memo: dict[str, dict[int, Any]] = {}  # by the operand's id, while it is alive
         self._alive: list[list[Any]] = []
 
     def _part(self, rows: Array) -> Balls:
-        return Balls(self.batch, widen=self.widen, points=self.points, flags=self.flags, rows=rows)
+        return Balls(
+            self.batch,
+            widen=self.widen,
+            points=self.points,
+            rules=self.rules,
+            flags=self.flags,
+            rows=rows,
+        )
 
     def kept(self, value: Any) -> Any:
         """With `points`, without its radius."""
@@ -67,14 +76,14 @@ class Balls(Domain):
     # -- constants and casts ----------------------------------------------------
 
     def constant(self, value: Any) -> Any:
-        """Exact ones are the same at every precision, and made once."""
+        """Balls of a constant: exact ones do not depend on the precision, and are built once."""
         if self.widen or not isinstance(value, (np.ndarray, jax.Array)):
             return super().constant(value)
-        if id(value) not in _CONSTANTS:
-            if len(_CONSTANTS) >= _MOST_CONSTANTS:
-                _CONSTANTS.clear()
-            _CONSTANTS[id(value)] = (value, super().constant(value))
-        return _CONSTANTS[id(value)][1]
+        key = id(value)
+        if key not in _CONSTANTS:
+            _CONSTANTS[key] = super().constant(value)
+            weakref.finalize(value, _CONSTANTS.pop, key, None)
+        return _CONSTANTS[key]
 
     def _constant(self, array: Array) -> Array:
         """Exact numbers, or ±½ ulp around rounded ones if widened."""
@@ -123,7 +132,7 @@ class Balls(Domain):
 
     def special(self, op: str, values: Sequence[Array]) -> Array:
         """A special function of several arguments."""
-        function = _ufunc(op, special.SPECIAL[op], len(values))
+        function = _ufunc(special.SPECIAL[op], len(values))
         with np.errstate(all="ignore"):  # flags that flint's own float steps leave behind
             return np.asarray(function(*values), dtype=object)
 
@@ -154,11 +163,10 @@ class Balls(Domain):
         return elements(out, x.shape)
 
     def binary(self, op: str, a: Array, b: Array) -> Array:
-        ufunc = _UFUNCS.get(op) or _ufunc(op, scalar.BINARY[op], 2)
-        return np.asarray(ufunc(a, b), dtype=object)
+        return np.asarray(_binary(op)(a, b), dtype=object)
 
     def complex_binary(self, op: str, a: Array, b: Array) -> Array:
-        ufunc = _UFUNCS.get(op) or _ufunc(f"complex {op}", complexes.BINARY[op], 2)
+        ufunc = _UFUNCS.get(op) or _ufunc(complexes.BINARY[op], 2)
         return np.asarray(ufunc(a, b), dtype=object)
 
     def integer_pow(self, kind: str, x: Array, n: int) -> Array:
@@ -190,16 +198,18 @@ class Balls(Domain):
         for axis in sorted(axes, reverse=True):
             if empty:
                 out = np.full(
-                    tuple(n for d, n in enumerate(out.shape) if d != axis), _NEUTRAL[op], object
+                    tuple(n for d, n in enumerate(out.shape) if d != axis),
+                    scalar.NEUTRAL[op],
+                    object,
                 )
             else:
-                out = _REDUCERS[op].reduce(out, axis=axis)
+                out = _binary(op).reduce(out, axis=axis)
         return np.asarray(out, dtype=object).reshape(x.shape[0], *aval.shape)
 
     def accumulate(self, op: str, x: Array, axis: int) -> Array:
         if not self.holds(x):
             return self.integer_accumulate(op, x, axis)
-        return np.asarray(_REDUCERS[op].accumulate(x, axis=axis), dtype=object)
+        return np.asarray(_binary(op).accumulate(x, axis=axis), dtype=object)
 
     def arg(self, op: str, x: Array, axis: int) -> Array:
         """First place of the largest (smallest); in doubt where two may be."""
@@ -266,9 +276,9 @@ class Balls(Domain):
     def neutral(self, op: str, aval: Any) -> Any:
         """What changes nothing under a reduction."""
         if aval.kind == "f":
-            return _NEUTRAL[op]
+            return scalar.NEUTRAL[op]
         if aval.kind == "c":
-            return complexes.as_complex(_NEUTRAL[op])
+            return complexes.as_complex(scalar.NEUTRAL[op])
         limits = {"max": "min", "min": "max"}
         if op in limits and aval.kind == "i":
             return getattr(np.iinfo(aval.dtype), limits[op])
@@ -276,7 +286,7 @@ class Balls(Domain):
 
     def combine(self, op: str, old: Any, new: Any) -> Any:
         """One scattered write."""
-        return _COMBINE[op](old, new)
+        return new if op == "set" else scalar.BINARY[op](old, new)
 
     # -- loops and the rest ---------------------------------------------------------
 
@@ -330,37 +340,19 @@ def _truncated(ball: arb) -> arb:
     return ball.floor() if ball >= 0 else ball.ceil()
 
 
-def _ufunc(name: str, function: Any, arguments: int) -> Any:
-    """A scalar function as one of whole arrays, made once."""
-    if name not in _MADE:
-        _MADE[name] = np.frompyfunc(function, arguments, 1)
-    return _MADE[name]
+def _binary(op: str) -> Any:
+    """A function of two numbers as one of whole arrays, which can reduce them too."""
+    return _UFUNCS.get(op) or _ufunc(scalar.BINARY.get(op) or special.SPECIAL[op], 2)
 
 
-_MADE: dict[str, Any] = {}
-_UFUNCS: dict[str, Any] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.frompyfunc(operator.truediv, 2, 1),
-}
+@cache
+def _ufunc(function: Any, arguments: int) -> Any:
+    """A scalar function as one of whole arrays."""
+    return np.frompyfunc(function, arguments, 1)
+
+
+_UFUNCS: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 _MIDDLES = np.frompyfunc(lambda b: b if b.is_exact() else b.mid(), 1, 1)
 _COMPLEX = np.frompyfunc(acb, 2, 1)
 _AS_COMPLEX = np.frompyfunc(complexes.as_complex, 1, 1)
 _UNION = np.frompyfunc(scalar.union, 2, 1)
-_REDUCERS: dict[str, Any] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "max": np.frompyfunc(scalar.larger, 2, 1),
-    "min": np.frompyfunc(scalar.smaller, 2, 1),
-    "logaddexp": np.frompyfunc(special.logaddexp, 2, 1),
-}
-_NEUTRAL = {"add": scalar.ZERO, "mul": scalar.ONE, "max": -scalar.INF, "min": scalar.INF}
-_COMBINE: dict[str, Any] = {
-    "set": lambda old, new: new,
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "max": scalar.larger,
-    "min": scalar.smaller,
-}

@@ -36,17 +36,16 @@ class Choice(NamedTuple):
 class Balls64:
     """The walk of one program. Floats are pairs, booleans three-valued int8, the rest is JAX's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self.rules = rules
         self.doubts = jnp.zeros((), bool)  # a discrete value could not be decided
         self.ties = jnp.zeros((), bool)  # a comparison met two equal numbers
         # Where one slot is the largest of another: which elements it was (SEMANTICS C1).
         self.chosen: dict[tuple[int, int], Choice] = {}
 
-    @property
-    def rules(self) -> Mapping[str, Rule]:
-        from gradcheck_cli.reals.tables64 import RULES
-
-        return RULES
+    def inner(self) -> Balls64:
+        """A walk of a program inside a step, by these rules and with flags of its own."""
+        return Balls64(self.rules)
 
     # -- what a walk asks -----------------------------------------------------------------
 

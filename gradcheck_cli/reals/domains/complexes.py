@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -71,7 +72,7 @@ PARTS: dict[str, Callable[[acb], arb]] = {
     "real": lambda z: z.real,
 }
 
-BINARY: dict[str, Callable[[Any, Any], acb]] = {"pow": power}
+BINARY: dict[str, Callable[[Any, Any], acb]] = {"div": operator.truediv, "pow": power}
 
 
 def as_complex(ball: arb | acb) -> acb:

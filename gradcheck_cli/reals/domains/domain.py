@@ -15,7 +15,6 @@ import jax
 import numpy as np
 
 from gradcheck_cli.reals.domains import order
-from gradcheck_cli.reals.tables import RULES
 from gradcheck_cli.reals.tables.rule import Rule
 from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
 from gradcheck_cli.reals.walk import NoRealMeaning
@@ -38,15 +37,17 @@ class Domain(ABC):
     dtype: Any  # of the arrays that hold numbers
 
     def __init__(
-        self, batch: int, *, flags: Flags | None = None, rows: Array | None = None
+        self,
+        batch: int,
+        *,
+        rules: Mapping[str, Rule],
+        flags: Flags | None = None,
+        rows: Array | None = None,
     ) -> None:
         self.batch = batch
+        self.rules = rules
         self.flags = flags or Flags(*(np.zeros(batch, bool) for _ in range(3)))
         self._rows = np.arange(batch) if rows is None else rows
-
-    @property
-    def rules(self) -> Mapping[str, Rule]:
-        return RULES
 
     # -- what a domain gives ----------------------------------------------------------
 

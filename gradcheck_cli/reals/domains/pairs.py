@@ -361,7 +361,6 @@ UNARY: dict[str, Callable[[Pair], Pair]] = {
 }
 BINARY: dict[str, Callable[[Pair, Pair], Pair]] = {
     "add": add,
-    "add_any": add,
     "div": div,
     "max": larger,
     "min": smaller,

@@ -6,6 +6,7 @@ undefined is nan: the nudge decides what that means.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 from flint import arb
@@ -203,9 +204,16 @@ PLAIN: dict[str, Unary] = {
 }
 
 BINARY: dict[str, Binary] = {
+    "add": operator.add,
     "atan2": arb.atan2,
+    "div": operator.truediv,
     "max": larger,
     "min": smaller,
+    "mul": operator.mul,
     "pow": power,
     "rem": rem,
+    "sub": operator.sub,
 }
+
+# What changes nothing under a function of two numbers.
+NEUTRAL: dict[str, arb] = {"add": ZERO, "mul": ONE, "max": -INF, "min": INF}

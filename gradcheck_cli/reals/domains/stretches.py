@@ -6,32 +6,21 @@ of its argument, and derivatives say how far it can move.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
 
 from gradcheck_cli.reals.domains.balls64 import Balls64
 from gradcheck_cli.reals.domains.pairs import Pair, exact
+from gradcheck_cli.reals.facts import Law, functions, named
 from gradcheck_cli.reals.tables.rule import Rule
+from gradcheck_cli.reals.tables64 import RULES
 from gradcheck_cli.reals.tri import UNKNOWN
 
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-_STEPS = ("ceil", "floor", "round", "sign")
 
-
-class Stretches(Balls64):
-    """See `Balls64`."""
-
-    @property
-    def rules(self) -> Mapping[str, Rule]:
-        from gradcheck_cli.reals.tables64 import RULES
-
-        return {
-            **RULES,
-            **{name: _decided(RULES[name]) for name in _COMPARISONS},
-            **{name: _still(RULES[name]) for name in _STEPS},
-        }
+def stretches() -> Balls64:
+    """A walk over a stretch of the argument."""
+    return Balls64(_RULES)
 
 
 def _decided(rule: Rule) -> Rule:
@@ -52,3 +41,10 @@ def _still(rule: Rule) -> Rule:
         return outs
 
     return either
+
+
+_RULES: dict[str, Rule] = {
+    **RULES,
+    **{name: _decided(RULES[name]) for name in RULES.keys() & functions(Law.COMPARISON)},
+    **{name: _still(RULES[name]) for name in RULES.keys() & named(lambda row: row.steps)},
+}

@@ -1,11 +1,15 @@
 """What each primitive means, one file a law; together they are `RULES`.
 
 A rule is `(domain, step, values, walk) -> outputs`. Values carry a leading
-batch axis. Adding a primitive is one line in the table of its law.
+batch axis. Adding a primitive is one row in `facts`, and its function in a domain or, where the
+function is not enough, a rule in the file of its law.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from gradcheck_cli.reals.facts import FACTS, Facts
 from gradcheck_cli.reals.tables import (
     comparison,
     control,
@@ -21,7 +25,14 @@ from gradcheck_cli.reals.tables import (
 )
 from gradcheck_cli.reals.tables.rule import Rule
 
+
+def derived(facts: Mapping[str, Facts]) -> dict[str, Rule]:
+    """Rules that follow from a primitive's law and the name of its function."""
+    return {**elementwise.rules(facts), **comparison.rules(facts), **reduction.rules(facts)}
+
+
 RULES: dict[str, Rule] = {
+    **derived(FACTS),
     **elementwise.TABLE,
     **comparison.TABLE,
     **conversion.TABLE,
@@ -35,4 +46,4 @@ RULES: dict[str, Rule] = {
     **control.TABLE,
 }
 
-__all__ = ["RULES", "Rule"]
+__all__ = ["RULES", "Rule", "derived"]

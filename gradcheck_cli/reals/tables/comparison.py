@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.reals.facts import Facts, Law, functions
 from gradcheck_cli.reals.tables.rule import Rule, aligned
 from gradcheck_cli.reals.tri import NO, UNKNOWN, YES
 
@@ -72,12 +74,12 @@ def _is_finite(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any
     return [domain.is_finite(values[0])]
 
 
-TABLE: dict[str, Rule] = {
-    **{op: _compare(op) for op in ("eq", "ne", "lt", "le", "gt", "ge")},
-    "lt_to": _compare("lt"),
-    "le_to": _compare("le"),
-    "eq_to": _compare("eq"),
-    **{op: _logic(op) for op in _LOGIC},
-    "select_n": _select_n,
-    "is_finite": _is_finite,
-}
+def rules(facts: Mapping[str, Facts]) -> dict[str, Rule]:
+    """What follows from the name of a primitive's function alone."""
+    return {
+        **{name: _compare(op) for name, op in functions(Law.COMPARISON, facts).items()},
+        **{name: _logic(op) for name, op in functions(Law.LOGIC, facts).items()},
+    }
+
+
+TABLE: dict[str, Rule] = {"select_n": _select_n, "is_finite": _is_finite}

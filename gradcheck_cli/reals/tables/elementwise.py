@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.reals.facts import Facts, Law, functions
 from gradcheck_cli.reals.tables.rule import Rule, aligned
 
 
@@ -75,82 +77,18 @@ def _same(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     return list(values)
 
 
-UNARY = [
-    "abs",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "cbrt",
-    "ceil",
-    "cos",
-    "cosh",
-    "digamma",
-    "erf",
-    "erf_inv",
-    "erfc",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "lgamma",
-    "log",
-    "log1p",
-    "logistic",
-    "neg",
-    "rsqrt",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-]
-BINARY = ["add", "add_any", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"]
-# Parts of complex numbers; a real number is its own conjugate.
-PARTS = ["conj", "imag", "real"]
-# Special functions of one or more real arguments.
-SPECIAL = [
-    "bessel_i0e",
-    "bessel_i1e",
-    "igamma",
-    "igamma_grad_a",
-    "igammac",
-    "polygamma",
-    "random_gamma_grad",
-    "regularized_incomplete_beta",
-    "zeta",
-]
-# These take milliseconds at thousands of bits.
-SLOW = frozenset({*SPECIAL, "digamma", "lgamma", "erf_inv"})
-# Casts and barriers change the float, never the real number.
-IDENTITIES = [
-    "copy",
-    "copy_p",
-    "optimization_barrier",
-    "stop_gradient",
-    "reduce_precision",
-    "sharding_constraint",
-    "name",
-    "dce_sink",
-    "pvary",
-    "device_put",
-    "layout_constraint",
-    "pbroadcast",
-    "reduced_vary_cast_p",
-    "reshard",
-    "tie",
-    "vary_unreduced_cast_p",
-    "with_memory_space_constraint",
-]
+def rules(facts: Mapping[str, Facts]) -> dict[str, Rule]:
+    """What follows from the name of a primitive's function alone."""
+    unary = {**functions(Law.UNARY, facts), **functions(Law.PART, facts)}
+    return {
+        **{name: _unary(op) for name, op in unary.items()},
+        **{name: _binary(op) for name, op in functions(Law.BINARY, facts).items()},
+        **{name: _special(op) for name, op in functions(Law.SPECIAL, facts).items()},
+        **dict.fromkeys(functions(Law.IDENTITY, facts), _same),
+    }
+
 
 TABLE: dict[str, Rule] = {
-    **{name: _unary(name) for name in (*UNARY, *PARTS)},
-    **{name: _binary("add" if name == "add_any" else name) for name in BINARY},
-    **{name: _special(name) for name in SPECIAL},
-    **dict.fromkeys(IDENTITIES, _same),
     "complex": _complex,
     "integer_pow": _integer_pow,
     "square": _square,

@@ -60,11 +60,6 @@ def _custom_linear_solve(domain: Any, step: Any, values: list[Any], walk: Any) -
     return outs
 
 
-# In floats these are exact for a matrix nearby, and near means beside its largest element.
-NORMWISE = frozenset(
-    {"cholesky", "eig", "eigh", "geqp3", "geqrf", "hessenberg", "lu", "qr", "schur", "svd", "tridiagonal"}
-)  # fmt: skip
-
 TABLE: dict[str, Rule] = {
     "cholesky": _factor("cholesky"),
     "cholesky_update": _factor("cholesky_update"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.reals.facts import Facts, Law, functions
 from gradcheck_cli.reals.tables.rule import Rule
 
 
@@ -72,18 +74,15 @@ def _approx_top_k(domain: Any, step: Any, values: list[Any], walk: Any) -> list[
     return [domain.unary("neg", best) if smallest else best, places]
 
 
+def rules(facts: Mapping[str, Facts]) -> dict[str, Rule]:
+    """What follows from the name of a primitive's function alone."""
+    return {
+        **{name: _reduce(op) for name, op in functions(Law.REDUCTION, facts).items()},
+        **{name: _cumulate(op) for name, op in functions(Law.RUNNING, facts).items()},
+    }
+
+
 TABLE: dict[str, Rule] = {
-    "reduce_sum": _reduce("add"),
-    "reduce_prod": _reduce("mul"),
-    "reduce_max": _reduce("max"),
-    "reduce_min": _reduce("min"),
-    "reduce_and": _reduce("and"),
-    "reduce_or": _reduce("or"),
-    "cumsum": _cumulate("add"),
-    "cumprod": _cumulate("mul"),
-    "cummax": _cumulate("max"),
-    "cummin": _cumulate("min"),
-    "cumlogsumexp": _cumulate("logaddexp"),
     "argmax": _arg("max"),
     "argmin": _arg("min"),
     "sort": _sort,

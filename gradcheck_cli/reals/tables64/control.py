@@ -7,19 +7,20 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from gradcheck_cli.reals.domains.balls64 import Balls64
 from gradcheck_cli.reals.domains.pairs import Pair
 from gradcheck_cli.reals.tables.control import FLOAT_TRIPS, INTEGER_TRIPS
 from gradcheck_cli.reals.tables.rule import Rule
 
 
-def _inner(walk: Any, program: Any, values: list[Any]) -> tuple[list[Any], Any]:
-    """An inner program's results, with what its walk found out."""
-    domain = Balls64()
-    outs = walk(program, domain, values)
+def _inner(
+    domain: Any, walk: Any, program: Any, values: list[Any]
+) -> tuple[list[Any], tuple[Any, Any]]:
+    """An inner program's results, with the flags of its walk."""
+    inner = domain.inner()
+    outs = walk(program, inner, values)
     return [
         _settled(out, aval) for out, aval in zip(outs, program.out_avals, strict=True)
-    ], domain.flags
+    ], inner.flags
 
 
 def _settled(value: Any, aval: Any) -> Any:
@@ -37,7 +38,8 @@ def _cond(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     which, *operands = values
     index = domain.sure(which).astype(jnp.int32) if step.in_avals[0].kind == "b" else which
     branches = [
-        lambda *given, branch=branch: _inner(walk, branch, list(given)) for branch in step.subs
+        lambda *given, branch=branch: _inner(domain, walk, branch, list(given))
+        for branch in step.subs
     ]
     outs, flags = lax.switch(index, branches, *operands)
     domain.joined(flags)
@@ -53,7 +55,7 @@ def _scan(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
 
     def once(state: Any, x: Any) -> Any:
         held, (doubts, ties) = state
-        outs, flags = _inner(walk, body, [*consts, *held, *x])
+        outs, flags = _inner(domain, walk, body, [*consts, *held, *x])
         after = outs[: p["num_carry"]]
         return (after, (doubts | flags[0], ties | flags[1])), outs[p["num_carry"] :]
 
@@ -75,7 +77,7 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     state = [_settled(v, aval) for v, aval in zip(values[a + b :], step.out_avals, strict=True)]
 
     def asked(held: list[Any], flags: Any) -> Any:
-        inner = Balls64()
+        inner = domain.inner()
         (go,) = walk(cond, inner, [*cond_consts, *held])
         on = inner.sure(go)
         return on, _both(flags, inner.flags)
@@ -86,7 +88,7 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
 
     def once(carry: Any) -> Any:
         held, _, flags, trips = carry
-        held, found = _inner(walk, body, [*body_consts, *held])
+        held, found = _inner(domain, walk, body, [*body_consts, *held])
         on, flags = asked(held, _both(flags, found))
         return held, on, flags, trips + 1
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from gradcheck_cli.reals.domains import pairs
 from gradcheck_cli.reals.domains.balls64 import from_integers
 from gradcheck_cli.reals.domains.pairs import Pair
-from gradcheck_cli.reals.tables.elementwise import IDENTITIES
+from gradcheck_cli.reals.facts import Law, functions
 from gradcheck_cli.reals.tables.rule import Rule
 
 
@@ -65,10 +65,12 @@ def _same(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Pair]:
     return list(values)
 
 
+_FUNCTIONS = {**functions(Law.UNARY), **functions(Law.PART)}
+
 TABLE: dict[str, Rule] = {
-    **{op: _unary(op) for op in pairs.UNARY if op not in ("round", "round_away")},
-    **{op: _binary(op) for op in pairs.BINARY},
-    **dict.fromkeys(IDENTITIES, _same),
+    **{name: _unary(op) for name, op in _FUNCTIONS.items() if op in pairs.UNARY},
+    **{name: _binary(op) for name, op in functions(Law.BINARY).items() if op in pairs.BINARY},
+    **dict.fromkeys(functions(Law.IDENTITY), _same),
     "integer_pow": on_floats(_integer_pow),
     "square": on_floats(_square),
     "clamp": on_floats(_clamp),

@@ -16,6 +16,7 @@ from jax import lax
 from gradcheck_cli.reals.domains import pairs
 from gradcheck_cli.reals.domains.balls64 import bound, refused
 from gradcheck_cli.reals.domains.pairs import EPS, Pair, within
+from gradcheck_cli.reals.facts import Law, functions
 from gradcheck_cli.reals.tables.rule import Rule
 from gradcheck_cli.reals.tables64.elementwise import on_floats
 from gradcheck_cli.reals.tables64.moves import scattered
@@ -104,17 +105,9 @@ def _cumulate(op: str) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         (x,) = values
         axis, reverse = step.params["axis"], step.params["reverse"]
-        return [lax.associative_scan(_SCANS[op], x, reverse=reverse, axis=axis)]
+        return [lax.associative_scan(pairs.BINARY[op], x, reverse=reverse, axis=axis)]
 
     return on_floats(rule)
-
-
-_SCANS: dict[str, Callable[[Pair, Pair], Pair]] = {
-    "add": pairs.add,
-    "mul": pairs.mul,
-    "max": pairs.larger,
-    "min": pairs.smaller,
-}
 
 
 def _reduce_prod(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
@@ -165,10 +158,7 @@ def _reduce_window_sum(domain: Any, step: Any, values: list[Any], walk: Any) -> 
 
 TABLE: dict[str, Rule] = {
     "conv_general_dilated": _linear(_patch)(_conv),
-    "cummax": _cumulate("max"),
-    "cummin": _cumulate("min"),
-    "cumprod": _cumulate("mul"),
-    "cumsum": _cumulate("add"),
+    **{name: _cumulate(op) for name, op in functions(Law.RUNNING).items() if op in pairs.BINARY},
     "dot_general": _linear(_contracted)(_dot),
     "reduce_prod": on_floats(_reduce_prod),
     "reduce_sum": on_floats(_reduce_sum),
