@@ -8,20 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.frameworks.marks import PLUMBING
 from gradcheck_cli.frameworks.seam import EAGER, OP_BY_OP
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.accuracy import VALUES, as_floats
 from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.reals.facts import named
 from gradcheck_cli.reals.program import Program, Step
-from gradcheck_cli.reals.shadow import Shadow, Spot, shadow, single, spot
+from gradcheck_cli.reals.shadow import Shadow, shadow, single
+from gradcheck_cli.reals.source_spot import Spot, spot
 
 Array = np.ndarray[Any, Any]
 
 _BITS = 512
 _LEAST_LOSS = 4.0  # bits that a step must lose to be looked at
 _MOST_TRIED = 48
-_SUMS = frozenset({"add", "sub", "add_any", "reduce_sum", "dot_general", "cumsum"})
+_SUMS = named(lambda facts: facts.sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +136,11 @@ def _told(run: Shadow, step: Step, lost: float) -> Blame:
             break
         origin = producer
         if _out_of_range(run, origin.ins) is None:
-            return Blame(spot(origin), _range_text(run, origin))
+            return Blame(spot(origin, PLUMBING), _range_text(run, origin))
     digits = _format(run, step).digits
     count = round(min(float(digits), lost))
     verb = "cancels" if step.name in _SUMS else f"(`{step.name}`) is imprecise"
-    return Blame(spot(step), f"{verb}: {count} of {digits} bits lost")
+    return Blame(spot(step, PLUMBING), f"{verb}: {count} of {digits} bits lost")
 
 
 def _out_of_range(run: Shadow, slots: tuple[int, ...]) -> int | None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.frameworks.marks import PLUMBING
 from gradcheck_cli.reals.precision import enclose
 from gradcheck_cli.reals.program import Program
-from gradcheck_cli.reals.shadow import spot
+from gradcheck_cli.reals.source_spot import spot
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +29,7 @@ def wrong_choice(program: Program, output: int, args: Sequence[Array], truth: Ar
         if all(
             a.is_finite() and a.overlaps(b) for a, b in zip(found.flat, truth.flat, strict=True)
         ):
-            place = spot(program.steps[n])
+            place = spot(program.steps[n], PLUMBING)
             where = "" if place is None else f" of `{place.text}` (line {place.line})"
             return f"the condition{where} chooses the wrong branch: the other one is right there"
     return None

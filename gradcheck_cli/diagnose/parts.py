@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.frameworks.marks import PLUMBING
 from gradcheck_cli.reals.domains.balls import Balls, exact
 from gradcheck_cli.reals.precision import START_BITS, working
 from gradcheck_cli.reals.program import Program
-from gradcheck_cli.reals.shadow import spot
+from gradcheck_cli.reals.source_spot import spot
 from gradcheck_cli.reals.walk import all_slots
 
 Array = np.ndarray[Any, Any]
@@ -43,7 +44,7 @@ def parts(program: Program, names: Sequence[str], args: Sequence[Array]) -> list
 
 
 def _told(step: Any, value: Array) -> list[Part]:
-    place = spot(step)
+    place = spot(step, PLUMBING)
     if place is None:
         return []
     return [Part(f"`{place.text}` (line {place.line})", value)]

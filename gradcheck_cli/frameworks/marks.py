@@ -26,6 +26,7 @@ class Marks:
     callables: frozenset[str]
     bases: frozenset[str] = frozenset()
     backends: tuple[str, ...] = ()  # the frameworks that it runs on, one at a time
+    plumbing: tuple[str, ...] = ()  # packages between a user's line and JAX
 
 
 JAX = Marks(
@@ -49,6 +50,7 @@ TORCH = Marks(
     roots=frozenset({"torch"}),
     callables=frozenset({"custom_op"}),
     bases=frozenset({"Function", "autograd.Function"}),
+    plumbing=("torchax", "torch"),
 )
 
 TENSORFLOW = Marks(
@@ -56,6 +58,7 @@ TENSORFLOW = Marks(
     packages=("tensorflow",),
     roots=frozenset({"tensorflow"}),
     callables=frozenset({"custom_gradient", "RegisterGradient"}),
+    plumbing=("tf2jax", "tensorflow"),
 )
 KERAS = Marks(
     framework="keras",
@@ -63,9 +66,11 @@ KERAS = Marks(
     roots=frozenset({"keras"}),
     callables=frozenset({"custom_gradient"}),
     backends=tuple(Backend),
+    plumbing=("keras",),
 )
 
 MARKS: tuple[Marks, ...] = (JAX, TORCH, TENSORFLOW, KERAS)
+PLUMBING = tuple(package for marks in MARKS for package in marks.plumbing)
 NAMES = frozenset(marks.framework for marks in MARKS)
 PACKAGES = tuple(package for marks in MARKS for package in marks.packages)
 BACKENDS = {marks.framework: marks.backends for marks in MARKS if marks.backends}

@@ -7,14 +7,12 @@ truth) and the rest replayed: that tells whether its error explains the result.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
-from jax._src import source_info_util
 
 from gradcheck_cli.reals.domains.balls import Balls, exact
 from gradcheck_cli.reals.precision import working
@@ -24,16 +22,6 @@ from gradcheck_cli.reals.walk import apply
 Array = np.ndarray[Any, Any]
 
 _MOST_STEPS = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A place in the user's source, and the text there."""
-
-    path: str
-    line: int
-    column: int
-    text: str
 
 
 @dataclass(slots=True)
@@ -113,42 +101,3 @@ def _rounded(balls: Any, like: Any) -> Any:
 def single(balls: Array) -> Array:
     """The one point of a batch, as an array even if it is a single number."""
     return balls.reshape(balls.shape[1:])
-
-
-# Ours, and what stands between a user's line and JAX.
-_PLUMBING = (
-    "/gradcheck_cli/", "/site-packages/torchax/", "/site-packages/torch/", "/site-packages/tf2jax/",
-    "/site-packages/tensorflow/", "/site-packages/keras/",
-)  # fmt: skip
-
-
-def _frame(eqn: Any) -> Any | None:
-    if eqn is None:
-        return None
-    frames = source_info_util.user_frames(eqn.source_info.traceback)
-    return next(
-        (f for f in frames if not any(part in f.file_name for part in _PLUMBING)), None
-    )  # fmt: skip
-
-
-def spot(step: Step) -> Spot | None:
-    """The user's expression that made this step: the innermost frame that is neither JAX's nor plumbing."""
-    frame = _frame(step.call) or _frame(step.eqn)
-    if frame is None:
-        return None
-    lines = [
-        linecache.getline(frame.file_name, n) for n in range(frame.start_line, frame.end_line + 1)
-    ]
-    if not any(lines):
-        return None
-    if len(lines) == 1:
-        text = lines[0][frame.start_column : frame.end_column]
-    else:
-        middle = [line.strip() for line in lines[1:-1]]
-        parts = [
-            lines[0][frame.start_column :].strip(),
-            *middle,
-            lines[-1][: frame.end_column].strip(),
-        ]
-        text = " ".join(parts)
-    return Spot(frame.file_name, frame.start_line, frame.start_column + 1, " ".join(text.split()))
