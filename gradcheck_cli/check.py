@@ -25,6 +25,7 @@ from gradcheck_cli.frameworks.marks import DEFAULT, NAMES
 from gradcheck_cli.frameworks.seam import CustomGradient, Found, Framework, Missing, Own
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.scan.marks import by_framework, find_marks, imported_roots
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 from gradcheck_cli.words import (
     Doing,
     Event,
@@ -49,8 +50,10 @@ def check_file(task: Task, emit: Emit) -> None:
         # What records at import must stand before; other frameworks can be asked afterwards.
         recorded: dict[str, list[Found]] = {}
         for name in sorted({DEFAULT, *task.marked}):
-            with contextlib.suppress(Exception):  # the file's own import will say so
-                recorded[name] = stack.enter_context(load(name).recording())
+            with contextlib.suppress(UserCodeError):  # the file's own import will say so
+                with calling_user_code():
+                    framework = load(name)
+                recorded[name] = stack.enter_context(framework.recording())
         module = _import(task, emit)
         if module is not None:
             if task.module and task.functions:
@@ -245,9 +248,11 @@ def _against_references(
             continue
         try:
             where, _, name = target.rpartition(":")
-            home = importing.import_module(where) if where else module
-            chosen.append(gradient.against(operator.attrgetter(name)(home)))
-        except Exception as error:
+            with calling_user_code():
+                home = importing.import_module(where) if where else module
+                reference = operator.attrgetter(name)(home)
+        except UserCodeError as raised:
+            error = raised.error
             told = f"{type(error).__name__}: {error}"
             message = f"the reference `{target}` of `{gradient.name}` is not there: {told}"
             line = gradient.place.line
@@ -255,6 +260,8 @@ def _against_references(
                 task.display, line, message, about=gradient.name
             )
             emit(FileFinding(finding=finding))
+            continue
+        chosen.append(gradient.against(reference))
     return chosen
 
 

@@ -5,7 +5,12 @@ CgcheckError
 │   ├── UsageError       the command line
 │   ├── SettingsError    [tool.cgcheck] in pyproject.toml
 │   └── TargetError      a path or module that is not there
-└── InternalError        our bug: exit code 3
+├── InternalError        our bug: exit code 3
+├── UserCodeError        code that is not ours raised             (subject/user_code)
+├── Rejected             a signature that a function refuses      (frameworks/seam)
+├── RuleError            a rule raises where its function runs    (frameworks/seam)
+├── Slip                 a call made in another way goes wrong    (frameworks/seam)
+└── Untraceable          no program over the reals                (frameworks/tracing)
 """
 
 from __future__ import annotations

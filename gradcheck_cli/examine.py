@@ -39,6 +39,7 @@ from gradcheck_cli.notebook import Notebook, note_inputs, note_law, summed
 from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.said import user_says
 from gradcheck_cli.script import written
+from gradcheck_cli.subject.user_code import UserCodeError
 from gradcheck_cli.witness import given_inputs
 from gradcheck_cli.words import (
     Checked,
@@ -143,7 +144,7 @@ def _examine(
             except NoRealMeaning as error:
                 book.missing_rule = True
                 reasons.append(f"{subject.signature.describe()}: {error}")
-            except Rejected as error:
+            except (Rejected, UserCodeError) as error:
                 reasons.append(f"{subject.signature.describe()}: {error}")
             except Exception as error:
                 book.findings.append(failed(gradient, site, subject, error))

@@ -18,6 +18,7 @@ from gradcheck_cli.reals.facts import named
 from gradcheck_cli.reals.program import Program, Step
 from gradcheck_cli.reals.shadow import Shadow, shadow, single
 from gradcheck_cli.reals.source_spot import Spot, spot
+from gradcheck_cli.reals.walk import NoRealMeaning
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +49,7 @@ def find_blame(failure: Failure, m: Measurements) -> Blame | None:
     row = failure.row
     try:
         run = shadow(program, [a[row] for a in (*m.points, *m.cotangents)], _BITS)
-    except Exception:  # a step that does not run by itself explains nothing
+    except NoRealMeaning:  # a step that cannot be walked in these numbers explains nothing
         return None
     if run is None:
         return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from gradcheck_cli.discover.guesses import Function, guesses
 from gradcheck_cli.frameworks.seam import Missing, Place
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _MOST_CALLS = 40
 _DEPTH = 2
@@ -72,8 +73,10 @@ def call_factory(function: Function, functions: Sequence[Function]) -> str | Non
         if count >= _MOST_CALLS:
             break
         try:
-            result = function(*arguments)
-        except Exception as error:
+            with calling_user_code():
+                result = function(*arguments)
+        except UserCodeError as raised:
+            error = raised.error
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             continue
         _call_results(result, _DEPTH)
@@ -88,8 +91,9 @@ def _call_results(result: object, depth: int) -> None:
         if inspect.isfunction(item):
             for arguments in itertools.islice(guesses(item), 4):
                 try:
-                    inner = item(*arguments)
-                except Exception:
+                    with calling_user_code():
+                        inner = item(*arguments)
+                except UserCodeError:
                     continue
                 _call_results(inner, depth - 1)
                 break
@@ -99,8 +103,9 @@ def instance_of(cls: type) -> object | None:
     """An instance of a class, if small numbers satisfy its constructor."""
     for arguments in itertools.islice(guesses(cls), _MOST_CALLS):
         try:
-            made: object = cls(*arguments)
-        except Exception:
+            with calling_user_code():
+                made: object = cls(*arguments)
+        except UserCodeError:
             continue
         return made
     return None

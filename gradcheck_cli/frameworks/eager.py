@@ -42,6 +42,7 @@ from gradcheck_cli.frameworks.tracing import (
 )
 from gradcheck_cli.inputs.spec import Leaf, Signature
 from gradcheck_cli.reals.program import Program, build
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
 # A plain point, at which it is tried whether function and rule run at all.
@@ -159,16 +160,17 @@ class EagerSubject(abc.ABC):
     def _trace(self) -> Traces:
         try:
             forward = self.forward_jaxpr()
-        except Exception as error:
+        except (UserCodeError, Untraceable) as error:
             return Traces(None, None, reason=self._untraced("forward", error))
         primal, trusting = self._pulled_back(forward), self._trusting()
         if not self.has_rule:
             return Traces(primal, trusting)
         outs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
         try:
-            rule = build(self.rule_jaxpr(outs))
-        except Exception as error:
+            backward = self.rule_jaxpr(outs)
+        except (UserCodeError, Untraceable) as error:
             return Traces(primal, None, reason=self._untraced("backward", error))
+        rule = build(backward)
         names = rule.primitives() | (primal.primitives() if primal is not None else frozenset())
         self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
         return Traces(primal, rule, trusting)
@@ -178,7 +180,7 @@ class EagerSubject(abc.ABC):
             self.in_dtype(dtype).try_rule()
         except RuleError as error:
             return None if lacks_a_kernel(error.message) else error
-        except Exception:  # the function does not take it
+        except Rejected:  # the function does not take it
             return None
         return None
 
@@ -203,10 +205,15 @@ class EagerSubject(abc.ABC):
             return self.rough(point, cotangent), [np.stack(v) for v in zip(*found, strict=True)]
 
     def rule_program(self) -> Program | None:
+        """The rule as it stands, which may have been changed; None if that cannot be traced."""
         outs = zip(self.outputs, self.output_dtypes, strict=True)
         avals = [jax.ShapeDtypeStruct(shape, jnp.dtype(name)) for shape, name in outs]
-        with precision(self.dtype):
-            return build(self.rule_jaxpr(avals))
+        try:
+            with precision(self.dtype):
+                jaxpr = self.rule_jaxpr(avals)
+        except (UserCodeError, Untraceable):
+            return None
+        return build(jaxpr)
 
     def _pulled_back(self, forward: Any) -> Program | None:
         """Value and pullback of a traced forward, where autodiff goes through it."""
@@ -214,26 +221,28 @@ class EagerSubject(abc.ABC):
         outs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
         both = with_pullback(lambda *xs: tuple(body(*xs)), len(self.leaves))
         try:
-            return build(jax.make_jaxpr(both)(*self.avals, *outs))
-        except Exception:
+            with calling_user_code():
+                pullback = jax.make_jaxpr(both)(*self.avals, *outs)
+        except UserCodeError:
             return None
+        return build(pullback)
 
     def _trusting(self) -> Program | None:
         try:
             forward = self.trusting_jaxpr()
-            return None if forward is None else self._pulled_back(forward)
-        except Exception:
+        except (UserCodeError, Untraceable):
             return None
+        return None if forward is None else self._pulled_back(forward)
 
-    def _untraced(self, which: str, error: Exception) -> str:
+    def _untraced(self, which: str, error: UserCodeError | Untraceable) -> str:
         """Why there is no program. Eager code takes a number where it means a vector; JAX does not."""
         told = self._why(which, error)
         if not isinstance(error, Untraceable) and all(not leaf.shape for leaf in self.leaves):
             raise Rejected(told)
         return told
 
-    def _why(self, which: str, error: Exception) -> str:
-        said = str(error) if isinstance(error, Untraceable) else brief(error)
+    def _why(self, which: str, error: UserCodeError | Untraceable) -> str:
+        said = str(error) if isinstance(error, Untraceable) else brief(error.error)
         said = said.partition(" The error occurred")[0]
         return f"its {which} could not be traced over the reals: {said[:240]}"
 
@@ -268,8 +277,9 @@ class EagerSubject(abc.ABC):
         rows = []
         for i in range(len(points[0])):
             try:
-                rows.append(self.meant([p[i] for p in points]))
-            except Exception:
+                with calling_user_code():
+                    rows.append(self.meant([p[i] for p in points]))
+            except UserCodeError:
                 rows.append(nothing)
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
@@ -285,8 +295,9 @@ class EagerSubject(abc.ABC):
 
     def _tried(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row | None:
         try:
-            return self.one(point, cotangent)
-        except Exception:
+            with calling_user_code():
+                return self.one(point, cotangent)
+        except UserCodeError:
             return None
 
     def _whole(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Floats | None:
@@ -323,10 +334,9 @@ class EagerSubject(abc.ABC):
         try:
             with precision(self.dtype):
                 jaxpr, one = self.written(names, text)
-                program = build(jaxpr)
-        except Exception:  # it does not fit these arguments
+        except (UserCodeError, Untraceable, SyntaxError):  # it does not fit these arguments
             return None
-        return Spelled(program, functools.partial(_row_by_row, one))
+        return Spelled(build(jaxpr), functools.partial(_row_by_row, one))
 
 
 def _row_by_row(

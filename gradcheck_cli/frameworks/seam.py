@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gradcheck_cli.errors import CgcheckError
 from gradcheck_cli.inputs.spec import Hints, Leaf, Parameter, Signature
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.words import Severity
@@ -65,7 +66,7 @@ class Place:
     definition: str = ""  # the qualname of what made it, where it goes by another name
 
 
-class Rejected(Exception):
+class Rejected(CgcheckError):
     """A signature that the function does not take: try another one."""
 
 
@@ -73,7 +74,7 @@ class Declined(Rejected):
     """The rule says of an argument that it is no tensor to differentiate: offer it as a number."""
 
 
-class RuleError(Exception):
+class RuleError(CgcheckError):
     """The function runs, its derivative rule raises. That is a finding."""
 
     def __init__(
@@ -137,7 +138,7 @@ class Sample:
         return sum(map(len, (*self.outputs, *self.leaves)))
 
 
-class Slip(Exception):
+class Slip(CgcheckError):
     """What went wrong while a call was made in another way, and the rule that says so."""
 
     def __init__(self, rule: str, severity: Severity, message: str) -> None:

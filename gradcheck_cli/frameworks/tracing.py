@@ -9,13 +9,14 @@ from typing import Any
 
 import jax
 
+from gradcheck_cli.errors import CgcheckError
 from gradcheck_cli.reals.facts import named
 
 # A program of these alone runs on all points as one array.
 POINTWISE = named(lambda facts: facts.pointwise or facts.spreads)
 
 
-class Untraceable(Exception):
+class Untraceable(CgcheckError):
     """No program of it over the reals: the reason says why."""
 
 
@@ -36,7 +37,7 @@ def precision(dtype: str) -> Iterator[None]:
         jax.config.update("jax_enable_x64", before)
 
 
-def brief(error: Exception) -> str:
+def brief(error: BaseException) -> str:
     """The first paragraph of an error, on one line, without terminal colours or paths of ours."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
     if "Traceback (most recent call last)" in text:  # of a callback: what it raised stands last

@@ -36,10 +36,11 @@ def warm(frameworks: Sequence[str]) -> None:
     """Import all that a worker needs, and make sure that forking is still safe."""
     import gradcheck_cli.check  # noqa: F401  (imports the engine)
     from gradcheck_cli.frameworks.load import load
+    from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
     for name in frameworks:
-        with contextlib.suppress(Exception):  # the file's own import will say so
-            load(name)
+        with contextlib.suppress(UserCodeError), calling_user_code():
+            load(name)  # the file's own import will say what is wrong with it
 
     gc.collect()
     gc.freeze()

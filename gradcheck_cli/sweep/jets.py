@@ -22,6 +22,7 @@ from gradcheck_cli.reals.precision import working
 from gradcheck_cli.reals.program import SIGN_BIT, Program, build
 from gradcheck_cli.reals.tables.rule import elements
 from gradcheck_cli.reals.walk import NoRealMeaning, walk
+from gradcheck_cli.subject.user_code import calling_user_code
 
 Array = np.ndarray[Any, Any]
 
@@ -102,7 +103,8 @@ class _Native:
     def native(self, step: Any, values: list[Any]) -> Sequence[Any]:
         if step.name == SIGN_BIT:
             raise NoRealMeaning(step.name)
-        return bound(step, values)
+        with calling_user_code():  # a primitive that JAX cannot differentiate, a callback
+            return bound(step, values)
 
 
 def _as_function(program: Program) -> Any:

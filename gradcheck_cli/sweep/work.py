@@ -19,6 +19,7 @@ from gradcheck_cli.inputs.spec import Hints
 from gradcheck_cli.measure.ladder import Sources, sources
 from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.said import user_says
+from gradcheck_cli.subject.user_code import UserCodeError
 from gradcheck_cli.sweep import grid, points
 from gradcheck_cli.sweep.blocks import judge_blocks
 from gradcheck_cli.sweep.chunk import Chunk
@@ -141,7 +142,7 @@ def _jet(subject: Subject) -> Jet | None:
     weights = [float(c) for c in cotangent(BASE, subject.outputs)]
     try:
         return jet_of(program, weights, subject.dtype)
-    except Exception:  # loops, callbacks: not a function that can be differentiated thrice
+    except (NoRealMeaning, UserCodeError):  # it cannot be differentiated thrice
         return None
 
 

@@ -20,6 +20,7 @@ from gradcheck_cli.frameworks.stable import Library, Stable, offered
 from gradcheck_cli.frameworks.tracing import brief, lacks_a_kernel, precision
 from gradcheck_cli.inputs.spec import Signature
 from gradcheck_cli.reals.program import build
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
 def fit(gradient: JaxGradient, signature: Signature, dtype: str) -> FittedJax:
@@ -32,11 +33,10 @@ def fit(gradient: JaxGradient, signature: Signature, dtype: str) -> FittedJax:
         primal = flat(gradient.called(gradient.primal), signature)
         rule = flat(gradient.called(gradient.rule), signature)
         try:
-            shapes = jax.eval_shape(primal, *avals)
-        except RuleError:
-            raise
-        except Exception as error:
-            raise Rejected(brief(error)) from None
+            with calling_user_code():
+                shapes = jax.eval_shape(primal, *avals)
+        except UserCodeError as raised:
+            raise Rejected(brief(raised.error)) from None
         if not shapes:
             raise Rejected("it returns no float array")
         return FittedJax(gradient, signature, dtype, avals, tuple(shapes), primal, rule)
@@ -61,7 +61,7 @@ class FittedJax(JaxSubject):
             wide = fit(self.gradient, self.signature, "float64")
             with precision("float64"):
                 bare = without_own_rules(wide.primal, self.gradient.own, *wide.avals)
-        except Exception:  # it insists on its own dtype
+        except (Rejected, UserCodeError):  # it insists on its own dtype
             return None
         return replace(wide, primal=bare, rule=wide.rule if self.gradient.has_rule else bare)
 
@@ -112,10 +112,11 @@ class FittedJax(JaxSubject):
             return None
         try:
             written = eval(f"lambda {', '.join(names)}, ct: {text}", dict(self._library.scope))  # noqa: S307
-            with precision(self.dtype):
-                program = build(jax.make_jaxpr(written)(*self.avals, *self.out_avals))
-        except Exception:  # it does not fit these arguments
+            with precision(self.dtype), calling_user_code():
+                jaxpr = jax.make_jaxpr(written)(*self.avals, *self.out_avals)
+        except (UserCodeError, SyntaxError):  # it does not fit these arguments
             return None
+        program = build(jaxpr)
 
         def run(points: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
             rows = [

@@ -14,6 +14,7 @@ from jax import lax
 from jax.extend import core as jex
 
 from gradcheck_cli.reals.subjaxprs import call_param, inlined
+from gradcheck_cli.subject.user_code import calling_user_code
 
 Own = Callable[[str], bool]
 
@@ -30,22 +31,21 @@ _CONTROL_PARAMS = {
 
 def without_own_rules(fun: Callable[..., Any], own: Own, *avals: Any) -> Callable[..., Any]:
     """The function with every custom rule that user code defines replaced by its primal."""
-    closed, shape = jax.make_jaxpr(fun, return_shape=True)(*avals)
+    closed, tree = _traced(fun, avals)
     if not _has_own(closed.jaxpr, own):
         return fun
-    tree = jax.tree_util.tree_structure(shape)
+    bare = jax.make_jaxpr(lambda *args: _strip(closed, args, own))(*avals)
 
     def stripped(*args: Any) -> Any:
         flat = jax.tree_util.tree_leaves(args)
-        return jax.tree_util.tree_unflatten(tree, _strip(closed, flat, own))
+        return jax.tree_util.tree_unflatten(tree, jex.jaxpr_as_fun(bare)(*flat))
 
     return stripped
 
 
 def stepwise(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:
     """The function op by op inside one compile: a barrier after each equation."""
-    closed, shape = jax.make_jaxpr(fun, return_shape=True)(*avals)
-    tree = jax.tree_util.tree_structure(shape)
+    closed, tree = _traced(fun, avals)
 
     def stepped(*args: Any) -> Any:
         flat = jax.tree_util.tree_leaves(args)
@@ -56,16 +56,22 @@ def stepwise(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:
 
 def bounded(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:
     """The function with its while loops cut off after many trips; what they carry is then NaN."""
-    closed, shape = jax.make_jaxpr(fun, return_shape=True)(*avals)
+    closed, tree = _traced(fun, avals)
     if not _has_while(closed.jaxpr):
         return fun
-    tree = jax.tree_util.tree_structure(shape)
 
     def cut(*args: Any) -> Any:
         flat = jax.tree_util.tree_leaves(args)
         return jax.tree_util.tree_unflatten(tree, _bound(closed, flat))
 
     return cut
+
+
+def _traced(fun: Callable[..., Any], avals: Sequence[Any]) -> tuple[Any, Any]:
+    """The function as a closed jaxpr, and the tree of its outputs."""
+    with calling_user_code():
+        closed, shape = jax.make_jaxpr(fun, return_shape=True)(*avals)
+    return closed, jax.tree_util.tree_structure(shape)
 
 
 def _has_while(jaxpr: Any) -> bool:

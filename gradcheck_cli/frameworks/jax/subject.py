@@ -37,6 +37,7 @@ from gradcheck_cli.frameworks.tracing import (
 )
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.reals.program import Program, build
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
 
@@ -97,8 +98,8 @@ class JaxSubject:
         own = self.gradient.own
         try:
             bare = without_own_rules(self.primal, own, *self.avals)
-        except Exception as error:
-            raise Rejected(brief(error)) from None
+        except UserCodeError as raised:
+            raise Rejected(brief(raised.error)) from None
         truth = self._pullback_jaxpr(bare)
         if truth is None:
             truth = self._forward_jaxpr(bare)
@@ -120,20 +121,23 @@ class JaxSubject:
 
     def _pullback_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         try:
-            return jax.make_jaxpr(with_pullback(fun, len(self.avals)))(*self.avals, *self.out_avals)
-        except Exception:  # reverse mode does not go through it
+            with calling_user_code():
+                return jax.make_jaxpr(with_pullback(fun, len(self.avals)))(
+                    *self.avals, *self.out_avals
+                )
+        except UserCodeError:  # reverse mode does not go through it
             return None
 
     def _rule_jaxpr(self) -> Any:
         try:
-            with own_lines(self.gradient.rule):
+            with own_lines(self.gradient.rule), calling_user_code():
                 return jax.make_jaxpr(with_pullback(self.rule, len(self.avals)))(
                     *self.avals, *self.out_avals
                 )
-        except Exception as error:
-            message = brief(error)
+        except UserCodeError as raised:
+            message = brief(raised.error)
             raise RuleError(
-                type(error).__name__, message, certain="pytree) structure" in message
+                type(raised.error).__name__, message, certain="pytree) structure" in message
             ) from None
 
     def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
@@ -144,8 +148,13 @@ class JaxSubject:
             return [np.asarray(g, np.float64) for g in found]
 
     def rule_program(self) -> Program | None:
-        with precision(self.dtype):
-            return build(self._rule_jaxpr())
+        """The rule as it stands, which may have been changed; None if that cannot be traced."""
+        try:
+            with precision(self.dtype):
+                jaxpr = self._rule_jaxpr()
+        except RuleError:
+            return None
+        return build(jaxpr)
 
     def _forward_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         """The pullback by forward mode: one tangent for each element."""
@@ -164,12 +173,13 @@ class JaxSubject:
             return tuple(values), tuple(gradients)
 
         try:
-            return jax.make_jaxpr(both)(*self.avals, *self.out_avals)
-        except Exception as error:
+            with calling_user_code():
+                return jax.make_jaxpr(both)(*self.avals, *self.out_avals)
+        except UserCodeError as raised:
             if self.gradient.has_rule:  # a rule for what autodiff cannot do
                 return None
             raise Rejected(
-                f"neither reverse nor forward mode goes through it: {brief(error)}"
+                f"neither reverse nor forward mode goes through it: {brief(raised.error)}"
             ) from None
 
     # -- floats -----------------------------------------------------------------------
@@ -220,7 +230,8 @@ class JaxSubject:
                 def mapped(*args: Any) -> Any:
                     return jax.lax.map(lambda row: tuple(one(*row)), args)
 
-                self._compiled[key] = jax.jit(mapped).lower(*rows).compile()
+                with calling_user_code():
+                    self._compiled[key] = jax.jit(mapped).lower(*rows).compile()
             try:
                 found = self._compiled[key](*(_padded(p, size, self.dtype) for p in points))
             except jax.errors.JaxRuntimeError as error:

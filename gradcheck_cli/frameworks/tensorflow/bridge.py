@@ -18,6 +18,7 @@ from tensorflow.python.framework import ops
 
 from gradcheck_cli.frameworks.tensorflow.ops import complete
 from gradcheck_cli.frameworks.tracing import Untraceable
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 INSTALL = "pip install tf2jax==0.3.8"
 
@@ -25,20 +26,22 @@ INSTALL = "pip install tf2jax==0.3.8"
 @functools.cache
 def _tf2jax() -> Any:
     try:
-        import tf2jax
-        from tf2jax._src import ops as registry
-        from tf2jax._src import tf2jax as inner
+        with calling_user_code():
+            import tf2jax
+            from tf2jax._src import ops as registry
+            from tf2jax._src import tf2jax as inner
 
-        complete(registry._jax_ops)
-    except ImportError:
-        raise Untraceable(
-            f"TensorFlow is traced by tf2jax, which is not installed: {INSTALL}"
-        ) from None
-    except Exception as error:
-        raise Untraceable(
-            f"tf2jax does not fit this TensorFlow ({tf.__version__}): {type(error).__name__}: {error}; "
-            f"try {INSTALL}"
-        ) from None
+            complete(registry._jax_ops)
+    except UserCodeError as raised:
+        error = raised.error
+        if isinstance(error, ImportError):
+            told = f"TensorFlow is traced by tf2jax, which is not installed: {INSTALL}"
+        else:
+            told = (
+                f"tf2jax does not fit this TensorFlow ({tf.__version__}): {type(error).__name__}: "
+                f"{error}; try {INSTALL}"
+            )
+        raise Untraceable(told) from None
     return tf2jax, inner
 
 
@@ -61,7 +64,8 @@ def traced(
         stack.enter_context(_located(inner, lines))
         specs = [tf.TensorSpec(a.shape, tf.dtypes.as_dtype(a.dtype)) for a in avals]
         graph = tf.function(function, autograph=False)
-        converted, params = tf2jax.convert(graph, *specs)
+        with calling_user_code():
+            converted, params = tf2jax.convert(graph, *specs)
         names = _named(params, variables)
         shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype.as_numpy_dtype) for v in variables]
 
@@ -71,7 +75,8 @@ def traced(
             outs, _ = converted(given, *arrays[: len(avals)])
             return outs
 
-        return jax.make_jaxpr(run)(*avals, *shapes)
+        with calling_user_code():
+            return jax.make_jaxpr(run)(*avals, *shapes)
 
 
 def _named(params: Any, variables: Sequence[Any]) -> list[str | None]:

@@ -20,6 +20,7 @@ from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
 from gradcheck_cli.frameworks.tensorflow.ways import ways
 from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.inputs.spec import Leaf, Signature
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
 def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
@@ -29,12 +30,12 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
     kind = tf.dtypes.as_dtype(dtype)
     call = Call(gradient, signature, kind)
     try:
-        with call.eagerly(), record.VariableWatcher() as watcher:
+        with call.eagerly(), record.VariableWatcher() as watcher, calling_user_code():
             points = [tensor(plain(leaf.shape), kind) for leaf in call.own_leaves]
             outs = call.graphed(points) if gradient.kind == REGISTERED else call.meant(points)
-    except Exception as error:
+    except UserCodeError as raised:
         _ask_a_graph(call, signature)
-        raise Rejected(brief(error)) from None
+        raise Rejected(brief(raised.error)) from None
     found = {i: out for i, out in enumerate(outs) if tf.is_tensor(out) and out.dtype.is_floating}
     if not found:
         raise Rejected("it returns no float tensor that can be differentiated")
@@ -89,17 +90,15 @@ def _ask_a_graph(call: Call, signature: Signature) -> None:
     """What does not run eagerly may be version 1's: there, variables must be resources."""
     v1 = tf.compat.v1
     try:
-        with tf.Graph().as_default():
+        with tf.Graph().as_default(), calling_user_code():
             call.outs([v1.placeholder(call.dtype, leaf.shape) for leaf in signature.leaves])
-    except TypeError as error:
-        if "ResourceVariable" in str(error):
+    except UserCodeError as raised:
+        if isinstance(raised.error, TypeError) and "ResourceVariable" in str(raised.error):
             told = (
                 "TypeError: it uses a variable that is no resource, which tf.custom_gradient "
                 "refuses: `use_resource=True` in its variable scope"
             )
             raise RuleError("TypeError", told, certain=True) from None
-    except Exception:  # not that either
-        return
 
 
 def _trainable(watched: Sequence[Any]) -> tuple[Any, ...]:

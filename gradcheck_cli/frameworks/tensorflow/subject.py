@@ -19,6 +19,7 @@ from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.graphs import Graph
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED, bypassed
 from gradcheck_cli.frameworks.tracing import brief
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
 _MANY = 64  # points that are worth a graph
@@ -42,26 +43,30 @@ class TfSubject(EagerSubject):
         if self.has_rule:
             self._ask_for_a_grad_function(point)
             try:
-                self._hold_to_shapes(self.pulled(self.call.outs, point, cotangent)[1])
-            except RuleError:
-                raise
-            except Exception as error:
-                message = brief(error)
+                with calling_user_code():
+                    _, pulled = self.pulled(self.call.outs, point, cotangent)
+            except UserCodeError as raised:
+                message = brief(raised.error)
                 certain = "expected to return" in message or "'variables'" in message
                 raise RuleError(
-                    type(error).__name__, self._told(message), certain=certain
+                    type(raised.error).__name__, self._told(message), certain=certain
                 ) from None
+            self._hold_to_shapes(pulled)
         try:
-            _, grads = self.pulled(self.call.meant, point, cotangent)
+            with calling_user_code():
+                _, grads = self.pulled(self.call.meant, point, cotangent)
             return any(g is not None for g in grads)
-        except Exception:  # autodiff does not go through the body
+        except UserCodeError:  # autodiff does not go through the body
             return False
 
     def _ask_for_a_grad_function(self, point: Sequence[Any]) -> None:
         if self.gradient.kind == REGISTERED:
             return
-        with self.call.eagerly():
-            _, pull = self.call.split(self.given(point))
+        try:
+            with self.call.eagerly(), calling_user_code():
+                _, pull = self.call.split(self.given(point))
+        except UserCodeError as raised:
+            raise Rejected(brief(raised.error)) from None
         if pull is None:
             raise RuleError("TypeError", NO_GRAD_FUNCTION, certain=True)
 
@@ -92,7 +97,7 @@ class TfSubject(EagerSubject):
         with self.call.eagerly(), bypassed(self.gradient.own):
             try:
                 return traced(forward, self._specs(), self.call.variables)
-            except Exception:
+            except UserCodeError:
                 return traced(forward, self._specs(), self.call.variables, inner_rules=False)
 
     def trusting_jaxpr(self) -> Any | None:
@@ -100,7 +105,7 @@ class TfSubject(EagerSubject):
             return tuple(self.call.judged(self.call.meant(leaves)))
 
         with self.call.eagerly():
-            with bypassed(self.gradient.own) as met:
+            with bypassed(self.gradient.own) as met, calling_user_code():
                 self.call.meant([tensor(plain(leaf.shape), self.call.dtype) for leaf in self.call.own_leaves])  # fmt: skip
             return traced(forward, self._specs(), self.call.variables) if met else None
 
@@ -140,7 +145,7 @@ class TfSubject(EagerSubject):
         if not self.call.variables and len(points[0]) > _MANY:
             try:
                 return self._in_one_graph(points)
-            except Exception:
+            except (UserCodeError, Rejected):
                 self.graphless = True
         return EagerSubject.values(self, points)
 
@@ -151,7 +156,7 @@ class TfSubject(EagerSubject):
         def row(leaves: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(self.call.judged(self.call.meant(leaves)))
 
-        with self.call.eagerly():
+        with self.call.eagerly(), calling_user_code():
             kinds = tuple(tf.dtypes.as_dtype(name) for name in self.output_dtypes)
             mapped = tf.function(
                 lambda *xs: tf.map_fn(row, xs, fn_output_signature=kinds), autograph=False
@@ -184,16 +189,17 @@ class TfSubject(EagerSubject):
             return False
         graph = Graph(self.call, self.has_rule, self.has_rule and self.has_auto)
         try:
-            return graph if graph.loops else False
-        except Exception:  # it runs eagerly only
+            with calling_user_code():
+                return graph if graph.loops else False
+        except UserCodeError:  # it runs eagerly only
             return False
 
     def _by_graph(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row | None:
         assert isinstance(self.graph, Graph)
         try:
-            with self.call.eagerly():
+            with self.call.eagerly(), calling_user_code():
                 return self.graph.row(self.given(point), self.cotangents(cotangent))
-        except Exception:
+        except UserCodeError:
             return None
 
     def one(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
@@ -204,11 +210,12 @@ class TfSubject(EagerSubject):
         if not self.has_auto:
             return Row(self.meant(point), rule_value, custom, None)
         try:
-            value, found = self.pulled(self.call.meant, point, cotangent)
-            return Row(value, rule_value, custom, self._zeroed(found, point))
-        except Exception:
+            with calling_user_code():
+                value, found = self.pulled(self.call.meant, point, cotangent)
+        except UserCodeError:
             nothing = [np.full(np.shape(p), np.nan) for p in point]
             return Row(self.meant(point), rule_value, custom, nothing)
+        return Row(value, rule_value, custom, self._zeroed(found, point))
 
     def pulled(
         self,

@@ -18,6 +18,7 @@ import torch
 from gradcheck_cli.frameworks.torch.draws import draw_natively
 from gradcheck_cli.frameworks.torch.natively import constant, operation
 from gradcheck_cli.frameworks.tracing import Untraceable
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 INSTALL = "pip install torchax==0.0.13"
 
@@ -25,7 +26,7 @@ INSTALL = "pip install torchax==0.0.13"
 @functools.cache
 def _environment() -> Any:
     try:
-        with _tolerant():
+        with calling_user_code(), _tolerant():
             import torchax
 
             environment = torchax.default_env()
@@ -35,15 +36,16 @@ def _environment() -> Any:
             _fill_what_is_empty(environment)
             draw_natively(environment)
             return environment
-    except ImportError:
-        raise Untraceable(
-            f"PyTorch is traced by torchax, which is not installed: {INSTALL}"
-        ) from None
-    except Exception as error:
-        raise Untraceable(
-            f"torchax does not fit this torch ({torch.__version__}): {type(error).__name__}: {error}; "
-            f"try {INSTALL}"
-        ) from None
+    except UserCodeError as raised:
+        error = raised.error
+        if isinstance(error, ImportError):
+            told = f"PyTorch is traced by torchax, which is not installed: {INSTALL}"
+        else:
+            told = (
+                f"torchax does not fit this torch ({torch.__version__}): {type(error).__name__}: "
+                f"{error}; try {INSTALL}"
+            )
+        raise Untraceable(told) from None
 
 
 def _take_plain_tensors(environment: Any) -> None:
@@ -119,7 +121,7 @@ def _write_in_place(environment: Any) -> None:
 
 def warm() -> None:
     """Import what tracing needs before a server forks; an environment of torchax starts JAX's backend."""
-    with contextlib.suppress(Exception), _tolerant():
+    with contextlib.suppress(UserCodeError), calling_user_code(), _tolerant():
         for name in (
             "torchax.interop",
             "torchax.ops.jaten",
@@ -175,4 +177,5 @@ def traced(function: Callable[..., Any], avals: Sequence[Any]) -> Any:
         with environment():
             return interop.jax_view(function(*map(interop.torch_view, arrays)))
 
-    return jax.make_jaxpr(run)(*avals)
+    with calling_user_code():
+        return jax.make_jaxpr(run)(*avals)

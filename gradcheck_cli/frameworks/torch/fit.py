@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gradcheck_cli.frameworks.eager import plain
-from gradcheck_cli.frameworks.seam import Place, Rejected, RuleError, Way
+from gradcheck_cli.frameworks.seam import Place, Rejected, Way
 from gradcheck_cli.frameworks.stable import Library, Stable
 from gradcheck_cli.frameworks.torch.call import Call, tensor
 from gradcheck_cli.frameworks.torch.draws import draws
@@ -19,6 +19,7 @@ from gradcheck_cli.frameworks.torch.subject import TorchSubject
 from gradcheck_cli.frameworks.torch.ways import ways
 from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.inputs.spec import Signature
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
 def fit(gradient: TorchGradient, signature: Signature, dtype: str) -> FittedTorch:
@@ -28,13 +29,12 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str) -> FittedTorc
     call = Call(gradient, signature, getattr(torch, dtype))
     points = [tensor(plain(leaf.shape), call.dtype) for leaf in signature.leaves]
     try:
-        with torch.no_grad():
-            call.meant(points)
-        outputs = call.outputs(points)
-    except RuleError:
-        raise
-    except Exception as error:
-        raise Rejected(brief(error)) from None
+        with calling_user_code():
+            with torch.no_grad():
+                call.meant(points)
+            outputs = call.outputs(points)
+    except UserCodeError as raised:
+        raise Rejected(brief(raised.error)) from None
     if not outputs:
         raise Rejected("it returns no float tensor that can be differentiated")
     call.kept = tuple(outputs)

@@ -21,6 +21,7 @@ from gradcheck_cli.frameworks.torch.rules import kept
 from gradcheck_cli.frameworks.torch.slots import overgrown, shifted
 from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.inputs.spec import Leaf
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
 
@@ -41,16 +42,18 @@ class TorchSubject(EagerSubject):
         cotangents = self.cotangents([np.ones(shape) for shape in self.outputs])
         if self.has_rule:
             try:
-                self._native(points, cotangents)
-            except Exception as error:
-                message = brief(error)
+                with calling_user_code():
+                    self._native(points, cotangents)
+            except UserCodeError as raised:
+                message = brief(raised.error)
                 certain = "number of gradients" in message
-                raise RuleError(type(error).__name__, message, certain=certain) from None
+                raise RuleError(type(raised.error).__name__, message, certain=certain) from None
             self._hold_to_shapes(points, cotangents)
             self._decline(points, cotangents)
         try:
-            return self._auto(points, cotangents) is not None
-        except Exception:  # autograd does not go through the body
+            with calling_user_code():
+                return self._auto(points, cotangents) is not None
+        except UserCodeError:  # autograd does not go through the body
             return False
 
     def _decline(self, points: Tensors, cotangents: Tensors) -> None:
@@ -70,10 +73,10 @@ class TorchSubject(EagerSubject):
     def _hold_to_shapes(self, points: Tensors, cotangents: Tensors) -> None:
         """What torch hands on without a word: a slot too far, or a sum over what nobody broadcast."""
         try:
-            with torch.no_grad():
+            with calling_user_code(), torch.no_grad():
                 outs, context = self.call.primal(points)
                 pulled = self.call.returned(outs, context, cotangents)
-        except Exception:  # it needs more than a bare context
+        except UserCodeError:  # it needs more than a bare context
             return
         inputs, names = self.call.inputs(points), [name for name, _ in self.signature.arguments]
         told = shifted(names, inputs, pulled)
@@ -86,14 +89,14 @@ class TorchSubject(EagerSubject):
     def _bare_gradients(self, leaves: Sequence[Any], cotangents: Tensors) -> list[Any]:
         """What backward itself returns, None for None; refused where it raises."""
         try:
-            with torch.no_grad():
+            with calling_user_code(), torch.no_grad():
                 outs, context = self.call.primal(leaves)
                 if any(
                     not isinstance(t, torch.Tensor) for t in context.saved_tensors if t is not None
                 ):
                     return [_REFUSED] * len(leaves)
                 return self.call.pulled_back(outs, context, cotangents)
-        except Exception:
+        except UserCodeError:
             return [_REFUSED] * len(leaves)
 
     def forward_jaxpr(self) -> Any:
@@ -138,8 +141,9 @@ class TorchSubject(EagerSubject):
         auto = None
         if self.has_auto:
             try:
-                auto = self._auto(leaves, cotangents)
-            except Exception:
+                with calling_user_code():
+                    auto = self._auto(leaves, cotangents)
+            except UserCodeError:
                 auto = [torch.full_like(x, torch.nan) for x in leaves]
         return Row(value, _host(rule_value), _host(pulled), None if auto is None else _host(auto))
 

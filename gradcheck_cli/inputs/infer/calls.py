@@ -9,6 +9,7 @@ import numpy as np
 
 from gradcheck_cli.inputs.infer.classes import fields_of, has_fields, like
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Leaf, Parameter, Signature
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _INTEGERS, _FLOATS = ("int", "uint"), ("float", "bfloat")
 
@@ -66,7 +67,8 @@ def kind_of(value: Any) -> str:
 def _numbers(value: Any, kind: str, shape: Sequence[int]) -> Any:
     """Its own numbers; small ones where it has none, as under a trace."""
     try:
-        return np.asarray(value)
-    except Exception:
+        with calling_user_code():
+            return np.asarray(value)
+    except UserCodeError:
         size = int(np.prod(shape, dtype=int))
         return (np.arange(size) % 2).astype(kind).reshape(shape)

@@ -13,13 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradcheck_cli.inputs.spec import Built
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
 def classes(function: Callable[..., Any]) -> dict[str, type]:
     """For each parameter that is annotated with a class of fields, the class."""
     try:
-        hints = typing.get_type_hints(inspect.unwrap(function))
-    except Exception:  # a name that exists for type checkers only
+        with calling_user_code():
+            hints = typing.get_type_hints(inspect.unwrap(function))
+    except UserCodeError:  # a name that exists for type checkers only
         hints = {}
     return {name: hint for name, hint in hints.items() if _has_fields(hint)}
 

@@ -13,6 +13,7 @@ from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.inputs.language import Bounds
 from gradcheck_cli.inputs.spec import Built, Leaf, Signature
+from gradcheck_cli.subject.user_code import UserCodeError
 
 Array = np.ndarray[Any, Any]
 
@@ -62,7 +63,7 @@ def _share(subject: Subject, rows: Sequence[Array]) -> float:
     """At how many of these points every output is a number."""
     try:
         outs = subject.values(rows)
-    except Exception:  # it raises outside of its domain
+    except (Rejected, UserCodeError):  # it raises outside of its domain
         return 0.0
     return _finite(outs)
 

@@ -12,6 +12,7 @@ from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.infer.calls import given_by_name, kind_of
 from gradcheck_cli.inputs.language import Bounds
 from gradcheck_cli.inputs.spec import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 from gradcheck_cli.words import (
     FloatArg,
     IntArg,
@@ -63,9 +64,10 @@ def _kept(value: Any) -> RecordedArg:
 def _numbers(value: Any) -> Array | None:
     """None where it has none, as under a trace."""
     try:
-        found = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-        return found.astype(np.float64) if found.dtype.kind not in "iub" else found
-    except Exception:
+        with calling_user_code():
+            found = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+            return found.astype(np.float64) if found.dtype.kind not in "iub" else found
+    except UserCodeError:
         return None
 
 

@@ -1,0 +1,1 @@
+"""What a framework must offer, and how user code is called."""
