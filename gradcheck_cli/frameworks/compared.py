@@ -16,6 +16,7 @@ import numpy as np
 from gradcheck_cli.frameworks.seam import Array, Slip, Way
 from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.inputs.spec import Leaf
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 from gradcheck_cli.words import Severity
 
 Numbers = Sequence[Array]
@@ -51,18 +52,22 @@ class _RuleRaised(Exception):
 
 @contextmanager
 def raising_counts(
-    rule: str = CONTEXT,
-    severity: Severity = Severity.ERROR,
-    who: str = "the rule",
-    besides: tuple[type[Exception], ...] = (),
+    rule: str = CONTEXT, severity: Severity = Severity.ERROR, who: str = "the rule"
 ) -> Iterator[None]:
-    """What raises in here is a finding, as the plain call does not raise; `besides` are none."""
+    """User code that raises in here is a finding, as the plain call does not raise."""
+    with user_error_counts(rule, severity, who), calling_user_code():
+        yield
+
+
+@contextmanager
+def user_error_counts(
+    rule: str = CONTEXT, severity: Severity = Severity.ERROR, who: str = "the rule"
+) -> Iterator[None]:
+    """An error that is known to be the user code's own is a finding; nothing else is."""
     try:
         yield
-    except besides:
-        raise
-    except Exception as error:
-        raise _RuleRaised(rule, severity, f"{who} raises {brief(error)}") from None
+    except UserCodeError as raised:
+        raise _RuleRaised(rule, severity, f"{who} raises {brief(raised.error)}") from None
 
 
 def named(way: Way) -> Way:
@@ -146,8 +151,9 @@ class EagerCalls(abc.ABC, Generic[Tensor]):
         plain = self.plain(point, cotangent)
         first = self.call(point)
         try:
-            self.call_elsewhere(point)
-        except Exception:  # it takes no such numbers
+            with calling_user_code():
+                self.call_elsewhere(point)
+        except UserCodeError:  # it takes no such numbers
             return None
         with raising_counts():
             return first.pull(cotangent), plain

@@ -11,7 +11,7 @@ from gradcheck_cli.check import check_file
 from gradcheck_cli.frameworks.seam import Rejected
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 from gradcheck_cli.words import Checked, FileFinding, Share, Task
-from tests.conftest import WRONG
+from tests.conftest import RIGHT, WRONG
 
 # A rule of its own inside another: JAX's tracer meets our rewriting.
 NESTED = """import jax
@@ -108,6 +108,8 @@ def a_bug(*_: Any, **__: Any) -> Any:
         ("gradcheck_cli.frameworks.jax.subject.JaxSubject.rule_program", WRONG),
         ("gradcheck_cli.diagnose.correction.enclose", WRONG),
         ("gradcheck_cli.diagnose.blame.shadow", CANCELS),
+        ("gradcheck_cli.frameworks.jax.ways.build", RIGHT),
+        ("gradcheck_cli.frameworks.jax.ways.enclose", RIGHT),
     ],
 )
 def test_a_bug_of_ours_shows(

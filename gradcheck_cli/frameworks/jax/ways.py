@@ -31,6 +31,7 @@ from gradcheck_cli.frameworks.compared import (
     shares,
     summed,
     twice,
+    user_error_counts,
 )
 from gradcheck_cli.frameworks.jax.devices import spread, two
 from gradcheck_cli.frameworks.jax.leaks import tracers
@@ -41,6 +42,7 @@ from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.precision import DEAR, enclose
 from gradcheck_cli.reals.program import Program, build
 from gradcheck_cli.reals.walk import NoRealMeaning, uncovered
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 from gradcheck_cli.words import Severity
 
 Function = Callable[..., Any]
@@ -92,7 +94,9 @@ class _Walk:
     def _program(self) -> Program:
         with precision(self._subject.dtype):
             avals = (*self._subject.avals, *self._subject.out_avals)
-            return build(jax.make_jaxpr(self._function)(*avals))
+            with calling_user_code():
+                jaxpr = jax.make_jaxpr(self._function)(*avals)
+        return build(jaxpr)
 
     def __call__(self, point: Numbers, cotangent: Numbers) -> list[Array]:
         """The function's numbers at this row."""
@@ -202,7 +206,7 @@ class _Ways:
 
         def run(point: Numbers, cotangent: Numbers) -> Result:
             try:
-                with raising_counts(IMPURE, besides=(_Silent, NoRealMeaning)):
+                with user_error_counts(IMPURE):
                     return walk(point, cotangent), self._plain(point, cotangent)
             except (_Silent, NoRealMeaning):
                 return self._between_eagerly(point, cotangent)
@@ -215,10 +219,11 @@ class _Ways:
             leaves = cast(point, self.subject.avals)
             weights = tuple(cast(cotangent, self.subject.out_avals))
             try:
-                plain = jax.vjp(self.subject.rule, *leaves)[1](weights)
-                _, pull = jax.vjp(self.subject.rule, *leaves)
-                jax.vjp(self.subject.rule, *(ELSEWHERE * x for x in leaves))
-            except Exception:  # it says so itself, or it takes no such numbers
+                with calling_user_code():
+                    plain = jax.vjp(self.subject.rule, *leaves)[1](weights)
+                    _, pull = jax.vjp(self.subject.rule, *leaves)
+                    jax.vjp(self.subject.rule, *(ELSEWHERE * x for x in leaves))
+            except UserCodeError:  # it says so itself, or it takes no such numbers
                 return None
             with raising_counts(IMPURE):
                 found = pull(weights)
@@ -228,9 +233,7 @@ class _Ways:
         """A trace is over when it is over: nothing of it stays in the user's own variables."""
         functions = self.subject.gradient.rule_code()
         before = tracers(functions)
-        try:
-            self.subject.rule_program()
-        except Exception:  # it says so itself
+        if self.subject.rule_program() is None:  # it says so itself
             return None
         new = [name for key, name in tracers(functions).items() if key not in before]
         if new:
@@ -266,7 +269,7 @@ class _Ways:
 
         def run(point: Numbers, cotangent: Numbers) -> Result:
             try:
-                with raising_counts(besides=(_Silent, NoRealMeaning)):
+                with user_error_counts():
                     return walk(point, cotangent), expected(point, cotangent)
             except (_Silent, NoRealMeaning):
                 return None
@@ -296,7 +299,11 @@ class _Ways:
     def _halves(self, walk: _Walk, point: Numbers, cotangent: Numbers) -> Derivatives | None:
         try:
             outs = walk(point, cotangent)
-        except Exception:  # it says so itself, or has no meaning over the reals
+        except (
+            UserCodeError,
+            _Silent,
+            NoRealMeaning,
+        ):  # it says so itself, or has no meaning over the reals
             return None
         return outs[: self.count], outs[self.count :]
 
@@ -309,9 +316,9 @@ class _Ways:
         """Does vmap go through the primal?"""
         rows = [jax.ShapeDtypeStruct((2, *a.shape), a.dtype) for a in self.subject.avals]
         try:
-            with precision(self.subject.dtype):
+            with precision(self.subject.dtype), calling_user_code():
                 jax.eval_shape(jax.vmap(self.subject.primal), *rows)
-        except Exception:
+        except UserCodeError:
             return False
         return True
 

@@ -31,6 +31,7 @@ from gradcheck_cli.frameworks.tensorflow.call import host, taped, tensor, zeros_
 from gradcheck_cli.frameworks.tensorflow.draws import drawing
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
 from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Tensors = Sequence[Any]
 
@@ -125,7 +126,7 @@ class _Ways(EagerCalls[Any]):
     ) -> Derivatives | None:
         """By a tape on a tape; None if it raises."""
         try:
-            with self.subject.call.eagerly():
+            with self.subject.call.eagerly(), calling_user_code():
                 leaves = self.subject.given(point)
                 held = [*leaves, *self.subject.call.variables]
                 with taped(held) as outer:
@@ -135,7 +136,7 @@ class _Ways(EagerCalls[Any]):
                     first = tape.gradient(outs, held, output_gradients=weights)
                     total = tf.add_n([_weighed(g) for g in first if g is not None])
                 return _host(first, held), _host(outer.gradient(total, held), held)
-        except Exception:
+        except UserCodeError:
             return None
 
 

@@ -33,6 +33,7 @@ from gradcheck_cli.frameworks.seam import Array, Slip, Way
 from gradcheck_cli.frameworks.torch.call import host, tensor
 from gradcheck_cli.frameworks.torch.pull import gradients
 from gradcheck_cli.frameworks.torch.subject import TorchSubject
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 from gradcheck_cli.words import Severity
 
 Tensors = Sequence[Any]
@@ -228,9 +229,9 @@ class _Ways(EagerCalls[Any]):
         held = [x.requires_grad_() for x in self.tensors(point)]
         weights = self.subject.cotangents(cotangent)
         try:
-            with torch.autocast(held[0].device.type, dtype=torch.bfloat16):
+            with calling_user_code(), torch.autocast(held[0].device.type, dtype=torch.bfloat16):
                 outs = self.rule([x.clone() for x in held])
-        except Exception:  # the function is not for that
+        except UserCodeError:  # the function is not for that
             return None
         with raising_counts(severity=Severity.NOTE, who="the backward"):
             gradients(outs, held, [w.to(o.dtype) for w, o in zip(weights, outs, strict=True)])
@@ -287,13 +288,14 @@ class _Ways(EagerCalls[Any]):
         turned = [torch.complex(x, x.flip(tuple(range(x.dim()))) * 0.5 + 0.25) for x in leaves]
         held = [x.clone().requires_grad_() for x in turned]
         try:
-            outs = body([x.clone() for x in held])
-            given = [
-                torch.complex(w, -0.5 * w).to(o.dtype) if o.is_complex() else w
-                for w, o in zip(weights, outs, strict=True)
-            ]
-            found = gradients(outs, held, given)
-        except Exception:  # it is not for complex numbers
+            with calling_user_code():
+                outs = body([x.clone() for x in held])
+                given = [
+                    torch.complex(w, -0.5 * w).to(o.dtype) if o.is_complex() else w
+                    for w, o in zip(weights, outs, strict=True)
+                ]
+                found = gradients(outs, held, given)
+        except UserCodeError:  # it is not for complex numbers
             return None
         mixed = [None if g is None else g.real + 0.75 * g.imag for g in found]
         return _host(mixed, leaves)
@@ -312,15 +314,16 @@ class _Ways(EagerCalls[Any]):
         held = [x.requires_grad_() for x in self.tensors(point)]
         zero = held[0].new_zeros(())
         try:
-            outs = body([x.clone() for x in held])
-            loss = sum(((o * w).sum() for o, w in zip(outs, weights, strict=True)), zero)
-            grads = torch.autograd.grad(loss, held, allow_unused=True, create_graph=True)
-            total = sum((_weighed(g) for g in grads if g is not None), zero)
-            first = _host(grads, held)
-            if not total.requires_grad:
-                return first, [np.zeros(tuple(x.shape)) for x in held]
-            return first, _host(torch.autograd.grad(total, held, allow_unused=True), held)
-        except Exception:
+            with calling_user_code():
+                outs = body([x.clone() for x in held])
+                loss = sum(((o * w).sum() for o, w in zip(outs, weights, strict=True)), zero)
+                grads = torch.autograd.grad(loss, held, allow_unused=True, create_graph=True)
+                total = sum((_weighed(g) for g in grads if g is not None), zero)
+                first = _host(grads, held)
+                if not total.requires_grad:
+                    return first, [np.zeros(tuple(x.shape)) for x in held]
+                return first, _host(torch.autograd.grad(total, held, allow_unused=True), held)
+        except UserCodeError:
             return None
 
 

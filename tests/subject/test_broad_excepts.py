@@ -1,0 +1,59 @@
+"""A bug of ours looks like one: nothing of ours believes whatever an exception says."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import gradcheck_cli
+
+PACKAGE = Path(gradcheck_cli.__file__).parent
+BROAD = ("Exception", "BaseException")
+# Where, and why a broad `except` is right there.
+ALLOWED = {
+    "subject/user_code.py:calling_user_code": "what this is about",
+    "check.py:_check_one": "the worker's top loop: a bug becomes a finding, `internal-error`",
+    "check.py:_import": "a module may raise what is no Exception, as pytest's Skipped",
+    "examine.py:_examine": "a bug becomes a finding, and other signatures are still judged",
+    "examine.py:_judge_measured": "a bug becomes a finding, and other laws still judge",
+    "recorder_boot.py:imported": "in the user's own process: it runs on, whatever we lack",
+    "runner/server.py:main": "the server's top: the command line is told why there is none",
+}
+
+
+def test_broad_excepts_stand_where_they_are_allowed() -> None:
+    found = {place for file in PACKAGE.rglob("*.py") for place in broad(file)}
+    assert found == set(ALLOWED)
+
+
+def broad(file: Path) -> Iterator[str]:
+    """Functions of a file that catch, or suppress, whatever is raised."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and any(map(_is_broad, ast.walk(function))):
+            yield f"{file.relative_to(PACKAGE).as_posix()}:{function.name}"
+
+
+def _is_broad(node: ast.AST) -> bool:
+    if isinstance(node, ast.ExceptHandler):
+        kinds = [node.type]
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
+        kinds = list(node.args)
+    else:
+        return False
+    names = [n for kind in kinds for n in (ast.walk(kind) if kind is not None else [None])]
+    return any(name is None or (isinstance(name, ast.Name) and name.id in BROAD) for name in names)
+
+
+def test_the_search_sees_each_way_of_writing_it() -> None:
+    ways = (
+        "try: pass\n    except Exception: pass",
+        "try: pass\n    except (OSError, BaseException): pass",
+        "try: pass\n    except: pass",
+        "with contextlib.suppress(Exception): pass",
+    )
+    for way in ways:
+        assert any(map(_is_broad, ast.walk(ast.parse(f"def f():\n    {way}")))), way
+    narrow = "def f():\n    try: pass\n    except OSError: pass"
+    assert not any(map(_is_broad, ast.walk(ast.parse(narrow))))
