@@ -1,4 +1,4 @@
-"""The same program for a few elements of its outputs: only what these depend on is left.
+"""A program for a few elements of its outputs: only what these depend on is left.
 
 Large gradients are judged at samples of their components. What a component needs is found
 backwards: elementwise steps need the same elements, moves the elements that they move here,

@@ -58,7 +58,7 @@ UNDEFINED = Undefined()
 def spans(program: Program, low: float, high: float) -> list[Span | Undefined] | None:
     """For each output of a scalar program its range over [low, high]; None: not known."""
     with working(_BITS):
-        domain = Spans(low, high)
+        domain = Spans(low, high, _RULES)
         try:
             outs = walk(program, domain, [domain.argument])
             return [o if isinstance(o, Undefined) else domain.span(o) for o in outs]
@@ -69,12 +69,11 @@ def spans(program: Program, low: float, high: float) -> list[Span | Undefined] |
 class Spans:
     """The walk of one program over one stretch."""
 
-    def __init__(self, low: float, high: float) -> None:
+    def __init__(self, low: float, high: float, rules: Mapping[str, Any]) -> None:
+        self.rules = rules
         self.atoms: list[Span] = []
         self.known: dict[Any, int] = {}
         self.argument = self.atom("x", lambda: Span(arb(low), arb(high)))
-
-    rules: Mapping[str, Any]
 
     def constant(self, value: Any) -> Any:
         array = np.asarray(value)
@@ -94,7 +93,7 @@ class Spans:
     # -- atoms ----------------------------------------------------------------------------
 
     def atom(self, key: Any, span: Callable[[], Span]) -> Ratio:
-        """The same key is the same number."""
+        """A number by its key: equal keys are one number."""
         if key not in self.known:
             self.atoms.append(span())
             self.known[key] = len(self.atoms) - 1
@@ -305,6 +304,21 @@ def _erfc(domain: Spans, x: Ratio) -> Ratio:
     return domain.applied("erfc", x, lambda s: Span(s.high.erfc().lower(), s.low.erfc().upper()))
 
 
+def _integer_pow(domain: Spans, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    n = step.params["y"]
+    if abs(n) > _MOST_POWER:
+        raise Unknown
+    return (
+        domain.rules["square"](domain, step, values, walk) if n == 2 else [_powered(values[0], n)]
+    )
+
+
+def _powered(value: Any, n: int) -> Any:
+    if value is None:
+        raise Unknown
+    return value if isinstance(value, Undefined) else power(value, n)
+
+
 _RULES: dict[str, Any] = {
     "add": _plain(lambda domain, a, b: add(a, b)),
     "add_any": _plain(lambda domain, a, b: add(a, b)),
@@ -345,24 +359,8 @@ _RULES: dict[str, Any] = {
     "ge": _compared(lambda sign: sign >= 0),
     "eq": _compared(lambda sign: sign == 0),
     "ne": _compared(lambda sign: sign != 0),
+    "integer_pow": _integer_pow,
     "select_n": _selected,
     "convert_element_type": _converted,
     **dict.fromkeys((*functions(Law.IDENTITY), "broadcast_in_dim", "reshape", "squeeze"), _kept),
 }
-
-
-def _integer_pow(domain: Spans, step: Any, values: list[Any], walk: Any) -> list[Any]:
-    n = step.params["y"]
-    if abs(n) > _MOST_POWER:
-        raise Unknown
-    return _RULES["square"](domain, step, values, walk) if n == 2 else [_powered(values[0], n)]
-
-
-def _powered(value: Any, n: int) -> Any:
-    if value is None:
-        raise Unknown
-    return value if isinstance(value, Undefined) else power(value, n)
-
-
-_RULES["integer_pow"] = _integer_pow
-Spans.rules = _RULES

@@ -106,7 +106,7 @@ class Algebra:
         return [a, taus]
 
     def geqp3(self, a: Array, order: Array) -> list[Array]:
-        """The same with columns in the order that the library chooses."""
+        """QR by reflectors, with columns in the order that the library chooses."""
         order = np.asarray(self._native(a, order)[1])
         packed, taus = self.geqrf(a[:, order - 1])
         return [packed, order.astype(np.int32), taus]

@@ -117,11 +117,11 @@ class Balls(Domain):
     # -- elementwise ------------------------------------------------------------
 
     def unary(self, op: str, x: Array) -> Array:
-        """The same operation on the same ball is the same ball."""
+        """A function of each ball: equal operands give one and the same ball."""
         return self._mapped(op, scalar.UNARY[op], x)
 
     def complex_unary(self, op: str, x: Array) -> Array:
-        """The same for complex balls, some of whose functions are real."""
+        """A function of each complex ball; some are real."""
         return self._mapped(f"complex {op}", complexes.UNARY.get(op) or complexes.PARTS[op], x)
 
     def to_complex(self, real: Array, imaginary: Array | None = None) -> Array:

@@ -53,7 +53,7 @@ class Domain(ABC):
 
     @abstractmethod
     def _part(self, rows: Array) -> Self:
-        """The same walk for these rows."""
+        """This walk for some rows, with the flags of the whole."""
 
     @abstractmethod
     def _constant(self, array: Array) -> Array:
@@ -82,7 +82,7 @@ class Domain(ABC):
         return isinstance(value, np.ndarray) and value.dtype == self.dtype
 
     def view(self, rows: Array, batch: int) -> Self:
-        """The same walk for some of its points."""
+        """This walk for some of its points."""
         whole = batch == 1 and len(self._rows) > 1
         return self._part(self._rows if whole else self._rows[rows])
 

@@ -101,7 +101,7 @@ def igamma_grad_a(a: arb, x: arb) -> arb:
 
 
 def _circle(a: arb, x: arb) -> arb:
-    """The same for a ≥ 1: (1/N) Σ P(a + rwᵏ, x)·w⁻ᵏ/r, off by at most (M/R)·ρᴺ/(1 − ρᴺ), ρ = r/R.
+    """∂P(a, x)/∂a for a ≥ 1: (1/N) Σ P(a + rwᵏ, x)·w⁻ᵏ/r, off by at most (M/R)·ρᴺ/(1 − ρᴺ), ρ = r/R.
 
     M bounds P (or Q, whose derivative is the opposite) on the disc of radius R = ½.
     """
