@@ -19,7 +19,11 @@ import numpy as np
 from gradcheck_cli.diagnose.blame import find_blame
 from gradcheck_cli.diagnose.replacement import find_replacement
 from gradcheck_cli.discover import lines
-from gradcheck_cli.frameworks.seam import CustomGradient, RuleError, Subject
+from gradcheck_cli.frameworks.seam import (
+    CustomGradient,
+    RuleError,
+    Shaped,
+)
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.inputs.search import simplest
 from gradcheck_cli.inputs.spec import Signature
@@ -122,7 +126,7 @@ def refused(
     )
 
 
-def failed(gradient: CustomGradient, site: Site, subject: Subject, error: Exception) -> Finding:
+def failed(gradient: CustomGradient, site: Site, subject: Shaped, error: Exception) -> Finding:
     """A bug of ours at one signature: told, and what the others found stands."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     message = (

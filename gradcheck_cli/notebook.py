@@ -11,7 +11,10 @@ from msgspec.structs import replace
 
 from gradcheck_cli.diagnose.correction import Trial
 from gradcheck_cli.finding import Site, fingerprint
-from gradcheck_cli.frameworks.seam import CustomGradient, Subject
+from gradcheck_cli.frameworks.seam import (
+    CustomGradient,
+    Shaped,
+)
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.inputs.spec import Fixed
 from gradcheck_cli.intents.declared import Declarations
@@ -70,7 +73,7 @@ class Notebook:
             self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - start
 
 
-def note_inputs(subject: Subject, points: Points | None, book: Notebook) -> None:
+def note_inputs(subject: Shaped, points: Points | None, book: Notebook) -> None:
     for name, value in subject.signature.arguments:
         if isinstance(value, Fixed):
             shape = list(getattr(value.value, "shape", ()))

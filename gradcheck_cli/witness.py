@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gradcheck_cli.frameworks.seam import Subject
+from gradcheck_cli.frameworks.seam import (
+    Shaped,
+)
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.spec import Fixed
 from gradcheck_cli.laws.law import Failure, component_name
@@ -63,7 +65,7 @@ def witness_of(failure: Failure, m: Measurements) -> Witness:
 
 
 def given_inputs(
-    subject: Subject, point: Sequence[Any], recipe: str | None = None
+    subject: Shaped, point: Sequence[Any], recipe: str | None = None
 ) -> list[WitnessInput]:
     """What the function is called with, guessed arguments that are not differentiated too."""
     fmt = format_of(subject.dtype)

@@ -71,7 +71,7 @@ class Scalar:
     def traces(self) -> Traces:
         return Traces(None, self.program)
 
-    def ways(self) -> Sequence[Any]:
+    def other_calls(self) -> Sequence[Any]:
         return ()
 
     def refusal(self, dtype: str) -> Any:
@@ -83,7 +83,7 @@ class Scalar:
         custom, auto = (self._rounded(self.floats[k](x, weight)) for k in (CUSTOM, "auto"))
         return {EAGER: Floats([value], [rule_value], [custom] if self.has_rule else None, [auto])}
 
-    def run_once(self, point: Any, cotangent: Any, mode: str, who: str) -> list[Array]:
+    def run_row(self, point: Any, cotangent: Any, mode: str, who: str) -> list[Array]:
         function = self.alone.get(who, self.floats[who])
         args = (point[0],) if who == VALUE else (point[0], cotangent[0])
         return [self._rounded(function(*args))]

@@ -49,7 +49,7 @@ def find_replacement(m: Measurements, row: int, what: str) -> str | None:
 def _equals(m: Measurements) -> list[_Equal]:
     """Stable functions that are this primal over the reals."""
     found = []
-    for stand_in in m.subject.stand_ins():
+    for stand_in in m.subject.library_functions():
         subject = stand_in.subject
         if list(subject.outputs) != list(m.subject.outputs):
             continue

@@ -87,11 +87,11 @@ class EagerSubject(abc.ABC):
         """Run rule and autodiff once; `RuleError` if the rule fails. Does autodiff go through?"""
 
     @abc.abstractmethod
-    def one(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
+    def row(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
         """One call of each: value, the rule's value and gradients, autodiff's."""
 
     @abc.abstractmethod
-    def meant(self, point: Sequence[Any]) -> list[Array]:
+    def primal_row(self, point: Sequence[Any]) -> list[Array]:
         """The primal's value."""
 
     @abc.abstractmethod
@@ -184,10 +184,12 @@ class EagerSubject(abc.ABC):
             return None
         return None
 
-    def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
-        return self.one(point, cotangent).custom or []
+    def rule_gradients_unbatched(
+        self, point: Sequence[Array], cotangent: Sequence[Array]
+    ) -> list[Array]:
+        return self.row(point, cotangent).custom or []
 
-    def redrawn(
+    def with_new_draws(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]] | None:
         """One call after the other, each from a seed of its own; None if that changes nothing."""
@@ -201,8 +203,10 @@ class EagerSubject(abc.ABC):
         self, n: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]]:
         with another(n):
-            found = [self.meant(end) for end in zip(*ends, strict=True)]
-            return self.rough(point, cotangent), [np.stack(v) for v in zip(*found, strict=True)]
+            found = [self.primal_row(end) for end in zip(*ends, strict=True)]
+            return self.rule_gradients_unbatched(point, cotangent), [
+                np.stack(v) for v in zip(*found, strict=True)
+            ]
 
     def rule_program(self) -> Program | None:
         """The rule as it stands, which may have been changed; None if that cannot be traced."""
@@ -265,25 +269,25 @@ class EagerSubject(abc.ABC):
         ]
         return {EAGER: stacked(rows)}
 
-    def along(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
+    def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
         """All at once where each element is a point."""
         rows = [np.full(len(xs), float(c)) for c in cotangents]
         floats = self.run([xs.astype(np.float64)], rows)[EAGER]
         return [a.astype(xs.dtype) for a in (*floats.rule_value, *(floats.custom or floats.auto or []))]  # fmt: skip
 
-    def values(self, points: Sequence[Array]) -> list[Array]:
+    def primal_values(self, points: Sequence[Array]) -> list[Array]:
         """NaN where the function raises."""
         nothing = [np.full(shape, np.nan) for shape in self.outputs]
         rows = []
         for i in range(len(points[0])):
             try:
                 with calling_user_code():
-                    rows.append(self.meant([p[i] for p in points]))
+                    rows.append(self.primal_row([p[i] for p in points]))
             except UserCodeError:
                 rows.append(nothing)
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
-    def run_once(
+    def run_row(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
     ) -> list[Array]:
         row = self._tried(point, cotangent)
@@ -296,7 +300,7 @@ class EagerSubject(abc.ABC):
     def _tried(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row | None:
         try:
             with calling_user_code():
-                return self.one(point, cotangent)
+                return self.row(point, cotangent)
         except UserCodeError:
             return None
 
@@ -322,7 +326,7 @@ class EagerSubject(abc.ABC):
 
     # -- stand-ins ------------------------------------------------------------------------------
 
-    def stand_ins(self) -> Iterator[StandIn]:
+    def library_functions(self) -> Iterator[StandIn]:
         """Stable library functions at this signature, spelled for its arguments."""
         return offered(self.library.table, self.leaves, self.fitted, self._spelled)
 

@@ -164,11 +164,9 @@ class Way:
     help: str | None = None  # if the rule's own does not fit
 
 
-class Subject(Protocol):
-    """A custom gradient at one signature and dtype; `sample` if only some components are seen."""
+class Shaped(Protocol):
+    """What every view of a subject has: how it is called, what comes out, whether a user wrote a rule."""
 
-    @property
-    def sample(self) -> Sample | None: ...
     @property
     def signature(self) -> Signature: ...
     @property
@@ -180,34 +178,59 @@ class Subject(Protocol):
     @property
     def has_rule(self) -> bool: ...
     @property
-    def modes(self) -> Sequence[str]: ...
+    def sample(self) -> Sample | None: ...  # if only some components are seen
+
+
+class Traced(Shaped, Protocol):
+    """A custom gradient as programs over the reals."""
+
     @property
     def differentiable(self) -> bool: ...  # does autodiff go through the primal?
     def traces(self) -> Traces: ...
-    def ways(self) -> Sequence[Way]: ...
-    def stand_ins(self) -> Iterator[StandIn]: ...
-    def wide(self) -> Subject | None: ...
-    # What the rule raises in another dtype that the function takes.
-    def refusal(self, dtype: str) -> RuleError | None: ...
+    # Of the rule as its text stands now, which may have been changed.
+    def rule_program(self) -> Program | None: ...
+
+
+class Runner(Shaped, Protocol):
+    """A custom gradient in the framework's floats."""
+
+    @property
+    def modes(self) -> Sequence[str]: ...
     def run(
         self,
         points: Sequence[Array],
         cotangents: Sequence[Array],
         modes: Sequence[str] | None = None,
     ) -> Mapping[str, Floats]: ...
-    def values(self, points: Sequence[Array]) -> list[Array]: ...  # of the primal alone
-    # The rule's values and gradient at very many numbers of one scalar argument, in their own dtype.
-    def along(self, xs: Array, cotangents: Sequence[float]) -> list[Array]: ...
-    def run_once(
+    # One row by itself, the way user code runs; of the value, the rule or autodiff.
+    def run_row(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
     ) -> list[Array]: ...
-    # Of the rule as its text stands now, which may have been changed: gradients, and a new trace.
-    def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]: ...
-    def rule_program(self) -> Program | None: ...
-    # With other random draws: the rule's gradients here, values at the ends; None if it takes no key.
-    def redrawn(
+    # The rule's values and gradient at very many numbers of one scalar argument, in their own dtype.
+    def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]: ...
+    def primal_values(self, points: Sequence[Array]) -> list[Array]: ...
+    # Of the rule as its text stands now, which may have been changed.
+    def rule_gradients_unbatched(
+        self, point: Sequence[Array], cotangent: Sequence[Array]
+    ) -> list[Array]: ...
+
+
+class Variants(Shaped, Protocol):
+    """A custom gradient otherwise: called in other ways, with other draws, in other dtypes; library functions."""
+
+    def other_calls(self) -> Sequence[Way]: ...
+    def library_functions(self) -> Iterator[StandIn]: ...
+    def in_float64(self) -> Subject | None: ...
+    # What the rule raises in another dtype that the function takes.
+    def refusal(self, dtype: str) -> RuleError | None: ...
+    # The rule's gradients here, the primal's values at the ends; None if it draws nothing.
+    def with_new_draws(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]] | None: ...
+
+
+class Subject(Traced, Runner, Variants, Protocol):
+    """A custom gradient at one signature and dtype."""
 
 
 class CustomGradient(Protocol):

@@ -55,7 +55,7 @@ def _off_on_average(m: Measurements) -> str | Doubt | None:
         for i, x in enumerate(point)
     ]
     for keys in _KEYS:
-        drawn = m.subject.redrawn(keys, point, cotangent, ends)
+        drawn = m.subject.with_new_draws(keys, point, cotangent, ends)
         if drawn is None:
             return _NO_KEY
         gradients, values = drawn

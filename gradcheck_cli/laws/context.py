@@ -36,7 +36,7 @@ class Context:
     def applicable(self, m: Measurements) -> Reason | None:
         if not m.subject.has_rule:
             return NO_RULE
-        if not m.subject.ways():
+        if not m.subject.other_calls():
             return Reason(Outcome.NOT_APPLICABLE, None)
         if m.in_part:
             return Reason(Outcome.NOT_COVERED, "only some of its components are judged")
@@ -47,7 +47,7 @@ class Context:
     def judge(self, m: Measurements) -> Judgement:
         rows = _plain_rows(m)
         failures: list[Failure] = []
-        for way in m.subject.ways():
+        for way in m.subject.other_calls():
             found = next(filter(None, (_slip(m, way, row) for row in rows)), None)
             if found is not None and found.cause not in {f.cause for f in failures}:
                 failures.append(found)

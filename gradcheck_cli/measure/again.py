@@ -48,7 +48,7 @@ def with_reruns(m: Measurements, reruns: Iterable[Alone]) -> Measurements:
 @derived
 def _numbers(m: Measurements, alone: Alone) -> list[Array]:
     point, cotangent = ([a[alone.row] for a in arrays] for arrays in (m.points, m.cotangents))
-    return m.subject.run_once(point, cotangent, alone.mode, alone.who)
+    return m.subject.run_row(point, cotangent, alone.mode, alone.who)
 
 
 def _replaced(floats: Floats, who: str, row: int, numbers: Sequence[Array]) -> Floats:

@@ -148,7 +148,7 @@ class Differences:
 
     def _values(self, rows: Array, points: Sequence[Array]) -> Array:
         sizes = [int(np.prod(p.shape[1:], dtype=int)) for p in points]
-        return _columns(self.subject.values(_split(rows, sizes, points)))
+        return _columns(self.subject.primal_values(_split(rows, sizes, points)))
 
 
 def _lost(points: Array, values: Array, slopes: Array, errors: Array) -> Array:

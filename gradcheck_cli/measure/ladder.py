@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradcheck_cli.frameworks.seam import Rejected, RuleError, Subject
+from gradcheck_cli.frameworks.seam import (
+    Rejected,
+    RuleError,
+    Subject,
+    Traced,
+)
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.measure.casts import narrowest
 from gradcheck_cli.measure.differences import Differences
@@ -75,7 +80,7 @@ def _walked(program: Program | None) -> Source | None:
 
 def _wide(subject: Subject) -> Subject | None:
     """The subject in float64, if it takes that and is differentiated there too."""
-    wide = None if _draws(subject) else subject.wide()
+    wide = None if _draws(subject) else subject.in_float64()
     if wide is None:
         return None
     try:
@@ -85,14 +90,14 @@ def _wide(subject: Subject) -> Subject | None:
     return wide
 
 
-def _draws(subject: Subject) -> bool:
+def _draws(subject: Traced) -> bool:
     """Does it draw random numbers? In float64 these would be others."""
     traces = subject.traces()
     programs = [p for p in (traces.primal, traces.rule) if p is not None]
     return any(name in _DRAWS for p in programs for name in p.primitives())
 
 
-def _digits(subject: Subject) -> int:
+def _digits(subject: Traced) -> int:
     """Bits of the narrowest float that the program really computes in."""
     fmt = format_of(subject.dtype)
     traces = subject.traces()
@@ -101,7 +106,7 @@ def _digits(subject: Subject) -> int:
     return min(found, default=fmt.digits)
 
 
-def _why(subject: Subject) -> str:
+def _why(subject: Traced) -> str:
     traces = subject.traces()
     if traces.reason is not None:
         return traces.reason

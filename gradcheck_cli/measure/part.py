@@ -18,8 +18,10 @@ from gradcheck_cli.frameworks.seam import (
     Floats,
     RuleError,
     Sample,
+    Shaped,
     StandIn,
     Subject,
+    Traced,
     Traces,
     Way,
 )
@@ -90,17 +92,17 @@ class Part:
     def _restricted(self, program: Program | None) -> Program | None:
         return program and restrict(program, (*self.sample.outputs, *self.sample.leaves))
 
-    def ways(self) -> Sequence[Way]:
+    def other_calls(self) -> Sequence[Way]:
         return ()
 
-    def stand_ins(self) -> Iterator[StandIn]:
+    def library_functions(self) -> Iterator[StandIn]:
         return iter(())
 
     def refusal(self, dtype: str) -> RuleError | None:
         return self.whole.refusal(dtype)
 
-    def wide(self) -> Subject | None:
-        wide = self.whole.wide()
+    def in_float64(self) -> Subject | None:
+        wide = self.whole.in_float64()
         return wide and Part(wide, self.sample)
 
     def run(
@@ -112,19 +114,21 @@ class Part:
         found = self.whole.run(points, cotangents, modes)
         return {mode: self._picked(floats) for mode, floats in found.items()}
 
-    def along(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
-        return self.whole.along(xs, cotangents)
+    def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
+        return self.whole.run_scalars(xs, cotangents)
 
-    def values(self, points: Sequence[Array]) -> list[Array]:
-        return _rows(self.whole.values(points), self.sample.outputs)
+    def primal_values(self, points: Sequence[Array]) -> list[Array]:
+        return _rows(self.whole.primal_values(points), self.sample.outputs)
 
-    def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
-        return self.whole.rough(point, cotangent)
+    def rule_gradients_unbatched(
+        self, point: Sequence[Array], cotangent: Sequence[Array]
+    ) -> list[Array]:
+        return self.whole.rule_gradients_unbatched(point, cotangent)
 
-    def redrawn(
+    def with_new_draws(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]] | None:
-        return self.whole.redrawn(seeds, point, cotangent, ends)
+        return self.whole.with_new_draws(seeds, point, cotangent, ends)
 
     def rule_program(self) -> Program | None:
         return self._restricted(self.whole.rule_program())
@@ -139,10 +143,10 @@ class Part:
             auto=floats.auto and _rows(floats.auto, leaves),
         )
 
-    def run_once(
+    def run_row(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
     ) -> list[Array]:
-        outs = self.whole.run_once(point, cotangent, mode, who)
+        outs = self.whole.run_row(point, cotangent, mode, who)
         picks = self.sample.outputs if who == VALUE else self.sample.leaves
         return [out.reshape(-1)[pick] for out, pick in zip(outs, picks, strict=True)]
 
@@ -151,19 +155,19 @@ def _rows(arrays: Sequence[Array], picks: Sequence[Array]) -> list[Array]:
     return [a.reshape(len(a), -1)[:, pick] for a, pick in zip(arrays, picks, strict=True)]
 
 
-def components(subject: Subject) -> int:
+def components(subject: Shaped) -> int:
     """Numbers in one row of results."""
     return sum(int(np.prod(s, dtype=int)) for s in (*subject.outputs, *(leaf.shape for leaf in subject.leaves)))  # fmt: skip
 
 
-def affordable_points(subject: Subject, wanted: int) -> int:
+def affordable_points(subject: Traced, wanted: int) -> int:
     """So many points that neither the floats nor the reals of all probes go beyond all bounds."""
     steps = max(map(by_flint, _programs(subject)), default=1)
     most = min(_MOST_FLOATS // components(subject), _MOST_STEPS // max(1, steps)) // _PROBES
     return wanted if most >= wanted else max(_FEWEST_POINTS, most)
 
 
-def too_large(subject: Subject, rows: int) -> bool:
+def too_large(subject: Traced, rows: int) -> bool:
     """Would all components at so many rows cost more than is worth it?"""
     traces = subject.traces()
     shapes = [*subject.outputs, *(leaf.shape for leaf in subject.leaves)]
@@ -173,7 +177,7 @@ def too_large(subject: Subject, rows: int) -> bool:
     return rows * steps > _MOST_STEPS or rows * components(subject) > _MOST_BALLS
 
 
-def _programs(subject: Subject) -> list[Program]:
+def _programs(subject: Traced) -> list[Program]:
     traces = subject.traces()
     return [p for p in (traces.primal, traces.rule) if p is not None]
 

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from gradcheck_cli.frameworks.seam import Subject
+from gradcheck_cli.frameworks.seam import (
+    Shaped,
+    Subject,
+)
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.ladder import Sources
 from gradcheck_cli.sweep.classes import DIGITS, FINE, INFINITE, NAMES, NAN, ZERO
@@ -43,7 +46,7 @@ def parts(
         )  # fmt: skip
 
 
-def _grid(subject: Subject, fmt: Format, budget: int) -> Array:
+def _grid(subject: Shaped, fmt: Format, budget: int) -> Array:
     """[point, argument]: ordinals evenly spread over all finite floats, zero and the ends among them."""
     arguments = len(subject.leaves)
     each = max(3, int(budget ** (1 / arguments)))

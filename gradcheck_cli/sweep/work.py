@@ -11,7 +11,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from gradcheck_cli.finding import Site
-from gradcheck_cli.frameworks.seam import CustomGradient, Framework, Subject
+from gradcheck_cli.frameworks.seam import (
+    CustomGradient,
+    Framework,
+    Shaped,
+    Subject,
+    Traced,
+)
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.infer.probing import probe
@@ -96,7 +102,7 @@ def _scalar(gradient: CustomGradient, dtype: str, hints: Hints) -> tuple[Subject
     )
 
 
-def _results(subject: Subject) -> list[str]:
+def _results(subject: Shaped) -> list[str]:
     count = len(subject.outputs)
     values = ["value"] if count == 1 else [f"value[{k}]" for k in range(count)]
     if len(subject.leaves) == 1:
@@ -134,7 +140,7 @@ def _every_float(
         )  # fmt: skip
 
 
-def _jet(subject: Subject) -> Jet | None:
+def _jet(subject: Traced) -> Jet | None:
     """None where single points have to do."""
     program = subject.traces().primal
     if program is None:
@@ -163,7 +169,7 @@ def _floats(fmt: Format, first: int, count: int, negative: bool) -> Array:
 
 def _judged(line: Line, xs: Array) -> Chunk:
     """From cheap to dear: blocks, single pairs, ranges of what is left, single walks."""
-    chunk = Chunk(line.fmt, xs, line.subject.along(xs, line.weights))
+    chunk = Chunk(line.fmt, xs, line.subject.run_scalars(xs, line.weights))
     beyond = _beyond(line, xs)
     _mark(chunk, beyond)
     jet = line.jet

@@ -35,7 +35,7 @@ def subject(function: Callable[..., Any], shape: tuple[int, ...] = ()) -> Fitted
 
 
 def rungs(subject: FittedJax) -> list[Source]:
-    wide = subject.wide()
+    wide = subject.in_float64()
     program = subject.traces().primal
     assert wide is not None and program is not None
     wide.traces()

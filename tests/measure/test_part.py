@@ -55,6 +55,6 @@ def test_what_is_large_is_known_before_it_is_paid_for(monkeypatch: pytest.Monkey
 
 def test_a_part_of_a_part_in_float64() -> None:
     chosen, _ = part_of(subject(waves, ()), [np.ones(2)], seed=0)
-    wide = chosen.wide()
+    wide = chosen.in_float64()
     assert isinstance(wide, Part)
     assert wide.sample == chosen.sample

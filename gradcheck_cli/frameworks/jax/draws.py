@@ -31,7 +31,7 @@ class Keyed(Protocol):
     def rule(self) -> Callable[..., Any]: ...
 
 
-def redrawn(
+def with_new_draws(
     subject: Keyed, fit: Callable[[Signature], Keyed],
     seeds: int, point: Arrays, cotangent: Arrays, ends: Arrays,
 ) -> tuple[list[Array], list[Array]] | None:  # fmt: skip

@@ -9,12 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gradcheck_cli.frameworks.jax.draws import redrawn
+from gradcheck_cli.frameworks.jax.draws import with_new_draws
 from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
 from gradcheck_cli.frameworks.jax.rewrite import without_own_rules
 from gradcheck_cli.frameworks.jax.stable import LIBRARY
 from gradcheck_cli.frameworks.jax.subject import JaxSubject, flat, host
-from gradcheck_cli.frameworks.jax.ways import ways
+from gradcheck_cli.frameworks.jax.ways import other_calls
 from gradcheck_cli.frameworks.seam import Array, Place, Rejected, RuleError, Spelled, StandIn, Way
 from gradcheck_cli.frameworks.stable import Library, Stable, offered
 from gradcheck_cli.frameworks.tracing import brief, lacks_a_kernel, precision
@@ -55,7 +55,7 @@ def of_function(
 class FittedJax(JaxSubject):
     """A JAX gradient at one signature, with its other calls, library functions, keys and dtypes."""
 
-    def wide(self) -> FittedJax | None:
+    def in_float64(self) -> FittedJax | None:
         """In float64, its primal free of the user's own rules."""
         try:
             wide = fit(self.gradient, self.signature, "float64")
@@ -77,20 +77,20 @@ class FittedJax(JaxSubject):
             return None
         return None
 
-    def redrawn(
+    def with_new_draws(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]] | None:
         def keyed(signature: Signature) -> JaxSubject:
             return fit(self.gradient, signature, self.dtype)
 
-        return redrawn(self, keyed, seeds, point, cotangent, ends)
+        return with_new_draws(self, keyed, seeds, point, cotangent, ends)
 
-    def ways(self) -> Sequence[Way]:
-        return ways(self)
+    def other_calls(self) -> Sequence[Way]:
+        return other_calls(self)
 
     # -- library functions ------------------------------------------------------------
 
-    def stand_ins(self) -> Iterator[StandIn]:
+    def library_functions(self) -> Iterator[StandIn]:
         """Stable library functions at this signature, spelled for its arguments."""
 
         def fitted(stable: Stable, plain: Signature) -> FittedJax:

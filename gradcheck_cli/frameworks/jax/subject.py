@@ -140,7 +140,9 @@ class JaxSubject:
                 type(raised.error).__name__, message, certain="pytree) structure" in message
             ) from None
 
-    def rough(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
+    def rule_gradients_unbatched(
+        self, point: Sequence[Array], cotangent: Sequence[Array]
+    ) -> list[Array]:
         """Op by op, by JAX itself: nothing is compiled for one row."""
         with precision(self.dtype):
             _, pull = jax.vjp(self.rule, *cast(point, self.avals))
@@ -208,7 +210,7 @@ class JaxSubject:
             except jax.errors.JaxRuntimeError as error:  # a callback of the user's
                 raise Rejected(f"it raises while it runs: {brief(error)}") from None
 
-    def along(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
+    def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
         """One compiled map over very many numbers, in their own dtype."""
         key = ("along", len(xs))
         if key not in self._compiled:
@@ -218,7 +220,7 @@ class JaxSubject:
             self._compiled[key] = jax.jit(jax.vmap(lambda x: both(x, *given))).lower(aval).compile()
         return [np.asarray(out) for out in jax.tree.leaves(self._compiled[key](xs))]
 
-    def values(self, points: Sequence[Array]) -> list[Array]:
+    def primal_values(self, points: Sequence[Array]) -> list[Array]:
         """Of the primal alone: nothing else of the user's runs."""
         count, size = len(points[0]), _bucket(len(points[0]))
         key = ("values", size)
@@ -238,7 +240,7 @@ class JaxSubject:
                 raise Rejected(f"it raises while it runs: {brief(error)}") from None
             return host(found, count)
 
-    def run_once(
+    def run_row(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
     ) -> list[Array]:
         """One probe alone, the way user code runs: jitted by itself, or eagerly."""

@@ -59,7 +59,7 @@ class _Silent(Exception):
     """It has no meaning over the reals, or would cost too much: this way says nothing."""
 
 
-def ways(subject: JaxSubject) -> list[Way]:
+def other_calls(subject: JaxSubject) -> list[Way]:
     """Those that apply to this signature."""
     if subject.loops:
         return []  # reverse mode through what is bounded for it is not what user code has

@@ -74,7 +74,7 @@ class Call:
         out, pull = made if pair and (made[1] is None or callable(made[1])) else (made, None)
         return tf.nest.flatten(out), pull
 
-    def meant(self, leaves: Tensors) -> list[Any]:
+    def primal_outputs(self, leaves: Tensors) -> list[Any]:
         """The outputs of what the rule is to differentiate: the body, or a reference."""
         reference = self.gradient.reference
         if reference is not None:
@@ -84,7 +84,7 @@ class Call:
     def graphed(self, leaves: Tensors) -> list[Any]:
         """The body's outputs from a graph: a registered gradient sees an op, and only a graph has ops."""
         if self.graph is None:
-            self.graph = tf.function(lambda *xs: self.meant(xs), autograph=False)
+            self.graph = tf.function(lambda *xs: self.primal_outputs(xs), autograph=False)
         return list(self.graph(*leaves))
 
     def outs(self, leaves: Tensors) -> list[Any]:

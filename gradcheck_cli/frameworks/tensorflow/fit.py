@@ -17,7 +17,7 @@ from gradcheck_cli.frameworks.tensorflow.gradient import FUNCTION, TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
 from gradcheck_cli.frameworks.tensorflow.stable import LIBRARY
 from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
-from gradcheck_cli.frameworks.tensorflow.ways import ways
+from gradcheck_cli.frameworks.tensorflow.ways import other_calls
 from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.inputs.spec import Leaf, Signature
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -32,7 +32,9 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
     try:
         with call.eagerly(), record.VariableWatcher() as watcher, calling_user_code():
             points = [tensor(plain(leaf.shape), kind) for leaf in call.own_leaves]
-            outs = call.graphed(points) if gradient.kind == REGISTERED else call.meant(points)
+            outs = (
+                call.graphed(points) if gradient.kind == REGISTERED else call.primal_outputs(points)
+            )
     except UserCodeError as raised:
         _ask_a_graph(call, signature)
         raise Rejected(brief(raised.error)) from None
@@ -66,14 +68,14 @@ class FittedTf(TfSubject):
     def in_dtype(self, dtype: str) -> FittedTf:
         return fit(self.gradient, self.signature, dtype)
 
-    def wide(self) -> FittedTf | None:
+    def in_float64(self) -> FittedTf | None:
         try:
             return self.in_dtype("float64")
         except Rejected:  # it insists on its own dtype
             return None
 
-    def ways(self) -> Sequence[Way]:
-        return ways(self)
+    def other_calls(self) -> Sequence[Way]:
+        return other_calls(self)
 
     @property
     def library(self) -> Library:

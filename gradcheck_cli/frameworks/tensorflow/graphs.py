@@ -30,14 +30,14 @@ class Graph:
     @property
     def loops(self) -> bool:
         """Is there a loop in the body? Raises where the body does not go into a graph."""
-        body = tf.function(lambda *xs: self._call.meant(xs), autograph=False)
+        body = tf.function(lambda *xs: self._call.primal_outputs(xs), autograph=False)
         specs = [tf.TensorSpec(leaf.shape, self._call.dtype) for leaf in self._call.own_leaves]
         made = body.get_concrete_function(*specs).graph.as_graph_def()
         inner = (node for function in made.library.function for node in function.node_def)
         return any(node.op in _LOOPS for node in (*made.node, *inner))
 
     def row(self, leaves: Tensors, cotangents: Tensors) -> Row:
-        """One call of each, as the subject's own `one` makes them."""
+        """One call of each, as the subject's own `row` makes them."""
         with _as_it_is():
             parts = self._graph(leaves, cotangents)
         value, rule_value, custom, auto = ([host(t) for t in part] for part in parts)
@@ -51,8 +51,8 @@ class Graph:
         if not self._has_rule:
             return [], rule_value, custom, []
         if not self._has_auto:
-            return call.judged(call.meant(leaves)), rule_value, custom, []
-        value, auto = self._pulled(call.meant, leaves, cotangents)
+            return call.judged(call.primal_outputs(leaves)), rule_value, custom, []
+        value, auto = self._pulled(call.primal_outputs, leaves, cotangents)
         return value, rule_value, custom, auto
 
     def _pulled(

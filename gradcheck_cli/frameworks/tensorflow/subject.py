@@ -54,7 +54,7 @@ class TfSubject(EagerSubject):
             self._hold_to_shapes(pulled)
         try:
             with calling_user_code():
-                _, grads = self.pulled(self.call.meant, point, cotangent)
+                _, grads = self.pulled(self.call.primal_outputs, point, cotangent)
             return any(g is not None for g in grads)
         except UserCodeError:  # autodiff does not go through the body
             return False
@@ -92,7 +92,7 @@ class TfSubject(EagerSubject):
 
     def forward_jaxpr(self) -> Any:
         def forward(*leaves: Any) -> Any:
-            return tuple(self.call.judged(self.call.meant(leaves)))
+            return tuple(self.call.judged(self.call.primal_outputs(leaves)))
 
         with self.call.eagerly(), bypassed(self.gradient.own):
             try:
@@ -102,11 +102,11 @@ class TfSubject(EagerSubject):
 
     def trusting_jaxpr(self) -> Any | None:
         def forward(*leaves: Any) -> Any:
-            return tuple(self.call.judged(self.call.meant(leaves)))
+            return tuple(self.call.judged(self.call.primal_outputs(leaves)))
 
         with self.call.eagerly():
             with bypassed(self.gradient.own) as met, calling_user_code():
-                self.call.meant([tensor(plain(leaf.shape), self.call.dtype) for leaf in self.call.own_leaves])  # fmt: skip
+                self.call.primal_outputs([tensor(plain(leaf.shape), self.call.dtype) for leaf in self.call.own_leaves])  # fmt: skip
             return traced(forward, self._specs(), self.call.variables) if met else None
 
     def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
@@ -133,28 +133,28 @@ class TfSubject(EagerSubject):
             variable.assign(value)
         return tensors[:count]
 
-    def meant(self, point: Sequence[Any]) -> list[Array]:
+    def primal_row(self, point: Sequence[Any]) -> list[Array]:
         with self.call.eagerly():
             given = self.given(point)
             graphed = self.gradient.kind == REGISTERED
-            outs = self.call.graphed(given) if graphed else self.call.meant(given)
+            outs = self.call.graphed(given) if graphed else self.call.primal_outputs(given)
             return [host(out) for out in self.call.judged(outs)]
 
-    def values(self, points: Sequence[Array]) -> list[Array]:
+    def primal_values(self, points: Sequence[Array]) -> list[Array]:
         """Of the body alone, all points in one graph; one by one where it does not go into a graph."""
         if not self.call.variables and len(points[0]) > _MANY:
             try:
                 return self._in_one_graph(points)
             except (UserCodeError, Rejected):
                 self.graphless = True
-        return EagerSubject.values(self, points)
+        return EagerSubject.primal_values(self, points)
 
     def _in_one_graph(self, points: Sequence[Array]) -> list[Array]:
         if self.graphless:
             raise Rejected("it does not go into a graph")
 
         def row(leaves: Sequence[Any]) -> tuple[Any, ...]:
-            return tuple(self.call.judged(self.call.meant(leaves)))
+            return tuple(self.call.judged(self.call.primal_outputs(leaves)))
 
         with self.call.eagerly(), calling_user_code():
             kinds = tuple(tf.dtypes.as_dtype(name) for name in self.output_dtypes)
@@ -202,19 +202,19 @@ class TfSubject(EagerSubject):
         except UserCodeError:
             return None
 
-    def one(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
+    def row(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
         rule_value, pulled = self.pulled(self.call.outs, point, cotangent)
         custom = self._zeroed(pulled, point)
         if not self.has_rule:
             return Row(rule_value, rule_value, None, custom)
         if not self.has_auto:
-            return Row(self.meant(point), rule_value, custom, None)
+            return Row(self.primal_row(point), rule_value, custom, None)
         try:
             with calling_user_code():
-                value, found = self.pulled(self.call.meant, point, cotangent)
+                value, found = self.pulled(self.call.primal_outputs, point, cotangent)
         except UserCodeError:
             nothing = [np.full(np.shape(p), np.nan) for p in point]
-            return Row(self.meant(point), rule_value, custom, nothing)
+            return Row(self.primal_row(point), rule_value, custom, nothing)
         return Row(value, rule_value, custom, self._zeroed(found, point))
 
     def pulled(
@@ -228,7 +228,7 @@ class TfSubject(EagerSubject):
             leaves = self.given(point)
             held = [*leaves, *self.call.variables]
             with taped(held) as tape:
-                if self.gradient.kind == REGISTERED and function == self.call.meant:
+                if self.gradient.kind == REGISTERED and function == self.call.primal_outputs:
                     outs = self.call.judged(self.call.graphed(leaves))
                 else:
                     outs = self.call.judged(function(leaves))

@@ -36,7 +36,7 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 Tensors = Sequence[Any]
 
 
-def ways(subject: TfSubject) -> list[Way]:
+def other_calls(subject: TfSubject) -> list[Way]:
     """Those that apply to this signature."""
     return [named(way) for way in _all(subject)]
 
@@ -71,7 +71,7 @@ class _Ways(EagerCalls[Any]):
         return self.subject.call.judged(self.subject.call.outs(tensors))
 
     def primal(self, tensors: Tensors) -> list[Any]:
-        return self.subject.call.judged(self.subject.call.meant(tensors))
+        return self.subject.call.judged(self.subject.call.primal_outputs(tensors))
 
     def call(self, point: Numbers, among: Callable[[list[Any]], list[Any]] = list) -> _Recorded:
         with self.subject.call.eagerly():

@@ -72,7 +72,7 @@ class Call:
         context = Context(tuple(isinstance(v, Leaf) for _, v in self.signature.arguments))
         return self.ask(self.gradient.forward, leaves, context), context
 
-    def meant(self, leaves: Tensors) -> list[Any]:
+    def primal_outputs(self, leaves: Tensors) -> list[Any]:
         """The outputs of what the rule is to differentiate: the forward's body, or a reference."""
         reference = self.gradient.reference
         return self.primal(leaves)[0] if reference is None else self.ask(reference, leaves)

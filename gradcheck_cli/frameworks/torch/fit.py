@@ -16,7 +16,7 @@ from gradcheck_cli.frameworks.torch.draws import draws
 from gradcheck_cli.frameworks.torch.gradient import FUNCTION, TorchGradient
 from gradcheck_cli.frameworks.torch.stable import LIBRARY
 from gradcheck_cli.frameworks.torch.subject import TorchSubject
-from gradcheck_cli.frameworks.torch.ways import ways
+from gradcheck_cli.frameworks.torch.ways import other_calls
 from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.inputs.spec import Signature
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -31,7 +31,7 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str) -> FittedTorc
     try:
         with calling_user_code():
             with torch.no_grad():
-                call.meant(points)
+                call.primal_outputs(points)
             outputs = call.outputs(points)
     except UserCodeError as raised:
         raise Rejected(brief(raised.error)) from None
@@ -61,16 +61,16 @@ class FittedTorch(TorchSubject):
     def in_dtype(self, dtype: str) -> FittedTorch:
         return fit(self.gradient, self.signature, dtype)
 
-    def wide(self) -> FittedTorch | None:
-        if draws(lambda: self.meant([plain(leaf.shape) for leaf in self.leaves])):
+    def in_float64(self) -> FittedTorch | None:
+        if draws(lambda: self.primal_row([plain(leaf.shape) for leaf in self.leaves])):
             return None  # it would draw other numbers
         try:
             return self.in_dtype("float64")
         except Rejected:  # it insists on its own dtype
             return None
 
-    def ways(self) -> Sequence[Way]:
-        return ways(self)
+    def other_calls(self) -> Sequence[Way]:
+        return other_calls(self)
 
     @property
     def library(self) -> Library:

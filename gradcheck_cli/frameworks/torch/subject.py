@@ -111,7 +111,7 @@ class TorchSubject(EagerSubject):
         return traced(self._rule, (*self.avals, *outs))
 
     def _forward(self, *leaves: Any) -> Any:
-        return tuple(self.call.judged(self.call.meant(leaves)))
+        return tuple(self.call.judged(self.call.primal_outputs(leaves)))
 
     def _rule(self, *args: Any) -> Any:
         leaves, cotangents = args[: len(self.leaves)], args[len(self.leaves) :]
@@ -126,15 +126,15 @@ class TorchSubject(EagerSubject):
 
     # -- floats ---------------------------------------------------------------------------
 
-    def meant(self, point: Sequence[Any]) -> list[Array]:
+    def primal_row(self, point: Sequence[Any]) -> list[Array]:
         leaves = [tensor(p, self.call.dtype) for p in point]
         with torch.no_grad():
-            return _host(self.call.judged(self.call.meant(leaves)))
+            return _host(self.call.judged(self.call.primal_outputs(leaves)))
 
-    def one(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
+    def row(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
         leaves = [tensor(p, self.call.dtype) for p in point]
         cotangents = self.cotangents(cotangent)
-        value = self.meant(point)
+        value = self.primal_row(point)
         rule_value, pulled = self._native(leaves, cotangents)
         if not self.has_rule:
             return Row(value, _host(rule_value), None, _host(pulled))
@@ -158,7 +158,7 @@ class TorchSubject(EagerSubject):
     def _auto(self, leaves: Tensors, cotangents: Tensors) -> list[Any] | None:
         """Autograd through the forward's body; None where it is cut off."""
         held = [x.clone().requires_grad_() for x in leaves]
-        judged = self.call.judged(self.call.meant([x.clone() for x in held]))
+        judged = self.call.judged(self.call.primal_outputs([x.clone() for x in held]))
         if not all(out.requires_grad for out in judged):
             return None
         return _zeros_for_none(gradients(judged, held, cotangents), held)

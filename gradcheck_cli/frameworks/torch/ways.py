@@ -43,7 +43,7 @@ _FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}
 _COMPLEX = "{}, re + 0.75 im of the gradient is {}, of autograd through the forward's body {}"
 
 
-def ways(subject: TorchSubject) -> list[Way]:
+def other_calls(subject: TorchSubject) -> list[Way]:
     """Those that apply to this signature."""
     own = _Ways(subject)
     found = [
@@ -112,7 +112,7 @@ class _Ways(EagerCalls[Any]):
         return call.judged(call.ask(self.subject.gradient.rule, tensors))
 
     def primal(self, tensors: Tensors) -> list[Any]:
-        return self.subject.call.judged(self.subject.call.meant(tensors))
+        return self.subject.call.judged(self.subject.call.primal_outputs(tensors))
 
     def call(self, point: Numbers, among: Callable[[list[Any]], list[Any]] = list) -> _Recorded:
         held = [x.requires_grad_() for x in self.tensors(point)]

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import CustomGradient, Rejected, RuleError, Subject
+from gradcheck_cli.frameworks.seam import (
+    CustomGradient,
+    Rejected,
+    RuleError,
+    Runner,
+    Subject,
+)
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.inputs.language import Bounds
@@ -59,10 +65,10 @@ def at_home(
     return subject
 
 
-def _share(subject: Subject, rows: Sequence[Array]) -> float:
+def _share(subject: Runner, rows: Sequence[Array]) -> float:
     """At how many of these points every output is a number."""
     try:
-        outs = subject.values(rows)
+        outs = subject.primal_values(rows)
     except (Rejected, UserCodeError):  # it raises outside of its domain
         return 0.0
     return _finite(outs)

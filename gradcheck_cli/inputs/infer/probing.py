@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import CustomGradient, Declined, Rejected, RuleError, Subject
+from gradcheck_cli.frameworks.seam import (
+    CustomGradient,
+    Declined,
+    Rejected,
+    RuleError,
+    Subject,
+    Traced,
+)
 from gradcheck_cli.inputs.infer.options import options, options_of_shapes
 from gradcheck_cli.inputs.infer.variants import varied
 from gradcheck_cli.inputs.parameters import expanded
@@ -145,7 +152,7 @@ def _enough(subjects: Sequence[Subject]) -> bool:
     return not (single and all(map(_walkable, subjects)))
 
 
-def _walkable(subject: Subject) -> bool:
+def _walkable(subject: Traced) -> bool:
     """Does its truth come from the reals? By differences, arrays are dear."""
     primal = subject.traces().primal
     return primal is not None and not uncovered(primal)
