@@ -64,6 +64,7 @@ class Reference:
     cotangents: Sequence[Array]
     truth: Truth
     seed: int
+    _middles: dict[str, Array] = field(default_factory=dict)
     _hulls: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     _scales: dict[str, Array] = field(default_factory=dict)
     _hulled: Array | None = None
@@ -152,7 +153,11 @@ class Reference:
         return columns(of, len(self.points[0]))
 
     def middle(self, what: str) -> Array:
-        return as_floats(self.balls(what))
+        """All components of each row as floats, turned into them once."""
+        if what not in self._middles:
+            self._middles[what] = as_floats(self.balls(what))
+            self._middles[what].flags.writeable = False
+        return self._middles[what]
 
     # -- forgiveness and scale ------------------------------------------------------------
 

@@ -139,7 +139,8 @@ def value_differs(m: Measurements) -> tuple[int, int] | None:
         known &= ~_alike(columns(floats.value, m.count), columns(floats.rule_value, m.count), m)
     for row in m.base_rows:
         for k in np.flatnonzero(known[row]):
-            if not ours[row, k].overlaps(theirs[row, k]) and _value_matters(m, int(row), int(k)):
+            a, b = ours[row, k], theirs[row, k]
+            if not a.overlaps(b) and _value_matters(m, int(row), abs(a - b)):
                 return int(row), int(k)
     return None
 
@@ -150,13 +151,11 @@ def _alike(a: Array, b: Array, m: Measurements) -> Array:
         return np.asarray(np.abs(a - b) <= ROUNDING_EPS * m.fmt.eps * np.abs(b))
 
 
-def _value_matters(m: Measurements, row: int, k: int) -> bool:
-    """More than the rounding of a constant, at the local scale."""
-    assert m.rule is not None
-    ours, theirs = m.reference.balls(VALUES)[row, k], columns(m.rule.values, m.count)[row, k]
-    gap = float(as_floats(np.array([abs(ours - theirs)], object))[0])
+def _value_matters(m: Measurements, row: int, gap: arb) -> bool:
+    """Is the gap of two values more than the rounding of a constant, at the local scale?"""
+    distance = float(as_floats(np.array([gap], object))[0])
     scale = float(m.reference.scale(np.array([row]), VALUES)[0])
-    return bool(gap > ROUNDING_EPS * m.fmt.eps * scale)
+    return bool(distance > ROUNDING_EPS * m.fmt.eps * scale)
 
 
 def _apart(a: arb, b: arb, exactly: bool) -> bool:
