@@ -117,3 +117,12 @@ def measured(
     probes = [probe for law in LAWS for probe in law.plan(len(points), [()])]
     sources = Sources(Numbers(value, gradient), formula, reason=reason)
     return measure(subject, lattice, probes, sources, seed=0)
+
+
+def jax_subject(function: Callable[..., Any], shape: tuple[int, ...] = ()) -> Any:
+    """A plain JAX function of one float32 array, as a subject; JAX is loaded where it is asked for."""
+    from gradcheck_cli.frameworks.jax.fit import fit, of_function
+    from gradcheck_cli.frameworks.seam import Place
+
+    gradient = of_function(function, "f", Place(__file__, 1, "f"), lambda path: False)
+    return fit(gradient, Signature((("x", Leaf("x", shape, "test")),)), "float32")

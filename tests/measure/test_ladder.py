@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from gradcheck_cli.frameworks.jax.fit import FittedJax, fit, of_function
+from gradcheck_cli.frameworks.jax.fit import FittedJax, fit
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.seam import Place
 from gradcheck_cli.inputs.spec import Leaf, Signature
@@ -24,14 +24,9 @@ from gradcheck_cli.measure.wide import Wide
 from gradcheck_cli.reals.precision import enclose
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.words import Evidence
+from tests.support import jax_subject as subject
 
 POINTS = np.array([-30.0, -2.0, -0.3, 1e-3, 0.5, 1.0, 7.0, 80.0])
-
-
-def subject(function: Callable[..., Any], shape: tuple[int, ...] = ()) -> FittedJax:
-    gradient = of_function(function, "f", Place(__file__, 1, "f"), lambda path: False)
-    leaf = Leaf("x", shape, "test")
-    return fit(gradient, Signature((("x", leaf),)), "float32")
 
 
 def rungs(subject: FittedJax) -> list[Source]:

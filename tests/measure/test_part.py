@@ -14,7 +14,7 @@ from gradcheck_cli.measure.part import Part, affordable_points, part_of, too_lar
 from gradcheck_cli.reals.domains.balls import Balls, exact
 from gradcheck_cli.reals.precision import working
 from gradcheck_cli.reals.walk import walk
-from tests.measure.test_ladder import subject
+from tests.support import jax_subject as subject
 
 FREQUENCIES = np.linspace(0.0, 30.0, 500).astype(np.float32)
 
