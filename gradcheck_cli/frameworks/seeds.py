@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 _SEED = 2026
-_shift = [0]
+_SHIFT = ContextVar("shift", default=0)
 
 
 def seed() -> int:
-    return _SEED + _shift[0]
+    return _SEED + _SHIFT.get()
 
 
 @contextmanager
 def another(shift: int) -> Iterator[None]:
     """Inside, every call draws other numbers than outside."""
-    before = _shift[0]
-    _shift[0] = shift
+    before = _SHIFT.set(shift)
     try:
         yield
     finally:
-        _shift[0] = before
+        _SHIFT.reset(before)
