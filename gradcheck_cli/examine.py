@@ -20,7 +20,7 @@ from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.infer.domains import at_home
 from gradcheck_cli.inputs.infer.probing import broadcast_refused, probe
-from gradcheck_cli.inputs.infer.recorded import Recalled, recalled
+from gradcheck_cli.inputs.infer.recorded import recalled
 from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
 from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.spec import Hints, Signature
@@ -93,7 +93,7 @@ def shown(
     doing("finding inputs")
     hints = _said(framework.hints(gradient), gradient, task, site, book)
     known = _recalled(gradient, task, hints)
-    hints = dataclasses.replace(hints, calls=[r.signature for r in known])
+    hints = dataclasses.replace(hints, calls=known)
     probed = probe(gradient, task.dtypes[0], hints)
     for subject in probed.subjects:
         note_inputs(subject, None, book)
@@ -116,7 +116,7 @@ def _examine(
     known = _recalled(gradient, task, hints)
     if not known and task.calls.get(gradient.place.qualname) and not hints.specs:
         book.parts.append(("its recorded calls", _NO_LONGER))
-    hints = dataclasses.replace(hints, calls=[*calls, *(r.signature for r in known)])
+    hints = dataclasses.replace(hints, calls=[*calls, *known])
     desk = _Desk(gradient, task, site, book, doing, framework.writing)
     for dtype in task.dtypes:
         book.seen.clear()
@@ -140,7 +140,7 @@ def _examine(
                 book.parts.append((subject.signature.describe(), _ONE_IS_ENOUGH))
                 continue
             try:
-                _judge_subject(desk, subject, known)
+                _judge_subject(desk, subject)
             except NoRealMeaning as error:
                 book.missing_rule = True
                 reasons.append(f"{subject.signature.describe()}: {error}")
@@ -174,13 +174,13 @@ def _correct(desk: _Desk) -> None:
         desk.book.findings = [replace(f, fix=fix) if f in wrong else f for f in desk.book.findings]
 
 
-def _recalled(gradient: CustomGradient, task: Task, hints: Hints) -> list[Recalled]:
+def _recalled(gradient: CustomGradient, task: Task, hints: Hints) -> list[Signature]:
     """As it was called in a recorded run; what the user says of its inputs is stronger."""
     if hints.specs:
         return []
     calls = task.calls.get(gradient.place.qualname, [])
     each = (recalled(c, expanded(gradient.parameters(), len(c.arguments)), hints) for c in calls)
-    return [r for r in each if r is not None]
+    return [signature for signature in each if signature is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +195,13 @@ class _Desk:
     writing: Writing
 
 
-def _judge_subject(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> None:
+def _judge_subject(desk: _Desk, subject: Subject) -> None:
     task, book = desk.task, desk.book
     with book.timing("traces, floats and the truth"):
-        points, m = _tried(desk, subject, known)
+        points, m = _tried(desk, subject)
         home = _at_home(desk, m)
         if home is not m.subject:
-            points, m = _tried(desk, home, known)
+            points, m = _tried(desk, home)
     if not _inside(m).any():
         raise Rejected(f"none of the {m.count} points that were tried lies inside its domain")
     book.checked = True
@@ -220,7 +220,7 @@ def _judge_subject(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> 
             _judge_measured(desk, _measured(desk, m.subject, found, probes, m.sources), earlier)
 
 
-def _tried(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> tuple[Points, Measurements]:
+def _tried(desk: _Desk, subject: Subject) -> tuple[Points, Measurements]:
     """Traced, run and walked at all points of all laws."""
     task, book, doing = desk.task, desk.book, desk.doing
     book.judging = subject.signature.describe()
@@ -235,7 +235,7 @@ def _tried(desk: _Desk, subject: Subject, known: Sequence[Recalled]) -> tuple[Po
         budget = min(budget, _FEW_POINTS)
     budget = affordable_points(subject, budget)
     points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
-    points = recorded_first(known, subject.signature, fmt, points)
+    points = recorded_first(subject.leaves, fmt, points)
     points = parse_at(task.at, subject.leaves, fmt, points)
     doing(f"running at {book.judging}")
     probes = [p for law in LAWS for p in law.plan(len(points), subject.outputs)]

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gradcheck_cli import recordings
@@ -88,6 +89,60 @@ def test_a_call_that_fits_no_more_is_said(sample: Path) -> None:
     recordings.save(sample / "cgcheck-recorded.json", calls)
     report = cgcheck("rules.py", "--output-format", "json", cwd=sample).report
     assert any("run cgcheck record again" in item["reason"] for item in report["not_covered"])
+
+
+# Wrong at one number alone, which the text of the rule does not give away.
+WRONG_AT = 0.78125
+TENSORFLOW = """
+import tensorflow as tf
+
+
+@tf.custom_gradient
+def twice(x):
+    return 2.0 * x, lambda g: g * tf.where(3.0 * x == 2.34375, 5.0, 2.0)
+"""
+AT_HOME = """
+import jax
+import jax.numpy as jnp
+
+
+def _body(x):
+    return jnp.log(x).sum() + jnp.log(1.5 - x.sum())
+
+
+@jax.custom_vjp
+def barrier(x):
+    return _body(x)
+
+
+def _bwd(x, g):
+    right = jax.vjp(_body, x)[1](g)[0]
+    return (jnp.where(3.0 * x[0] == 2.34375, 5.0, 1.0) * right,)
+
+
+barrier.defvjp(lambda x: (_body(x), x), _bwd)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "name", "shape", "numbers"),
+    [
+        (TENSORFLOW, "twice", [], [WRONG_AT]),
+        (AT_HOME, "barrier", [3], [WRONG_AT, 0.125, 0.25]),
+    ],
+    ids=["tensorflow", "with a domain that is found while it runs"],
+)
+def test_recorded_numbers_are_tried(
+    source: str, name: str, shape: list[int], numbers: list[float], project: Path
+) -> None:
+    (project / "rules.py").write_text(source)
+    number = FloatArg(dtype="float32", shape=shape, values=numbers)
+    call = RecordedCall(arguments={"x": number})
+    recordings.save(project / "cgcheck-recorded.json", {f"rules.py:{name}": [call]})
+    found = cgcheck("rules.py", "--output-format", "json", cwd=project).findings(name)
+    wrong = next(f for f in found if f["rule"] == "gradient-mismatch")
+    assert np.ravel(wrong["witness"]["inputs"][0]["value"])[0] == WRONG_AT
 
 
 def test_a_command_that_is_not_there(sample: Path) -> None:

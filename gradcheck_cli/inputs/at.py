@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.inputs.infer.recorded import Recalled
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.inputs.pairs import parse_pairs
-from gradcheck_cli.inputs.spec import Leaf, Signature
+from gradcheck_cli.inputs.spec import Leaf
 
 
 def parse_at(wanted: Sequence[str], leaves: Sequence[Leaf], fmt: Format, points: Points) -> Points:
@@ -27,16 +26,14 @@ def parse_at(wanted: Sequence[str], leaves: Sequence[Leaf], fmt: Format, points:
     return Points(arrays, ["asked for"] * len(rows) + points.recipes)
 
 
-def recorded_first(
-    known: Sequence[Recalled], signature: Signature, fmt: Format, points: Points
-) -> Points:
-    """The numbers of the recorded call that this signature is, before all others."""
-    mine = next((r for r in known if r.signature is signature), None)
-    if mine is None or not any(n is not None for n in mine.numbers):
+def recorded_first(leaves: Sequence[Leaf], fmt: Format, points: Points) -> Points:
+    """The numbers of a recorded call before all others; where none were kept, the plainest ones."""
+    if all(leaf.recorded is None for leaf in leaves):
         return points
-    pairs = zip(mine.numbers, points.leaves, strict=True)
-    rows = [leaf[0] if given is None else fmt.round(given) for given, leaf in pairs]
-    arrays = [np.concatenate([r[None], leaf]) for r, leaf in zip(rows, points.leaves, strict=True)]
+    arrays = []
+    for leaf, rows in zip(leaves, points.leaves, strict=True):
+        first = rows[0] if leaf.recorded is None else fmt.round(leaf.recorded)
+        arrays.append(np.concatenate([first[None], rows]))
     return Points(arrays, ["recorded", *points.recipes])
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.language import Spec
 
+Array = np.ndarray[Any, Any]
+
 
 class _Omitted:
     """The argument is left out: its default stands."""
@@ -24,13 +26,17 @@ OMITTED = _Omitted()
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One differentiable float array. `centre` is a default that values stay around too."""
+    """One differentiable float array. `centre` is a default that values stay around too.
+
+    `recorded` are its numbers at a real call: they stay with it, whatever signature it ends in.
+    """
 
     path: str
     shape: tuple[int, ...]
     source: str
     centre: float | None = None
     domain: Domain | None = None  # where its values live; none: everywhere
+    recorded: Array | None = field(default=None, compare=False, repr=False)
 
     @property
     def size(self) -> int:

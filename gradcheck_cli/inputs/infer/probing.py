@@ -168,7 +168,7 @@ def broadcast_refused(
             if not isinstance(value, Leaf) or not value.shape:
                 continue
             single = tuple(
-                (n, replace(v, shape=()) if n == name else v)
+                (n, replace(v, shape=(), recorded=None) if n == name else v)
                 for n, v in subject.signature.arguments
             )
             narrow = Signature(single, subject.signature.keywords)

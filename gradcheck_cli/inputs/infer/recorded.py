@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -110,20 +109,11 @@ def structure_of(numbers: Array) -> str | None:
 # -- what it is later -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """A signature, and for each of its leaves the numbers of one call where they were kept."""
-
-    signature: Signature
-    numbers: list[Array | None]
-
-
-def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) -> Recalled | None:
+def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) -> Signature | None:
     """None if the function has other parameters by now, or takes what cannot be kept."""
     names = {p.name for p in parameters}
     if set(call.arguments) - names:
         return None
-    numbers: list[Array | None] = []
     arguments = []
     for parameter in parameters:
         if parameter.name not in call.arguments:
@@ -131,20 +121,20 @@ def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) 
                 return None
             arguments.append((parameter.name, OMITTED))
             continue
-        value = _again(parameter.name, call.arguments[parameter.name], hints, numbers)
+        value = _again(parameter.name, call.arguments[parameter.name], hints)
         if value is None:
             return None
         arguments.append((parameter.name, value))
     keywords = frozenset(p.name for p in parameters if p.keyword_only)
-    return Recalled(Signature(tuple(arguments), keywords), numbers)
+    return Signature(tuple(arguments), keywords)
 
 
-def _again(path: str, argument: RecordedArg, hints: Hints, numbers: list[Array | None]) -> Any:
+def _again(path: str, argument: RecordedArg, hints: Hints) -> Any:
     """The argument as a signature has it; None if it was not kept and nothing stands for it."""
     if isinstance(argument, TreeArg):
         keys = argument.names or [str(i) for i in range(len(argument.items))]
         paths = [f"{path}[{k!r}]" if argument.names else f"{path}[{k}]" for k in keys]
-        made = [_again(p, item, hints, numbers) for p, item in zip(paths, argument.items, strict=True)]  # fmt: skip
+        made = [_again(p, item, hints) for p, item in zip(paths, argument.items, strict=True)]
         if any(v is None for v in made):
             return None
         if argument.kind == "dict":
@@ -154,8 +144,8 @@ def _again(path: str, argument: RecordedArg, hints: Hints, numbers: list[Array |
         shape = tuple(argument.shape)
         family = argument.structure
         domain = None if family is None else Domain(Bounds(family=family, text=f"in {family}"))
-        numbers.append(None if argument.values is None else np.reshape(argument.values, shape))
-        return Leaf(path, shape, SOURCE, domain=domain)
+        numbers = None if argument.values is None else np.reshape(argument.values, shape)
+        return Leaf(path, shape, SOURCE, domain=domain, recorded=numbers)
     if isinstance(argument, IntArg):
         return Fixed(_integer_array(argument), f"{argument.dtype}{argument.shape}", SOURCE)
     if isinstance(argument, PlainArg):
