@@ -23,6 +23,7 @@ from gradcheck_cli.frameworks.jax.setup import keep_compiled
 from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.frameworks.marks import DEFAULT, NAMES
 from gradcheck_cli.frameworks.seam import CustomGradient, Found, Framework, Missing, Own
+from gradcheck_cli.inputs.spec import Signature
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.scan.marks import by_framework, find_marks, imported_roots
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -67,6 +68,25 @@ def check_file(task: Task, emit: Emit) -> None:
                 _check_module(module, framework, task, recorded[name], emit, clock)
     versions = {DEFAULT: load(DEFAULT).version, **used}
     emit(Finished(versions=versions, out_of_time=clock.rang))
+
+
+def check_loaded(
+    gradient: CustomGradient,
+    framework: Framework,
+    task: Task,
+    emit: Emit,
+    calls: Sequence[Signature] = (),
+) -> None:
+    """One gradient of this very process, as it was called; no time limit, for there is no worker to kill."""
+    path = gradient.place.path
+    home = next((m for m in list(sys.modules.values()) if _is_from(m, path)), ModuleType(""))
+    for each in _against_references([gradient], home, task, emit):
+        _check_one(each, framework, task, path, emit, Clock(None), calls)
+    emit(Finished(versions={"jax": load("jax").version, framework.name: framework.version}))
+
+
+def _is_from(module: ModuleType, path: str) -> bool:
+    return getattr(module, "__dict__", {}).get("__file__") == path  # asks no lazy module to load
 
 
 def _check_module(
@@ -147,6 +167,7 @@ def _check_one(
     path: str,
     emit: Emit,
     clock: Clock,
+    calls: Sequence[Signature] = (),
 ) -> None:
     site = site_of(gradient, task, path)
 
@@ -162,8 +183,10 @@ def _check_one(
             sweep(gradient, framework, task, site, emit)
             return
         with clock.running():
-            work = shown if task.only_inputs else examine
-            checked = work(gradient, framework, task, site, doing)
+            if task.only_inputs:
+                checked = shown(gradient, framework, task, site, doing)
+            else:
+                checked = examine(gradient, framework, task, site, doing, calls)
         emit(checked)
     except Exception as error:
         told = traceback.format_exc(limit=-3)

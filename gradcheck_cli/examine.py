@@ -92,8 +92,7 @@ def shown(
     book = Notebook()
     doing("finding inputs")
     hints = _said(framework.hints(gradient), gradient, task, site, book)
-    known = _recalled(gradient, task, hints)
-    hints = dataclasses.replace(hints, calls=known)
+    hints = _with_calls(hints, gradient, task, book)
     probed = probe(gradient, task.dtypes[0], hints)
     for subject in probed.subjects:
         note_inputs(subject, None, book)
@@ -113,10 +112,7 @@ def _examine(
     calls: Sequence[Signature],
 ) -> None:
     hints = _said(framework.hints(gradient), gradient, task, site, book)
-    known = _recalled(gradient, task, hints)
-    if not known and task.calls.get(gradient.place.qualname) and not hints.specs:
-        book.parts.append(("its recorded calls", _NO_LONGER))
-    hints = dataclasses.replace(hints, calls=[*calls, *known])
+    hints = _with_calls(hints, gradient, task, book, calls)
     desk = _Desk(gradient, task, site, book, doing, framework.writing)
     for dtype in task.dtypes:
         book.seen.clear()
@@ -174,13 +170,22 @@ def _correct(desk: _Desk) -> None:
         desk.book.findings = [replace(f, fix=fix) if f in wrong else f for f in desk.book.findings]
 
 
-def _recalled(gradient: CustomGradient, task: Task, hints: Hints) -> list[Signature]:
-    """As it was called in a recorded run; what the user says of its inputs is stronger."""
+def _with_calls(
+    hints: Hints,
+    gradient: CustomGradient,
+    task: Task,
+    book: Notebook,
+    calls: Sequence[Signature] = (),
+) -> Hints:
+    """Real calls, these and the recorded ones; what the user says of the inputs is stronger."""
     if hints.specs:
-        return []
-    calls = task.calls.get(gradient.place.qualname, [])
-    each = (recalled(c, expanded(gradient.parameters(), len(c.arguments)), hints) for c in calls)
-    return [signature for signature in each if signature is not None]
+        return hints
+    kept = task.calls.get(gradient.place.qualname, [])
+    each = (recalled(c, expanded(gradient.parameters(), len(c.arguments)), hints) for c in kept)
+    fitting = [signature for signature in each if signature is not None]
+    if kept and not fitting:
+        book.parts.append(("its recorded calls", _NO_LONGER))
+    return dataclasses.replace(hints, calls=[*calls, *fitting])
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,21 @@ from gradcheck_cli.frameworks.marks import BACKENDS, DEFAULT
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.scan.files import Target
 from gradcheck_cli.scan.marks import Mark, by_framework, find_marks
-from gradcheck_cli.words import Checked, Finding, NotCovered, Task
+from gradcheck_cli.words import (
+    Checked,
+    Event,
+    FileFinding,
+    Finding,
+    Finished,
+    NotCovered,
+    Task,
+    Unreached,
+)
 
 
 @dataclass(slots=True)
 class File:
-    """One target with what is known about it."""
+    """One target with what is known about it; `whole` unless only some of its gradients are looked at."""
 
     display: str
     tasks: list[Task] = field(default_factory=list)  # one, and one more for each backend
@@ -36,6 +45,19 @@ class File:
     deaths: dict[str, Finding] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    whole: bool = True
+
+    def add(self, event: Event) -> None:
+        """What a check of this file says, each thing once; that it is busy is not kept."""
+        if isinstance(event, Checked):
+            self.gradients.append(event)
+        elif isinstance(event, FileFinding):
+            self.findings += [event.finding] if event.finding not in self.findings else []
+        elif isinstance(event, Unreached):
+            known = event.not_covered in self.not_covered
+            self.not_covered += [] if known else [event.not_covered]
+        elif isinstance(event, Finished):
+            self.versions |= event.versions
 
 
 def needs(task: Task) -> tuple[frozenset[str], str | None]:
@@ -66,13 +88,20 @@ class Outlook:
     def _recorded(self) -> recordings.Calls:
         return recordings.load(self.root / self.settings.recordings)
 
+    def display(self, path: Path) -> str:
+        """A file as it is shown: relative to the project, if it lies there."""
+        try:
+            return path.resolve().relative_to(self.root.resolve()).as_posix()
+        except ValueError:
+            return path.as_posix()
+
     def at(self, target: Target) -> File:
         """Read a file's source; only one that defines custom gradients gets a task."""
         if target.path is None:
             display = target.module or ""
-            task = self._task(target, display, [])
+            task = self.task(target, display)
             return File(display, [replace(task, backend=b) for b in self._backends(display)])
-        display = _relative(target.path, self.root)
+        display = self.display(target.path)
         file = File(display)
         try:
             with tokenize.open(target.path) as stream:
@@ -126,11 +155,11 @@ class Outlook:
         """One for the file; what runs on several backends is checked on each, in its own worker."""
         plain = [m for m in marks if m.framework not in BACKENDS]
         if plain or not marks:
-            yield self._task(target, display, plain)
+            yield self.task(target, display, plain)
         for framework, backends in BACKENDS.items():
             mine = [m for m in marks if m.framework == framework]
             for backend in self._chosen(backends) if mine else ():
-                task = self._task(target, display, mine)
+                task = self.task(target, display, mine)
                 yield replace(task, backend=backend)
 
     def _backends(self, module: str) -> list[str | None]:
@@ -146,7 +175,8 @@ class Outlook:
         there = [b for b in backends if importlib.util.find_spec(b) is not None]
         return [b for b in backends if b in asked] if asked else there or [backends[0]]
 
-    def _task(self, target: Target, display: str, marks: Sequence[Mark]) -> Task:
+    def task(self, target: Target, display: str, marks: Sequence[Mark] = ()) -> Task:
+        """What the settings alone ask of a target."""
         s = self.settings
         return Task(
             path=str(target.path.resolve()) if target.path else "",
@@ -171,10 +201,3 @@ class Outlook:
             script=self.script,
             calls=recordings.of_file(self._recorded, display),
         )
-
-
-def _relative(path: Path, root: Path) -> str:
-    try:
-        return path.resolve().relative_to(root.resolve()).as_posix()
-    except ValueError:
-        return path.as_posix()

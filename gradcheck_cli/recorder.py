@@ -94,12 +94,26 @@ class Recorder:
 
     def _adopted(self, framework: Framework, thing: Any) -> Called | None:
         """None for a library's own."""
-        name = getattr(thing, "__name__", type(thing).__name__)
-        home: Any = SimpleNamespace(**{name: thing})
-        gradient = framework.named(home, name, "", own)
+        gradient = gradient_of(framework, thing)
         if gradient is None or not own(gradient.place.path):
             return None
         return Called(gradient, framework)
+
+
+def gradient_of(framework: Framework, thing: Any) -> CustomGradient | None:
+    """What an object is to a framework, under the name of its definition: wrappers hide it."""
+    gradient = _named(framework, thing, getattr(thing, "__name__", type(thing).__name__))
+    if gradient is None:
+        return None
+    name = gradient.place.qualname.rpartition(".")[2]
+    if name == gradient.name or not name.isidentifier():
+        return gradient
+    return _named(framework, thing, name) or gradient
+
+
+def _named(framework: Framework, thing: Any, name: str) -> CustomGradient | None:
+    home: Any = SimpleNamespace(**{name: thing})
+    return framework.named(home, name, "", own)
 
 
 def own(path: str) -> bool:

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gradcheck_cli import __version__, outcomes
-from gradcheck_cli.backends import across
+from gradcheck_cli import outcomes
+from gradcheck_cli.assemble import assemble
 from gradcheck_cli.config import Settings
-from gradcheck_cli.findings_filter import Filter
-from gradcheck_cli.frameworks.marks import NAMES
-from gradcheck_cli.inputs.pairs import parse_pairs
 from gradcheck_cli.outlook import File, Outlook, needs
-from gradcheck_cli.rulebook import find
 from gradcheck_cli.runner import retry
 from gradcheck_cli.runner.pool import Outcome, Pool
 from gradcheck_cli.runner.spawn import Launcher, launcher
 from gradcheck_cli.scan.files import Target
-from gradcheck_cli.words import (
-    SCHEMA_VERSION,
-    Checked,
-    Event,
-    FileFinding,
-    Finding,
-    Finished,
-    Gradient,
-    NotCovered,
-    Report,
-    Severity,
-    Status,
-    Summary,
-    Task,
-    Tool,
-    Unreached,
-)
+from gradcheck_cli.words import Event, NotCovered, Report, Task
 
 Progress = Callable[[str, Event | None], None]
 
@@ -76,7 +55,9 @@ class Session:
         finally:
             for server in workers.values():
                 server.close()
-        return self._report(files)
+        for checked in (checked for file in files for checked in file.gradients):
+            self.scripts.update(checked.scripts)
+        return assemble(files, self.settings, self.at, durations=self.durations)
 
     # -- the workers -------------------------------------------------------------------------
 
@@ -107,110 +88,12 @@ class Session:
                 file.not_covered += _left_behind(file)
                 file.deaths.clear()
 
-    # -- after the workers ----------------------------------------------------------------------
-
-    def _report(self, files: Sequence[File]) -> Report:
-        chosen = Filter.of(self.settings.select, self.settings.ignore)
-        gradients: list[Gradient] = []
-        findings: list[Finding] = []
-        not_covered: list[NotCovered] = []
-        told: dict[int, tuple[int, Finding]] = {}  # by identity; kept, so that it stays one
-        for file in files:
-            used: set[tuple[int, str]] = set()
-            findings += chosen.keep(file.findings, file.ignores, used)
-            for checked in across(file.gradients):
-                self.scripts.update(checked.scripts)
-                kept = chosen.keep(checked.findings, file.ignores, used)
-                new = [f for f in kept if id(f) not in told]  # another backend's is told already
-                told |= {id(f): (len(findings) + k, f) for k, f in enumerate(new)}
-                findings += outcomes.numbered(new, len(gradients))
-                numbers = [told[id(f)][0] for f in kept]
-                gradients.append(outcomes.indexed(checked, numbers, file.ignores))
-                not_covered += [n for n in checked.not_covered if n not in not_covered]
-            not_covered += file.not_covered
-            if not any(outcomes.could_not(finding) for finding in file.findings):
-                unused = outcomes.unused(file.ignores, used, file.display)
-                findings += chosen.keep(unused, [], set())
-        findings += chosen.keep(self._not_tried(files, gradients), [], set())
-        versions = {name: v for file in files for name, v in file.versions.items()}
-        return Report(
-            schema_version=SCHEMA_VERSION,
-            tool=Tool(
-                name="cgcheck",
-                version=__version__,
-                **{name: versions.get(name) for name in NAMES},
-            ),
-            summary=self._summary(files, gradients, findings, not_covered),
-            gradients=gradients,
-            findings=findings,
-            not_covered=not_covered,
-            durations=_durations(files) if self.durations else None,
-        )
-
-    def _not_tried(self, files: Sequence[File], gradients: Sequence[Gradient]) -> list[Finding]:
-        """Points in `--at` that fit no gradient: a typo must not pass for a check."""
-        sizes: dict[str, set[int]] = {}
-        for item in (item for gradient in gradients for item in gradient.inputs):
-            sizes.setdefault(item.path, set()).add(math.prod(item.shape))
-        if not sizes:
-            return []
-        rule = find("unknown-argument")
-        problems = dict.fromkeys(
-            problem
-            for text in self.at
-            for name, numbers in parse_pairs(text).items()
-            if (problem := _misfit(name, len(numbers), sizes))
-        )
-        return [rule.finding(files[0].display, 1, problem) for problem in problems]
-
-    def _summary(
-        self,
-        files: Sequence[File],
-        gradients: Sequence[Gradient],
-        findings: Sequence[Finding],
-        not_covered: Sequence[NotCovered],
-    ) -> Summary:
-        def count(severity: Severity) -> int:
-            return sum(f.severity is severity for f in findings)
-
-        whole = sum(item.what == "the whole gradient" for item in not_covered)
-        checked = sum(g.status is Status.CHECKED for g in gradients)
-        return Summary(
-            exit_code=outcomes.exit_code(gradients, findings, not_covered, self.settings),
-            files=len(files),
-            gradients=checked + whole,
-            checked=checked,
-            unchecked=whole,
-            errors=count(Severity.ERROR),
-            warnings=count(Severity.WARNING),
-            notes=count(Severity.NOTE),
-        )
-
-
-def _misfit(name: str, count: int, sizes: dict[str, set[int]]) -> str | None:
-    """Why numbers given by name fit no argument that was tried."""
-    if name not in sizes:
-        known = ", ".join(sorted(sizes))
-        return f"--at {name}=…: no gradient has an argument `{name}` (there are {known})"
-    if count not in {1, *sizes[name]}:
-        known = ", ".join(map(str, sorted(sizes[name])))
-        return f"--at {name}=[…] has {count} numbers; `{name}` was tried with {known}"
-    return None
-
 
 def _take(file: File, task: Task, outcome: Outcome) -> list[Task]:
     """Sort what a worker said, and say what it died of; what is left to do is returned."""
     file.seconds += outcome.seconds
     for event in outcome.events:
-        if isinstance(event, Checked):
-            file.gradients.append(event)
-        elif isinstance(event, FileFinding):
-            file.findings += [event.finding] if event.finding not in file.findings else []
-        elif isinstance(event, Unreached):
-            known = event.not_covered in file.not_covered
-            file.not_covered += [] if known else [event.not_covered]
-        elif isinstance(event, Finished):
-            file.versions |= event.versions
+        file.add(event)
     about = retry.died_of(outcome) or ""
     if task.alone is not None:
         at = retry.located(outcome)
@@ -249,14 +132,3 @@ def _left_behind(file: File) -> list[NotCovered]:
 
 def _last(qualname: str) -> str:
     return qualname.rpartition(".")[2]
-
-
-def _durations(files: Sequence[File]) -> dict[str, float]:
-    """Of each file (its worker's imports too), then of each gradient: what its laws and they share."""
-    found: dict[str, float] = {}
-    for file in files:
-        found[file.display] = round(file.seconds, 3)
-        for checked in file.gradients:
-            name = f"{file.display}:{checked.gradient.qualname}"
-            found |= {f"{name}: {what}": round(s, 3) for what, s in checked.seconds.items()}
-    return found

@@ -1,39 +1,35 @@
-"""`check_gradient(function)`: one custom gradient in a unit test, in the caller's own process."""
+"""`check_gradient(function)` in a unit test: comments and settings are read as on the command line."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from gradcheck_cli import __version__
-from gradcheck_cli.check import site_of
-from gradcheck_cli.examine import examine
+from msgspec.structs import replace
+
+from gradcheck_cli import config
+from gradcheck_cli.assemble import assemble
+from gradcheck_cli.check import check_loaded
 from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.frameworks.marks import ASKED
 from gradcheck_cli.frameworks.seam import CustomGradient, Framework
 from gradcheck_cli.inputs.language import parse as parse_spec
 from gradcheck_cli.inputs.spec import Signature
 from gradcheck_cli.intentions import parse as parse_intents
-from gradcheck_cli.outcomes import indexed, numbered
-from gradcheck_cli.recorder import own
+from gradcheck_cli.outcomes import OK
+from gradcheck_cli.outlook import File, Outlook
+from gradcheck_cli.recorder import gradient_of
 from gradcheck_cli.report.text import render
-from gradcheck_cli.words import (
-    SCHEMA_VERSION,
-    Checked,
-    Finding,
-    Report,
-    Severity,
-    Status,
-    Summary,
-    Task,
-    Tool,
-)
+from gradcheck_cli.scan.files import Target
+from gradcheck_cli.words import Checked, Doing, Event, Report, Severity, Status
 
 _FUNCTION = "function"
+_WIDTH = 80
 
 
 def check_gradient(
@@ -41,84 +37,101 @@ def check_gradient(
     *,
     inputs: str | None = None,
     expect: str | None = None,
-    dtypes: Sequence[str] = ("float32",),
-    points: int = 256,
-    seed: int = 0,
-    fail_on: str = "error",
+    dtypes: Sequence[str] | None = None,
+    points: int | None = None,
+    seed: int | None = None,
+    fail_on: str | None = None,
 ) -> None:
     """Raise an `AssertionError` with the whole report if the custom gradient is not right.
 
-    `inputs` and `expect` are what a `# cgcheck:` comment would say: `"x=f32[b n] in [-1, 1]"`,
+    What is given here is stronger than the comments of the function's file and the settings of its
+    project. `inputs` and `expect` are what a `# cgcheck:` comment would say: `"x=f32[b n] in [-1, 1]"`,
     `"expect(straight-through)"`. Also what could not be checked raises: silence is no answer.
     """
     __tracebackhide__ = True  # pytest shows the caller's line, not this one
-    least = Severity(fail_on)
     if inputs is not None:
         parse_spec(inputs)
     if expect is not None:
         parse_intents(expect)
-    gradient, framework = _adopted(function)
-    checked = judged(
-        gradient, framework, (), points, dtypes=dtypes, seed=seed,
-        inputs={} if inputs is None else {gradient.name: inputs},
-        expects={} if expect is None else {gradient.name: expect},
-    )  # fmt: skip
-    grave = [f for f in checked.findings if f.severity.rank >= least.rank]
-    if grave or checked.gradient.status is not Status.CHECKED:
-        raise AssertionError("\n\n" + told([checked], 80))
+    gradient, framework = adopted(function)
+    file = Path(gradient.place.path)
+    settings, root = config.load(file if file.is_file() else Path.cwd())
+    flags = {
+        "dtype": None if dtypes is None else list(dtypes), "points": points, "seed": seed,
+        "fail_on": None if fail_on is None else Severity(fail_on).value,
+    }  # fmt: skip
+    given = {name: value for name, value in flags.items() if value is not None}
+    session = LoadedSession(config.validated(replace(settings, **given), "check_gradient"), root)
+    session.check(gradient, framework, inputs=inputs, expect=expect)
+    report = session.report()
+    unchecked = any(g.status is not Status.CHECKED for g in report.gradients)
+    if unchecked or report.summary.exit_code != OK:
+        raise AssertionError("\n\n" + session.page(_WIDTH))
 
 
-def judged(
-    gradient: CustomGradient,
-    framework: Framework,
-    calls: Sequence[Signature],
-    points: int,
-    *,
-    dtypes: Sequence[str] = ("float32",),
-    seed: int = 0,
-    inputs: dict[str, str] | None = None,
-    expects: dict[str, str] | None = None,
-) -> Checked:
-    """One gradient, here and now."""
-    path = gradient.place.path
-    task = Task(
-        path=path, root=str(Path.cwd()), display=_shown(path), module=None, functions=[], marked={},
-        dtypes=list(dtypes), points=points, seed=seed, max_time=None, at=[], reach=1e9, device="cpu",
-        cache=None, inputs=inputs or {}, expects=expects or {},
-    )  # fmt: skip
-    site = site_of(gradient, task, path)
-    return examine(gradient, framework, task, site, lambda *_: None, calls)
+@dataclass
+class LoadedSession:
+    """One run without workers, of gradients that this very process has loaded."""
+
+    settings: config.Settings
+    root: Path
+    files: dict[str, File] = field(default_factory=dict)  # as they are shown
+    events: list[tuple[str, Event]] = field(default_factory=list)  # with the file they are about
+
+    @functools.cached_property
+    def outlook(self) -> Outlook:
+        """How files are looked at: each of them is asked about, whatever its source shows."""
+        return Outlook(replace(self.settings, import_all=True), self.root)
+
+    def check(
+        self,
+        gradient: CustomGradient,
+        framework: Framework,
+        calls: Sequence[Signature] = (),
+        *,
+        inputs: str | None = None,
+        expect: str | None = None,
+    ) -> None:
+        """Check one gradient, as it was called; texts that are given stand instead of its comments."""
+        display = self.outlook.display(Path(gradient.place.path))
+        task = self.file(display).tasks[0]
+        if inputs is not None:
+            task = replace(task, inputs={gradient.name: inputs})
+        if expect is not None:
+            task = replace(task, expects={gradient.name: expect})
+        check_loaded(gradient, framework, task, functools.partial(self.add, display), calls)
+
+    def gradients(self) -> Iterator[Checked]:
+        """What was checked, file by file."""
+        return (checked for file in self.files.values() for checked in file.gradients)
+
+    def add(self, display: str, event: Event) -> None:
+        """What a check said of a file, in this process or in another one."""
+        if not isinstance(event, Doing):
+            self.events.append((display, event))
+            self.file(display).add(event)
+
+    def file(self, display: str) -> File:
+        """One file with its comments; a function of a notebook has none."""
+        if display not in self.files:
+            target = Target(self.root / display, None, explicit=False)
+            there = (self.root / display).is_file()
+            file = self.outlook.at(target) if there else File(display)
+            file.tasks = file.tasks or [self.outlook.task(target, display)]
+            file.whole = False
+            self.files[display] = file
+        return self.files[display]
+
+    def report(self) -> Report:
+        """All that was checked until now."""
+        return assemble(list(self.files.values()), self.settings)
+
+    def page(self, width: int) -> str:
+        """The report that people read."""
+        return render(self.report(), self.root, color=False, verbose=False, width=width)
 
 
-def told(all_checked: Sequence[Checked], width: int) -> str:
-    """The report that people read."""
-    findings: list[Finding] = []
-    gradients = []
-    for number, checked in enumerate(all_checked):
-        numbers = range(len(findings), len(findings) + len(checked.findings))
-        findings += numbered(checked.findings, number)
-        gradients.append(indexed(checked, numbers, []))
-    done = sum(g.status is Status.CHECKED for g in gradients)
-    report = Report(
-        schema_version=SCHEMA_VERSION,
-        tool=Tool(name="cgcheck", version=__version__, jax=None),
-        summary=Summary(
-            exit_code=1, files=len({g.path for g in gradients}), gradients=len(gradients),
-            checked=done, unchecked=len(gradients) - done, errors=_count(findings, Severity.ERROR),
-            warnings=_count(findings, Severity.WARNING), notes=_count(findings, Severity.NOTE),
-        ),
-        gradients=gradients,
-        findings=findings,
-        not_covered=[item for checked in all_checked for item in checked.not_covered],
-    )  # fmt: skip
-    return render(report, Path.cwd(), color=False, verbose=False, width=width)
-
-
-def _count(findings: Sequence[Finding], severity: Severity) -> int:
-    return sum(f.severity is severity for f in findings)
-
-
-def _adopted(function: Any) -> tuple[CustomGradient, Framework]:
+def adopted(function: Any) -> tuple[CustomGradient, Framework]:
     """What the object is to the framework that made it; a plain function is the one's it uses."""
     found = list(_claims(function))
     if not found:
@@ -129,12 +142,10 @@ def _adopted(function: Any) -> tuple[CustomGradient, Framework]:
 
 
 def _claims(function: Any) -> Iterator[tuple[CustomGradient, Framework]]:
-    name = getattr(function, "__name__", type(function).__name__)
-    home: Any = SimpleNamespace(**{name: function})
     for each in ASKED:
         if each in sys.modules:
             framework = load(each)
-            gradient = framework.named(home, name, "", own)
+            gradient = gradient_of(framework, function)
             if gradient is not None:
                 yield gradient, framework
 
@@ -147,10 +158,3 @@ def _modules(function: Any) -> set[str]:
         for value in names
         if inspect.ismodule(value) and value.__name__
     }
-
-
-def _shown(path: str) -> str:
-    try:
-        return Path(path).relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return path

@@ -41,6 +41,37 @@ def test_closures_trees_and_functions_are_checked_as_they_are_called(
     assert "Times  WRONG" in done.stdout
 
 
+VERDICTS = {
+    "rounded": "INTENDED",
+    "entropy": "CORRECT",
+    "cubed": "INTENDED",
+    "bent": "CORRECT",
+    "halted": "CORRECT",
+    "wrong": "WRONG",
+}
+
+
+@pytest.mark.parametrize("flags", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_comments_and_settings_are_read_as_on_the_command_line(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    project = shutil.copytree(FIXTURES / "declared", tmp_path / "declared")
+    done = pytest_of(project, "--cgcheck", *flags)
+    assert done.returncode == 1, done.stdout + done.stderr
+    for name, verdict in VERDICTS.items():
+        assert f"{name}  {verdict}" in done.stdout
+    assert "6 of 6 gradients checked in 1 file: 1 error, 0 warnings" in done.stdout
+    deselected = pytest_of(project, "--cgcheck", *flags, "-k", "not wrong")
+    assert deselected.returncode == 0, deselected.stdout + deselected.stderr
+
+
+def test_settings_that_mean_nothing_stop_the_run(sample: Path) -> None:
+    (sample / "pyproject.toml").write_text("[tool.cgcheck]\npiont = 3\n")
+    done = pytest_of(sample, "--cgcheck")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "did you mean `points`?" in done.stderr
+
+
 def test_without_the_option_nothing_happens(sample: Path) -> None:
     done = pytest_of(sample)
     assert done.returncode == 0

@@ -20,11 +20,12 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="From a report; the first 
 @app.command()
 def replay(name: Id) -> None:
     """Run the check again that led to a finding, and show it if it is still there."""
+    from gradcheck_cli.assemble import narrowed
     from gradcheck_cli.outcomes import FINDINGS
     from gradcheck_cli.report.text import render
 
     fingerprint, entry, session, report = _again(name, script=False)
-    shown = _only(report, fingerprint)
+    shown = narrowed(report, fingerprint)
     if not shown.findings:
         typer.echo(f"{entry.rule} of {entry.gradient} is gone")
         return
@@ -70,32 +71,3 @@ def _again(name: str, *, script: bool) -> tuple[str, Entry, Session, Report]:
         entry.settings, root, entry.at, cache=folder(), script=fingerprint if script else None
     )
     return fingerprint, entry, session, session.run(targets, lambda *_: None)
-
-
-def _only(report: Report, fingerprint: str) -> Report:
-    """The report with nothing but that finding."""
-    import msgspec
-
-    kept = [f for f in report.findings if f.fingerprint == fingerprint]
-    owners = sorted({f.gradient_index for f in kept if f.gradient_index is not None})
-    gradients = [
-        msgspec.structs.replace(
-            report.gradients[owner],
-            findings=[i for i, f in enumerate(kept) if f.gradient_index == owner],
-        )
-        for owner in owners
-    ]
-    findings = [
-        f if f.gradient_index is None
-        else msgspec.structs.replace(f, gradient_index=owners.index(f.gradient_index))
-        for f in kept
-    ]  # fmt: skip
-    count = {
-        level: sum(f.severity == level for f in kept) for level in ("error", "warning", "note")
-    }
-    summary = msgspec.structs.replace(
-        report.summary, errors=count["error"], warnings=count["warning"], notes=count["note"]
-    )
-    return msgspec.structs.replace(
-        report, gradients=gradients, findings=findings, not_covered=[], summary=summary
-    )
