@@ -78,6 +78,25 @@ def triple(x):
     return jax.pure_callback(third, aval, x), lambda ct: 3 * ct
 """
 
+KEEPS_A_TRACER = """import jax
+import jax.numpy as jnp
+
+LAST = {}
+
+
+@jax.custom_vjp
+def sinh(x):
+    return jnp.sinh(x)
+
+
+def remember(x):
+    LAST["x"] = x
+    return jnp.sinh(x), None
+
+
+sinh.defvjp(remember, lambda _, ct: (ct * jnp.cosh(LAST["x"]),))
+"""
+
 
 def findings(folder: Path, source: str, sweep: Share | None = None) -> dict[str, str]:
     """Messages of what is found in a file with this source, by the names of their rules."""
@@ -127,7 +146,14 @@ def test_a_bug_in_a_sweep_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "source", [RAISES_IN_THE_BODY, RAISES_IN_THE_RULE, RAISES_IN_A_CALLBACK, ENDS_THE_PROCESS]
+    "source",
+    [
+        RAISES_IN_THE_BODY,
+        RAISES_IN_THE_RULE,
+        RAISES_IN_A_CALLBACK,
+        ENDS_THE_PROCESS,
+        KEEPS_A_TRACER,
+    ],
 )
 def test_a_mistake_of_the_users_is_no_bug_of_ours(source: str, tmp_path: Path) -> None:
     assert "internal-error" not in findings(tmp_path, source)

@@ -96,7 +96,11 @@ class _Walk:
             avals = (*self._subject.avals, *self._subject.out_avals)
             with calling_user_code():
                 jaxpr = jax.make_jaxpr(self._function)(*avals)
-        return build(jaxpr)
+        program = build(jaxpr)
+        with calling_user_code():
+            for leaked in (c for c in program.all_constants() if isinstance(c, jax.core.Tracer)):
+                np.asarray(leaked)  # raises: a rule kept it from another trace
+        return program
 
     def __call__(self, point: Numbers, cotangent: Numbers) -> list[Array]:
         """The function's numbers at this row."""
