@@ -250,12 +250,19 @@ _HEEDING = (
 
 
 def test_an_interrupt_says_so(project: Path) -> None:
-    shutil.copy(HOSTILE / "hangs.py", project / "hangs.py")
+    there = project / "hanging"
+    (project / "hangs.py").write_text(
+        f"import pathlib\npathlib.Path({str(there)!r}).touch()\n"
+        + (HOSTILE / "hangs.py").read_text()
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", _HEEDING, "hangs.py"],
         cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    time.sleep(3)
+    deadline = time.monotonic() + 60
+    while not there.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert there.exists()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert "interrupted" in err
