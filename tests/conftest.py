@@ -76,7 +76,7 @@ def check_json(
     *args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None, seconds: float = 300
 ) -> Run:
     """A run's JSON. What is asked of the fixtures twice is run once, for all test processes."""
-    command = (*args, "--output-format", "json")
+    command = (*map(str, args), "--output-format", "json")
     if cwd != ROOT or env is not None:
         return cgcheck(*command, cwd=cwd, env=env, seconds=seconds)
     name = hashlib.sha256(repr(command).encode()).hexdigest()[:16]
