@@ -9,6 +9,8 @@ import pytest
 
 from tests.conftest import FIXTURES, ROOT, check_json
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 EXPECTATION = re.compile(r"# (error|warning|note): \[([a-z-]+)\]")
 FOLDERS = (
     "right",

@@ -11,6 +11,8 @@ import pytest
 
 from tests.conftest import FIXTURES
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 
 def pytest_of(project: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *flags]

@@ -145,12 +145,14 @@ def test_recorded_numbers_are_tried(
     assert np.ravel(wrong["witness"]["inputs"][0]["value"])[0] == WRONG_AT
 
 
+@pytest.mark.slow
 def test_a_command_that_is_not_there(sample: Path) -> None:
     run = cgcheck("record", "--", "no-such-command", cwd=sample)
     assert run.code == 2
     assert "cannot run `no-such-command`" in run.err
 
 
+@pytest.mark.slow
 def test_a_command_that_calls_none(sample: Path) -> None:
     run = cgcheck("record", "--", sys.executable, "-c", "print(1)", cwd=sample)
     assert (run.code, run.out) == (0, "1\n")

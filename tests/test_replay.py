@@ -10,6 +10,8 @@ import pytest
 
 from tests.conftest import cgcheck
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 WRONG = """
 import jax
 
@@ -74,7 +76,6 @@ SEEDS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("framework", SEEDS)
 def test_a_script_shows_the_numbers_and_fails_as_a_test(framework: str, tmp_path: Path) -> None:
     target, args = SEEDS[framework]

@@ -14,6 +14,8 @@ import pytest
 
 from tests.conftest import FIXTURES, RIGHT, WRONG, Run, cgcheck, check_json
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 HOSTILE = FIXTURES / "hostile"
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.conftest import FIXTURES, check_json
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 HEAD = "import jax\nimport jax.numpy as jnp\n\n\n"
 # Body of a function of x, the finding that it must give, the expression, and what is said of it.
 CASES = {

@@ -8,6 +8,8 @@ import pytest
 
 from tests.conftest import check_json
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 RULES = """
 import jax
 import jax.numpy as jnp

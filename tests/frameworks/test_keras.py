@@ -9,6 +9,8 @@ import pytest
 
 from tests.conftest import check_json
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 BACKENDS = ["jax", "tensorflow", "torch"]
 
 

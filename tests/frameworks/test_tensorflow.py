@@ -9,6 +9,8 @@ import pytest
 
 from tests.conftest import check_json
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 OVERFLOW = 88.72284
 
 
@@ -142,7 +144,6 @@ def root(x):
 '''
 
 
-@pytest.mark.slow
 def test_a_loop_is_run_in_a_graph(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
     assert check_json("loop.py", cwd=tmp_path).gradient("root")["verdict"] == "correct"

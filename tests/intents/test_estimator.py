@@ -8,6 +8,8 @@ import pytest
 
 from tests.conftest import check_json
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 SCORE = """
 import jax
 import jax.numpy as jnp
@@ -35,7 +37,6 @@ smoothed.defvjp(lambda x, key: (smoothed(x, key), (x, key)), bwd)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("body", ["jnp.tanh", "jnp.sign"])
 def test_the_score_estimates_the_slope_of_the_mean(tmp_path: Path, body: str) -> None:
     (tmp_path / "a.py").write_text(SCORE.format(body=body, factor=1.0))

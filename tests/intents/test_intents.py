@@ -38,6 +38,7 @@ def test_what_is_wrong_is_said(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+@pytest.mark.slow
 def test_declared_deviations_are_intended() -> None:
     run = check_json("fixtures/intents/declared.py")
     verdicts = {g["name"]: g["verdict"] for g in run.report["gradients"]}
@@ -59,6 +60,7 @@ def test_inputs_and_intents_stand_in_one_comment() -> None:
     assert not said.malformed
 
 
+@pytest.mark.slow
 def test_a_gauge_is_offered_where_it_holds(tmp_path: Path) -> None:
     source = Path("fixtures/intents/declared.py").read_text()
     (tmp_path / "a.py").write_text(source.replace(", expect(gauge)", ""))
@@ -67,11 +69,13 @@ def test_a_gauge_is_offered_where_it_holds(tmp_path: Path) -> None:
     assert wrong["expect"] == "expect(gauge)"
 
 
+@pytest.mark.slow
 def test_a_domain_keeps_inputs_inside() -> None:
     (x,) = check_json("fixtures/intents/declared.py").gradient("root")["inputs"][:1]
     assert float(x["domain"].strip("[]").split(",")[0]) > 0
 
 
+@pytest.mark.slow
 def test_the_settings_declare_too(project: Path) -> None:
     (project / "a.py").write_text(
         "import jax\nimport jax.numpy as jnp\n\n\n"
@@ -101,6 +105,7 @@ OFFERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "name", "expect"), OFFERS)
 def test_what_looks_meant_is_offered_with_its_comment(
     file: str, name: str, expect: str | None
@@ -109,6 +114,7 @@ def test_what_looks_meant_is_offered_with_its_comment(
     assert {f["expect"] for f in errors} == {expect}
 
 
+@pytest.mark.slow
 def test_the_comment_that_is_offered_is_accepted(project: Path) -> None:
     text = (
         "import jax\n\n\n"

@@ -6,6 +6,8 @@ import pytest
 
 from tests.conftest import check_json
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 
 @pytest.mark.parametrize("name", ["inv", "solve"])
 def test_what_a_singular_matrix_gives_is_forgiven(name: str) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+
 FILE = """
 import jax, jax.numpy as jnp
 
@@ -29,7 +31,6 @@ layer.defvjp(forward, backward)
 """
 
 
-@pytest.mark.slow
 def test_a_large_wrong_rule(tmp_path: Path) -> None:
     (tmp_path / "large.py").write_text(FILE)
     command = [sys.executable, "-m", "gradcheck_cli", "large.py", "--output-format", "json"]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import check_json
+
+pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
 
 HIDDEN = """
 import jax
