@@ -33,6 +33,7 @@ from gradcheck_cli.words import (
     FileFinding,
     Finished,
     NotCovered,
+    Phase,
     Task,
     Unreached,
     WitnessInput,
@@ -44,7 +45,7 @@ Emit = Callable[[Event], None]
 def check_file(task: Task, emit: Emit) -> None:
     """Import, find, examine each; whatever goes wrong is said, never raised."""
     keep_compiled(task.cache)
-    emit(Doing(phase="importing"))
+    emit(Doing(phase=Phase.IMPORTING))
     clock = Clock(task.max_time)
     used: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
@@ -99,7 +100,7 @@ def _check_module(
 ) -> None:
     path = str(Path(task.path or getattr(module, "__file__", None) or "").resolve())
     own = _own(task, module)
-    emit(Doing(phase="looking for custom gradients"))
+    emit(Doing(phase=Phase.LOOKING))
     marked = [mark for mark in task.marked[framework.name] if _is_meant(mark, task.functions)]
     scopes = sorted({scope for mark in marked if (scope := mark.partition("@")[2])})
     gradients, missing = framework.find(module, path, recorded, scopes, own)
@@ -171,10 +172,10 @@ def _check_one(
 ) -> None:
     site = site_of(gradient, task, path)
 
-    def doing(phase: str, inputs: list[WitnessInput] | None = None) -> None:
+    def doing(phase: Phase, detail: str = "", inputs: Sequence[WitnessInput] = ()) -> None:
         name = gradient.place.qualname
-        clock.ours = phase.startswith(("comparing", "explaining"))
-        emit(Doing(phase=phase, gradient=name, line=site.line, inputs=inputs or []))
+        clock.ours = phase.is_ours
+        emit(Doing(phase=phase, detail=detail, gradient=name, line=site.line, inputs=list(inputs)))
 
     try:
         if task.sweep is not None:

@@ -45,6 +45,7 @@ from gradcheck_cli.words import (
     Checked,
     LawResult,
     Outcome,
+    Phase,
     Severity,
     Task,
 )
@@ -54,6 +55,7 @@ Array = np.ndarray[Any, Any]
 _ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
 _NO_LONGER = "they do not fit its parameters any more: run cgcheck record again"
 _FORMULA = ("gradient-mismatch", "nonlinear-cotangent")
+_CHANGE = "the change that makes it right"
 _FEW_POINTS = 48  # where each costs dozens of calls
 _ARRAY_SHARE = 4  # array signatures get this fraction of the points
 
@@ -74,7 +76,7 @@ def examine(
             _examine(gradient, framework, task, site, doing, book, reasons, calls)
     except OutOfTime:
         book.late = True
-        told = f"it took longer than the {task.max_time:g} s that a worker has: raise --max-time"
+        told = _too_long(task)
         if book.checked:
             book.parts.append((f"what comes after {book.judging}", told))
         reasons.insert(0, told)
@@ -90,7 +92,7 @@ def shown(
 ) -> Checked:
     """The inputs alone, with where they come from."""
     book = Notebook()
-    doing("finding inputs")
+    doing(Phase.INPUTS)
     hints = _said(framework.hints(gradient), gradient, task, site, book)
     hints = _with_calls(hints, gradient, task, book)
     probed = probe(gradient, task.dtypes[0], hints)
@@ -116,7 +118,7 @@ def _examine(
     desk = _Desk(gradient, task, site, book, doing, framework.writing)
     for dtype in task.dtypes:
         book.seen.clear()
-        doing("finding inputs")
+        doing(Phase.INPUTS)
         with book.timing("inputs"):
             probed = probe(gradient, dtype, hints)
         if probed.broken is not None:
@@ -164,10 +166,18 @@ def _correct(desk: _Desk) -> None:
     """The one change that makes a wrong formula right, if there is one."""
     wrong = [f for f in desk.book.findings if f.rule in _FORMULA and f.severity is Severity.ERROR]
     if wrong:
-        desk.doing("looking for the change that makes it right")
-        with desk.book.timing("the change that makes it right"):
-            fix = correction(desk.book.trials, desk.gradient)
+        desk.doing(Phase.CORRECTING)
+        with desk.book.timing(_CHANGE):
+            try:
+                fix = correction(desk.book.trials, desk.gradient)
+            except OutOfTime:  # everything else is judged: only the help is missing
+                desk.book.parts.append((_CHANGE, _too_long(desk.task)))
+                return
         desk.book.findings = [replace(f, fix=fix) if f in wrong else f for f in desk.book.findings]
+
+
+def _too_long(task: Task) -> str:
+    return f"it took longer than the {task.max_time:g} s that a worker has: raise --max-time"
 
 
 def _with_calls(
@@ -217,7 +227,7 @@ def _judge_subject(desk: _Desk, subject: Subject) -> None:
     earlier = list(book.seen)
     grave = _judge_measured(desk, m, earlier)
     if task.search and not grave and not m.dear:
-        desk.doing(f"searching at {book.judging}")
+        desk.doing(Phase.SEARCHING, f"at {book.judging}")
         hidden = searched(m, task.search, task.reach)
         if hidden is not None:
             found = Points([np.asarray(p)[None] for p in hidden], ["found by searching"])
@@ -229,7 +239,7 @@ def _tried(desk: _Desk, subject: Subject) -> tuple[Points, Measurements]:
     """Traced, run and walked at all points of all laws."""
     task, book, doing = desk.task, desk.book, desk.doing
     book.judging = subject.signature.describe()
-    doing(f"tracing at {book.judging}")
+    doing(Phase.TRACING, f"at {book.judging}")
     traces = subject.traces()
     fmt = format_of(subject.dtype)
     programs = [p for p in (traces.primal, traces.rule) if p is not None]
@@ -242,7 +252,7 @@ def _tried(desk: _Desk, subject: Subject) -> tuple[Points, Measurements]:
     points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
     points = recorded_first(subject.leaves, fmt, points)
     points = parse_at(task.at, subject.leaves, fmt, points)
-    doing(f"running at {book.judging}")
+    doing(Phase.RUNNING, f"at {book.judging}")
     probes = [p for law in LAWS for p in law.plan(len(points), subject.outputs)]
     outer = beyond_reach(subject.leaves, fmt, task.reach)
     probes += [Probe(len(points) + i, BASE) for i in range(len(outer))]
@@ -259,7 +269,7 @@ def _at_home(desk: _Desk, m: Measurements) -> Subject:
     """The same with domains, if it has no value at most of these points; what was run tells."""
     if m.in_part:
         return m.subject
-    desk.doing(f"running at {desk.book.judging}")
+    desk.doing(Phase.RUNNING, f"at {desk.book.judging}")
     rows = m.base_rows
     values = [v[rows] for v in m.floats[m.mode].value]
     return at_home(desk.gradient, m.subject, [p[rows] for p in m.points], values, m.fmt)
@@ -271,7 +281,7 @@ def _measured(
     where = subject.signature.describe()
     return measure(
         subject, points, probes, rungs, seed=desk.task.seed,
-        ran=lambda: desk.doing(f"comparing at {where}"),
+        ran=lambda: desk.doing(Phase.COMPARING, f"at {where}"),
     )  # fmt: skip
 
 
@@ -298,7 +308,7 @@ def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) ->
     for failure in told:
         if nonlinear and failure.rule == "gradient-mismatch" and not _at_unit(failure, m):
             continue  # the same cause: a cotangent that is not used linearly
-        desk.doing(f"explaining {failure.rule}")
+        desk.doing(Phase.EXPLAINING, failure.rule)
         if not _is_known(failure, earlier):
             with book.timing("witnesses, boundaries and causes"):
                 meant = dataclasses.replace(failure, expect=offered(failure, m))
@@ -339,7 +349,7 @@ def _one_by_one(subject: Subject, points: Points, doing: Callable[..., None]) ->
     ones = [np.ones((1, *shape)) for shape in subject.outputs]
     for i in range(len(points)):
         rows = [leaf[i : i + 1] for leaf in points.leaves]
-        doing(f"running at {subject.signature.describe()}", given_inputs(subject, rows))
+        doing(Phase.RUNNING, f"at {subject.signature.describe()}", given_inputs(subject, rows))
         subject.run(rows, ones)
 
 

@@ -19,6 +19,7 @@ from gradcheck_cli.words import (
     Finding,
     Gradient,
     NotCovered,
+    Phase,
     Severity,
     Status,
     Verdict,
@@ -38,15 +39,15 @@ def death(display: str, outcome: Outcome) -> Finding | None:
     """A finding for a worker that did not finish; during the import it means exit code 2."""
     if outcome.end is End.FINISHED:
         return None
-    doing = outcome.doing or Doing(phase="starting")
+    doing = outcome.doing or Doing(phase=Phase.STARTING)
     name, said = {
-        End.TIMED_OUT: ("timed-out", f"it was still {doing.phase} after {outcome.seconds:.0f} s"),
+        End.TIMED_OUT: ("timed-out", f"it was still {doing.text} after {outcome.seconds:.0f} s"),
         End.OUT_OF_MEMORY: (
             "out-of-memory",
-            f"it used more memory than allowed while {doing.phase}",
+            f"it used more memory than allowed while {doing.text}",
         ),
-        End.GARBLED: ("worker-crashed", f"it sent garbage while {doing.phase}"),
-        End.DIED: ("worker-crashed", f"its process {_how(outcome.status)} while {doing.phase}"),
+        End.GARBLED: ("worker-crashed", f"it sent garbage while {doing.text}"),
+        End.DIED: ("worker-crashed", f"its process {_how(outcome.status)} while {doing.text}"),
     }[outcome.end]
     about = f"`{doing.gradient}`: " if doing.gradient else ""
     found = find(name).finding(display, doing.line or 1, about + said, about=doing.gradient or "")

@@ -170,7 +170,7 @@ def _loaded(file: Path) -> dict[int, Swept]:
 def _death(end: Outcome) -> list[str]:
     if end.end.value == "finished":
         return []
-    doing = end.doing.phase if isinstance(end.doing, Doing) else "at work"
+    doing = end.doing.text if isinstance(end.doing, Doing) else "at work"
     return [f"its worker {end.end.value.replace('-', ' ')} while {doing}"]
 
 

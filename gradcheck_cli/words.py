@@ -287,13 +287,39 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
 # -- what a worker says --------------------------------------------------------------
 
 
+class Phase(StrEnum):
+    """The stages of a worker's way, as they are shown; most are followed by a detail."""
+
+    STARTING = "starting"
+    IMPORTING = "importing"
+    LOOKING = "looking for custom gradients"
+    INPUTS = "finding inputs"
+    TRACING = "tracing"
+    RUNNING = "running"
+    COMPARING = "comparing"
+    EXPLAINING = "explaining"
+    SEARCHING = "searching"
+    CORRECTING = "looking for the change that makes it right"
+
+    @property
+    def is_ours(self) -> bool:
+        """Is it our own work, which ends when time is up, and not user code that may hang?"""
+        return self in (Phase.COMPARING, Phase.EXPLAINING, Phase.SEARCHING, Phase.CORRECTING)
+
+
 class Doing(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What the worker is about to do: if it dies, this is what it died of."""
 
-    phase: str
+    phase: Phase
+    detail: str = ""
     gradient: str | None = None
     line: int | None = None
     inputs: list[WitnessInput] = []  # the one point that is being run, if it is one
+
+    @property
+    def text(self) -> str:
+        """The phase with its detail, as the screen shows it."""
+        return f"{self.phase} {self.detail}".rstrip()
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag=True):

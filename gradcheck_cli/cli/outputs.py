@@ -48,7 +48,7 @@ class Outputs:
         def show(display: str, event: Event | None) -> None:
             nonlocal finished
             finished += event is None
-            what = f"{event.gradient or ''} {event.phase}" if isinstance(event, Doing) else ""
+            what = f"{event.gradient or ''} {event.text}" if isinstance(event, Doing) else ""
             text = f"[{finished}/{files}] {display} {what}".strip()
             sys.stderr.write(f"\r\x1b[K{text[:78]}")
             sys.stderr.flush()

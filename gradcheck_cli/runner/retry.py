@@ -5,10 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from gradcheck_cli.runner.pool import End, Outcome
-from gradcheck_cli.words import Checked, Doing, Finished, Task
+from gradcheck_cli.words import Checked, Doing, Finished, Phase, Task
 
-# What runs the user's numbers says this; a death there has an input.
-RUNNING = "running"
 # A single point that takes longer than this hangs.
 _SECONDS_A_POINT = 10.0
 _MOST_SECONDS = 60.0
@@ -29,7 +27,7 @@ def alone(task: Task, outcome: Outcome) -> Task | None:
     dead = died_of(outcome)
     if dead is None or task.alone is not None or outcome.end is End.OUT_OF_MEMORY:
         return None
-    if outcome.doing is None or not outcome.doing.phase.startswith(RUNNING):
+    if outcome.doing is None or outcome.doing.phase is not Phase.RUNNING:
         return None
     seconds = min(task.max_time or _MOST_SECONDS, _MOST_SECONDS)
     return msgspec.structs.replace(task, alone=dead, max_time=seconds)
