@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,12 +46,12 @@ class Context:
 
     def judge(self, m: Measurements) -> Judgement:
         rows = _plain_rows(m)
-        failures: list[Failure] = []
+        failures: dict[tuple[str, str], Failure] = {}
         for way in m.subject.other_calls():
-            found = next(filter(None, (_slip(m, way, row) for row in rows)), None)
-            if found is not None and found.cause not in {f.cause for f in failures}:
-                failures.append(found)
-        return judged(self.name, len(rows), _telling(failures))
+            slip = next(filter(None, (_slip(m, way, row) for row in rows)), None)
+            if slip is not None:  # an error that several ways raise is one failure
+                failures.setdefault((slip.failure.rule, slip.symptom), slip.failure)
+        return judged(self.name, len(rows), _telling(list(failures.values())))
 
 
 def _telling(failures: Sequence[Failure]) -> Sequence[Failure]:
@@ -73,21 +73,28 @@ def _plain_rows(m: Measurements) -> list[int]:
     return [row for row, _ in plain[:_POINTS]]
 
 
-def _slip(m: Measurements, way: Way, row: int) -> Failure | None:
+@dataclass(frozen=True, slots=True)
+class _Deviation:
+    """A failure in one way, and the symptom that other ways may share."""
+
+    failure: Failure
+    symptom: str
+
+
+def _slip(m: Measurements, way: Way, row: int) -> _Deviation | None:
     """What goes wrong in this way at this row, if anything."""
     try:
         found = way.run([p[row] for p in m.points], [c[row] for c in m.cotangents])
     except Slip as slip:
-        _, _, said = slip.message.rpartition(", the rule raises ")
-        failure = _failure(row, 0, slip.rule, slip.severity, slip.message, said)
-        return replace(failure, help=way.help)
+        failure = _failure(row, 0, slip.rule, slip.severity, slip.message, way)
+        return _Deviation(failure, slip.message.removeprefix(f"{way.name}, "))
     worst = None if found is None else _apart(*found, m.fmt.eps)
     if worst is None:
         return None
     component, ours, theirs = worst
     message = way.says.format(way.name, m.fmt.show(ours), m.fmt.show(theirs))
-    failure = _failure(row, component, way.rule, way.severity, message, way.name)
-    return replace(failure, help=way.help)
+    failure = _failure(row, component, way.rule, way.severity, message, way)
+    return _Deviation(failure, way.name)
 
 
 def _apart(
@@ -114,11 +121,12 @@ def _apart(
 
 
 def _failure(
-    row: int, component: int, rule: str, severity: Severity, message: str, cause: str
+    row: int, component: int, rule: str, severity: Severity, message: str, way: Way
 ) -> Failure:
+    """A failure whose identity is the way: the text of an error has shapes and numbers."""
     return Failure(
-        rule, severity, row, GRADIENTS, component, f"context: {rule} {cause}", message,
-        everywhere=True,
+        rule, severity, row, GRADIENTS, component, f"context: {rule} {way.name}", message,
+        everywhere=True, help=way.help,
     )  # fmt: skip
 
 

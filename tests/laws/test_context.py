@@ -1,0 +1,61 @@
+"""Other ways to make the same call, on hand-made measurements."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+
+from gradcheck_cli.finding import Site, fingerprint
+from gradcheck_cli.frameworks.seam import Slip, Way
+from gradcheck_cli.inputs.floats import format_of
+from gradcheck_cli.laws.context import CONTEXT
+from gradcheck_cli.laws.law import Failure
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.words import Severity
+
+SITE = Site("a.py", 1, 0, 0, "f", "a.py", "/")
+
+
+def raising(name: str, error: str) -> Way:
+    def run(point: Any, cotangent: Any) -> Any:
+        message = f"{name}, the rule raises {error}"
+        raise Slip("context-dependent-gradient", Severity.ERROR, message)
+
+    return Way(name, run)
+
+
+def failures(*ways: Way) -> list[Failure]:
+    """What the law says of a function of one number, right everywhere else."""
+    measured = SimpleNamespace(
+        subject=SimpleNamespace(ways=lambda: ways, has_rule=True),
+        reference=SimpleNamespace(states=lambda what: np.zeros((1, 1), int)),
+        base_rows=np.array([0]),
+        in_part=False,
+        points=[np.ones(1)],
+        cotangents=[np.ones(1)],
+        fmt=format_of("float32"),
+    )
+    return list(CONTEXT.judge(cast(Measurements, measured)).failures)
+
+
+def test_the_numbers_in_an_error_do_not_enter_the_fingerprint() -> None:
+    (three,) = failures(raising("under vmap", "ValueError: 3 and 4 do not fit"))
+    (five,) = failures(raising("under vmap", "ValueError: 5 and 6 do not fit"))
+    assert three.message != five.message
+    assert fingerprint(three.rule, SITE, three.cause, 0) == fingerprint(
+        five.rule, SITE, five.cause, 0
+    )
+
+
+def test_an_error_that_two_ways_raise_is_one_failure() -> None:
+    (one,) = failures(raising("under vmap", "an error"), raising("inside scan", "an error"))
+    assert one.message == "under vmap, the rule raises an error"
+
+
+def test_two_errors_have_two_identities() -> None:
+    first, second = failures(raising("under vmap", "an error"), raising("inside scan", "another"))
+    assert fingerprint(first.rule, SITE, first.cause, 0) != fingerprint(
+        second.rule, SITE, second.cause, 0
+    )
