@@ -16,6 +16,7 @@ from gradcheck_cli.findings_filter import Filter
 from gradcheck_cli.frameworks.marks import NAMES
 from gradcheck_cli.inputs.pairs import parse_pairs
 from gradcheck_cli.outlook import File
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.words import (
     SCHEMA_VERSION,
@@ -145,7 +146,7 @@ def _not_tried(
         sizes.setdefault(item.path, set()).add(math.prod(item.shape))
     if not sizes:
         return []
-    rule = find("unknown-argument")
+    rule = find(RuleName.UNKNOWN_ARGUMENT)
     problems = dict.fromkeys(
         problem
         for text in at

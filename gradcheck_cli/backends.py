@@ -7,12 +7,18 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from gradcheck_cli.frameworks.marks import BACKENDS
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.words import Checked, Finding, Severity, Status, Verdict
 
-RULE = "backend-dependent-rule"
+RULE = RuleName.BACKEND_DEPENDENT_RULE
 # What these say is about the rule as it is written, not about a backend's floats.
-_WRITTEN = ("gradient-structure", "gradient-mismatch", "value-mismatch", "nonlinear-cotangent")
+_WRITTEN = (
+    RuleName.GRADIENT_STRUCTURE,
+    RuleName.GRADIENT_MISMATCH,
+    RuleName.VALUE_MISMATCH,
+    RuleName.NONLINEAR_COTANGENT,
+)
 
 
 def across(gradients: Sequence[Checked]) -> Iterator[Checked]:

@@ -24,6 +24,7 @@ from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.frameworks.marks import DEFAULT, NAMES
 from gradcheck_cli.frameworks.seam import CustomGradient, Found, Framework, Missing, Own
 from gradcheck_cli.inputs.spec import Signature
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.scan.marks import by_framework, find_marks, imported_roots
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -192,14 +193,14 @@ def _check_one(
     except Exception as error:
         told = traceback.format_exc(limit=-3)
         message = f"cgcheck itself failed on `{gradient.name}`: {type(error).__name__}: {error}"
-        finding = find("internal-error").finding(
+        finding = find(RuleName.INTERNAL_ERROR).finding(
             task.display, site.line, message, about=gradient.name, help=told
         )
         emit(FileFinding(finding=finding))
 
 
 def _import(task: Task, emit: Emit) -> ModuleType | None:
-    rule, line = "import-failed", 1
+    rule, line = RuleName.IMPORT_FAILED, 1
     try:
         return (
             importing.import_file(Path(task.path))
@@ -208,7 +209,7 @@ def _import(task: Task, emit: Emit) -> ModuleType | None:
         )
     except SystemExit as error:
         rule, message = (
-            "module-exited",
+            RuleName.MODULE_EXITED,
             f"the module calls sys.exit({error.code!r}) while it is imported",
         )
         line = lines.raised_at(error, task.path)
@@ -253,7 +254,9 @@ def _named(
                 name, [n for n in [g.name for g in known] + dir(module) if n != name], n=1
             )
             hint = f"did you mean `{close[0]}`?" if close else "check the name"
-            finding = find("import-failed").finding(task.display, 1, message, about=name, help=hint)
+            finding = find(RuleName.IMPORT_FAILED).finding(
+                task.display, 1, message, about=name, help=hint
+            )
             emit(FileFinding(finding=finding))
         chosen += hits
     return chosen
@@ -280,7 +283,7 @@ def _against_references(
             told = f"{type(error).__name__}: {error}"
             message = f"the reference `{target}` of `{gradient.name}` is not there: {told}"
             line = gradient.place.line
-            finding = find("import-failed").finding(
+            finding = find(RuleName.IMPORT_FAILED).finding(
                 task.display, line, message, about=gradient.name
             )
             emit(FileFinding(finding=finding))

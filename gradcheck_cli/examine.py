@@ -37,6 +37,7 @@ from gradcheck_cli.measure.search import searched
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.notebook import Notebook, note_inputs, note_law, summed
 from gradcheck_cli.reals.walk import NoRealMeaning
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.said import user_says
 from gradcheck_cli.script import written
 from gradcheck_cli.subject.user_code import UserCodeError
@@ -54,7 +55,7 @@ Array = np.ndarray[Any, Any]
 
 _ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
 _NO_LONGER = "they do not fit its parameters any more: run cgcheck record again"
-_FORMULA = ("gradient-mismatch", "nonlinear-cotangent")
+_FORMULA = (RuleName.GRADIENT_MISMATCH, RuleName.NONLINEAR_COTANGENT)
 _CHANGE = "the change that makes it right"
 _FEW_POINTS = 48  # where each costs dozens of calls
 _ARRAY_SHARE = 4  # array signatures get this fraction of the points
@@ -147,7 +148,9 @@ def _examine(
             except Exception as error:
                 book.findings.append(failed(gradient, site, subject, error))
                 reasons.append(f"{subject.signature.describe()}: cgcheck itself failed")
-        if probed.subjects and not any(f.rule == "gradient-structure" for f in book.findings):
+        if probed.subjects and not any(
+            f.rule == RuleName.GRADIENT_STRUCTURE for f in book.findings
+        ):
             narrow = broadcast_refused(gradient, probed.subjects, dtype)
             if narrow is not None:
                 book.findings.append(refused(gradient, site, *narrow, Severity.NOTE, dtype))
@@ -298,7 +301,7 @@ def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) ->
         except Exception as error:  # a bug of ours in one law leaves the others standing
             book.findings.append(failed(gradient, site, m.subject, error))
     assert book.declared is not None
-    nonlinear = any(f.rule == "nonlinear-cotangent" for j in judgements for f in j.failures)
+    nonlinear = any(f.rule == RuleName.NONLINEAR_COTANGENT for j in judgements for f in j.failures)
     found = [f for j in judgements for f in j.failures]
     alone = with_reruns(m, [f.alone for f in found if f.alone is not None])
     told = list(book.declared.answer(found, m))
@@ -306,7 +309,7 @@ def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) ->
         note_law(_as_declared(each, told), m, book)
     book.trials.append(Trial(m, [f.row for f in told if f.rule in _FORMULA]))
     for failure in told:
-        if nonlinear and failure.rule == "gradient-mismatch" and not _at_unit(failure, m):
+        if nonlinear and failure.rule == RuleName.GRADIENT_MISMATCH and not _at_unit(failure, m):
             continue  # the same cause: a cotangent that is not used linearly
         desk.doing(Phase.EXPLAINING, failure.rule)
         if not _is_known(failure, earlier):
@@ -358,7 +361,7 @@ def _is_known(failure: Failure, earlier: Sequence[Failure]) -> bool:
     return any(
         old.rule == failure.rule
         and old.severity.rank >= failure.severity.rank
-        and (old.cause == failure.cause or failure.rule != "gradient-mismatch")
+        and (old.cause == failure.cause or failure.rule != RuleName.GRADIENT_MISMATCH)
         for old in earlier
     )
 

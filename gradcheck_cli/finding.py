@@ -32,6 +32,7 @@ from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.boundary import Interval, find_boundaries
 from gradcheck_cli.measure.engine import Measurements, moved
 from gradcheck_cli.measure.states import LIMIT, REGULAR
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.rulebook import Rule, find
 from gradcheck_cli.witness import as_number, correct_bits, witness_of
 from gradcheck_cli.words import (
@@ -44,8 +45,13 @@ from gradcheck_cli.words import (
 
 _MOST_TYPED = 8  # numbers in a command that one can still read
 _MOST_ARGUMENTS = 3
-_WITHOUT_WITNESS = ("redundant-rule", "narrowed-computation")
-_STABILITY = ("non-finite-value", "non-finite-gradient", "imprecise-value", "imprecise-gradient")
+_WITHOUT_WITNESS = (RuleName.REDUNDANT_RULE, RuleName.NARROWED_COMPUTATION)
+_STABILITY = (
+    RuleName.NON_FINITE_VALUE,
+    RuleName.NON_FINITE_GRADIENT,
+    RuleName.IMPRECISE_VALUE,
+    RuleName.IMPRECISE_GRADIENT,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ def refused(
 ) -> Finding:
     """The framework refused the rule at a signature that the function takes."""
     where = signature.describe()
-    rule = find("gradient-structure")
+    rule = find(RuleName.GRADIENT_STRUCTURE)
     raised = (
         error.message if error.silent else f"the function runs and its rule raises {error.message}"
     )
@@ -133,7 +139,7 @@ def failed(gradient: CustomGradient, site: Site, subject: Shaped, error: Excepti
         f"at {subject.signature.describe()}, cgcheck itself failed: {type(error).__name__}: "
         f"{error} ({Path(last.filename).name}:{last.lineno})"
     )
-    rule = find("internal-error")
+    rule = find(RuleName.INTERNAL_ERROR)
     return _told(rule, rule.severity, message, gradient, site)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.comments import WHOLE_FILE, Ignore
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.rulebook import matching, rules
 from gradcheck_cli.words import Finding
 
 # `--select` does not hide that something could not be checked: a report is never green by silence.
 ALWAYS = "run"
-NEVER_IGNORED = "internal-error"
+NEVER_IGNORED = RuleName.INTERNAL_ERROR
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Finding
 
 _NAME = re.compile(r"`ignore\[(?P<name>[^\]]+)\]`")
@@ -20,7 +21,7 @@ def without_unused(findings: Sequence[Finding], root: Path) -> int:
     wanted: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for finding in findings:
         match = _NAME.search(finding.message)
-        if finding.rule == "unused-ignore" and match is not None:
+        if finding.rule == RuleName.UNUSED_IGNORE and match is not None:
             wanted[finding.path][finding.line].add(match["name"])
     return sum(_rewritten(root / path, lines) for path, lines in wanted.items())
 

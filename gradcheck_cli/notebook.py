@@ -21,6 +21,7 @@ from gradcheck_cli.intents.declared import Declarations
 from gradcheck_cli.laws import Failure, Judgement
 from gradcheck_cli.laws.formula import FORMULA
 from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.verdict import verdict
 from gradcheck_cli.words import (
@@ -163,7 +164,7 @@ def summed(
     book.findings += _unused(gradient, site, book)
     order = [Severity.ERROR, Severity.WARNING, Severity.NOTE]
     loud = any(f.severity is not Severity.NOTE for f in book.findings)
-    told = [f for f in book.findings if not (loud and f.rule == "redundant-rule")]
+    told = [f for f in book.findings if not (loud and f.rule == RuleName.REDUNDANT_RULE)]
     findings = sorted(told, key=lambda f: (order.index(f.severity), f.code, f.message))
     return Checked(
         gradient=Gradient(
@@ -196,7 +197,7 @@ def _unused(gradient: CustomGradient, site: Site, book: Notebook) -> list[Findin
     """Declarations that explained nothing, once everything was tried."""
     if book.declared is None or not book.checked or book.late:
         return []
-    rule = find("unused-intent")
+    rule = find(RuleName.UNUSED_INTENT)
     return [
         replace(
             rule.finding(

@@ -10,6 +10,7 @@ import msgspec
 from gradcheck_cli.comments import Ignore
 from gradcheck_cli.config import Settings
 from gradcheck_cli.findings_filter import suppressed
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.runner.pool import End, Outcome
 from gradcheck_cli.verdict import verdict
@@ -30,9 +31,15 @@ OK, FINDINGS, COULD_NOT_CHECK, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
 # Findings that mean "this file could not be checked at all".
 _COULD_NOT = frozenset(
-    {"import-failed", "module-exited", "syntax-error", "unreadable-file", "unknown-argument"}
+    {
+        RuleName.IMPORT_FAILED,
+        RuleName.MODULE_EXITED,
+        RuleName.SYNTAX_ERROR,
+        RuleName.UNREADABLE_FILE,
+        RuleName.UNKNOWN_ARGUMENT,
+    }
 )
-_DEATHS = frozenset({"worker-crashed", "timed-out", "out-of-memory"})
+_DEATHS = frozenset({RuleName.WORKER_CRASHED, RuleName.TIMED_OUT, RuleName.OUT_OF_MEMORY})
 
 
 def death(display: str, outcome: Outcome) -> Finding | None:
@@ -41,13 +48,19 @@ def death(display: str, outcome: Outcome) -> Finding | None:
         return None
     doing = outcome.doing or Doing(phase=Phase.STARTING)
     name, said = {
-        End.TIMED_OUT: ("timed-out", f"it was still {doing.text} after {outcome.seconds:.0f} s"),
+        End.TIMED_OUT: (
+            RuleName.TIMED_OUT,
+            f"it was still {doing.text} after {outcome.seconds:.0f} s",
+        ),
         End.OUT_OF_MEMORY: (
-            "out-of-memory",
+            RuleName.OUT_OF_MEMORY,
             f"it used more memory than allowed while {doing.text}",
         ),
-        End.GARBLED: ("worker-crashed", f"it sent garbage while {doing.text}"),
-        End.DIED: ("worker-crashed", f"its process {_how(outcome.status)} while {doing.text}"),
+        End.GARBLED: (RuleName.WORKER_CRASHED, f"it sent garbage while {doing.text}"),
+        End.DIED: (
+            RuleName.WORKER_CRASHED,
+            f"its process {_how(outcome.status)} while {doing.text}",
+        ),
     }[outcome.end]
     about = f"`{doing.gradient}`: " if doing.gradient else ""
     found = find(name).finding(display, doing.line or 1, about + said, about=doing.gradient or "")
@@ -98,7 +111,7 @@ def numbered(findings: Sequence[Finding], gradient: int) -> list[Finding]:
 
 def unused(ignores: Sequence[Ignore], used: set[tuple[int, str]], display: str) -> list[Finding]:
     """Suppressions that suppressed nothing."""
-    rule = find("unused-ignore")
+    rule = find(RuleName.UNUSED_IGNORE)
     return [
         rule.finding(display, ignore.line, f"`ignore[{name}]` suppresses nothing", about=name)
         for ignore in ignores
@@ -125,7 +138,7 @@ def exit_code(
             code = FINDINGS
     if any(could_not(f) for f in findings):
         code = COULD_NOT_CHECK
-    if any(f.rule == "internal-error" for f in findings):
+    if any(f.rule == RuleName.INTERNAL_ERROR for f in findings):
         code = INTERNAL
     return code
 

@@ -17,6 +17,7 @@ from gradcheck_cli import comments, recordings
 from gradcheck_cli.config import Settings
 from gradcheck_cli.errors import TargetError
 from gradcheck_cli.frameworks.marks import BACKENDS, DEFAULT
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.scan.files import Target
 from gradcheck_cli.scan.marks import Mark, by_framework, find_marks
@@ -108,7 +109,7 @@ class Outlook:
                 source = stream.read()
         except (SyntaxError, UnicodeDecodeError, OSError, LookupError) as error:
             file.findings.append(
-                find("unreadable-file").finding(
+                find(RuleName.UNREADABLE_FILE).finding(
                     display, 1, f"it cannot be read as Python source: {error}"
                 )
             )
@@ -116,7 +117,7 @@ class Outlook:
         comment = comments.parse(source)
         file.ignores = [*comment.ignores, *self._ignored_here(display)]
         file.findings += [
-            find("malformed-comment").finding(display, m.line, f"`{m.text}`: {m.problem}")
+            find(RuleName.MALFORMED_COMMENT).finding(display, m.line, f"`{m.text}`: {m.problem}")
             for m in comment.malformed
         ]
         try:
@@ -125,7 +126,9 @@ class Outlook:
             line = getattr(error, "lineno", None) or 1
             said = getattr(error, "msg", None) or str(error) or type(error).__name__
             file.findings.append(
-                find("syntax-error").finding(display, line, f"it is not valid Python: {said}")
+                find(RuleName.SYNTAX_ERROR).finding(
+                    display, line, f"it is not valid Python: {said}"
+                )
             )
             return file
         self._sort_marks(file, target, marks)
@@ -148,7 +151,7 @@ class Outlook:
             file.tasks = list(self._tasks(target, file.display, marks))
         elif target.explicit:
             file.findings.append(
-                find("no-custom-gradients").finding(file.display, 1, "it defines no custom gradient, so nothing was run")
+                find(RuleName.NO_CUSTOM_GRADIENTS).finding(file.display, 1, "it defines no custom gradient, so nothing was run")
             )  # fmt: skip
 
     def _tasks(self, target: Target, display: str, marks: Sequence[Mark]) -> Iterator[Task]:

@@ -16,6 +16,7 @@ from gradcheck_cli.inputs.spec import Hints
 from gradcheck_cli.intentions import Declared
 from gradcheck_cli.intentions import parse as parse_intents
 from gradcheck_cli.intents.declared import Declarations
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.rulebook import find
 from gradcheck_cli.words import Finding, Severity, Task
 
@@ -55,7 +56,7 @@ def _unknown(specs: Mapping[str, object], gradient: CustomGradient, site: Site) 
     unknown = [name for name in specs if name not in arguments]
     if not unknown:
         return []
-    rule = find("unknown-argument")
+    rule = find(RuleName.UNKNOWN_ARGUMENT)
     message = f"the inputs speak of `{unknown[0]}`; it takes {', '.join(arguments)}"
     finding = rule.finding(site.path, site.line, message, about=gradient.place.qualname)
     return [replace(finding, severity=Severity.WARNING, gradient=site.qualname)]

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Finding, Severity, Verdict
 
 _WRONG = frozenset(
     {
-        "gradient-mismatch",
-        "nonlinear-cotangent",
-        "value-mismatch",
-        "gradient-structure",
-        "context-dependent-gradient",
-        "impure-rule",
-        "broken-intent",
+        RuleName.GRADIENT_MISMATCH,
+        RuleName.NONLINEAR_COTANGENT,
+        RuleName.VALUE_MISMATCH,
+        RuleName.GRADIENT_STRUCTURE,
+        RuleName.CONTEXT_DEPENDENT_GRADIENT,
+        RuleName.IMPURE_RULE,
+        RuleName.BROKEN_INTENT,
     }
 )
 _UNSTABLE = frozenset(
-    {"non-finite-gradient", "non-finite-value", "imprecise-gradient", "imprecise-value"}
+    {
+        RuleName.NON_FINITE_GRADIENT,
+        RuleName.NON_FINITE_VALUE,
+        RuleName.IMPRECISE_GRADIENT,
+        RuleName.IMPRECISE_VALUE,
+    }
 )
-_INTENDED = frozenset({"undeclared-surrogate"})
-_INCONCLUSIVE = frozenset({"inconclusive-gradient", "internal-error"})
+_INTENDED = frozenset({RuleName.UNDECLARED_SURROGATE})
+_INCONCLUSIVE = frozenset({RuleName.INCONCLUSIVE_GRADIENT, RuleName.INTERNAL_ERROR})
 
 
 def verdict(findings: Iterable[Finding]) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import CUSTOM, EAGER, VALUE, Floats, Traces
+from gradcheck_cli.frameworks.seam import CUSTOM, EAGER, VALUE, Floats, Traces, Way
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.inputs.spec import Leaf, Signature
@@ -63,6 +63,7 @@ class Scalar:
     signature: Signature = SIGNATURE
     sample: None = None
     modes: Sequence[str] = (EAGER,)
+    other_ways: Sequence[Way] = ()
 
     @property
     def leaves(self) -> Sequence[Leaf]:
@@ -71,8 +72,8 @@ class Scalar:
     def traces(self) -> Traces:
         return Traces(None, self.program)
 
-    def other_calls(self) -> Sequence[Any]:
-        return ()
+    def other_calls(self) -> Sequence[Way]:
+        return self.other_ways
 
     def refusal(self, dtype: str) -> Any:
         return self.refused.get(dtype)
@@ -103,6 +104,7 @@ def measured(
     reason: str | None = None,
     floats: Mapping[str, Any] | None = None,
     alone: Mapping[str, Any] | None = None,
+    ways: Sequence[Way] = (),
 ) -> Measurements:
     """Measurements of a value and its gradient at some points; whatever is not given is right.
 
@@ -111,7 +113,7 @@ def measured(
     """
     rule, rule_value = rule or gradient, rule_value or value
     right = {"primal": value, VALUE: rule_value, CUSTOM: rule, "auto": gradient}
-    subject: Any = Scalar({**right, **(floats or {})}, alone or {}, has_rule)
+    subject: Any = Scalar({**right, **(floats or {})}, alone or {}, has_rule, other_ways=ways)
     formula = Numbers(rule_value, rule) if has_rule and reason is None else None
     lattice = Points([np.array(points, np.float64)], ["by hand"] * len(points))
     probes = [probe for law in LAWS for probe in law.plan(len(points), [()])]

@@ -16,6 +16,7 @@ import numpy as np
 from gradcheck_cli.frameworks.seam import Array, Slip, Way
 from gradcheck_cli.frameworks.tracing import brief
 from gradcheck_cli.inputs.spec import Leaf
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 from gradcheck_cli.words import Severity
 
@@ -26,7 +27,11 @@ Derivatives = tuple[Sequence[Array], Sequence[Array]]  # first and second
 Tensor = TypeVar("Tensor")
 Body = Callable[[Sequence[Tensor]], list[Tensor]]
 
-IMPURE, CONTEXT, SECOND = "impure-rule", "context-dependent-gradient", "wrong-second-derivative"
+IMPURE, CONTEXT, SECOND = (
+    RuleName.IMPURE_RULE,
+    RuleName.CONTEXT_DEPENDENT_GRADIENT,
+    RuleName.WRONG_SECOND_DERIVATIVE,
+)
 
 # A second derivative is weighed with numbers that no two elements share.
 WEIGHTS = (0.75, -1.25, 0.5, 1.5, -0.625)
@@ -45,14 +50,14 @@ KEEP_IT = (
 class _RuleRaised(Exception):
     """The rule raised while the other call was made; the way's name is still to be added."""
 
-    def __init__(self, rule: str, severity: Severity, told: str) -> None:
+    def __init__(self, rule: RuleName, severity: Severity, told: str) -> None:
         super().__init__(told)
         self.rule, self.severity, self.told = rule, severity, told
 
 
 @contextmanager
 def raising_counts(
-    rule: str = CONTEXT, severity: Severity = Severity.ERROR, who: str = "the rule"
+    rule: RuleName = CONTEXT, severity: Severity = Severity.ERROR, who: str = "the rule"
 ) -> Iterator[None]:
     """User code that raises in here is a finding, as the plain call does not raise."""
     with user_error_counts(rule, severity, who), calling_user_code():
@@ -61,7 +66,7 @@ def raising_counts(
 
 @contextmanager
 def user_error_counts(
-    rule: str = CONTEXT, severity: Severity = Severity.ERROR, who: str = "the rule"
+    rule: RuleName = CONTEXT, severity: Severity = Severity.ERROR, who: str = "the rule"
 ) -> Iterator[None]:
     """An error that is known to be the user code's own is a finding; nothing else is."""
     try:

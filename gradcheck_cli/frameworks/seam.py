@@ -17,6 +17,7 @@ import numpy as np
 from gradcheck_cli.errors import CgcheckError
 from gradcheck_cli.inputs.spec import Hints, Leaf, Parameter, Signature
 from gradcheck_cli.reals.program import Program
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Severity
 
 Array = np.ndarray[Any, Any]
@@ -141,7 +142,7 @@ class Sample:
 class Slip(CgcheckError):
     """What went wrong while a call was made in another way, and the rule that says so."""
 
-    def __init__(self, rule: str, severity: Severity, message: str) -> None:
+    def __init__(self, rule: RuleName, severity: Severity, message: str) -> None:
         super().__init__(message)
         self.rule, self.severity, self.message = rule, severity, message
 
@@ -158,7 +159,7 @@ class Way:
     run: Callable[
         [Sequence[Array], Sequence[Array]], tuple[Sequence[Array | None], Sequence[Array]] | None
     ]
-    rule: str = "context-dependent-gradient"
+    rule: RuleName = RuleName.CONTEXT_DEPENDENT_GRADIENT
     severity: Severity = Severity.ERROR
     says: str = "{}, the gradient is {}, else it is {}"
     help: str | None = None  # if the rule's own does not fit

@@ -10,6 +10,7 @@ from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.formula import comparison
+from gradcheck_cli.rule_names import RuleName
 
 _FEWEST = 3
 
@@ -17,7 +18,9 @@ _FEWEST = 3
 @dataclass(frozen=True, slots=True)
 class Clipped:
     name: str = "clipped"
-    answers: frozenset[str] = frozenset({"gradient-mismatch", "nonlinear-cotangent"})
+    answers: frozenset[RuleName] = frozenset(
+        {RuleName.GRADIENT_MISMATCH, RuleName.NONLINEAR_COTANGENT}
+    )
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         gradients, truth = formula(m), m.reference.balls(GRADIENTS)
@@ -33,7 +36,7 @@ class Clipped:
         """Only what is right somewhere, and not wrong at single points."""
         facts = comparison(m)
         wrong = int(facts.differs[facts.rows].any(axis=1).sum())
-        if failure.rule == "nonlinear-cotangent" or _FEWEST <= wrong < len(facts.rows):
+        if failure.rule == RuleName.NONLINEAR_COTANGENT or _FEWEST <= wrong < len(facts.rows):
             yield None
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:

@@ -11,6 +11,7 @@ from gradcheck_cli.intents.intent import Doubt
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Severity
 
 DOUBT = "doubt about intent "  # how the cause of such a failure begins
@@ -68,13 +69,13 @@ def offered(failure: Failure, m: Measurements) -> str | None:
 
 def _doubted(declared: Declared, doubt: Doubt) -> Failure:
     return Failure(
-        "inconclusive-gradient", Severity.WARNING, 0, GRADIENTS, 0, f"{DOUBT}{declared.name}",
+        RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING, 0, GRADIENTS, 0, f"{DOUBT}{declared.name}",
         f"whether `expect({declared.text})` holds could not be told: {doubt.text}", everywhere=True,
     )  # fmt: skip
 
 
 def _unkept(declared: Declared, problem: str) -> Failure:
     return Failure(
-        "broken-intent", Severity.ERROR, 0, GRADIENTS, 0, f"intent {declared.name}",
+        RuleName.BROKEN_INTENT, Severity.ERROR, 0, GRADIENTS, 0, f"intent {declared.name}",
         f"`expect({declared.text})` does not hold: {problem}", everywhere=True,
     )  # fmt: skip

@@ -17,6 +17,7 @@ from gradcheck_cli.intents.intent import Doubt, at
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.rule_names import RuleName
 
 Array = np.ndarray[Any, Any]
 
@@ -31,8 +32,8 @@ _NO_KEY = "it takes no key and draws nothing: there is nothing to take the mean 
 @dataclass(frozen=True, slots=True)
 class Estimator:
     name: str = "estimator"
-    answers: frozenset[str] = frozenset(
-        {"gradient-mismatch", "undeclared-surrogate", "inconclusive-gradient"}
+    answers: frozenset[RuleName] = frozenset(
+        {RuleName.GRADIENT_MISMATCH, RuleName.UNDECLARED_SURROGATE, RuleName.INCONCLUSIVE_GRADIENT}
     )
 
     def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:

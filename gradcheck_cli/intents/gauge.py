@@ -23,6 +23,7 @@ from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.measure.truth import Ask
 from gradcheck_cli.reals.domains.balls import exact
 from gradcheck_cli.reals.precision import working
+from gradcheck_cli.rule_names import RuleName
 
 Array = np.ndarray[Any, Any]
 # What a loss without eyes for the gauge gives instead: outputs and cotangents of one row.
@@ -36,7 +37,7 @@ _TELLING = 2.0**-30  # balls must be so narrow beside the largest gradient
 @dataclass(frozen=True, slots=True)
 class Gauge:
     name: str = "gauge"
-    answers: frozenset[str] = frozenset({"gradient-mismatch"})
+    answers: frozenset[RuleName] = frozenset({RuleName.GRADIENT_MISMATCH})
 
     def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
         return _broken(m)

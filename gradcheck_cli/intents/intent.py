@@ -13,6 +13,7 @@ from gradcheck_cli.laws.law import Failure, component_name
 from gradcheck_cli.measure.accuracy import GRADIENTS, columns
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.states import LIMIT, REGULAR
+from gradcheck_cli.rule_names import RuleName
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +29,7 @@ class Intent(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def answers(self) -> frozenset[str]: ...  # rules whose failures it explains
+    def answers(self) -> frozenset[RuleName]: ...  # rules whose failures it explains
     def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
         """Why the rule is not what is declared; None if it is."""
         ...

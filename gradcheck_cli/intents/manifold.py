@@ -18,6 +18,7 @@ from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.reals.domains.balls import exact
 from gradcheck_cli.reals.precision import START_BITS, working
+from gradcheck_cli.rule_names import RuleName
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +29,7 @@ _FEWEST = 3
 @dataclass(frozen=True, slots=True)
 class Manifold:
     name: str = "manifold"
-    answers: frozenset[str] = frozenset({"gradient-mismatch"})
+    answers: frozenset[RuleName] = frozenset({RuleName.GRADIENT_MISMATCH})
 
     def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
         paths = [leaf.path for leaf in m.subject.leaves]

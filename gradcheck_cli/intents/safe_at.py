@@ -11,6 +11,7 @@ from gradcheck_cli.intents.intent import at, regular
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.formula import comparison
+from gradcheck_cli.rule_names import RuleName
 
 _RADIUS = 1e-3
 
@@ -18,7 +19,9 @@ _RADIUS = 1e-3
 @dataclass(frozen=True, slots=True)
 class SafeAt:
     name: str = "safe-at"
-    answers: frozenset[str] = frozenset({"gradient-mismatch", "safe-at-singularity"})
+    answers: frozenset[RuleName] = frozenset(
+        {RuleName.GRADIENT_MISMATCH, RuleName.SAFE_AT_SINGULARITY}
+    )
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         """Formula and truth differ only beside the place."""

@@ -12,12 +12,13 @@ from gradcheck_cli.laws.law import Failure, component_name
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.formula import ratio
+from gradcheck_cli.rule_names import RuleName
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
     name: str = "scaled"
-    answers: frozenset[str] = frozenset({"gradient-mismatch"})
+    answers: frozenset[RuleName] = frozenset({RuleName.GRADIENT_MISMATCH})
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         gradients, truth = formula(m), m.reference.balls(GRADIENTS)

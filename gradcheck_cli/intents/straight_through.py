@@ -9,6 +9,7 @@ from gradcheck_cli.intents.intent import argument_of, at, formula, known, shown
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.accuracy import columns
 from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.rule_names import RuleName
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +17,8 @@ class StraightThrough:
     """For the first argument, or the one that is named."""
 
     name: str = "straight-through"
-    answers: frozenset[str] = frozenset(
-        {"undeclared-surrogate", "gradient-mismatch", "inconclusive-gradient"}
+    answers: frozenset[RuleName] = frozenset(
+        {RuleName.UNDECLARED_SURROGATE, RuleName.GRADIENT_MISMATCH, RuleName.INCONCLUSIVE_GRADIENT}
     )
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:

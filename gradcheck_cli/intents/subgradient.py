@@ -11,12 +11,15 @@ from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.formula import comparison
 from gradcheck_cli.measure.states import REGULAR
+from gradcheck_cli.rule_names import RuleName
 
 
 @dataclass(frozen=True, slots=True)
 class Subgradient:
     name: str = "subgradient"
-    answers: frozenset[str] = frozenset({"gradient-mismatch", "safe-at-singularity"})
+    answers: frozenset[RuleName] = frozenset(
+        {RuleName.GRADIENT_MISMATCH, RuleName.SAFE_AT_SINGULARITY}
+    )
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         facts, states = comparison(m), m.reference.states(GRADIENTS)

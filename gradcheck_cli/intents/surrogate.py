@@ -10,12 +10,13 @@ from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.formula import comparison
+from gradcheck_cli.rule_names import RuleName
 
 
 @dataclass(frozen=True, slots=True)
 class Surrogate:
     name: str = "surrogate"
-    answers: frozenset[str] = frozenset({"undeclared-surrogate"})
+    answers: frozenset[RuleName] = frozenset({RuleName.UNDECLARED_SURROGATE})
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         """Wherever formula and truth differ, the truth is zero."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from gradcheck_cli.intents.intent import argument_of, at, formula, known, shown
 from gradcheck_cli.laws.law import Failure
 from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.rule_names import RuleName
 
 
 @dataclass(frozen=True, slots=True)
 class Zero:
     name: str = "zero"
-    answers: frozenset[str] = frozenset({"gradient-mismatch"})
+    answers: frozenset[RuleName] = frozenset({RuleName.GRADIENT_MISMATCH})
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         gradients = formula(m)

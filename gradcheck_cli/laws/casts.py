@@ -9,6 +9,7 @@ from gradcheck_cli.laws.law import Failure, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import VALUES
 from gradcheck_cli.measure.casts import narrowest
 from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Severity
 
 
@@ -31,7 +32,14 @@ class Casts:
             f"computed in {narrow.name}: {narrow.digits} of {m.fmt.digits} bits, and judged by that"
         )
         failure = Failure(
-            "narrowed-computation", Severity.NOTE, 0, VALUES, 0, "casts", message, everywhere=True
+            RuleName.NARROWED_COMPUTATION,
+            Severity.NOTE,
+            0,
+            VALUES,
+            0,
+            "casts",
+            message,
+            everywhere=True,
         )
         return judged(self.name, m.count, [failure])
 

@@ -19,6 +19,7 @@ from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.states import REGULAR
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Outcome, Severity
 
 Array = np.ndarray[Any, Any]
@@ -56,7 +57,7 @@ class Context:
 
 def _telling(failures: Sequence[Failure]) -> Sequence[Failure]:
     """A rule that is not pure explains the others, and its gravest effect the lesser ones."""
-    impure = [f for f in failures if f.rule == "impure-rule"]
+    impure = [f for f in failures if f.rule == RuleName.IMPURE_RULE]
     gravest = max((f.severity.rank for f in impure), default=None)
     return [f for f in impure if f.severity.rank == gravest] or failures
 
@@ -121,7 +122,7 @@ def _apart(
 
 
 def _failure(
-    row: int, component: int, rule: str, severity: Severity, message: str, way: Way
+    row: int, component: int, rule: RuleName, severity: Severity, message: str, way: Way
 ) -> Failure:
     """A failure whose identity is the way: the text of an error has shapes and numbers."""
     return Failure(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from gradcheck_cli.laws.law import NO_RULE, Failure, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Outcome, Severity
 
 _LADDER = ("float64", "float32", "bfloat16", "float16")
@@ -37,7 +38,7 @@ class Dtypes:
             return judged(self.name, 1, [])
         names, message = " and ".join(told), next(iter(told.values()))
         failure = Failure(
-            "gradient-structure", Severity.NOTE, 0, GRADIENTS, 0, "dtypes",
+            RuleName.GRADIENT_STRUCTURE, Severity.NOTE, 0, GRADIENTS, 0, "dtypes",
             f"in {names}, the function runs and its rule raises {message}", everywhere=True,
         )  # fmt: skip
         return judged(self.name, 1, [failure])

@@ -10,6 +10,7 @@ from gradcheck_cli.laws.floats import failures
 from gradcheck_cli.laws.law import Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import INFINITE, NAN
 from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Severity
 
 _CAUSES = (NAN, INFINITE)
@@ -28,8 +29,8 @@ class Finite:
 
     def judge(self, m: Measurements) -> Judgement:
         found = [
-            *failures(m, "value", "non-finite-value", _CAUSES, _message("value")),
-            *failures(m, m.judged, "non-finite-gradient", _CAUSES, _message("gradient")),
+            *failures(m, "value", RuleName.NON_FINITE_VALUE, _CAUSES, _message("value")),
+            *failures(m, m.judged, RuleName.NON_FINITE_GRADIENT, _CAUSES, _message("gradient")),
         ]
         return judged(self.name, m.count, found)
 

@@ -23,6 +23,7 @@ from gradcheck_cli.measure.again import Alone, again
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.states import LIMIT, REGULAR
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Severity
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +36,7 @@ _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 def failures(
     m: Measurements,
     who: str,
-    rule: str,
+    rule: RuleName,
     causes: Sequence[str],
     message: Callable[[str, Severity], str],
 ) -> Iterator[Failure]:

@@ -25,6 +25,7 @@ from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.formula import ROUNDING_EPS, Comparison, comparison, only_at_points
 from gradcheck_cli.measure.integral import Says
 from gradcheck_cli.measure.states import LIMIT, REGULAR
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Evidence, Severity
 
 Array = np.ndarray[Any, Any]
@@ -91,7 +92,7 @@ def _mismatch(
         # Points of measure zero: the nudge has spoken, the integral cannot (SEMANTICS E, F).
         points = big
         yield _failure(
-            m, facts, part, int(points[0]), gap, "gradient-mismatch", Severity.ERROR, "formula",
+            m, facts, part, int(points[0]), gap, RuleName.GRADIENT_MISMATCH, Severity.ERROR, "formula",
             "the formula is wrong at a point: on all sides of it the derivative tends to another number",
             everywhere=True,
         )  # fmt: skip
@@ -101,11 +102,11 @@ def _mismatch(
         testimony = m.third_witness(row)
         if testimony is not None and testimony.settles:
             yield _failure(
-                m, facts, part, row, gap, "approximate-rule", Severity.NOTE, _BY_WITNESS, ""
+                m, facts, part, row, gap, RuleName.APPROXIMATE_RULE, Severity.NOTE, _BY_WITNESS, ""
             )
             return
         yield _failure(
-            m, facts, part, row, gap, "approximate-rule", Severity.WARNING, "approximate",
+            m, facts, part, row, gap, RuleName.APPROXIMATE_RULE, Severity.WARNING, "approximate",
             f"the formula is an approximation: off by up to {_size(worst.max())} of the gradient's scale",
         )  # fmt: skip
         return
@@ -113,7 +114,7 @@ def _mismatch(
     row = int(big[0])
     if radius is not None:
         yield _failure(
-            m, facts, part, row, gap, "safe-at-singularity", Severity.NOTE, "singularity",
+            m, facts, part, row, gap, RuleName.SAFE_AT_SINGULARITY, Severity.NOTE, "singularity",
             f"the formula leaves the truth only within {radius:.1e} of a singularity",
         )  # fmt: skip
         return
@@ -122,24 +123,24 @@ def _mismatch(
         says = Says.STEP
     if says is Says.STEP:
         yield _failure(
-            m, facts, part, row, gap, "undeclared-surrogate", Severity.WARNING, "surrogate",
+            m, facts, part, row, gap, RuleName.UNDECLARED_SURROGATE, Severity.WARNING, "surrogate",
             "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
             "(straight-through, or a smoothed step)",
         )  # fmt: skip
     elif says is Says.RIGHT:
         yield _failure(
-            m, facts, part, row, gap, "gradient-mismatch", Severity.NOTE, _BY_WITNESS, ""
+            m, facts, part, row, gap, RuleName.GRADIENT_MISMATCH, Severity.NOTE, _BY_WITNESS, ""
         )
     elif says is Says.OPEN:
         yield _failure(
-            m, facts, part, row, gap, "inconclusive-gradient", Severity.WARNING, "inconclusive",
+            m, facts, part, row, gap, RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING, "inconclusive",
             "the formula differs from autodiff through the primal, and the integral of the rule could "
             "not decide which of them is right",
         )  # fmt: skip
     else:
         everywhere = bool(facts.differs[facts.rows, part].any(axis=1).mean() > 0.9)
         yield _failure(
-            m, facts, part, row, gap, "gradient-mismatch", Severity.ERROR, "formula",
+            m, facts, part, row, gap, RuleName.GRADIENT_MISMATCH, Severity.ERROR, "formula",
             _wrong_message(m, facts, part, row, everywhere), everywhere,
         )  # fmt: skip
 
@@ -167,7 +168,7 @@ def _wrong_message(
 
 
 def _failure(
-    m: Measurements, facts: Comparison, part: slice, row: int, gap: Array, rule: str,
+    m: Measurements, facts: Comparison, part: slice, row: int, gap: Array, rule: RuleName,
     severity: Severity, cause: str, message: str, everywhere: bool = False,
 ) -> Failure:  # fmt: skip
     component = part.start + int(gap[row].argmax())
@@ -197,7 +198,7 @@ def _trusted(m: Measurements, facts: Comparison) -> Iterator[Failure]:
     if len(rows):
         row = int(rows[0])
         yield Failure(
-            "trusts-inner-rule", Severity.NOTE, row, GRADIENTS, int(facts.trusts[row].argmax()), "inner",
+            RuleName.TRUSTS_INNER_RULE, Severity.NOTE, row, GRADIENTS, int(facts.trusts[row].argmax()), "inner",
             "the formula is what autodiff gives if the inner custom rules are taken at their word; "
             "each of those is judged on its own",
         )  # fmt: skip
@@ -210,14 +211,14 @@ def _singularities(m: Measurements, facts: Comparison) -> Iterator[Failure]:
         row = int(poles[0])
         component = int(facts.finite_at_pole[row].argmax())
         yield Failure(
-            "safe-at-singularity", Severity.NOTE, row, GRADIENTS, component, "pole",
+            RuleName.SAFE_AT_SINGULARITY, Severity.NOTE, row, GRADIENTS, component, "pole",
             "the truth has a pole, the rule gives a number",
         )  # fmt: skip
     outside = np.flatnonzero(facts.outside_kink)
     if len(outside):
         row = int(outside[0])
         yield Failure(
-            "safe-at-singularity", Severity.NOTE, row, GRADIENTS, 0, "kink",
+            RuleName.SAFE_AT_SINGULARITY, Severity.NOTE, row, GRADIENTS, 0, "kink",
             "at a kink of the primal, the rule is not between the derivatives of the two sides",
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from gradcheck_cli.measure.again import Alone
 from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Evidence, Outcome, Severity
 
 Array = np.ndarray[Any, Any]
@@ -24,7 +25,7 @@ class Failure:
     one; `holds` tells for other measurements whether the same is true there.
     """
 
-    rule: str
+    rule: RuleName
     severity: Severity
     row: int
     what: str

@@ -25,6 +25,7 @@ from gradcheck_cli.measure.accuracy import GRADIENTS, columns
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.precision import working
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Severity
 
 _POINTS = 14
@@ -67,7 +68,7 @@ class Linearity:
                     row = rows[name]
                     assert row is not None
                     failure = Failure(
-                        "nonlinear-cotangent", Severity.ERROR, row, GRADIENTS, broken,
+                        RuleName.NONLINEAR_COTANGENT, Severity.ERROR, row, GRADIENTS, broken,
                         "linearity", message, everywhere=True,
                     )  # fmt: skip
                     return judged(self.name, checked, [failure])

@@ -10,6 +10,7 @@ from gradcheck_cli.laws.floats import failures
 from gradcheck_cli.laws.law import Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import DIGITS, ZERO
 from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Outcome, Severity
 
 _CAUSES = (ZERO, DIGITS)
@@ -36,8 +37,8 @@ class Precision:
 
     def judge(self, m: Measurements) -> Judgement:
         found = [
-            *failures(m, "value", "imprecise-value", _CAUSES, _message("value")),
-            *failures(m, m.judged, "imprecise-gradient", _CAUSES, _message("gradient")),
+            *failures(m, "value", RuleName.IMPRECISE_VALUE, _CAUSES, _message("value")),
+            *failures(m, m.judged, RuleName.IMPRECISE_GRADIENT, _CAUSES, _message("gradient")),
         ]
         return judged(self.name, m.count, found)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gradcheck_cli.laws.law import NO_RULE, Failure, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Severity
 
 STRUCTURE_LAW = "structure"
@@ -37,7 +38,7 @@ class Structure:
         if got == expected:
             return judged(self.name, m.count, [])
         failure = Failure(
-            "gradient-structure", Severity.ERROR, 0, GRADIENTS, 0, "structure",
+            RuleName.GRADIENT_STRUCTURE, Severity.ERROR, 0, GRADIENTS, 0, "structure",
             f"the rule gives arrays of shapes {got}, expected are {expected}", everywhere=True,
         )  # fmt: skip
         return judged(self.name, m.count, [failure])

@@ -10,6 +10,7 @@ from gradcheck_cli.laws.law import Failure, Judgement, Reason, judged, over_the_
 from gradcheck_cli.measure.accuracy import VALUES
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.formula import value_differs
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Severity
 
 
@@ -28,7 +29,7 @@ class Value:
         if place is None:
             return judged(self.name, len(rows), [])
         failure = Failure(
-            "value-mismatch", Severity.ERROR, place[0], VALUES, place[1], "value",
+            RuleName.VALUE_MISMATCH, Severity.ERROR, place[0], VALUES, place[1], "value",
             "the rule's forward pass returns a different value than the function itself",
         )  # fmt: skip
         return judged(self.name, len(rows), [failure])

@@ -13,6 +13,7 @@ from gradcheck_cli.measure.again import Alone, again
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.formula import comparison
 from gradcheck_cli.measure.grading import grades
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Outcome, Severity
 
 _GIVES = {NAN: "gives NaN", INFINITE: "is infinite", ZERO: "gives 0", DIGITS: "loses its digits"}
@@ -54,7 +55,7 @@ def _repaired(m: Measurements) -> Failure | None:
             if grades(again(m, alone), mode, "auto").cause[0] == cause:
                 component = int(auto.component[rows[0]])
                 return Failure(
-                    rule="repaired-autodiff", severity=Severity.NOTE, row=rows[0], what=GRADIENTS,
+                    rule=RuleName.REPAIRED_AUTODIFF, severity=Severity.NOTE, row=rows[0], what=GRADIENTS,
                     component=component, cause=f"autodiff {cause}",
                     message=f"autodiff through the primal {_GIVES[cause]}, this rule repairs it",
                     modes=(mode,),
@@ -76,7 +77,7 @@ def _never_better(m: Measurements) -> bool:
 
 def _redundant() -> Failure:
     return Failure(
-        rule="redundant-rule", severity=Severity.NOTE, row=0, what=GRADIENTS, component=0, cause="redundant",
+        rule=RuleName.REDUNDANT_RULE, severity=Severity.NOTE, row=0, what=GRADIENTS, component=0, cause="redundant",
         message="autodiff through the primal is as good as this rule at every point that was tried",
         everywhere=True,
     )  # fmt: skip

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
-
-import numpy as np
+from typing import Any
 
 from gradcheck_cli.finding import Site, fingerprint
 from gradcheck_cli.frameworks.seam import Slip, Way
-from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.laws.context import CONTEXT
-from gradcheck_cli.laws.law import Failure
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.laws.law import Failure, judgement
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import Severity
+from tests.support import measured
 
 SITE = Site("a.py", 1, 0, 0, "f", "a.py", "/")
 
@@ -21,23 +18,15 @@ SITE = Site("a.py", 1, 0, 0, "f", "a.py", "/")
 def raising(name: str, error: str) -> Way:
     def run(point: Any, cotangent: Any) -> Any:
         message = f"{name}, the rule raises {error}"
-        raise Slip("context-dependent-gradient", Severity.ERROR, message)
+        raise Slip(RuleName.CONTEXT_DEPENDENT_GRADIENT, Severity.ERROR, message)
 
     return Way(name, run)
 
 
 def failures(*ways: Way) -> list[Failure]:
-    """What the law says of a function of one number, right everywhere else."""
-    measured = SimpleNamespace(
-        subject=SimpleNamespace(ways=lambda: ways, has_rule=True),
-        reference=SimpleNamespace(states=lambda what: np.zeros((1, 1), int)),
-        base_rows=np.array([0]),
-        in_part=False,
-        points=[np.ones(1)],
-        cotangents=[np.ones(1)],
-        fmt=format_of("float32"),
-    )
-    return list(CONTEXT.judge(cast(Measurements, measured)).failures)
+    """What the law says of a function of one number, right in the plain call."""
+    m = measured([1.0, 2.0], lambda x: x * x, lambda x, weight: 2 * x * weight, ways=ways)
+    return list(judgement(CONTEXT, m).failures)
 
 
 def test_the_numbers_in_an_error_do_not_enter_the_fingerprint() -> None:

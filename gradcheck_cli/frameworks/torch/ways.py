@@ -33,12 +33,13 @@ from gradcheck_cli.frameworks.seam import Array, Slip, Way
 from gradcheck_cli.frameworks.torch.call import host, tensor
 from gradcheck_cli.frameworks.torch.pull import gradients
 from gradcheck_cli.frameworks.torch.subject import TorchSubject
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 from gradcheck_cli.words import Severity
 
 Tensors = Sequence[Any]
 
-KEPT = "tensor-kept-on-ctx"
+KEPT = RuleName.TENSOR_KEPT_ON_CTX
 _FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}"
 _COMPLEX = "{}, re + 0.75 im of the gradient is {}, of autograd through the forward's body {}"
 

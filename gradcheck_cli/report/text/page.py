@@ -14,6 +14,7 @@ from rich.text import Text
 from gradcheck_cli.report.text.caret import source_lines
 from gradcheck_cli.report.text.numbers import witness_lines
 from gradcheck_cli.report.text.plot import plot_lines
+from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.words import (
     Cause,
     Evidence,
@@ -66,7 +67,7 @@ def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Lin
     paths = [g.path for g in report.gradients] + [f.path for f in report.findings]
     for path in sorted(set(paths)):
         mine = [f for f in report.findings if f.path == path and f.gradient_index is None]
-        if [f.rule for f in mine] == ["no-custom-gradients"] and not verbose:
+        if [f.rule for f in mine] == [RuleName.NO_CUSTOM_GRADIENTS] and not verbose:
             yield [(path, "bold underline"), (f"  {mine[0].message}", "dim")]
             continue
         yield [(path, "bold underline")]
@@ -203,7 +204,7 @@ def _short(note: Finding) -> str:
     """The message with the truth at the witness."""
     witness = note.witness
     truth = witness and (witness.truth if witness.argument else witness.value_real)
-    if note.rule in ("imprecise-gradient", "imprecise-value") and witness and truth:
+    if note.rule in (RuleName.IMPRECISE_GRADIENT, RuleName.IMPRECISE_VALUE) and witness and truth:
         at = ", ".join(
             f"{i.path} = {_plain(i.value)}"
             for i in witness.inputs

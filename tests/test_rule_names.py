@@ -1,0 +1,34 @@
+"""Rule names are spelled in one place, and that place knows the pages."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import gradcheck_cli
+from gradcheck_cli.rule_names import RuleName
+from gradcheck_cli.rulebook import rules
+
+PACKAGE = Path(gradcheck_cli.__file__).parent
+# Names of rules that mean something else there: how a worker's process ended.
+_ELSE = {"runner/pool.py": {"timed-out", "out-of-memory"}}
+_HOMES = {"rule_names.py"}
+
+
+def test_every_page_has_a_name_and_every_name_a_page() -> None:
+    assert list(RuleName) == list(rules())
+
+
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if p.name not in _HOMES)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_no_rule_name_is_spelled_out(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    names = {name.value for name in RuleName} - _ELSE.get(
+        file.relative_to(PACKAGE).as_posix(), set()
+    )
+    assert not texts & names
