@@ -12,13 +12,6 @@ from gradcheck_cli.rulebook import find
 from gradcheck_cli.words import Checked, Finding, Severity, Status, Verdict
 
 RULE = RuleName.BACKEND_DEPENDENT_RULE
-# What these say is about the rule as it is written, not about a backend's floats.
-_WRITTEN = (
-    RuleName.GRADIENT_STRUCTURE,
-    RuleName.GRADIENT_MISMATCH,
-    RuleName.VALUE_MISMATCH,
-    RuleName.NONLINEAR_COTANGENT,
-)
 
 
 def across(gradients: Sequence[Checked]) -> Iterator[Checked]:
@@ -57,7 +50,7 @@ def _shared(finding: Finding, group: Sequence[Checked], names: Sequence[str]) ->
     on = [c.gradient.backend for c in with_it]
     merged = msgspec.structs.replace(first, backends=on)
     fine = [name for name in names if name not in on and not _fails(group, name, finding.rule)]
-    if not fine or finding.rule not in _WRITTEN or finding.severity is not Severity.ERROR:
+    if not fine or not find(finding.rule).any_backend or finding.severity is not Severity.ERROR:
         return merged
     rule = find(RULE)
     return msgspec.structs.replace(

@@ -38,6 +38,7 @@ from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.notebook import Notebook, note_inputs, note_law, summed
 from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.rule_names import RuleName
+from gradcheck_cli.rulebook import find
 from gradcheck_cli.said import user_says
 from gradcheck_cli.script import written
 from gradcheck_cli.subject.user_code import UserCodeError
@@ -55,7 +56,6 @@ Array = np.ndarray[Any, Any]
 
 _ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
 _NO_LONGER = "they do not fit its parameters any more: run cgcheck record again"
-_FORMULA = (RuleName.GRADIENT_MISMATCH, RuleName.NONLINEAR_COTANGENT)
 _CHANGE = "the change that makes it right"
 _FEW_POINTS = 48  # where each costs dozens of calls
 _ARRAY_SHARE = 4  # array signatures get this fraction of the points
@@ -167,7 +167,9 @@ def _said(hints: Hints, gradient: CustomGradient, task: Task, site: Site, book: 
 
 def _correct(desk: _Desk) -> None:
     """The one change that makes a wrong formula right, if there is one."""
-    wrong = [f for f in desk.book.findings if f.rule in _FORMULA and f.severity is Severity.ERROR]
+    wrong = [
+        f for f in desk.book.findings if find(f.rule).correctable and f.severity is Severity.ERROR
+    ]
     if wrong:
         desk.doing(Phase.CORRECTING)
         with desk.book.timing(_CHANGE):
@@ -307,7 +309,7 @@ def _judge_measured(desk: _Desk, m: Measurements, earlier: Sequence[Failure]) ->
     told = list(book.declared.answer(found, m))
     for each in judgements:
         note_law(_as_declared(each, told), m, book)
-    book.trials.append(Trial(m, [f.row for f in told if f.rule in _FORMULA]))
+    book.trials.append(Trial(m, [f.row for f in told if find(f.rule).correctable]))
     for failure in told:
         if nonlinear and failure.rule == RuleName.GRADIENT_MISMATCH and not _at_unit(failure, m):
             continue  # the same cause: a cotangent that is not used linearly

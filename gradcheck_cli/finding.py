@@ -45,13 +45,6 @@ from gradcheck_cli.words import (
 
 _MOST_TYPED = 8  # numbers in a command that one can still read
 _MOST_ARGUMENTS = 3
-_WITHOUT_WITNESS = (RuleName.REDUNDANT_RULE, RuleName.NARROWED_COMPUTATION)
-_STABILITY = (
-    RuleName.NON_FINITE_VALUE,
-    RuleName.NON_FINITE_GRADIENT,
-    RuleName.IMPRECISE_VALUE,
-    RuleName.IMPRECISE_GRADIENT,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +72,7 @@ class Made:
 
 def make_finding(failure: Failure, m: Measurements, gradient: CustomGradient, site: Site) -> Made:
     rule = find(failure.rule)
-    fix = _fix(failure, m) if failure.rule in _STABILITY else None  # verified at all points
+    fix = _fix(failure, m) if rule.about_floats else None  # verified at all points
     intervals: list[Interval] = []
     if not m.dear:
         failure, m = _simplified(failure, m)
@@ -91,12 +84,10 @@ def make_finding(failure: Failure, m: Measurements, gradient: CustomGradient, si
         help=failure.help or rule.help,
         modes=list(failure.modes),
         dtypes=[m.subject.dtype],
-        witness=None
-        if failure.everywhere and failure.rule in _WITHOUT_WITNESS
-        else witness_of(failure, m),
+        witness=None if failure.everywhere and not rule.witness else witness_of(failure, m),
         boundary=[_as_boundary(i, m) for i in intervals],
         profile=_profile(failure, m),
-        cause=_cause(failure, m, site) if failure.rule in _STABILITY and not m.dear else None,
+        cause=_cause(failure, m, site) if rule.about_floats and not m.dear else None,
         fix=fix,
         expect=failure.expect,
         fingerprint=fingerprint(rule.name, site, failure.cause, number),
@@ -296,7 +287,12 @@ def _as_boundary(interval: Interval, m: Measurements) -> Boundary:
 def _profile(failure: Failure, m: Measurements) -> Profile | None:
     """Correct bits over a single scalar argument."""
     leaves = m.subject.leaves
-    if failure.rule not in _STABILITY or len(leaves) != 1 or leaves[0].shape or failure.component:
+    if (
+        not find(failure.rule).about_floats
+        or len(leaves) != 1
+        or leaves[0].shape
+        or failure.component
+    ):
         return None
     floats = m.floats[failure.modes[0] if failure.modes else m.mode]
     arrays = floats.rule_value if failure.what == VALUES else (floats.custom or floats.auto or [])

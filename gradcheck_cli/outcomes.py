@@ -29,18 +29,6 @@ from gradcheck_cli.words import (
 
 OK, FINDINGS, COULD_NOT_CHECK, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
-# Findings that mean "this file could not be checked at all".
-_COULD_NOT = frozenset(
-    {
-        RuleName.IMPORT_FAILED,
-        RuleName.MODULE_EXITED,
-        RuleName.SYNTAX_ERROR,
-        RuleName.UNREADABLE_FILE,
-        RuleName.UNKNOWN_ARGUMENT,
-    }
-)
-_DEATHS = frozenset({RuleName.WORKER_CRASHED, RuleName.TIMED_OUT, RuleName.OUT_OF_MEMORY})
-
 
 def death(display: str, outcome: Outcome) -> Finding | None:
     """A finding for a worker that did not finish; during the import it means exit code 2."""
@@ -132,7 +120,7 @@ def exit_code(
         least = Severity(settings.fail_on).rank
         if settings.strict:
             least = min(least, Severity.WARNING.rank)
-        if any(f.severity.rank >= least for f in findings if f.rule not in _COULD_NOT):
+        if any(f.severity.rank >= least for f in findings if not find(f.rule).could_not_check):
             code = FINDINGS
         if settings.strict and (not_covered or _open(gradients)):
             code = FINDINGS
@@ -149,6 +137,7 @@ def _open(gradients: Sequence[Gradient]) -> bool:
 
 def could_not(finding: Finding) -> bool:
     """Never imported, or dead before any gradient was in hand."""
-    if finding.rule in _COULD_NOT:
+    rule = find(finding.rule)
+    if rule.could_not_check:
         return finding.severity is Severity.ERROR
-    return finding.rule in _DEATHS and finding.gradient is None
+    return rule.death and finding.gradient is None

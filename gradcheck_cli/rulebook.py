@@ -5,26 +5,40 @@ from __future__ import annotations
 import difflib
 import functools
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from gradcheck_cli.errors import UsageError
-from gradcheck_cli.words import Finding, Severity
+from gradcheck_cli.rule_names import RuleName
+from gradcheck_cli.words import Finding, Severity, Verdict
 
 FENCE = "+++"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule page."""
+class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """One rule page: its place, its front matter and its text."""
 
-    name: str
-    code: str
+    name: RuleName
     family: str
+    code: str
     severity: Severity
     summary: str
     help: str
+    verdict: Verdict | None = None  # what a finding above a note makes of its gradient
+    any_backend: bool = False  # it is about the rule as written, not about one backend's floats
+    correctable: bool = False  # a change of the rule's text may make it right
+    witness: bool = True  # are there numbers that show it, also where it holds everywhere?
+    could_not_check: bool = False  # its file could not be checked at all
+    death: bool = False  # its worker died
+    example_options: list[str] = []  # what the page's example is checked with
+    example_settings: dict[str, int] = {}
     body: str
+
+    @property
+    def about_floats(self) -> bool:
+        """Is the truth fine, and only what the floats make of it is not?"""
+        return self.verdict is Verdict.UNSTABLE
 
     def finding(
         self, path: str, line: int, message: str, *, about: str = "", help: str | None = None
@@ -85,13 +99,5 @@ def matching(selector: str) -> frozenset[str]:
 def _read(path: Path) -> Rule:
     text = path.read_text(encoding="utf-8")
     _, front, body = text.split(FENCE, 2)
-    meta = tomllib.loads(front)
-    return Rule(
-        name=path.stem,
-        code=meta["code"],
-        family=path.parent.name,
-        severity=Severity(meta["severity"]),
-        summary=meta["summary"],
-        help=meta["help"],
-        body=body.strip() + "\n",
-    )
+    place = {"name": path.stem, "family": path.parent.name, "body": body.strip() + "\n"}
+    return msgspec.convert(tomllib.loads(front) | place, Rule)

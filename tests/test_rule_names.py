@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import gradcheck_cli
+from gradcheck_cli import rulebook
 from gradcheck_cli.rule_names import RuleName
 from gradcheck_cli.rulebook import rules
+from gradcheck_cli.words import Severity, Verdict
 
 PACKAGE = Path(gradcheck_cli.__file__).parent
 # Names of rules that mean something else there: how a worker's process ended.
@@ -32,3 +35,25 @@ def test_no_rule_name_is_spelled_out(file: Path) -> None:
         file.relative_to(PACKAGE).as_posix(), set()
     )
     assert not texts & names
+
+
+def test_what_a_page_says_of_its_rule_is_believed() -> None:
+    book = rules()
+    assert {name for name, rule in book.items() if rule.about_floats} == {
+        name for name, rule in book.items() if rule.family == "stability"
+    } - {RuleName.NARROWED_COMPUTATION}
+    assert all(rule.severity is Severity.ERROR for rule in book.values() if rule.death)
+    assert all(rule.verdict is Verdict.WRONG for rule in book.values() if rule.correctable)
+    assert all(rule.family == "run" for rule in book.values() if rule.could_not_check)
+
+
+def test_a_fact_that_no_page_has_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "gradient" / "gradient-mismatch.md"
+    page.parent.mkdir()
+    front = 'code = "CG101"\nseverity = "error"\nsummary = ""\nhelp = ""\nverdikt = "wrong"'
+    page.write_text(f"+++\n{front}\n+++\n")
+    monkeypatch.setattr(rulebook, "folder", lambda: tmp_path)
+    with pytest.raises(msgspec.ValidationError, match="verdikt"):
+        rules.__wrapped__()
