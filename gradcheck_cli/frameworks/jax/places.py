@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
-from jax._src import source_info_util
+
+from gradcheck_cli.frameworks.jax.private_api import source_info_util
 
 
 @contextmanager

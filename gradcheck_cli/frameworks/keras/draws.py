@@ -12,9 +12,12 @@ from types import FrameType
 from typing import Any
 
 import keras
-from keras.src.backend import convert_to_tensor, random_seed_dtype
-from keras.src.random.seed_generator import SeedGenerator
 
+from gradcheck_cli.frameworks.keras.private_api import (
+    SeedGenerator,
+    convert_to_tensor,
+    random_seed_dtype,
+)
 from gradcheck_cli.frameworks.seeds import seed
 
 _INSIDE = str(Path(keras.__file__).parent)

@@ -8,11 +8,10 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from keras.src.backend.common import global_state
-from keras.src.backend.torch.core import custom_gradient
 
 from gradcheck_cli.discover.reach import attributes, enter
 from gradcheck_cli.discover.twins import told_apart
+from gradcheck_cli.frameworks.keras.private_api import custom_gradient_on_torch, global_state
 from gradcheck_cli.frameworks.seam import Found, Missing, Place, RuleError
 from gradcheck_cli.frameworks.torch.bridge import SCOPES
 from gradcheck_cli.frameworks.torch.context import Context
@@ -20,7 +19,7 @@ from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 
 KIND = "custom_gradient"
-CLASS: Any = custom_gradient
+CLASS: Any = custom_gradient_on_torch()
 FORGOTTEN = (
     "TypeError: it returns no grad function, and on PyTorch its gradient is NaN without a word: "
     "write `return value, grad`"

@@ -7,18 +7,18 @@ from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import op_def_registry
 
 from gradcheck_cli.discover.reach import instance_of
 from gradcheck_cli.frameworks.seam import Found, Missing, Own, Place
 from gradcheck_cli.frameworks.tensorflow.fit import fit
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import CUSTOM, REGISTERED, source
+from gradcheck_cli.frameworks.tensorflow.private_api import decorated, op_def_registry
 
 
 def adopt(module: ModuleType, bind: Any, own: Own) -> TfGradient:
     """A decorated function; a method gets an instance of its class."""
-    function = bind._f
+    function = decorated(bind)
     path, line = source(function)
     qualname = getattr(function, "__qualname__", "<custom_gradient>")
     rule, body, bound = bind, function, 0

@@ -12,11 +12,15 @@ from typing import Any
 
 import jax
 import tensorflow as tf
-from jax._src import source_info_util
-from jaxlib import xla_client
-from tensorflow.python.framework import ops
 
 from gradcheck_cli.frameworks.tensorflow.ops import complete
+from gradcheck_cli.frameworks.tensorflow.private_api import (
+    ops,
+    source_info_util,
+    tf2jax_evaluator,
+    tf2jax_operations,
+    xla_client,
+)
 from gradcheck_cli.frameworks.tracing import Untraceable
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -28,10 +32,9 @@ def _tf2jax() -> Any:
     try:
         with calling_user_code():
             import tf2jax
-            from tf2jax._src import ops as registry
-            from tf2jax._src import tf2jax as inner
 
-            complete(registry._jax_ops)
+            inner = tf2jax_evaluator()
+            complete(tf2jax_operations()._jax_ops)
     except UserCodeError as raised:
         error = raised.error
         if isinstance(error, ImportError):

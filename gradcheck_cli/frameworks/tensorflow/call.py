@@ -14,11 +14,10 @@ from typing import Any
 import jax
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
-from tensorflow.python.ops.variable_scope import EagerVariableStore
 
 from gradcheck_cli.frameworks.tensorflow.draws import drawing, start_over
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
+from gradcheck_cli.frameworks.tensorflow.private_api import EagerVariableStore, context
 from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
 
 Array = np.ndarray[Any, Any]

@@ -15,10 +15,13 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
-from tensorflow.python.ops import random_ops, stateless_random_ops
 
 from gradcheck_cli.frameworks.seeds import seed
+from gradcheck_cli.frameworks.tensorflow.private_api import (
+    context,
+    random_ops,
+    stateless_random_ops,
+)
 
 _OURS = {"random_uniform": "uniform", "random_normal": "normal", "truncated_normal": "truncated_normal"}  # fmt: skip
 _THEIRS = (

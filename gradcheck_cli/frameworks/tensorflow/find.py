@@ -20,6 +20,7 @@ from gradcheck_cli.frameworks.tensorflow.adopt import adopt, registered
 from gradcheck_cli.frameworks.tensorflow.fit import of_function
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import BIND, CUSTOM, source
+from gradcheck_cli.frameworks.tensorflow.private_api import decorated
 
 
 def find(
@@ -29,7 +30,7 @@ def find(
     known = {id(found.thing) for found in recorded}
     for _, value in attributes(module):  # made before the hooks stood (installed modules)
         if isinstance(value, BIND) and id(value) not in known:
-            recorded.append(Found(value, CUSTOM, *source(value._f)))
+            recorded.append(Found(value, CUSTOM, *source(decorated(value))))
     signatures = _signatures(module)
     missing = [m for scope in scopes if (m := enter(module, path, scope, [tf.tanh])) is not None]
     adopted: list[tuple[object, TfGradient]] = []

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.eager import record
 
 from gradcheck_cli.frameworks.eager import plain
 from gradcheck_cli.frameworks.seam import Own, Place, Rejected, RuleError, Way
@@ -15,6 +14,7 @@ from gradcheck_cli.frameworks.stable import Library, Stable
 from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import FUNCTION, TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
+from gradcheck_cli.frameworks.tensorflow.private_api import record
 from gradcheck_cli.frameworks.tensorflow.stable import LIBRARY
 from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
 from gradcheck_cli.frameworks.tensorflow.ways import other_calls

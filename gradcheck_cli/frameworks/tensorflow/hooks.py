@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tensorflow.python.framework import ops
-from tensorflow.python.ops import custom_gradient
-
 from gradcheck_cli.frameworks.seam import Found, Note
+from gradcheck_cli.frameworks.tensorflow.private_api import custom_gradient, decorated, ops
 
 CUSTOM, REGISTERED = "custom_gradient", "RegisterGradient"
 
@@ -52,11 +50,11 @@ def bypassed(own: Callable[[str], bool]) -> Iterator[list[Any]]:
     met: list[Any] = []
 
     def body(self: Any, *args: Any, **kwargs: Any) -> Any:
-        path, _ = source(self._f)
+        path, _ = source(decorated(self))
         if not own(path):
             return call(self, *args, **kwargs)
         met.append(self)
-        return self._f(*args, **kwargs)[0]
+        return decorated(self)(*args, **kwargs)[0]
 
     BIND.__call__ = body
     try:

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy import special
 
+from gradcheck_cli.frameworks.tensorflow.private_api import tf2jax_operations
+
 Function = Callable[..., Any]
 
 
@@ -153,12 +155,11 @@ def _mirrored(proto: Any) -> Function:
 def _conv_filter(proto: Any) -> Function:
     """The pullback of the convolution, which is linear in its filter."""
     from tensorflow.core.framework import node_def_pb2
-    from tf2jax._src import ops
 
     forward = node_def_pb2.NodeDef()
     forward.CopyFrom(proto)
     forward.op = "Conv2D"
-    convolve = ops.get_parser("Conv2D")(forward)
+    convolve = tf2jax_operations().get_parser("Conv2D")(forward)
 
     def pulled(inputs: Any, sizes: Any, dy: Any) -> Any:
         zeros = jnp.zeros(tuple(np.asarray(sizes).tolist()), dy.dtype)

@@ -8,6 +8,7 @@ from gradcheck_cli.frameworks.seam import Place
 from gradcheck_cli.frameworks.torch.context import Context, with_a_context
 from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import CLASS, CUSTOM_OP, TorchGradient
+from gradcheck_cli.frameworks.torch.private_api import parts_of
 
 
 def of_class(cls: Any, place: Place) -> TorchGradient:
@@ -22,7 +23,7 @@ def of_class(cls: Any, place: Place) -> TorchGradient:
 
 def of_custom_op(op: Any, place: Place) -> TorchGradient | None:
     """A `torch.library.custom_op` with `register_autograd`; None if it has no derivative."""
-    backward, setup, body = op._backward_fn, op._setup_context_fn, op._init_fn
+    body, backward, setup = parts_of(op)
     if backward is None:
         return None
 

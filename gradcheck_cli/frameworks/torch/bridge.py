@@ -17,6 +17,7 @@ import torch
 
 from gradcheck_cli.frameworks.torch.draws import draw_natively
 from gradcheck_cli.frameworks.torch.natively import constant, operation
+from gradcheck_cli.frameworks.torch.private_api import OpOverloadPacket, tree_map_only
 from gradcheck_cli.frameworks.tracing import Untraceable
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -50,7 +51,6 @@ def _environment() -> Any:
 
 def _take_plain_tensors(environment: Any) -> None:
     """Tensors that were there before (labels, weights, tables) are constants of the trace."""
-    from torch.utils import _pytree
     from torchax.tensor import Tensor
     from torchax.view import View
 
@@ -62,7 +62,7 @@ def _take_plain_tensors(environment: Any) -> None:
         return Tensor(environment.t2j_copy(value.detach().cpu()), environment)
 
     def all_adopted(tree: Any) -> Any:
-        return _pytree.tree_map_only(torch.Tensor, adopted, tree)
+        return tree_map_only(torch.Tensor, adopted, tree)
 
     environment.t2j_iso = lambda tree: unwrapped(all_adopted(tree))
     environment.v2t_iso = lambda tree: all_adopted(viewed(tree))
@@ -133,7 +133,7 @@ def warm() -> None:
 
 @contextlib.contextmanager
 def _tolerant() -> Iterator[None]:
-    packet: Any = torch._ops.OpOverloadPacket
+    packet: Any = OpOverloadPacket
     original = packet.__getattr__
 
     def lookup(self: Any, name: str) -> Any:

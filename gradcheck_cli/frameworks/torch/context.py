@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
+from gradcheck_cli.frameworks.torch.private_api import sets_up_context_apart
 
 
 class Context:
@@ -44,7 +44,7 @@ class Context:
 
 def with_a_context(cls: Any) -> Callable[..., Any]:
     """The forward of a Function in either style: (context, *inputs) → outputs."""
-    if cls.setup_context is torch.autograd.function._SingleLevelFunction.setup_context:
+    if not sets_up_context_apart(cls):
         forward: Callable[..., Any] = cls.forward
         return forward
 

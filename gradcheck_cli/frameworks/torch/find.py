@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch._library.custom_ops import CustomOpDef
 
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.reach import attributes, enter
@@ -26,6 +25,7 @@ from gradcheck_cli.frameworks.seam import Found, Missing, Own, Place
 from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
 from gradcheck_cli.frameworks.torch.fit import of_function
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
+from gradcheck_cli.frameworks.torch.private_api import CustomOpDef, parts_of
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def find(
     for _, value in attributes(module):
         if not isinstance(value, CustomOpDef):
             continue
-        place = _place(value._init_fn, value._init_fn.__qualname__)
+        place = _place(parts_of(value).body, parts_of(value).body.__qualname__)
         if place is None or not _same(path, place.path):
             continue
         gradient = of_custom_op(value, place)
@@ -103,7 +103,7 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> TorchGradient |
         place = _class_place(cls)
         return None if place is None else of_class(cls, place)
     if isinstance(thing, CustomOpDef):
-        place = _place(thing._init_fn, name)
+        place = _place(parts_of(thing).body, name)
         return None if place is None else of_custom_op(thing, place)
     if inspect.isclass(thing) or not callable(thing):
         return None

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
+from gradcheck_cli.frameworks.torch.private_api import DisableTorchFunction, no_dispatch
 
 
 def constant(environment: Any, make: Callable[[], Any]) -> Any:
     """What this gives outside of every mode, as a tensor of the trace."""
-    from torch.utils._mode_utils import no_dispatch
     from torchax.tensor import Tensor
 
-    with no_dispatch(), torch._C.DisableTorchFunction():
+    with no_dispatch(), DisableTorchFunction():
         return Tensor(environment.t2j_copy(make()), environment)
 
 

@@ -31,6 +31,7 @@ from gradcheck_cli.frameworks.compared import (
 )
 from gradcheck_cli.frameworks.seam import Array, Slip, Way
 from gradcheck_cli.frameworks.torch.call import host, tensor
+from gradcheck_cli.frameworks.torch.private_api import version_of
 from gradcheck_cli.frameworks.torch.pull import gradients
 from gradcheck_cli.frameworks.torch.subject import TorchSubject
 from gradcheck_cli.rule_names import RuleName
@@ -182,11 +183,11 @@ class _Ways(EagerCalls[Any]):
         given = [x.clone() for x in held]
         recorded = _Recorded(self.subject, self.rule(given), held)
         kept = [w.clone() for w in weights]
-        versions = [x._version for x in given]
+        versions = list(map(version_of, given))
         first = recorded.pull_tensors(weights, keep=True)
         if any(not torch.equal(a, b) for a, b in zip(weights, kept, strict=True)):
             raise Slip(IMPURE, Severity.ERROR, "the backward changes its cotangent in place")
-        if any(x._version != v for x, v in zip(given, versions, strict=True)):
+        if any(version_of(x) != v for x, v in zip(given, versions, strict=True)):
             raise Slip(IMPURE, Severity.ERROR, "the backward changes its inputs in place")
         with raising_counts():
             return recorded.pull_tensors(weights), first
