@@ -23,10 +23,10 @@ import numpy as np
 from flint import acb, arb, arb_mat
 from mpmath import iv
 
-from gradcheck_cli.reals.bulk import beside, certify, compiled
-from gradcheck_cli.reals.domains.balls import Balls, exact
-from gradcheck_cli.reals.domains.pairs import Pair
-from gradcheck_cli.reals.precision import working
+from gradcheck_cli.reals.balls.balls import Balls, exact
+from gradcheck_cli.reals.enclose import working
+from gradcheck_cli.reals.float64.certify import beside, certify, compiled
+from gradcheck_cli.reals.float64.pairs import Pair
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.walk import walk
 

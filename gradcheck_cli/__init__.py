@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gradcheck_cli.unit import check_gradient as check_gradient
+    from gradcheck_cli.testing.check_gradient import check_gradient
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "check_gradient"]
@@ -14,7 +14,7 @@ __all__ = ["__version__", "check_gradient"]
 def __getattr__(name: str) -> Any:
     """The engine is imported only by those who ask for it."""
     if name == "check_gradient":
-        from gradcheck_cli.unit import check_gradient
+        from gradcheck_cli.testing.check_gradient import check_gradient
 
         return check_gradient
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

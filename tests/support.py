@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import CUSTOM, EAGER, VALUE, Floats, Traces, Way
+from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.lattice import Points
-from gradcheck_cli.inputs.spec import Leaf, Signature
-from gradcheck_cli.laws import LAWS
+from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.judge.laws import LAWS
+from gradcheck_cli.measure.ball_truth import Ask, Truth
 from gradcheck_cli.measure.engine import Measurements, measure
-from gradcheck_cli.measure.ladder import Sources
+from gradcheck_cli.measure.float64_truth import numbers
+from gradcheck_cli.measure.sources import Sources
 from gradcheck_cli.measure.states import OUTSIDE, REGULAR
-from gradcheck_cli.measure.truth import Ask, Truth
-from gradcheck_cli.measure.wide import numbers
-from gradcheck_cli.reals.domains.balls import exact
-from gradcheck_cli.words import Evidence
+from gradcheck_cli.reals.balls.balls import exact
+from gradcheck_cli.subject.other_calls import OtherCall
+from gradcheck_cli.subject.results import CUSTOM, EAGER, VALUE, Floats, Traces
 
 Array = np.ndarray[Any, Any]
 Function = Callable[[Array], Array]
@@ -63,7 +64,7 @@ class Scalar:
     signature: Signature = SIGNATURE
     sample: None = None
     modes: Sequence[str] = (EAGER,)
-    other_ways: Sequence[Way] = ()
+    other_ways: Sequence[OtherCall] = ()
 
     @property
     def leaves(self) -> Sequence[Leaf]:
@@ -72,7 +73,7 @@ class Scalar:
     def traces(self) -> Traces:
         return Traces(None, self.program)
 
-    def other_calls(self) -> Sequence[Way]:
+    def other_calls(self) -> Sequence[OtherCall]:
         return self.other_ways
 
     def refusal(self, dtype: str) -> Any:
@@ -104,7 +105,7 @@ def measured(
     reason: str | None = None,
     floats: Mapping[str, Any] | None = None,
     alone: Mapping[str, Any] | None = None,
-    ways: Sequence[Way] = (),
+    ways: Sequence[OtherCall] = (),
 ) -> Measurements:
     """Measurements of a value and its gradient at some points; whatever is not given is right.
 
@@ -124,7 +125,7 @@ def measured(
 def jax_subject(function: Callable[..., Any], shape: tuple[int, ...] = ()) -> Any:
     """A plain JAX function of one float32 array, as a subject; JAX is loaded where it is asked for."""
     from gradcheck_cli.frameworks.jax.fit import fit, of_function
-    from gradcheck_cli.frameworks.seam import Place
+    from gradcheck_cli.subject.results import Place
 
     gradient = of_function(function, "f", Place(__file__, 1, "f"), lambda path: False)
     return fit(gradient, Signature((("x", Leaf("x", shape, "test")),)), "float32")

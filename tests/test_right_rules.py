@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from gradcheck_cli.examine import examine
-from gradcheck_cli.finding import Site
+from gradcheck_cli.check.gradient import examine
+from gradcheck_cli.contract.report import Status
+from gradcheck_cli.contract.worker import Checked, Task
 from gradcheck_cli.frameworks.jax.adopt import adopt
 from gradcheck_cli.frameworks.load import load
-from gradcheck_cli.frameworks.seam import Found
-from gradcheck_cli.words import Checked, Status, Task
+from gradcheck_cli.judge.fingerprint import Site
+from gradcheck_cli.subject.results import Found
 
 RULES = 96
 CHUNKS = 8

@@ -9,6 +9,13 @@ import typer
 from typer.core import TyperGroup
 
 from gradcheck_cli import __version__
+from gradcheck_cli.cli.check import check
+from gradcheck_cli.cli.explain import explain
+from gradcheck_cli.cli.inputs import inputs
+from gradcheck_cli.cli.record import record
+from gradcheck_cli.cli.replay import replay, repro
+from gradcheck_cli.cli.rules import rules
+from gradcheck_cli.cli.sweep import sweep
 
 
 class _CheckByDefault(TyperGroup):
@@ -49,11 +56,20 @@ def root(
     """
 
 
+app.command()(check)
+app.command()(explain)
+app.command()(inputs)
+app.command(context_settings={"ignore_unknown_options": True})(record)
+app.command()(replay)
+app.command()(repro)
+app.command()(rules)
+app.command()(sweep)
+
+
 def main() -> None:
     """Entry point of the `cgcheck` command."""
-    from gradcheck_cli.cli import check, explain, inputs, record, replay, rules, sweep  # noqa: F401  (they register themselves)
-    from gradcheck_cli.errors import CgcheckError, UserError
-    from gradcheck_cli.outcomes import COULD_NOT_CHECK, INTERNAL
+    from gradcheck_cli.contract.errors import CgcheckError, UserError
+    from gradcheck_cli.run.exit_code import COULD_NOT_CHECK, INTERNAL
 
     try:
         app()

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gradcheck_cli.cli.app import app
-from gradcheck_cli.frameworks.marks import Backend
+from gradcheck_cli.project.framework_marks import Backend
 
 
 class Color(StrEnum):
@@ -30,7 +29,6 @@ class Device(StrEnum):
     GPU = "gpu"
 
 
-@app.command()
 def check(
     paths: Annotated[
         list[str],
@@ -65,15 +63,14 @@ def check(
     import msgspec
 
     from gradcheck_cli.cli.outputs import Outputs
-    from gradcheck_cli.config import load, validated
-    from gradcheck_cli.findings_filter import Filter
-    from gradcheck_cli.fixes import without_unused
-    from gradcheck_cli.history import remember
-    from gradcheck_cli.inputs.pairs import parse_pairs
-    from gradcheck_cli.outcomes import INTERRUPTED
-    from gradcheck_cli.runner.cache import folder
-    from gradcheck_cli.scan.files import resolve
-    from gradcheck_cli.session import Session
+    from gradcheck_cli.project.cache_folder import folder
+    from gradcheck_cli.project.files import resolve
+    from gradcheck_cli.project.finding_history import remember
+    from gradcheck_cli.project.point_specs import parse_pairs
+    from gradcheck_cli.project.settings import load, validated
+    from gradcheck_cli.project.suppressions import Filter, without_unused
+    from gradcheck_cli.run.exit_code import INTERRUPTED
+    from gradcheck_cli.run.session import Session
 
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
     first = Path(paths[0].rpartition(":")[0] or paths[0])

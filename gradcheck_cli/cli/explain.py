@@ -6,10 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gradcheck_cli.cli.app import app
 
-
-@app.command()
 def explain(
     rule: Annotated[
         str | None, typer.Argument(help="A rule's name or code.", show_default=False)
@@ -18,8 +15,8 @@ def explain(
 ) -> None:
     """Explain a rule: what it finds, why that is bad, what to write instead."""
     from gradcheck_cli.cli.rules import listing
-    from gradcheck_cli.errors import UsageError
-    from gradcheck_cli.rulebook import find
+    from gradcheck_cli.contract.errors import UsageError
+    from gradcheck_cli.project.rule_pages import find
 
     if all_rules:
         typer.echo(listing(), nl=False)

@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradcheck_cli.cli.app import app
-
 if TYPE_CHECKING:
-    from gradcheck_cli.words import Input
+    from gradcheck_cli.contract.report import Input
 
 
-@app.command()
 def inputs(
     paths: Annotated[list[str], typer.Argument(help="Files, folders, modules, or PATH:function.")],
 ) -> None:
     """Show the inputs that each custom gradient would be checked with, and where they come from."""
     import msgspec
 
-    from gradcheck_cli.config import load
-    from gradcheck_cli.runner.cache import folder
-    from gradcheck_cli.scan.files import resolve
-    from gradcheck_cli.session import Session
-    from gradcheck_cli.words import Status
+    from gradcheck_cli.contract.report import Status
+    from gradcheck_cli.project.cache_folder import folder
+    from gradcheck_cli.project.files import resolve
+    from gradcheck_cli.project.settings import load
+    from gradcheck_cli.run.session import Session
 
     first = Path(paths[0].rpartition(":")[0] or paths[0])
     settings, root = load(first if first.exists() else Path.cwd())

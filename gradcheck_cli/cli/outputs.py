@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradcheck_cli.errors import UsageError
-from gradcheck_cli.words import Doing, Event, Report
+from gradcheck_cli.contract.errors import UsageError
+from gradcheck_cli.contract.report import Report
+from gradcheck_cli.contract.worker import Doing, Event
 
 FORMATS = ("text", "json")
 Progress = Callable[[str, Event | None], None]

@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gradcheck_cli.cli.app import app
 
-
-@app.command(context_settings={"ignore_unknown_options": True})
 def record(
     command: Annotated[list[str], typer.Argument(help="The command, after `--`: pytest, python train.py, …")],
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier recordings.")] = False,
@@ -19,8 +16,8 @@ def record(
 
     The calls go to a file that belongs under version control; later runs of cgcheck use them as inputs.
     """
-    from gradcheck_cli.config import load
-    from gradcheck_cli.recording import record_command
+    from gradcheck_cli.project.settings import load
+    from gradcheck_cli.record.command import record_command
 
     settings, root = load(Path.cwd())
     raise typer.Exit(record_command(command, root, root / settings.recordings, fresh=fresh))

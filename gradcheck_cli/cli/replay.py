@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradcheck_cli.cli.app import app
-
 if TYPE_CHECKING:
-    from gradcheck_cli.history import Entry
-    from gradcheck_cli.session import Session
-    from gradcheck_cli.words import Report
+    from gradcheck_cli.contract.report import Report
+    from gradcheck_cli.project.finding_history import Entry
+    from gradcheck_cli.run.session import Session
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="From a report; the first digits will do.")]
 
 
-@app.command()
 def replay(name: Id) -> None:
     """Run the check again that led to a finding, and show it if it is still there."""
-    from gradcheck_cli.assemble import narrowed
-    from gradcheck_cli.outcomes import FINDINGS
     from gradcheck_cli.report.text import render
+    from gradcheck_cli.run.assemble import narrowed
+    from gradcheck_cli.run.exit_code import FINDINGS
 
     fingerprint, entry, session, report = _again(name, script=False)
     shown = narrowed(report, fingerprint)
@@ -33,13 +30,12 @@ def replay(name: Id) -> None:
     raise typer.Exit(FINDINGS)
 
 
-@app.command()
 def repro(
     name: Id,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there instead.")] = None,
 ) -> None:  # fmt: skip
     """Write a finding as a script: run it to see the numbers, or give it to pytest."""
-    from gradcheck_cli.errors import UserError
+    from gradcheck_cli.contract.errors import UserError
 
     fingerprint, entry, session, _ = _again(name, script=True)
     text = session.scripts.get(fingerprint)
@@ -55,11 +51,11 @@ def repro(
 
 def _again(name: str, *, script: bool) -> tuple[str, Entry, Session, Report]:
     """The run that found it, narrowed to the function."""
-    from gradcheck_cli.config import load
-    from gradcheck_cli.history import recalled
-    from gradcheck_cli.runner.cache import folder
-    from gradcheck_cli.scan.files import resolve
-    from gradcheck_cli.session import Session
+    from gradcheck_cli.project.cache_folder import folder
+    from gradcheck_cli.project.files import resolve
+    from gradcheck_cli.project.finding_history import recalled
+    from gradcheck_cli.project.settings import load
+    from gradcheck_cli.run.session import Session
 
     _, root = load(Path.cwd())
     fingerprint, entry = recalled(name, root, Path(folder()).parent)

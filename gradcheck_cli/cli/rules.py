@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from gradcheck_cli.cli.app import app
 
-
-@app.command()
 def rules() -> None:
     """List all rules by family."""
     typer.echo(listing(), nl=False)
@@ -17,7 +14,7 @@ def listing() -> str:
     """Rules under the heading of their family; summaries wrap to 80 columns."""
     import textwrap
 
-    from gradcheck_cli.rulebook import rules as pages
+    from gradcheck_cli.project.rule_pages import rules as pages
 
     lines: list[str] = []
     family = ""

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from gradcheck_cli.cli.app import app
 from gradcheck_cli.cli.check import Device
-from gradcheck_cli.frameworks.marks import Backend
+from gradcheck_cli.project.framework_marks import Backend
 
 
 class Dtype(StrEnum):
@@ -25,7 +24,6 @@ class MapFormat(StrEnum):
     JSON = "json"
 
 
-@app.command()
 def sweep(
     target: Annotated[str, typer.Argument(help="FILE:function or package.module:function.")],
     dtype: Annotated[Dtype, typer.Option(help="Whose floats.")] = Dtype.FLOAT32,
@@ -45,15 +43,15 @@ def sweep(
 
     import msgspec
 
-    from gradcheck_cli.cli.bar import bar
-    from gradcheck_cli.config import load, validated
-    from gradcheck_cli.errors import UsageError
-    from gradcheck_cli.outcomes import FINDINGS, INTERRUPTED
-    from gradcheck_cli.report.text.map import render_map, severity
-    from gradcheck_cli.runner.cache import folder
-    from gradcheck_cli.scan.files import resolve
-    from gradcheck_cli.session import Session
-    from gradcheck_cli.sweeping import Sweeping
+    from gradcheck_cli.cli.terminal import bar
+    from gradcheck_cli.contract.errors import UsageError
+    from gradcheck_cli.project.cache_folder import folder
+    from gradcheck_cli.project.files import resolve
+    from gradcheck_cli.project.settings import load, validated
+    from gradcheck_cli.report.text.sweep_map import render_map, severity
+    from gradcheck_cli.run.exit_code import FINDINGS, INTERRUPTED
+    from gradcheck_cli.run.session import Session
+    from gradcheck_cli.run.sweep import Sweeping
 
     first = Path(target.rpartition(":")[0] or target)
     settings, root = load(first if first.exists() else Path.cwd())

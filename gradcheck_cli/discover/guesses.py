@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.inputs.infer.names import fixed_by_name
+from gradcheck_cli.inputs.names import fixed_by_name
 
 Function = Callable[..., Any]
 

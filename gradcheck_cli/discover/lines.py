@@ -8,7 +8,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-from gradcheck_cli.frameworks.seam import Place
+from gradcheck_cli.subject.results import Place
 
 _LOOK_AHEAD = 40
 

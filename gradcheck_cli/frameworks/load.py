@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from gradcheck_cli.frameworks.seam import Framework
+from gradcheck_cli.subject.protocol import Framework
 
 
 def load(name: str) -> Framework:

@@ -1,0 +1,1 @@
+"""Numbers, and what a call is made of."""

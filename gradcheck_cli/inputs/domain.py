@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.inputs.language import Bounds
+from gradcheck_cli.project.input_specs import Bounds
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.inputs.spec import Leaf
+from gradcheck_cli.inputs.signature import Leaf
 
 Array = np.ndarray[Any, Any]
 

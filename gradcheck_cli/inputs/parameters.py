@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from gradcheck_cli.inputs.spec import OMITTED, Parameter
+from gradcheck_cli.inputs.signature import OMITTED, Parameter
 
 _ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 

@@ -1,0 +1,1 @@
+"""Floats beside the truth: facts, no judgement."""

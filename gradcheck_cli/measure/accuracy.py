@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.floats import Format
+from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR
-from gradcheck_cli.measure.truth import Ask, Source, Truth
-from gradcheck_cli.reals.domains.balls import exact
-from gradcheck_cli.reals.precision import START_BITS, working
-from gradcheck_cli.words import Severity
+from gradcheck_cli.reals.balls.balls import exact
+from gradcheck_cli.reals.enclose import START_BITS, working
 
 Array = np.ndarray[Any, Any]
 

@@ -9,21 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import Floats, Subject
+from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.lattice import BEYOND, Points
 from gradcheck_cli.measure.accuracy import VALUES, Reference, as_floats, columns, goal_bits
+from gradcheck_cli.measure.ball_truth import Ask, Truth
 from gradcheck_cli.measure.casts import as_if_in, narrowest
 from gradcheck_cli.measure.integral import DIFFERENCES_SAY, Testimony, third_witness
-from gradcheck_cli.measure.ladder import Sources, sources
+from gradcheck_cli.measure.sources import Sources, sources
 from gradcheck_cli.measure.states import KINK, OUTSIDE, POLE, UNDECIDED
-from gradcheck_cli.measure.truth import Ask, Truth
 from gradcheck_cli.reals.cost import by_flint
+from gradcheck_cli.reals.enclose import DEAR, enclose
 from gradcheck_cli.reals.facts import named
-from gradcheck_cli.reals.precision import DEAR, enclose
 from gradcheck_cli.reals.walk import NoRealMeaning
-from gradcheck_cli.words import Evidence
+from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.results import Floats
 
 Array = np.ndarray[Any, Any]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import AUTO, CUSTOM, VALUE
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.cotangents import HUGE, TINY, ZERO
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, Grades, Reference, columns
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements
-from gradcheck_cli.measure.formula import comparison, value_differs
-from gradcheck_cli.words import Severity
+from gradcheck_cli.measure.formula_gap import comparison, value_differs
+from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
 
 
 @derived

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.measure.accuracy import as_floats, columns
-from gradcheck_cli.measure.truth import Ask, Source, Truth
-from gradcheck_cli.reals.domains.balls import exact
+from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
+from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.walk import NoRealMeaning
 
 Array = np.ndarray[Any, Any]

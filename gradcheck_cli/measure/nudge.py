@@ -10,10 +10,10 @@ import numpy as np
 from flint import arb
 
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, UNDECIDED
-from gradcheck_cli.reals.domains.balls import Balls, exact
-from gradcheck_cli.reals.precision import working
+from gradcheck_cli.reals.balls.balls import Balls, exact
+from gradcheck_cli.reals.enclose import working
 from gradcheck_cli.reals.program import Program
-from gradcheck_cli.reals.tables.rule import elements
+from gradcheck_cli.reals.rules.rule import elements
 from gradcheck_cli.reals.walk import walk
 
 Array = np.ndarray[Any, Any]

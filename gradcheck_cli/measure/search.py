@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gradcheck_cli.frameworks.seam import AUTO, CUSTOM, VALUE
-from gradcheck_cli.inputs.search import first_found
-from gradcheck_cli.inputs.spec import Leaf
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.inputs.signature import Leaf
+from gradcheck_cli.inputs.simplify import first_found
 from gradcheck_cli.measure.engine import Measurements, moved
-from gradcheck_cli.measure.formula import ROUNDING_EPS, comparison
+from gradcheck_cli.measure.formula_gap import ROUNDING_EPS, comparison
 from gradcheck_cli.measure.grading import grades
-from gradcheck_cli.words import Severity
+from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
 
 Array = np.ndarray[Any, Any]
 

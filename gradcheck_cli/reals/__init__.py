@@ -1,0 +1,1 @@
+"""The real numbers: programs walked in balls; no framework is known by name."""

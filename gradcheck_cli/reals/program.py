@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core as jex
 
-from gradcheck_cli.reals.subjaxprs import inlined, is_jaxs_own, subprograms
+from gradcheck_cli.reals.inner_jaxprs import inlined, is_jaxs_own, subprograms
 
 Slot = int
 BITS, SIGN_BIT = "bitcast_convert_type", "sign_bit"

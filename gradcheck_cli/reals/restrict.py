@@ -17,7 +17,7 @@ from jax import lax
 
 from gradcheck_cli.reals.facts import FACTS, Law
 from gradcheck_cli.reals.program import Aval, Program, Slot, Step
-from gradcheck_cli.reals.tables import structure
+from gradcheck_cli.reals.rules import structure
 
 Array = np.ndarray[Any, Any]
 

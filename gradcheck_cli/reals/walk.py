@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from gradcheck_cli.reals.program import Program, Step
-from gradcheck_cli.reals.tables import RULES
-from gradcheck_cli.reals.tables.rule import Rule
-from gradcheck_cli.reals.tables.unreal import REASONS
+from gradcheck_cli.reals.rules import RULES
+from gradcheck_cli.reals.rules.rule import Rule
+from gradcheck_cli.reals.rules.unreal import REASONS
 
 
 class Walker(Protocol):

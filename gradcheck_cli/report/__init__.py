@@ -1,0 +1,1 @@
+"""A report as text or bytes: one file or folder a format."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gradcheck_cli.words import Report
+from gradcheck_cli.contract.report import Report
 
 
 def render(report: Report) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gradcheck_cli.errors import CgcheckError
+from gradcheck_cli.contract.errors import CgcheckError
 
 
 class UserCodeError(CgcheckError):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.lattice import make_points, stress_values
-from gradcheck_cli.inputs.spec import Leaf
+from gradcheck_cli.inputs.signature import Leaf
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 

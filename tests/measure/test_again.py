@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.frameworks.seam import CUSTOM, EAGER
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.measure.again import Alone, again, with_reruns
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.grading import grades
-from gradcheck_cli.words import Severity
+from gradcheck_cli.measure.run_alone import Alone, again, with_reruns
+from gradcheck_cli.subject.results import CUSTOM, EAGER
 from tests.support import measured
 
 

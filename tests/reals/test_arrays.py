@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradcheck_cli.measure.accuracy import as_floats
-from gradcheck_cli.reals.domains.balls import Balls, exact
-from gradcheck_cli.reals.precision import enclose, working
+from gradcheck_cli.reals.balls.balls import Balls, exact
+from gradcheck_cli.reals.enclose import enclose, working
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.walk import NoRealMeaning, uncovered, walk
 

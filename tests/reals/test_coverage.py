@@ -13,9 +13,9 @@ import jax.scipy.stats  # noqa: F401
 import pytest
 from jax.extend.core import Primitive
 
-from gradcheck_cli.reals.subjaxprs import call_param
-from gradcheck_cli.reals.tables import RULES
-from gradcheck_cli.reals.tables.unreal import NATIVE, REASONS
+from gradcheck_cli.reals.inner_jaxprs import call_param
+from gradcheck_cli.reals.rules import RULES
+from gradcheck_cli.reals.rules.unreal import NATIVE, REASONS
 
 
 # It looks at every object that is alive, and some libraries' complain of that.

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from gradcheck_cli.reals.domains.balls import Balls, exact
+from gradcheck_cli.reals.balls.balls import Balls, exact
+from gradcheck_cli.reals.enclose import working
 from gradcheck_cli.reals.facts import Law, functions
-from gradcheck_cli.reals.precision import working
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.walk import walk
 

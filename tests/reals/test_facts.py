@@ -12,16 +12,16 @@ import pytest
 from flint import arb
 from jax.extend.core import Primitive
 
+from gradcheck_cli.reals.balls import scalar
+from gradcheck_cli.reals.balls.balls import Balls, exact
 from gradcheck_cli.reals.cost import by_flint
-from gradcheck_cli.reals.domains import scalar
-from gradcheck_cli.reals.domains.balls import Balls, exact
 from gradcheck_cli.reals.facts import FACTS, Effort, Facts, Law, functions, named
+from gradcheck_cli.reals.float64.rules import RULES as RULES64
+from gradcheck_cli.reals.inner_jaxprs import CONTROL
 from gradcheck_cli.reals.program import Program, build
 from gradcheck_cli.reals.restrict import restrict
-from gradcheck_cli.reals.subjaxprs import CONTROL
-from gradcheck_cli.reals.tables import RULES, derived
-from gradcheck_cli.reals.tables.unreal import NATIVE, REASONS
-from gradcheck_cli.reals.tables64 import RULES as RULES64
+from gradcheck_cli.reals.rules import RULES, derived
+from gradcheck_cli.reals.rules.unreal import NATIVE, REASONS
 from gradcheck_cli.reals.walk import walk
 
 POINTS = np.array([[1.0, 2.0, 5.0]])

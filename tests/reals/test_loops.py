@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.measure.accuracy import as_floats
-from gradcheck_cli.reals.precision import enclose
+from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import build
 
 

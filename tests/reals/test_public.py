@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gradcheck_cli.reals.precision import enclose
+from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import Program, build
-from gradcheck_cli.reals.tables.unreal import BITS, DRAWS, OUTSIDE, REASONS
+from gradcheck_cli.reals.rules.unreal import BITS, DRAWS, OUTSIDE, REASONS
 from gradcheck_cli.reals.walk import uncovered
 
 MODULES = ["jax.nn", "jax.numpy", "jax.numpy.fft", "jax.numpy.linalg", "jax.scipy.linalg", "jax.scipy.special", "jax.scipy.stats", "jax.scipy.signal", "jax.lax.linalg", "optax.losses"]  # fmt: skip

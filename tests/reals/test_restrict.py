@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gradcheck_cli.reals.balls.balls import Balls, exact
 from gradcheck_cli.reals.cost import by_flint
-from gradcheck_cli.reals.domains.balls import Balls, exact
-from gradcheck_cli.reals.precision import working
+from gradcheck_cli.reals.enclose import working
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.restrict import restrict
 from gradcheck_cli.reals.walk import walk
 from tests.reals.test_arrays import CASES
-from tests.reals.test_balls64 import traced
+from tests.reals.test_float64 import traced
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,10 +12,10 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradcheck_cli.reals.domains.algebra import Algebra
-from gradcheck_cli.reals.domains.balls import exact
-from gradcheck_cli.reals.domains.special import SPECIAL
-from gradcheck_cli.reals.precision import working
+from gradcheck_cli.reals.balls.balls import exact
+from gradcheck_cli.reals.balls.matrices import Algebra
+from gradcheck_cli.reals.balls.special import SPECIAL
+from gradcheck_cli.reals.enclose import working
 
 BITS = 128
 MP = mpmath.mpf

@@ -13,12 +13,12 @@ BROAD = ("Exception", "BaseException")
 # Where, and why a broad `except` is right there.
 ALLOWED = {
     "subject/user_code.py:calling_user_code": "what this is about",
-    "check.py:_check_one": "the worker's top loop: a bug becomes a finding, `internal-error`",
-    "check.py:_import": "a module may raise what is no Exception, as pytest's Skipped",
-    "examine.py:_examine": "a bug becomes a finding, and other signatures are still judged",
-    "examine.py:_judge_measured": "a bug becomes a finding, and other laws still judge",
-    "recorder_boot.py:imported": "in the user's own process: it runs on, whatever we lack",
-    "runner/server.py:main": "the server's top: the command line is told why there is none",
+    "check/file.py:_check_one": "the worker's top loop: a bug becomes a finding, `internal-error`",
+    "check/file.py:_import": "a module may raise what is no Exception, as pytest's Skipped",
+    "check/gradient.py:_examine": "a bug becomes a finding, and other signatures are still judged",
+    "check/gradient.py:_judge_measured": "a bug becomes a finding, and other laws still judge",
+    "record/in_process.py:imported": "in the user's own process: it runs on, whatever we lack",
+    "workers/server.py:main": "the server's top: the command line is told why there is none",
 }
 
 

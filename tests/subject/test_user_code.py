@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.check import check_file
-from gradcheck_cli.frameworks.seam import Rejected
+from gradcheck_cli.check.file import check_file
+from gradcheck_cli.contract.sweep_map import Share
+from gradcheck_cli.contract.worker import Checked, FileFinding, Task
+from gradcheck_cli.subject.refusals import Rejected
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
-from gradcheck_cli.words import Checked, FileFinding, Share, Task
 from tests.conftest import RIGHT, WRONG
 
 # A rule of its own inside another: JAX's tracer meets our rewriting.
@@ -121,14 +122,14 @@ def a_bug(*_: Any, **__: Any) -> Any:
 @pytest.mark.parametrize(
     ("place", "source"),
     [
-        ("gradcheck_cli.frameworks.jax.rewrite._strip", NESTED),
+        ("gradcheck_cli.frameworks.jax.trace._strip", NESTED),
         ("gradcheck_cli.frameworks.jax.subject.build", WRONG),
-        ("gradcheck_cli.measure.truth.enclose", WRONG),
+        ("gradcheck_cli.measure.ball_truth.enclose", WRONG),
         ("gradcheck_cli.frameworks.jax.subject.JaxSubject.rule_program", WRONG),
-        ("gradcheck_cli.diagnose.correction.enclose", WRONG),
-        ("gradcheck_cli.diagnose.blame.shadow", CANCELS),
-        ("gradcheck_cli.frameworks.jax.ways.build", RIGHT),
-        ("gradcheck_cli.frameworks.jax.ways.enclose", RIGHT),
+        ("gradcheck_cli.judge.diagnose.correction.enclose", WRONG),
+        ("gradcheck_cli.judge.diagnose.blame.shadow", CANCELS),
+        ("gradcheck_cli.frameworks.jax.other_calls.build", RIGHT),
+        ("gradcheck_cli.frameworks.jax.other_calls.enclose", RIGHT),
     ],
 )
 def test_a_bug_of_ours_shows(
@@ -140,7 +141,7 @@ def test_a_bug_of_ours_shows(
 
 
 def test_a_bug_in_a_sweep_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradcheck_cli.sweep.work.jet_of", a_bug)
+    monkeypatch.setattr("gradcheck_cli.check.sweep.work.jet_of", a_bug)
     found = findings(tmp_path, WRONG, Share(number=0, of=1, done=[]))
     assert "ValueError: a mistake" in found["internal-error"]
 

@@ -14,8 +14,9 @@ import jax
 from gradcheck_cli.frameworks.jax.fit import fit, of_function
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.hooks import is_custom_gradient, label, user_function
-from gradcheck_cli.frameworks.seam import NO_GRAD_FUNCTION, Found, Place, RuleError
-from gradcheck_cli.frameworks.source import plain_functions
+from gradcheck_cli.frameworks.shared.user_source import plain_functions
+from gradcheck_cli.subject.refusals import NO_GRAD_FUNCTION, RuleError
+from gradcheck_cli.subject.results import Found, Place
 
 Own = Callable[[str], bool]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from gradcheck_cli.discover.factories import attributes, enter, instance_of
 from gradcheck_cli.discover.methods import attribute
-from gradcheck_cli.discover.reach import attributes, enter, instance_of
-from gradcheck_cli.discover.twins import told_apart
+from gradcheck_cli.discover.same_definition import told_apart
 from gradcheck_cli.frameworks.jax.adopt import (
     adopt,
     adopt_function,
@@ -23,7 +23,8 @@ from gradcheck_cli.frameworks.jax.adopt import (
     unwrapped,
 )
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
-from gradcheck_cli.frameworks.seam import Found, Missing, Own, Place
+from gradcheck_cli.subject.protocol import Own
+from gradcheck_cli.subject.results import Found, Missing, Place
 
 
 def find(

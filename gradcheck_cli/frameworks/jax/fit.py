@@ -9,17 +9,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gradcheck_cli.frameworks.jax.draws import with_new_draws
 from gradcheck_cli.frameworks.jax.gradient import FUNCTION, JaxGradient
-from gradcheck_cli.frameworks.jax.rewrite import without_own_rules
-from gradcheck_cli.frameworks.jax.stable import LIBRARY
+from gradcheck_cli.frameworks.jax.library import LIBRARY
+from gradcheck_cli.frameworks.jax.other_calls import other_calls
+from gradcheck_cli.frameworks.jax.random import with_new_draws
 from gradcheck_cli.frameworks.jax.subject import JaxSubject, flat, host
-from gradcheck_cli.frameworks.jax.ways import other_calls
-from gradcheck_cli.frameworks.seam import Array, Place, Rejected, RuleError, Spelled, StandIn, Way
-from gradcheck_cli.frameworks.stable import Library, Stable, offered
-from gradcheck_cli.frameworks.tracing import brief, lacks_a_kernel, precision
-from gradcheck_cli.inputs.spec import Signature
+from gradcheck_cli.frameworks.jax.trace import without_own_rules
+from gradcheck_cli.frameworks.shared.library import Library, Stable, offered
+from gradcheck_cli.frameworks.shared.tracing import brief, lacks_a_kernel, precision
+from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.reals.program import build
+from gradcheck_cli.subject.other_calls import OtherCall
+from gradcheck_cli.subject.protocol import LibraryFunction
+from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.results import Array, Place, Spelled
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
@@ -85,12 +88,12 @@ class FittedJax(JaxSubject):
 
         return with_new_draws(self, keyed, seeds, point, cotangent, ends)
 
-    def other_calls(self) -> Sequence[Way]:
+    def other_calls(self) -> Sequence[OtherCall]:
         return other_calls(self)
 
     # -- library functions ------------------------------------------------------------
 
-    def library_functions(self) -> Iterator[StandIn]:
+    def library_functions(self) -> Iterator[LibraryFunction]:
         """Stable library functions at this signature, spelled for its arguments."""
 
         def fitted(stable: Stable, plain: Signature) -> FittedJax:

@@ -9,9 +9,9 @@ import jax
 
 from gradcheck_cli.frameworks.jax.find import find, named
 from gradcheck_cli.frameworks.jax.hooks import recording, watching
-from gradcheck_cli.frameworks.jax.writing import WRITING
-from gradcheck_cli.inputs.infer.reading import read
-from gradcheck_cli.inputs.spec import Hints
+from gradcheck_cli.frameworks.jax.script import WRITING
+from gradcheck_cli.infer.reading import read
+from gradcheck_cli.inputs.signature import Hints
 
 
 class Jax:

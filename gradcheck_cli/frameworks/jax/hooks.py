@@ -12,7 +12,8 @@ from typing import Any
 
 import jax
 
-from gradcheck_cli.frameworks.seam import Found, Note
+from gradcheck_cli.subject.protocol import Note
+from gradcheck_cli.subject.results import Found
 
 _HERE = f"{Path(__file__).parent}/"
 _JAX = f"{Path(jax.__file__).parent}/"  # not jaxopt

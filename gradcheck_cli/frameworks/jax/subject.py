@@ -16,27 +16,12 @@ import numpy as np
 
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.places import own_lines
-from gradcheck_cli.frameworks.jax.rewrite import bounded, stepwise, without_own_rules
-from gradcheck_cli.frameworks.seam import (
-    AUTO,
-    JIT,
-    OP_BY_OP,
-    VALUE,
-    Floats,
-    Rejected,
-    RuleError,
-    Sample,
-    Traces,
-)
-from gradcheck_cli.frameworks.tracing import (
-    POINTWISE,
-    brief,
-    cast,
-    precision,
-    with_pullback,
-)
-from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
+from gradcheck_cli.frameworks.jax.trace import bounded, stepwise, without_own_rules
+from gradcheck_cli.frameworks.shared.tracing import POINTWISE, brief, cast, precision, with_pullback
+from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.reals.program import Program, build
+from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.results import AUTO, JIT, OP_BY_OP, VALUE, Floats, Sample, Traces
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]

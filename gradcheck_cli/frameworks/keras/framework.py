@@ -15,20 +15,14 @@ from typing import Any
 
 import keras
 
-from gradcheck_cli.frameworks.keras.draws import steady
-from gradcheck_cli.frameworks.keras.stable import LIBRARY
+from gradcheck_cli.frameworks.keras.library import LIBRARY
+from gradcheck_cli.frameworks.keras.random import steady
 from gradcheck_cli.frameworks.load import load
-from gradcheck_cli.frameworks.seam import (
-    CustomGradient,
-    Found,
-    Framework,
-    Missing,
-    Note,
-    Own,
-    Writing,
-)
-from gradcheck_cli.inputs.infer.reading import read
-from gradcheck_cli.inputs.spec import Hints
+from gradcheck_cli.infer.reading import read
+from gradcheck_cli.inputs.signature import Hints
+from gradcheck_cli.subject.protocol import CustomGradient, Framework, Note, Own
+from gradcheck_cli.subject.results import Found, Missing
+from gradcheck_cli.subject.script_style import ScriptStyle
 
 
 class Keras:
@@ -50,7 +44,7 @@ class Keras:
         return self._under.device
 
     @property
-    def writing(self) -> Writing:
+    def writing(self) -> ScriptStyle:
         """The backend's, with Keras on it."""
         first = ("import os", "", f'os.environ["KERAS_BACKEND"] = "{self.backend}"', "import keras")
         under = self._under.writing

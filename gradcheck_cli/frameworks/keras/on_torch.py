@@ -9,14 +9,15 @@ from typing import Any
 
 import torch
 
-from gradcheck_cli.discover.reach import attributes, enter
-from gradcheck_cli.discover.twins import told_apart
+from gradcheck_cli.discover.factories import attributes, enter
+from gradcheck_cli.discover.same_definition import told_apart
 from gradcheck_cli.frameworks.keras.private_api import custom_gradient_on_torch, global_state
-from gradcheck_cli.frameworks.seam import Found, Missing, Place, RuleError
-from gradcheck_cli.frameworks.torch.bridge import SCOPES
 from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
+from gradcheck_cli.frameworks.torch.trace import SCOPES
+from gradcheck_cli.subject.refusals import RuleError
+from gradcheck_cli.subject.results import Found, Missing, Place
 
 KIND = "custom_gradient"
 CLASS: Any = custom_gradient_on_torch()

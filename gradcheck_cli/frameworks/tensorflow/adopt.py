@@ -8,12 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.discover.reach import instance_of
-from gradcheck_cli.frameworks.seam import Found, Missing, Own, Place
+from gradcheck_cli.discover.factories import instance_of
 from gradcheck_cli.frameworks.tensorflow.fit import fit
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import CUSTOM, REGISTERED, source
 from gradcheck_cli.frameworks.tensorflow.private_api import decorated, op_def_registry
+from gradcheck_cli.subject.protocol import Own
+from gradcheck_cli.subject.results import Found, Missing, Place
 
 
 def adopt(module: ModuleType, bind: Any, own: Own) -> TfGradient:

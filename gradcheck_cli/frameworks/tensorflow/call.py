@@ -15,10 +15,10 @@ import jax
 import numpy as np
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.tensorflow.draws import drawing, start_over
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.private_api import EagerVariableStore, context
-from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
+from gradcheck_cli.frameworks.tensorflow.random import drawing, start_over
+from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature, filled
 
 Array = np.ndarray[Any, Any]
 Tensors = Sequence[Any]

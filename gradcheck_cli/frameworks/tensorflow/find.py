@@ -12,15 +12,16 @@ from typing import Any
 
 import tensorflow as tf
 
+from gradcheck_cli.discover.factories import attributes, enter
 from gradcheck_cli.discover.methods import attribute
-from gradcheck_cli.discover.reach import attributes, enter
-from gradcheck_cli.discover.twins import told_apart
-from gradcheck_cli.frameworks.seam import Found, Missing, Own, Place
+from gradcheck_cli.discover.same_definition import told_apart
 from gradcheck_cli.frameworks.tensorflow.adopt import adopt, registered
 from gradcheck_cli.frameworks.tensorflow.fit import of_function
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import BIND, CUSTOM, source
 from gradcheck_cli.frameworks.tensorflow.private_api import decorated
+from gradcheck_cli.subject.protocol import Own
+from gradcheck_cli.subject.results import Found, Missing, Place
 
 
 def find(

@@ -8,18 +8,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.eager import plain
-from gradcheck_cli.frameworks.seam import Own, Place, Rejected, RuleError, Way
-from gradcheck_cli.frameworks.stable import Library, Stable
+from gradcheck_cli.frameworks.shared.eager_subject import plain
+from gradcheck_cli.frameworks.shared.library import Library, Stable
+from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import FUNCTION, TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
+from gradcheck_cli.frameworks.tensorflow.library import LIBRARY
+from gradcheck_cli.frameworks.tensorflow.other_calls import other_calls
 from gradcheck_cli.frameworks.tensorflow.private_api import record
-from gradcheck_cli.frameworks.tensorflow.stable import LIBRARY
 from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
-from gradcheck_cli.frameworks.tensorflow.ways import other_calls
-from gradcheck_cli.frameworks.tracing import brief
-from gradcheck_cli.inputs.spec import Leaf, Signature
+from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.subject.other_calls import OtherCall
+from gradcheck_cli.subject.protocol import Own
+from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.results import Place
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
@@ -74,7 +77,7 @@ class FittedTf(TfSubject):
         except Rejected:  # it insists on its own dtype
             return None
 
-    def other_calls(self) -> Sequence[Way]:
+    def other_calls(self) -> Sequence[OtherCall]:
         return other_calls(self)
 
     @property

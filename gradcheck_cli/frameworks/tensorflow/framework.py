@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from gradcheck_cli.frameworks.tensorflow.find import find, named
 from gradcheck_cli.frameworks.tensorflow.hooks import recording, watching
-from gradcheck_cli.frameworks.tensorflow.writing import WRITING
-from gradcheck_cli.inputs.infer.reading import read
-from gradcheck_cli.inputs.language import ArraySpec, Spec
-from gradcheck_cli.inputs.spec import Hints
+from gradcheck_cli.frameworks.tensorflow.script import WRITING
+from gradcheck_cli.infer.reading import read
+from gradcheck_cli.inputs.signature import Hints
+from gradcheck_cli.project.input_specs import ArraySpec, Spec
 
 
 class TensorFlow:

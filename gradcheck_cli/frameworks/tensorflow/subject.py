@@ -11,14 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.eager import EagerSubject, Row, plain, stacked
-from gradcheck_cli.frameworks.seam import EAGER, NO_GRAD_FUNCTION, Floats, Rejected, RuleError
-from gradcheck_cli.frameworks.tensorflow.bridge import traced
+from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject, Row, plain, stacked
+from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.tensorflow.call import Call, Tensors, host, taped, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.graphs import Graph
 from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED, bypassed
-from gradcheck_cli.frameworks.tracing import brief
+from gradcheck_cli.frameworks.tensorflow.trace import traced
+from gradcheck_cli.subject.refusals import NO_GRAD_FUNCTION, Rejected, RuleError
+from gradcheck_cli.subject.results import EAGER, Floats
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]

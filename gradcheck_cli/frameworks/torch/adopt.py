@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradcheck_cli.frameworks.seam import Place
 from gradcheck_cli.frameworks.torch.context import Context, with_a_context
 from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import CLASS, CUSTOM_OP, TorchGradient
 from gradcheck_cli.frameworks.torch.private_api import parts_of
+from gradcheck_cli.subject.results import Place
 
 
 def of_class(cls: Any, place: Place) -> TorchGradient:

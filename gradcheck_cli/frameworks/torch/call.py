@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from gradcheck_cli.frameworks.torch.context import Context
-from gradcheck_cli.frameworks.torch.draws import start_over
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
-from gradcheck_cli.inputs.spec import OMITTED, Leaf, Signature, filled
+from gradcheck_cli.frameworks.torch.random import start_over
+from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature, filled
 
 Array = np.ndarray[Any, Any]
 Tensors = Sequence[Any]

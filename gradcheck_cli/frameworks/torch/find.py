@@ -18,14 +18,15 @@ from typing import Any
 
 import torch
 
+from gradcheck_cli.discover.factories import attributes, enter
 from gradcheck_cli.discover.methods import attribute
-from gradcheck_cli.discover.reach import attributes, enter
-from gradcheck_cli.discover.twins import told_apart
-from gradcheck_cli.frameworks.seam import Found, Missing, Own, Place
+from gradcheck_cli.discover.same_definition import told_apart
 from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
 from gradcheck_cli.frameworks.torch.fit import of_function
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.frameworks.torch.private_api import CustomOpDef, parts_of
+from gradcheck_cli.subject.protocol import Own
+from gradcheck_cli.subject.results import Found, Missing, Place
 
 
 @contextmanager

@@ -8,17 +8,19 @@ from typing import Any
 
 import torch
 
-from gradcheck_cli.frameworks.eager import plain
-from gradcheck_cli.frameworks.seam import Place, Rejected, Way
-from gradcheck_cli.frameworks.stable import Library, Stable
+from gradcheck_cli.frameworks.shared.eager_subject import plain
+from gradcheck_cli.frameworks.shared.library import Library, Stable
+from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.torch.call import Call, tensor
-from gradcheck_cli.frameworks.torch.draws import draws
 from gradcheck_cli.frameworks.torch.gradient import FUNCTION, TorchGradient
-from gradcheck_cli.frameworks.torch.stable import LIBRARY
+from gradcheck_cli.frameworks.torch.library import LIBRARY
+from gradcheck_cli.frameworks.torch.other_calls import other_calls
+from gradcheck_cli.frameworks.torch.random import draws
 from gradcheck_cli.frameworks.torch.subject import TorchSubject
-from gradcheck_cli.frameworks.torch.ways import other_calls
-from gradcheck_cli.frameworks.tracing import brief
-from gradcheck_cli.inputs.spec import Signature
+from gradcheck_cli.inputs.signature import Signature
+from gradcheck_cli.subject.other_calls import OtherCall
+from gradcheck_cli.subject.refusals import Rejected
+from gradcheck_cli.subject.results import Place
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
@@ -69,7 +71,7 @@ class FittedTorch(TorchSubject):
         except Rejected:  # it insists on its own dtype
             return None
 
-    def other_calls(self) -> Sequence[Way]:
+    def other_calls(self) -> Sequence[OtherCall]:
         return other_calls(self)
 
     @property

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from gradcheck_cli.frameworks.torch.bridge import warm
 from gradcheck_cli.frameworks.torch.call import device
 from gradcheck_cli.frameworks.torch.find import find, named, recording
-from gradcheck_cli.frameworks.torch.rules import watching
-from gradcheck_cli.frameworks.torch.writing import WRITING
-from gradcheck_cli.inputs.infer.reading import read
-from gradcheck_cli.inputs.spec import Hints
+from gradcheck_cli.frameworks.torch.inner_rules import watching
+from gradcheck_cli.frameworks.torch.script import WRITING
+from gradcheck_cli.frameworks.torch.trace import warm
+from gradcheck_cli.infer.reading import read
+from gradcheck_cli.inputs.signature import Hints
 
 warm()
 torch.set_num_threads(1)  # calls are small, and workers share the cores

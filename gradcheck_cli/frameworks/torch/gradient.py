@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
-from gradcheck_cli.frameworks.seam import Place, Subject
-from gradcheck_cli.frameworks.source import plain_functions
-from gradcheck_cli.frameworks.stable import Library
+from gradcheck_cli.frameworks.shared.library import Library
+from gradcheck_cli.frameworks.shared.user_source import plain_functions
 from gradcheck_cli.inputs.parameters import annotation, declared
-from gradcheck_cli.inputs.spec import Parameter, Signature
+from gradcheck_cli.inputs.signature import Parameter, Signature
+from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.results import Place
 
 FUNCTION, CLASS, CUSTOM_OP = "function", "Function", "custom_op"
 

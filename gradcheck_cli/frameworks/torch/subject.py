@@ -11,16 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from gradcheck_cli.frameworks.eager import EagerSubject, Row, plain
-from gradcheck_cli.frameworks.seam import Declined, RuleError
-from gradcheck_cli.frameworks.torch.bridge import traced
+from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject, Row, plain
+from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
+from gradcheck_cli.frameworks.torch.inner_rules import kept
 from gradcheck_cli.frameworks.torch.pull import gradients
-from gradcheck_cli.frameworks.torch.rules import kept
-from gradcheck_cli.frameworks.torch.slots import overgrown, shifted
-from gradcheck_cli.frameworks.tracing import brief
-from gradcheck_cli.inputs.spec import Leaf
+from gradcheck_cli.frameworks.torch.returned_slots import overgrown, shifted
+from gradcheck_cli.frameworks.torch.trace import traced
+from gradcheck_cli.inputs.signature import Leaf
+from gradcheck_cli.subject.refusals import Declined, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]

@@ -6,7 +6,7 @@ import linecache
 from collections.abc import Iterator
 from pathlib import Path
 
-from gradcheck_cli.words import Finding
+from gradcheck_cli.contract.report import Finding
 
 
 def source_lines(finding: Finding, root: Path, width: int) -> Iterator[tuple[str, str]]:

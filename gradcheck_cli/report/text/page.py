@@ -11,11 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from gradcheck_cli.report.text.caret import source_lines
-from gradcheck_cli.report.text.numbers import witness_lines
-from gradcheck_cli.report.text.plot import plot_lines
-from gradcheck_cli.rule_names import RuleName
-from gradcheck_cli.words import (
+from gradcheck_cli.contract.report import (
     Cause,
     Evidence,
     Finding,
@@ -27,6 +23,10 @@ from gradcheck_cli.words import (
     Status,
     Verdict,
 )
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.report.text.caret import source_lines
+from gradcheck_cli.report.text.plot import plot_lines
+from gradcheck_cli.report.text.witness import witness_lines
 
 _WIDEST, _NARROWEST = 100, 60
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradcheck_cli.words import Number, Profile
+from gradcheck_cli.contract.report import Number, Profile
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _MOST_CELLS = 48

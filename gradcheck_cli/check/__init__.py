@@ -1,0 +1,1 @@
+"""The worker's side: a file, its gradients, their findings."""

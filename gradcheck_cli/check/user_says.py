@@ -1,0 +1,71 @@
+"""What the user says of one gradient: its inputs, and what its rule is meant to be."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from gradcheck_cli.contract.report import Finding, Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.contract.worker import Task
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.signature import Hints
+from gradcheck_cli.judge.fingerprint import Site
+from gradcheck_cli.judge.intents.declarations import Declarations
+from gradcheck_cli.project.input_specs import condition
+from gradcheck_cli.project.input_specs import parse as parse_spec
+from gradcheck_cli.project.intent_specs import Declared
+from gradcheck_cli.project.intent_specs import parse as parse_intents
+from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.subject.protocol import CustomGradient
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Statement:
+    """What the user says of a gradient in comments and settings; `findings` are about the saying."""
+
+    hints: Hints
+    declarations: Declarations
+    findings: list[Finding]
+
+
+def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) -> Statement:
+    """The framework's hints with the user's specifications and domains, and the declared intents."""
+    places = _places(gradient, site)
+    texts = [task.expects[k] for k in places if k in task.expects]
+    intents = [declared for text in texts for declared in parse_intents(text)]
+    hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})
+    key = next((k for k in places if k in task.inputs), None)
+    if key is None:
+        return Statement(hints, Declarations(intents), [])
+    specs = parse_spec(task.inputs[key])
+    hints = dataclasses.replace(hints, specs=specs, spec_source=places[key])
+    return Statement(hints, Declarations(intents), _unknown(specs, gradient, site))
+
+
+def _domains(intents: Sequence[Declared]) -> dict[str, Domain]:
+    """The domain of each argument for which one is declared."""
+    conditions = (condition(d.argument or "") for d in intents if d.name == "domain")
+    return {name: Domain(bounds) for name, bounds in conditions}
+
+
+def _unknown(specs: Mapping[str, object], gradient: CustomGradient, site: Site) -> list[Finding]:
+    """A warning where the inputs speak of an argument that the gradient does not take."""
+    arguments = [p.name for p in gradient.parameters()]
+    unknown = [name for name in specs if name not in arguments]
+    if not unknown:
+        return []
+    rule = find(RuleName.UNKNOWN_ARGUMENT)
+    message = f"the inputs speak of `{unknown[0]}`; it takes {', '.join(arguments)}"
+    finding = rule.finding(site.path, site.line, message, about=gradient.place.qualname)
+    return [replace(finding, severity=Severity.WARNING, gradient=site.qualname)]
+
+
+def _places(gradient: CustomGradient, site: Site) -> dict[str, str]:
+    """By what something may be said of this gradient: a line of its definition, or its name."""
+    lines = range(gradient.place.line, max(site.line, site.header_end) + 1)
+    return {str(n): f"the comment for line {n}" for n in lines} | dict.fromkeys(
+        (gradient.place.qualname, gradient.name), "the settings"
+    )

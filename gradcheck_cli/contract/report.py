@@ -1,0 +1,226 @@
+"""The report as structs: this is the JSON contract."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+Number = float | str
+
+Values = Number | list[Number]
+
+
+class Severity(StrEnum):
+    NOTE = "note"
+    WARNING = "warning"
+    ERROR = "error"
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+class Verdict(StrEnum):
+    """Ordered from good to bad."""
+
+    CORRECT = "correct"
+    INTENDED = "intended"
+    INCONCLUSIVE = "inconclusive"
+    UNSTABLE = "unstable"
+    WRONG = "wrong"
+
+    @property
+    def rank(self) -> int:
+        return list(Verdict).index(self)
+
+
+class Evidence(StrEnum):
+    """How the truth was obtained, ordered from strong to weak."""
+
+    CERTIFIED = "certified"
+    MULTIPRECISION = "multiprecision"
+    FLOAT64 = "float64"
+    FINITE_DIFFERENCE = "finite-difference"
+
+    @property
+    def rank(self) -> int:
+        return list(Evidence).index(self)
+
+
+class Outcome(StrEnum):
+    PASS = "pass"
+    FAIL = "fail"
+    NOT_APPLICABLE = "not-applicable"
+    NOT_COVERED = "not-covered"
+
+
+class Status(StrEnum):
+    CHECKED = "checked"
+    UNCHECKED = "unchecked"
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """One array argument of a custom gradient, as it was made."""
+
+    path: str
+    dtype: str
+    shape: list[int]
+    domain: str
+    source: str
+
+
+class WitnessInput(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    dtype: str
+    shape: list[int]
+    value: Values | None
+    recipe: str | None = None
+
+
+class Witness(msgspec.Struct, frozen=True, kw_only=True):
+    """Inputs, cotangent and the numbers there; `argument` and `index` name the component."""
+
+    inputs: list[WitnessInput]
+    cotangent: Values | None
+    argument: str | None
+    index: list[int]
+    value: Number | None = None
+    value_real: str | None = None
+    custom: Number | None = None
+    custom_real: str | None = None
+    auto: Number | None = None
+    truth: str | None = None
+    bits: float | None = None
+    mode: str | None = None
+
+
+class Boundary(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from", "stop": "to"}):
+    """The interval of one argument over which a finding holds."""
+
+    argument: str
+    index: list[int]
+    start: Number
+    stop: Number
+    from_open: bool = False
+    to_open: bool = False
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """Correct bits over one argument: the one-line plot."""
+
+    argument: str
+    at: list[Number]
+    bits: list[float]
+    full: float
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """The operation that explains a failure, and the expression it stands in."""
+
+    path: str | None
+    line: int | None
+    column: int | None
+    expression: str | None
+    text: str
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One violated law or matched pattern, at a place, with a witness."""
+
+    rule: str
+    code: str
+    severity: Severity
+    path: str
+    line: int
+    message: str
+    column: int = 1
+    end_line: int | None = None
+    end_column: int | None = None
+    help: str | None = None
+    gradient: str | None = None
+    gradient_index: int | None = None
+    modes: list[str] = []
+    dtypes: list[str] = []
+    backends: list[str] = []
+    witness: Witness | None = None
+    boundary: list[Boundary] = []
+    profile: Profile | None = None
+    cause: Cause | None = None
+    fix: str | None = None
+    expect: str | None = None  # what declares it, if it was meant
+    fingerprint: str = ""
+    reproduce: str | None = None
+
+
+class LawResult(msgspec.Struct, frozen=True, kw_only=True):
+    law: str
+    outcome: Outcome
+    evidence: Evidence | None = None
+    points: int = 0
+    reason: str | None = None
+
+
+class Gradient(msgspec.Struct, frozen=True, kw_only=True):
+    """One custom gradient (or, of kind `function`, a named function without a rule)."""
+
+    id: str
+    name: str
+    qualname: str
+    path: str
+    line: int
+    framework: str
+    kind: str
+    backend: str
+    device: str
+    dtypes: list[str]
+    status: Status
+    reason: str | None = None
+    verdict: Verdict | None = None
+    evidence: Evidence | None = None
+    inputs: list[Input] = []
+    points: int = 0
+    laws: list[LawResult] = []
+    findings: list[int] = []
+
+
+class NotCovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What could not be checked, why, and the line to add."""
+
+    gradient: str
+    law: str | None
+    what: str
+    reason: str
+    add: str | None = None
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    version: str
+    jax: str | None
+    torch: str | None = None
+    tensorflow: str | None = None
+    keras: str | None = None
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    exit_code: int
+    files: int
+    gradients: int
+    checked: int
+    unchecked: int
+    errors: int
+    warnings: int
+    notes: int
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    schema_version: int
+    tool: Tool
+    summary: Summary
+    gradients: list[Gradient]
+    findings: list[Finding]
+    not_covered: list[NotCovered]
+    durations: dict[str, float] | None = None

@@ -1,0 +1,122 @@
+"""What a worker is asked to do, and the events that it sends back."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from gradcheck_cli.contract.recorded import RecordedCall
+from gradcheck_cli.contract.report import Finding, Gradient, NotCovered, WitnessInput
+from gradcheck_cli.contract.sweep_map import Share, Swept
+
+# -- what a worker says --------------------------------------------------------------
+
+
+class Phase(StrEnum):
+    """The stages of a worker's way, as they are shown; most are followed by a detail."""
+
+    STARTING = "starting"
+    IMPORTING = "importing"
+    LOOKING = "looking for custom gradients"
+    INPUTS = "finding inputs"
+    TRACING = "tracing"
+    RUNNING = "running"
+    COMPARING = "comparing"
+    EXPLAINING = "explaining"
+    SEARCHING = "searching"
+    CORRECTING = "looking for the change that makes it right"
+
+    @property
+    def is_ours(self) -> bool:
+        """Is it our own work, which ends when time is up, and not user code that may hang?"""
+        return self in (Phase.COMPARING, Phase.EXPLAINING, Phase.SEARCHING, Phase.CORRECTING)
+
+
+class Doing(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What the worker is about to do: if it dies, this is what it died of."""
+
+    phase: Phase
+    detail: str = ""
+    gradient: str | None = None
+    line: int | None = None
+    inputs: list[WitnessInput] = []  # the one point that is being run, if it is one
+
+    @property
+    def text(self) -> str:
+        """The phase with its detail, as the screen shows it."""
+        return f"{self.phase} {self.detail}".rstrip()
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """One gradient is done."""
+
+    gradient: Gradient
+    findings: list[Finding] = []
+    not_covered: list[NotCovered] = []
+    scripts: dict[
+        str, str
+    ] = {}  # by fingerprint: the script that was asked for, or why there is none
+    seconds: dict[str, float] = {}  # by law, and by what all laws share
+
+
+class FileFinding(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A finding about the file itself."""
+
+    finding: Finding
+
+
+class Unreached(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A custom gradient that the source defines and the run never met."""
+
+    not_covered: NotCovered
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The worker is through with its file."""
+
+    versions: dict[str, str]  # of the frameworks that it used
+    out_of_time: bool = False  # it ended before its time was up; the rest is for another one
+
+
+Event = Doing | Checked | FileFinding | Unreached | Swept | Finished
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is asked to do: one file or module, with the settings that matter there."""
+
+    path: str
+    root: str
+    display: str
+    module: str | None
+    functions: list[str]
+    marked: dict[str, list[str]]  # by framework: `name@scope` as the source shows it
+    dtypes: list[str]
+    points: int
+    seed: int
+    max_time: float | None
+    at: list[str]
+    reach: float
+    device: str
+    cache: str | None
+    backend: str | None = None  # of a framework that runs on others
+    expects: dict[str, str] = {}  # declared intents, by the same
+    only_inputs: bool = False  # say what they would be, and check nothing
+    script: str | None = None  # a fingerprint: write the script of that finding
+    search: int = (
+        0  # inputs that hypothesis tries for each signature, where the lattice found no error
+    )
+    sweep: Share | None = None  # look at every float instead of checking
+    inputs: dict[str, str] = {}  # specs, by the gradient's name or the line that they stand for
+    references: dict[
+        str, str
+    ] = {}  # by name: "module:function", differentiated instead of the primal
+    calls: dict[str, list[RecordedCall]] = {}  # by qualname: as it was called in a recorded run
+    skip: list[str] = []  # gradients that are done with, or that a worker died of
+    alone: str | None = None  # the gradient that a worker died of: point by point, to know at which
+
+
+def decode_event(data: bytes) -> Event:
+    """One event from a worker."""
+    event: Event = msgspec.msgpack.decode(data, type=Event)
+    return event

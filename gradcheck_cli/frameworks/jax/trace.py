@@ -1,0 +1,212 @@
+"""Evaluate a jaxpr anew with some of its custom rules bypassed, or step by step.
+
+Both are one recursion over equations; what happens at an equation is passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend import core as jex
+
+from gradcheck_cli.reals.inner_jaxprs import call_param, inlined
+from gradcheck_cli.subject.user_code import calling_user_code
+
+Own = Callable[[str], bool]
+
+# A float loop that runs longer than this is taken to hang.
+MOST_TRIPS = 100_000
+
+_CUSTOM = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+_CONTROL_PARAMS = {
+    "cond": ("branches",),
+    "while": ("cond_jaxpr", "body_jaxpr"),
+    "scan": ("jaxpr",),
+}
+
+
+def without_own_rules(fun: Callable[..., Any], own: Own, *avals: Any) -> Callable[..., Any]:
+    """The function with every custom rule that user code defines replaced by its primal."""
+    closed, tree = _traced(fun, avals)
+    if not _has_own(closed.jaxpr, own):
+        return fun
+    bare = jax.make_jaxpr(lambda *args: _strip(closed, args, own))(*avals)
+
+    def stripped(*args: Any) -> Any:
+        flat = jax.tree_util.tree_leaves(args)
+        return jax.tree_util.tree_unflatten(tree, jex.jaxpr_as_fun(bare)(*flat))
+
+    return stripped
+
+
+def stepwise(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:
+    """The function op by op inside one compile: a barrier after each equation."""
+    closed, tree = _traced(fun, avals)
+
+    def stepped(*args: Any) -> Any:
+        flat = jax.tree_util.tree_leaves(args)
+        return jax.tree_util.tree_unflatten(tree, _step(closed, flat))
+
+    return stepped
+
+
+def bounded(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:
+    """The function with its while loops cut off after many trips; what they carry is then NaN."""
+    closed, tree = _traced(fun, avals)
+    if not _has_while(closed.jaxpr):
+        return fun
+
+    def cut(*args: Any) -> Any:
+        flat = jax.tree_util.tree_leaves(args)
+        return jax.tree_util.tree_unflatten(tree, _bound(closed, flat))
+
+    return cut
+
+
+def _traced(fun: Callable[..., Any], avals: Sequence[Any]) -> tuple[Any, Any]:
+    """The function as a closed jaxpr, and the tree of its outputs."""
+    with calling_user_code():
+        closed, shape = jax.make_jaxpr(fun, return_shape=True)(*avals)
+    return closed, jax.tree_util.tree_structure(shape)
+
+
+def _has_while(jaxpr: Any) -> bool:
+    return any(
+        eqn.primitive.name == "while" or any(map(_has_while, _inner(eqn))) for eqn in jaxpr.eqns
+    )
+
+
+def _bound(closed: Any, args: Sequence[Any]) -> list[Any]:
+    def equation(eqn: Any, values: list[Any]) -> list[Any]:
+        if eqn.primitive.name == "while":
+            return _cut_while(eqn, values)
+        body = inlined(eqn)
+        if body is not None and _has_while(body.jaxpr):
+            return _bound(body, values)
+        return _bind(eqn, values)
+
+    return _evaluate(closed, args, equation)
+
+
+def _cut_while(eqn: Any, values: list[Any]) -> list[Any]:
+    p = eqn.params
+    a, b = p["cond_nconsts"], p["body_nconsts"]
+    cond_consts, body_consts, state = values[:a], values[a : a + b], values[a + b :]
+
+    def more(inner: Any) -> Any:
+        return jex.jaxpr_as_fun(p["cond_jaxpr"])(*cond_consts, *inner)[0]
+
+    def go(carry: Any) -> Any:
+        trips, *inner = carry
+        return jnp.any(more(inner)) & (trips < MOST_TRIPS)
+
+    def body(carry: Any) -> Any:
+        trips, *inner = carry
+        new = jex.jaxpr_as_fun(p["body_jaxpr"])(*body_consts, *inner)
+        each = more(inner)
+        if each.ndim:  # a vector of loops: those that have ended keep their state
+            new = [
+                jnp.where(each.reshape(each.shape + (1,) * (b.ndim - each.ndim)), b, a)
+                for a, b in zip(inner, new, strict=True)
+            ]
+        return (trips + 1, *new)
+
+    trips, *final = lax.while_loop(go, body, (jnp.int32(0), *state))
+    return [
+        jnp.where(trips < MOST_TRIPS, x, jnp.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x
+        for x in final
+    ]
+
+
+def _own(eqn: Any, own: Own) -> bool:
+    if eqn.primitive.name not in _CUSTOM:
+        return False
+    body = eqn.params[call_param(eqn.primitive.name)]
+    info = getattr(body.jaxpr, "debug_info", None)
+    where = getattr(info, "func_src_info", "") or ""
+    return own(where.rpartition(" at ")[2].rpartition(":")[0])
+
+
+def _has_own(jaxpr: Any, own: Own) -> bool:
+    return any(
+        _own(eqn, own) or any(_has_own(sub, own) for sub in _inner(eqn)) for eqn in jaxpr.eqns
+    )
+
+
+def _inner(eqn: Any) -> list[Any]:
+    found = []
+    for value in eqn.params.values():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(item, jex.ClosedJaxpr):
+                found.append(item.jaxpr)
+            elif isinstance(item, jex.Jaxpr):
+                found.append(item)
+    return found
+
+
+def _strip(closed: Any, args: Sequence[Any], own: Own) -> list[Any]:
+    def equation(eqn: Any, values: list[Any]) -> list[Any]:
+        if _own(eqn, own):
+            return _strip(inlined(eqn), values, own)
+        if not any(_has_own(sub, own) for sub in _inner(eqn)):
+            return _bind(eqn, values)
+        if eqn.primitive.name in _CONTROL_PARAMS:
+            return _bind(eqn, values, _stripped_params(eqn, own))
+        body = inlined(eqn)
+        return _bind(eqn, values) if body is None else _strip(body, values, own)
+
+    return _evaluate(closed, args, equation)
+
+
+def _stripped_params(eqn: Any, own: Own) -> dict[str, Any]:
+    def clean(sub: Any) -> Any:
+        if not _has_own(sub.jaxpr, own):
+            return sub
+        avals = [
+            jax.ShapeDtypeStruct(
+                v.aval.shape, v.aval.dtype, weak_type=getattr(v.aval, "weak_type", False)
+            )
+            for v in sub.jaxpr.invars
+        ]
+        return jax.make_jaxpr(lambda *args: _strip(sub, args, own))(*avals)
+
+    params = dict(eqn.params)
+    for key in _CONTROL_PARAMS[eqn.primitive.name]:
+        value = params[key]
+        params[key] = tuple(map(clean, value)) if isinstance(value, tuple) else clean(value)
+    return params
+
+
+def _step(closed: Any, args: Sequence[Any]) -> list[Any]:
+    def equation(eqn: Any, values: list[Any]) -> list[Any]:
+        body = inlined(eqn)
+        if body is not None:
+            return _step(body, values)
+        return list(lax.optimization_barrier(tuple(_bind(eqn, values))))
+
+    return _evaluate(closed, args, equation)
+
+
+def _bind(eqn: Any, values: list[Any], params: dict[str, Any] | None = None) -> list[Any]:
+    bound = eqn.primitive.get_bind_params(eqn.params if params is None else params)
+    with eqn.ctx.manager:
+        outs = eqn.primitive.bind(*values, **bound)
+    return list(outs) if eqn.primitive.multiple_results else [outs]
+
+
+def _evaluate(
+    closed: Any, args: Sequence[Any], equation: Callable[[Any, list[Any]], list[Any]]
+) -> list[Any]:
+    env: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(closed.jaxpr.invars, args, strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, jex.Literal) else env[atom]
+
+    for eqn in closed.jaxpr.eqns:
+        env.update(zip(eqn.outvars, equation(eqn, list(map(read, eqn.invars))), strict=True))
+    return [read(atom) for atom in closed.jaxpr.outvars]

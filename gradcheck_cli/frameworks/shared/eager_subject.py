@@ -1,0 +1,370 @@
+"""Subjects that run eagerly, one call after the other, and are traced once into jaxprs.
+
+A framework of that kind says how one call is made and how its two functions are traced; the
+batches, the programs over the reals and what raises where are the same for all of them.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradcheck_cli.frameworks.shared.draws import another
+from gradcheck_cli.frameworks.shared.library import Library, Stable, offered
+from gradcheck_cli.frameworks.shared.tracing import (
+    POINTWISE,
+    Untraceable,
+    brief,
+    lacks_a_kernel,
+    precision,
+    with_pullback,
+)
+from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.reals.program import Program, build
+from gradcheck_cli.subject.protocol import LibraryFunction, Subject
+from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.results import AUTO, EAGER, VALUE, Array, Floats, Sample, Spelled, Traces
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+_TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
+# A plain point, at which it is tried whether function and rule run at all.
+_PLAIN = (0.5, 0.75, 0.25, 1.5, 0.625, 1.25)
+
+
+def plain(shape: tuple[int, ...]) -> Array:
+    """Ordinary numbers, no two neighbours equal."""
+    return np.resize(_PLAIN, int(np.prod(shape, dtype=int))).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Numbers of one call (or of many, as one array)."""
+
+    value: list[Array]
+    rule_value: list[Array]
+    custom: list[Array] | None
+    auto: list[Array] | None
+
+    def __iter__(self) -> Iterator[list[Array] | None]:
+        yield from (self.value, self.rule_value, self.custom, self.auto)
+
+
+@dataclass(slots=True, kw_only=True)
+class EagerSubject(abc.ABC):
+    """See `Subject` in the seam; `has_auto` and `elementwise` are known once it is traced."""
+
+    signature: Signature
+    dtype: str
+    outputs: list[tuple[int, ...]]
+    output_dtypes: list[str]
+    has_rule: bool
+    has_auto: bool = True
+    elementwise: bool = False
+    _traces: Traces | None = None
+
+    # -- what a framework says ------------------------------------------------------------
+
+    @abc.abstractmethod
+    def try_rule(self) -> bool:
+        """Run rule and autodiff once; `RuleError` if the rule fails. Does autodiff go through?"""
+
+    @abc.abstractmethod
+    def row(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
+        """One call of each: value, the rule's value and gradients, autodiff's."""
+
+    @abc.abstractmethod
+    def primal_row(self, point: Sequence[Any]) -> list[Array]:
+        """The primal's value."""
+
+    @abc.abstractmethod
+    def forward_jaxpr(self) -> Any:
+        """leaves → values, without the rules of inner functions."""
+
+    @abc.abstractmethod
+    def trusting_jaxpr(self) -> Any | None:
+        """The same with them; None if there are none."""
+
+    @abc.abstractmethod
+    def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
+        """(leaves, cotangents) → (values, gradients)."""
+
+    @abc.abstractmethod
+    def fitted(self, stable: Stable, plain: Signature) -> Subject:
+        """A library function as a subject of its own."""
+
+    @abc.abstractmethod
+    def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
+        """A derivative given as text: its jaxpr, and its numbers at one probe."""
+
+    @property
+    @abc.abstractmethod
+    def library(self) -> Library:
+        """The framework's stable functions."""
+
+    @abc.abstractmethod
+    def in_dtype(self, dtype: str) -> EagerSubject:
+        """The same call; `Rejected` if the function does not take that."""
+
+    # -- what follows -----------------------------------------------------------------------
+
+    @property
+    def leaves(self) -> Sequence[Leaf]:
+        return self.signature.leaves
+
+    @property
+    def sample(self) -> Sample | None:
+        return None
+
+    @property
+    def modes(self) -> Sequence[str]:
+        return (EAGER,)
+
+    @property
+    def differentiable(self) -> bool:
+        traced = self.traces().primal is not None
+        # Of a plain function, float64 autodiff would trust the very rules that are in question.
+        return self.has_auto and (traced or self.has_rule)
+
+    @property
+    def avals(self) -> list[Any]:
+        return [jax.ShapeDtypeStruct(leaf.shape, jnp.dtype(self.dtype)) for leaf in self.leaves]
+
+    # -- traces -------------------------------------------------------------------------------
+
+    def traces(self) -> Traces:
+        """Both programs, traced once, after the rule was seen to run."""
+        if self._traces is None:
+            self.has_auto = self.try_rule()
+            with precision(self.dtype):
+                self._traces = self._trace()
+        return self._traces
+
+    def _trace(self) -> Traces:
+        try:
+            forward = self.forward_jaxpr()
+        except (UserCodeError, Untraceable) as error:
+            return Traces(None, None, reason=self._untraced("forward", error))
+        primal, trusting = self._pulled_back(forward), self._trusting()
+        if not self.has_rule:
+            return Traces(primal, trusting)
+        outs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
+        try:
+            backward = self.rule_jaxpr(outs)
+        except (UserCodeError, Untraceable) as error:
+            return Traces(primal, None, reason=self._untraced("backward", error))
+        rule = build(backward)
+        names = rule.primitives() | (primal.primitives() if primal is not None else frozenset())
+        self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
+        return Traces(primal, rule, trusting)
+
+    def refusal(self, dtype: str) -> RuleError | None:
+        try:
+            self.in_dtype(dtype).try_rule()
+        except RuleError as error:
+            return None if lacks_a_kernel(error.message) else error
+        except Rejected:  # the function does not take it
+            return None
+        return None
+
+    def rule_gradients_unbatched(
+        self, point: Sequence[Array], cotangent: Sequence[Array]
+    ) -> list[Array]:
+        return self.row(point, cotangent).custom or []
+
+    def with_new_draws(
+        self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]] | None:
+        """One call after the other, each from a seed of its own; None if that changes nothing."""
+        drawn = [self._from_seed(n, point, cotangent, ends) for n in range(1, seeds + 1)]
+        gradients, values = [[np.stack(same) for same in zip(*arrays, strict=True)] for arrays in zip(*drawn, strict=True)]  # fmt: skip
+        if all((a == a[:1]).all() for a in (*gradients, *values)):
+            return None
+        return gradients, values
+
+    def _from_seed(
+        self, n: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]]:
+        with another(n):
+            found = [self.primal_row(end) for end in zip(*ends, strict=True)]
+            return self.rule_gradients_unbatched(point, cotangent), [
+                np.stack(v) for v in zip(*found, strict=True)
+            ]
+
+    def rule_program(self) -> Program | None:
+        """The rule as it stands, which may have been changed; None if that cannot be traced."""
+        outs = zip(self.outputs, self.output_dtypes, strict=True)
+        avals = [jax.ShapeDtypeStruct(shape, jnp.dtype(name)) for shape, name in outs]
+        try:
+            with precision(self.dtype):
+                jaxpr = self.rule_jaxpr(avals)
+        except (UserCodeError, Untraceable):
+            return None
+        return build(jaxpr)
+
+    def _pulled_back(self, forward: Any) -> Program | None:
+        """Value and pullback of a traced forward, where autodiff goes through it."""
+        body = jax.extend.core.jaxpr_as_fun(forward)
+        outs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
+        both = with_pullback(lambda *xs: tuple(body(*xs)), len(self.leaves))
+        try:
+            with calling_user_code():
+                pullback = jax.make_jaxpr(both)(*self.avals, *outs)
+        except UserCodeError:
+            return None
+        return build(pullback)
+
+    def _trusting(self) -> Program | None:
+        try:
+            forward = self.trusting_jaxpr()
+        except (UserCodeError, Untraceable):
+            return None
+        return None if forward is None else self._pulled_back(forward)
+
+    def _untraced(self, which: str, error: UserCodeError | Untraceable) -> str:
+        """Why there is no program. Eager code takes a number where it means a vector; JAX does not."""
+        told = self._why(which, error)
+        if not isinstance(error, Untraceable) and all(not leaf.shape for leaf in self.leaves):
+            raise Rejected(told)
+        return told
+
+    def _why(self, which: str, error: UserCodeError | Untraceable) -> str:
+        said = str(error) if isinstance(error, Untraceable) else brief(error.error)
+        said = said.partition(" The error occurred")[0]
+        return f"its {which} could not be traced over the reals: {said[:240]}"
+
+    # -- floats -------------------------------------------------------------------------------
+
+    def run(
+        self,
+        points: Sequence[Array],
+        cotangents: Sequence[Array],
+        modes: Sequence[str] | None = None,
+    ) -> Mapping[str, Floats]:
+        """All probes, as one array where each element is a point, else one after the other."""
+        count = len(points[0])
+        if self.elementwise and count > _TRIED_AGAIN:
+            batch = self._whole(points, cotangents)
+            if batch is not None:
+                return {EAGER: batch}
+        rows = [
+            self._tried([p[i] for p in points], [c[i] for c in cotangents]) for i in range(count)
+        ]
+        return {EAGER: stacked(rows)}
+
+    def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
+        """All at once where each element is a point."""
+        rows = [np.full(len(xs), float(c)) for c in cotangents]
+        floats = self.run([xs.astype(np.float64)], rows)[EAGER]
+        return [a.astype(xs.dtype) for a in (*floats.rule_value, *(floats.custom or floats.auto or []))]  # fmt: skip
+
+    def primal_values(self, points: Sequence[Array]) -> list[Array]:
+        """NaN where the function raises."""
+        nothing = [np.full(shape, np.nan) for shape in self.outputs]
+        rows = []
+        for i in range(len(points[0])):
+            try:
+                with calling_user_code():
+                    rows.append(self.primal_row([p[i] for p in points]))
+            except UserCodeError:
+                rows.append(nothing)
+        return [np.stack(column) for column in zip(*rows, strict=True)]
+
+    def run_row(
+        self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
+    ) -> list[Array]:
+        row = self._tried(point, cotangent)
+        if row is None:
+            raise Rejected("it raises there")
+        if who == VALUE:
+            return row.rule_value
+        return (row.auto if who == AUTO else row.custom) or []
+
+    def _tried(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row | None:
+        try:
+            with calling_user_code():
+                return self.row(point, cotangent)
+        except UserCodeError:
+            return None
+
+    def _whole(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Floats | None:
+        """The batch as one array; None if its rows turn out to know of each other."""
+        made = self._tried(points, cotangents)
+        count = len(points[0])
+        if made is None or any(a.shape != (count,) for part in made for a in part or ()):
+            return None
+        whole = Floats(made.value, made.rule_value, made.custom, made.auto)
+        return whole if self.same_alone(whole, points, cotangents) else None
+
+    def same_alone(
+        self, whole: Floats, points: Sequence[Array], cotangents: Sequence[Array]
+    ) -> bool:
+        """Do some rows give the same when they are run by themselves?"""
+        made = Row(whole.value, whole.rule_value, whole.custom, whole.auto)
+        for i in np.linspace(0, len(points[0]) - 1, _TRIED_AGAIN).astype(int).tolist():
+            alone = self._tried([p[i] for p in points], [c[i] for c in cotangents])
+            if alone is None or not _alike(made, alone, i):
+                return False
+        return True
+
+    # -- stand-ins ------------------------------------------------------------------------------
+
+    def library_functions(self) -> Iterator[LibraryFunction]:
+        """Stable library functions at this signature, spelled for its arguments."""
+        return offered(self.library.table, self.leaves, self.fitted, self._spelled)
+
+    def _spelled(self, text: str) -> Spelled | None:
+        """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""
+        names = [leaf.path for leaf in self.leaves]
+        if not all(name.isidentifier() for name in names):
+            return None
+        try:
+            with precision(self.dtype):
+                jaxpr, one = self.written(names, text)
+        except (UserCodeError, Untraceable, SyntaxError):  # it does not fit these arguments
+            return None
+        return Spelled(build(jaxpr), functools.partial(_row_by_row, one))
+
+
+def _row_by_row(
+    one: Callable[..., list[Array]], points: Sequence[Array], cotangents: Sequence[Array]
+) -> list[Array]:
+    rows = [one([p[i] for p in points], [c[i] for c in cotangents]) for i in range(len(points[0]))]
+    return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
+def stacked(rows: Sequence[Row | None]) -> Floats:
+    """One array for each output and argument; rows at which it raised are NaN, and named."""
+    first = next((row for row in rows if row is not None), None)
+    if first is None:
+        raise Rejected("it raises at every point that was tried")
+    nothing = Row(*([np.full_like(a, np.nan) for a in part or ()] for part in first))
+    each = [list(row or nothing) for row in rows]
+    value, rule_value, custom, auto = (
+        [np.stack(column) for column in zip(*parts, strict=True)]
+        for parts in zip(*([p or [] for p in row] for row in each), strict=True)
+    )
+    refused = np.array([row is None for row in rows], bool)
+    return Floats(
+        value, rule_value, None if first.custom is None else custom,
+        None if first.auto is None else auto, refused if refused.any() else None,
+    )  # fmt: skip
+
+
+def _alike(whole: Row, alone: Row, i: int) -> bool:
+    """The same as alone, but for the last digits: vectorised loops round their own way.
+
+    It decides how the batch is run, never what is right.
+    """
+    for many, one in zip(whole, alone, strict=True):
+        for a, b in zip(many or (), one or (), strict=True):
+            size = np.abs(b).astype(np.float64)
+            if not np.allclose(a[i], b, rtol=2.0**-16, atol=2.0**-120 * (1 + size), equal_nan=True):
+                return False
+    return True

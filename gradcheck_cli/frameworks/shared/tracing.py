@@ -1,0 +1,71 @@
+"""What every framework needs once it has a jaxpr: pullbacks, float64 for a while, brief errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from gradcheck_cli.contract.errors import CgcheckError
+from gradcheck_cli.reals.facts import named
+
+# A program of these alone runs on all points as one array.
+POINTWISE = named(lambda facts: facts.pointwise or facts.spreads)
+
+
+class Untraceable(CgcheckError):
+    """No program of it over the reals: the reason says why."""
+
+
+@contextmanager
+def precision(dtype: str) -> Iterator[None]:
+    """float64 exists only where it is asked for: the user's program stays what it is.
+
+    The setting is the process's own, not the thread's: callbacks run in other threads.
+    """
+    before = jax.config.read("jax_enable_x64")
+    if dtype != "float64" or before:
+        yield
+        return
+    jax.config.update("jax_enable_x64", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
+def brief(error: BaseException) -> str:
+    """The first paragraph of an error, on one line, without terminal colours or paths of ours."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
+    if "Traceback (most recent call last)" in text:  # of a callback: what it raised stands last
+        return text.splitlines()[-1].strip()[:400]
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return f"{type(error).__name__}: {paragraph[:400]}" if paragraph else type(error).__name__
+
+
+def cast(arrays: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    """Numbers as JAX's arrays of the dtypes that a program takes."""
+    return [jax.numpy.asarray(a, aval.dtype) for a, aval in zip(arrays, avals, strict=True)]
+
+
+_NO_KERNEL = re.compile(
+    r"not implemented|unimplemented|no opkernel|not supported|unsupported", re.I
+)
+
+
+def lacks_a_kernel(message: str) -> bool:
+    """The library cannot do an operation in this dtype here; that is not the rule's fault."""
+    return _NO_KERNEL.search(message) is not None
+
+
+def with_pullback(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """(leaves…, cotangents…) → (values, gradients)."""
+
+    def both(*args: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        values, pullback = jax.vjp(fun, *args[:count])
+        return tuple(values), tuple(pullback(tuple(args[count:])))
+
+    return both

@@ -1,0 +1,170 @@
+"""Other ways to make a TensorFlow call: in `tf.function`, in a version 1 graph, twice, in part.
+
+Each gives gradients and those of the plain eager call with the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from gradcheck_cli.frameworks.shared.other_calls import (
+    ELSEWHERE,
+    Body,
+    Derivatives,
+    EagerCalls,
+    Numbers,
+    Result,
+    alike,
+    crossed,
+    named,
+    raising_counts,
+    shares,
+    twice,
+)
+from gradcheck_cli.frameworks.tensorflow.call import host, taped, tensor, zeros_for_none
+from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
+from gradcheck_cli.frameworks.tensorflow.random import drawing
+from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
+from gradcheck_cli.subject.other_calls import OtherCall
+from gradcheck_cli.subject.results import Array
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+Tensors = Sequence[Any]
+
+
+def other_calls(subject: TfSubject) -> list[OtherCall]:
+    """Those that apply to this signature."""
+    return [named(way) for way in _all(subject)]
+
+
+def _all(subject: TfSubject) -> list[OtherCall]:
+    own = _Ways(subject)
+    found = [OtherCall("called again", own.again)]
+    if subject.gradient.kind != REGISTERED:
+        found.append(crossed(own.between))
+    if alike(subject.leaves) is not None and not subject.call.variables:
+        found.append(OtherCall("with one tensor for two arguments", own.one_for_two))
+    if not subject.signature.keywords:  # TensorFlow takes those eagerly only
+        found.append(OtherCall("inside tf.function", own.in_function))
+    if subject.gradient.kind == REGISTERED:
+        return found
+    if not subject.call.variables and not subject.signature.keywords:
+        found.append(OtherCall("in a version 1 graph", own.in_graph))
+    found.append(twice(own.second, "the tape through the body"))
+    if len(subject.outputs) > 1:
+        found += map(own.of_output, range(len(subject.outputs)))
+    return found
+
+
+class _Ways(EagerCalls[Any]):
+    def __init__(self, subject: TfSubject) -> None:
+        super().__init__(subject.leaves)
+        self.subject = subject
+
+    # -- pieces -----------------------------------------------------------------------
+
+    def rule(self, tensors: Tensors) -> list[Any]:
+        return self.subject.call.judged(self.subject.call.outs(tensors))
+
+    def primal(self, tensors: Tensors) -> list[Any]:
+        return self.subject.call.judged(self.subject.call.primal_outputs(tensors))
+
+    def call(self, point: Numbers, among: Callable[[list[Any]], list[Any]] = list) -> _Recorded:
+        with self.subject.call.eagerly():
+            leaves = self.subject.given(point)
+            held = [*leaves, *self.subject.call.variables]
+            with taped(held) as tape:
+                outs = self.rule(among(leaves))
+        return _Recorded(self.subject, tape, outs, held)
+
+    def call_elsewhere(self, point: Numbers) -> None:
+        with self.subject.call.eagerly():
+            self.rule([ELSEWHERE * x for x in self.subject.given(point)])
+
+    # -- the ways that only TensorFlow has ----------------------------------------------
+
+    def again(self, point: Numbers, cotangent: Numbers) -> Result:
+        """The next call gives what the first one gave."""
+        return self.plain(point, cotangent), self.plain(point, cotangent)
+
+    def in_function(self, point: Numbers, cotangent: Numbers) -> Result:
+        """As a training step has it: call, tape and gradient in one graph."""
+
+        def step(leaves: Tensors, cts: Tensors) -> list[Any]:
+            held = [*leaves, *self.subject.call.variables]
+            with taped(held) as tape:
+                outs = self.rule(leaves)
+            return zeros_for_none(tape.gradient(outs, held, output_gradients=list(cts)), held)
+
+        expected = self.plain(point, cotangent)
+        with raising_counts(), self.subject.call.eagerly():
+            given, cts = self.subject.given(point), self.subject.cotangents(cotangent)
+            got = [host(g) for g in tf.function(step, autograph=False)(given, cts)]
+        return got, expected
+
+    def in_graph(self, point: Numbers, cotangent: Numbers) -> Result:
+        """As version 1 has it: placeholders, `tf.gradients`, a session."""
+        v1 = tf.compat.v1
+        expected = self.plain(point, cotangent)
+        with raising_counts(), tf.Graph().as_default(), drawing():
+            held = [v1.placeholder(self.subject.call.dtype, p.shape) for p in point]
+            kinds = zip(self.subject.output_dtypes, cotangent, strict=True)
+            outs = self.rule(held)
+            cts = [v1.placeholder(name, np.shape(c)) for name, c in kinds]
+            asked = zeros_for_none(v1.gradients(outs, held, grad_ys=cts), held)
+            with v1.Session() as session:
+                numbers = dict(zip((*held, *cts), (*point, *cotangent), strict=True))
+                values = session.run(asked, numbers)
+        return [np.asarray(v, np.float64) for v in values], expected
+
+    def derivatives(
+        self, body: Body[Any], point: Numbers, cotangent: Numbers
+    ) -> Derivatives | None:
+        """By a tape on a tape; None if it raises."""
+        try:
+            with self.subject.call.eagerly(), calling_user_code():
+                leaves = self.subject.given(point)
+                held = [*leaves, *self.subject.call.variables]
+                with taped(held) as outer:
+                    with taped(held) as tape:
+                        outs = body(leaves)
+                    weights = self.subject.cotangents(cotangent)
+                    first = tape.gradient(outs, held, output_gradients=weights)
+                    total = tf.add_n([_weighed(g) for g in first if g is not None])
+                return _host(first, held), _host(outer.gradient(total, held), held)
+        except UserCodeError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """Outputs of one call on their tape, and the leaves that it is pulled back to."""
+
+    subject: TfSubject
+    tape: Any
+    outs: Tensors
+    held: Tensors
+
+    def pull(self, cotangent: Numbers, only: int | None = None) -> list[Array]:
+        with self.subject.call.eagerly():
+            weights = self.subject.cotangents(cotangent)
+            which = slice(None) if only is None else slice(only, only + 1)
+            found = self.tape.gradient(self.outs[which], self.held, weights[which])
+            return _host(found, self.held)
+
+
+def _host(gradients: Sequence[Any], held: Tensors) -> list[Array]:
+    return [
+        np.zeros(tuple(x.shape)) if g is None else host(g)
+        for g, x in zip(gradients, held, strict=True)
+    ]
+
+
+def _weighed(gradient: Any) -> Any:
+    flat = tf.reshape(tf.convert_to_tensor(gradient), [-1])
+    return tf.reduce_sum(flat * tensor(shares(flat.shape[0]), flat.dtype))

@@ -1,0 +1,375 @@
+"""Other ways to make a torch call: layouts, subsets of arguments, twice, in place.
+
+Each gives gradients and those of the plain call with the same numbers. Long because there are many ways,
+each of them short, and they share how a call is made.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.frameworks.shared.other_calls import (
+    ELSEWHERE,
+    IMPURE,
+    Body,
+    Derivatives,
+    EagerCalls,
+    Numbers,
+    Result,
+    alike,
+    crossed,
+    named,
+    raising_counts,
+    shares,
+    twice,
+)
+from gradcheck_cli.frameworks.torch.call import host, tensor
+from gradcheck_cli.frameworks.torch.private_api import version_of
+from gradcheck_cli.frameworks.torch.pull import gradients
+from gradcheck_cli.frameworks.torch.subject import TorchSubject
+from gradcheck_cli.subject.other_calls import OtherCall, WentWrong
+from gradcheck_cli.subject.results import Array
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+Tensors = Sequence[Any]
+
+KEPT = RuleName.TENSOR_KEPT_ON_CTX
+_FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}"
+_COMPLEX = "{}, re + 0.75 im of the gradient is {}, of autograd through the forward's body {}"
+
+
+def other_calls(subject: TorchSubject) -> list[OtherCall]:
+    """Those that apply to this signature."""
+    own = _Ways(subject)
+    found = [
+        OtherCall("with non-contiguous inputs", own.laid_out(_strided)),
+        OtherCall("with an expanded cotangent", own.expanded),
+        OtherCall("with a non-contiguous cotangent", own.strided_cotangents),
+        OtherCall("after a first backward", own.after_a_backward),
+        OtherCall("called again", own.again),
+        crossed(own.between),
+        twice(own.second, "autograd through the forward"),
+    ]
+    cls = getattr(subject.gradient.rule, "__self__", None)
+    if _defines(cls, "backward") or _defines(cls, "vjp"):
+        found.append(OtherCall("with what it keeps", own.keeping))
+        found.append(OtherCall("under autocast", own.autocast))
+    written = _written(cls)
+    if "complex" in written or "conj" in written:
+        found.append(OtherCall("with complex inputs", own.of_complex, says=_COMPLEX))
+    if _defines(cls, "setup_context"):
+        found.append(OtherCall("under torch.func.vjp", own.functional))
+    if _defines(cls, "jvp"):
+        found.append(OtherCall("in forward mode", own.forward_mode, says=_FORWARD))
+    if getattr(cls, "generate_vmap_rule", False) or _defines(cls, "vmap"):
+        found.append(OtherCall("under vmap", own.under_vmap))
+    if any(len(leaf.shape) == 4 for leaf in subject.leaves):
+        found.append(OtherCall("with inputs in channels-last layout", own.laid_out(_channels_last)))
+    if alike(subject.leaves) is not None:
+        found.append(OtherCall("with one tensor for two arguments", own.one_for_two))
+    if len(subject.leaves) > 1:
+        found += map(own.only, range(len(subject.leaves)))
+    if len(subject.outputs) > 1:
+        found += map(own.of_output, range(len(subject.outputs)))
+    return [named(way) for way in found]
+
+
+def _written(cls: Any) -> str:
+    """The text of a Function."""
+    try:
+        return inspect.getsource(cls) if cls else ""
+    except (OSError, TypeError, ValueError):
+        return ""
+
+
+def _defines(cls: Any, name: str) -> bool:
+    """Has the user's Function a method of its own for this?"""
+    plain = torch.autograd.Function
+    return (
+        isinstance(cls, type)
+        and issubclass(cls, plain)
+        and getattr(cls, name, None) is not getattr(plain, name)
+    )
+
+
+class _Ways(EagerCalls[Any]):
+    def __init__(self, subject: TorchSubject) -> None:
+        super().__init__(subject.leaves)
+        self.subject = subject
+
+    # -- pieces -----------------------------------------------------------------------
+
+    def tensors(self, point: Numbers) -> list[Any]:
+        return [tensor(p, self.subject.call.dtype) for p in point]
+
+    def rule(self, tensors: Tensors) -> list[Any]:
+        call = self.subject.call
+        return call.judged(call.ask(self.subject.gradient.rule, tensors))
+
+    def primal(self, tensors: Tensors) -> list[Any]:
+        return self.subject.call.judged(self.subject.call.primal_outputs(tensors))
+
+    def call(self, point: Numbers, among: Callable[[list[Any]], list[Any]] = list) -> _Recorded:
+        held = [x.requires_grad_() for x in self.tensors(point)]
+        outs = self.rule(among([x.clone() for x in held]))
+        return _Recorded(self.subject, outs, held)
+
+    def call_elsewhere(self, point: Numbers) -> None:
+        self.rule([(ELSEWHERE * x).requires_grad_() for x in self.tensors(point)])
+
+    # -- layouts ------------------------------------------------------------------------
+
+    def laid_out(self, turned: Callable[[Any], Any]) -> Callable[[Numbers, Numbers], Result]:
+        """Inputs that lie otherwise in memory."""
+
+        def run(point: Numbers, cotangent: Numbers) -> Result:
+            with raising_counts():
+                got = self.call(point, lambda given: list(map(turned, given))).pull(cotangent)
+            return got, self.plain(point, cotangent)
+
+        return run
+
+    def strided_cotangents(self, point: Numbers, cotangent: Numbers) -> Result:
+        weights = [_strided(w) for w in self.subject.cotangents(cotangent)]
+        with raising_counts():
+            got = self.call(point).pull_tensors(weights)
+        return got, self.plain(point, cotangent)
+
+    def expanded(self, point: Numbers, cotangent: Numbers) -> Result:
+        """As `out.sum().backward()` gives it: every element is the same place in memory."""
+        ones = [np.ones_like(c) for c in cotangent]
+        spread = [w.new_ones(()).expand(w.shape) for w in self.subject.cotangents(cotangent)]
+        with raising_counts():
+            got = self.call(point).pull_tensors(spread)
+        return got, self.plain(point, ones)
+
+    # -- subsets --------------------------------------------------------------------------
+
+    def only(self, number: int) -> OtherCall:
+        """One argument alone requires a gradient: `ctx.needs_input_grad` is False for the others."""
+
+        def alone(point: Numbers, cotangent: Numbers) -> list[Array] | None:
+            leaves, weights = self.tensors(point), self.subject.cotangents(cotangent)
+            held = leaves[number].requires_grad_()
+            given = [x.clone() for x in leaves]
+            outs = [out for out in self.rule(given) if out.requires_grad]
+            if len(outs) != len(weights):
+                return None
+            return _host(gradients(outs, [held], weights), [held])
+
+        def run(point: Numbers, cotangent: Numbers) -> Result:
+            with raising_counts():
+                got = alone(point, cotangent)
+            if got is None:
+                return None
+            parts = [got[0] if k == number else None for k in range(len(self.leaves))]
+            return parts, self.plain(point, cotangent)
+
+        return OtherCall(f"when only {self.leaves[number].path} requires a gradient", run)
+
+    # -- twice, and in place ----------------------------------------------------------------
+
+    def after_a_backward(self, point: Numbers, cotangent: Numbers) -> Result:
+        """A backward that overwrites what was saved, its cotangent or its inputs."""
+        weights = self.subject.cotangents(cotangent)
+        held = [x.requires_grad_() for x in self.tensors(point)]
+        given = [x.clone() for x in held]
+        recorded = _Recorded(self.subject, self.rule(given), held)
+        kept = [w.clone() for w in weights]
+        versions = list(map(version_of, given))
+        first = recorded.pull_tensors(weights, keep=True)
+        if any(not torch.equal(a, b) for a, b in zip(weights, kept, strict=True)):
+            raise WentWrong(IMPURE, Severity.ERROR, "the backward changes its cotangent in place")
+        if any(version_of(x) != v for x, v in zip(given, versions, strict=True)):
+            raise WentWrong(IMPURE, Severity.ERROR, "the backward changes its inputs in place")
+        with raising_counts():
+            return recorded.pull_tensors(weights), first
+
+    def again(self, point: Numbers, cotangent: Numbers) -> Result:
+        """A call leaves its inputs alone (but those marked dirty), and the next gives the same."""
+        leaves = self.tensors(point)
+        with torch.no_grad():
+            given = [x.clone() for x in leaves]
+            _, context = self.subject.call.primal(given)
+        dirty = {id(t) for t in context.dirty_tensors}
+        changed = [
+            leaf.path
+            for leaf, a, b in zip(self.leaves, leaves, given, strict=True)
+            if id(b) not in dirty and not torch.equal(a, b) and not a.isnan().any()
+        ]
+        if changed:
+            told = f"the forward changes {', '.join(changed)} in place without `ctx.mark_dirty`"
+            raise WentWrong(IMPURE, Severity.ERROR, told)
+        before = self.plain(point, cotangent)
+        return self.plain(point, cotangent), before
+
+    def keeping(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Inputs and outputs belong into `save_for_backward`: torch looks after those only."""
+        leaves = self.tensors(point)
+        with torch.no_grad():
+            outs, context = self.subject.call.primal(leaves)
+        kept = {id(v): name for name, v in vars(context).items() if isinstance(v, torch.Tensor)}
+        for what, tensors in (("an output", outs), ("an input", leaves)):
+            name = next((kept[id(t)] for t in tensors if id(t) in kept), None)
+            if name is not None:
+                told = (
+                    f"`ctx.{name}` keeps {what}: torch sees no later change of it in place, "
+                    "and an output kept so is never freed; use `ctx.save_for_backward`"
+                )
+                raise WentWrong(
+                    KEPT, Severity.WARNING if what == "an output" else Severity.NOTE, told
+                )
+        return None
+
+    def autocast(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Where forward runs in reduced precision, backward meets tensors of two dtypes."""
+        held = [x.requires_grad_() for x in self.tensors(point)]
+        weights = self.subject.cotangents(cotangent)
+        try:
+            with calling_user_code(), torch.autocast(held[0].device.type, dtype=torch.bfloat16):
+                outs = self.rule([x.clone() for x in held])
+        except UserCodeError:  # the function is not for that
+            return None
+        with raising_counts(severity=Severity.NOTE, who="the backward"):
+            gradients(outs, held, [w.to(o.dtype) for w, o in zip(weights, outs, strict=True)])
+        return None
+
+    # -- transformations ---------------------------------------------------------------------
+
+    def forward_mode(self, point: Numbers, cotangent: Numbers) -> Result:
+        """⟨ct, jvp(v)⟩ = ⟨rule(ct), v⟩ for a tangent v that no two elements share."""
+        from torch.autograd import forward_ad
+
+        leaves, weights = self.tensors(point), self.subject.cotangents(cotangent)
+        tangents = [tensor(shares(x.numel()), x.dtype).reshape(x.shape) for x in leaves]
+        pulled = self.plain(point, cotangent)
+        product = sum(float((g * host(t)).sum()) for g, t in zip(pulled, tangents, strict=True))
+        with raising_counts(), forward_ad.dual_level():
+            duals = [forward_ad.make_dual(x, t) for x, t in zip(leaves, tangents, strict=True)]
+            outs = [forward_ad.unpack_dual(out).tangent for out in self.rule(duals)]
+            pairs = zip(outs, weights, strict=True)
+            forward = _copied(sum((o * w).sum() for o, w in pairs if o is not None))
+        return [forward], [np.array(product)]
+
+    def functional(self, point: Numbers, cotangent: Numbers) -> Result:
+        """As `torch.func.grad` calls it; a Function with `setup_context` is made for it."""
+        leaves, weights = self.tensors(point), self.subject.cotangents(cotangent)
+        with raising_counts():
+            got = [_copied(g) for g in self._functionally(leaves, weights)]
+        return got, self.plain(point, cotangent)
+
+    def under_vmap(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Two copies at once, by the rule for vmap that the Function has."""
+        leaves, weights = self.tensors(point), self.subject.cotangents(cotangent)
+
+        def pull(*args: Any) -> Any:
+            return self._functionally(args[: len(leaves)], args[len(leaves) :])
+
+        with raising_counts():
+            stacked = [torch.stack([a, a]) for a in (*leaves, *weights)]
+            got = [_copied(g[1]) for g in torch.func.vmap(pull)(*stacked)]
+        return got, self.plain(point, cotangent)
+
+    def _functionally(self, leaves: Tensors, weights: Tensors) -> Any:
+        back: Any = torch.func.vjp(lambda *held: tuple(self.rule(held)), *leaves)[1]
+        return back(tuple(weights))
+
+    def of_complex(self, point: Numbers, cotangent: Numbers) -> Result:
+        """Beside autograd through the body: a rule that speaks of conjugates is meant for these."""
+        expected = self._in_complex(self.primal, point, cotangent)
+        got = self._in_complex(self.rule, point, cotangent)
+        return None if expected is None or got is None else (got, expected)
+
+    def _in_complex(self, body: Body[Any], point: Numbers, cotangent: Numbers) -> list[Array] | None:  # fmt: skip
+        leaves, weights = self.tensors(point), self.subject.cotangents(cotangent)
+        turned = [torch.complex(x, x.flip(tuple(range(x.dim()))) * 0.5 + 0.25) for x in leaves]
+        held = [x.clone().requires_grad_() for x in turned]
+        try:
+            with calling_user_code():
+                outs = body([x.clone() for x in held])
+                given = [
+                    torch.complex(w, -0.5 * w).to(o.dtype) if o.is_complex() else w
+                    for w, o in zip(weights, outs, strict=True)
+                ]
+                found = gradients(outs, held, given)
+        except UserCodeError:  # it is not for complex numbers
+            return None
+        mixed = [None if g is None else g.real + 0.75 * g.imag for g in found]
+        return _host(mixed, leaves)
+
+    # -- second order ------------------------------------------------------------------------
+
+    def second(self, point: Numbers, cotangent: Numbers) -> Result:
+        """As for every framework, of what has a backward."""
+        return None if self.subject.gradient.backward is None else super().second(point, cotangent)
+
+    def derivatives(
+        self, body: Body[Any], point: Numbers, cotangent: Numbers
+    ) -> Derivatives | None:
+        """None if it raises, as `once_differentiable` does."""
+        weights = self.subject.cotangents(cotangent)
+        held = [x.requires_grad_() for x in self.tensors(point)]
+        zero = held[0].new_zeros(())
+        try:
+            with calling_user_code():
+                outs = body([x.clone() for x in held])
+                loss = sum(((o * w).sum() for o, w in zip(outs, weights, strict=True)), zero)
+                grads = torch.autograd.grad(loss, held, allow_unused=True, create_graph=True)
+                total = sum((_weighed(g) for g in grads if g is not None), zero)
+                first = _host(grads, held)
+                if not total.requires_grad:
+                    return first, [np.zeros(tuple(x.shape)) for x in held]
+                return first, _host(torch.autograd.grad(total, held, allow_unused=True), held)
+        except UserCodeError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """Outputs of one call, and the leaves that it is pulled back to."""
+
+    subject: TorchSubject
+    outs: Tensors
+    held: Tensors
+
+    def pull(self, cotangent: Numbers, only: int | None = None) -> list[Array]:
+        weights = self.subject.cotangents(cotangent)
+        if only is None:
+            return self.pull_tensors(weights)
+        return _host(gradients([self.outs[only]], self.held, [weights[only]]), self.held)
+
+    def pull_tensors(self, weights: Tensors, *, keep: bool = False) -> list[Array]:
+        return _host(gradients(self.outs, self.held, weights, keep=keep), self.held)
+
+
+def _copied(value: Any) -> Array:
+    return host(value).copy()
+
+
+def _weighed(gradient: Any) -> Any:
+    line = tensor(shares(gradient.numel()), gradient.dtype)
+    return (gradient.reshape(-1) * line).sum()
+
+
+def _strided(x: Any) -> Any:
+    """The same numbers, every other place in memory."""
+    return torch.stack([x, torch.full_like(x, torch.nan)], dim=-1)[..., 0]
+
+
+def _channels_last(x: Any) -> Any:
+    return x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
+
+
+def _host(gradients: Sequence[Any], held: Sequence[Any]) -> list[Array]:
+    return [
+        np.zeros(tuple(x.shape)) if g is None else host(g).copy()
+        for g, x in zip(gradients, held, strict=True)
+    ]

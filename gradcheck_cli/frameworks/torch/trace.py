@@ -1,0 +1,181 @@
+"""From torch to jaxprs: user code runs on torchax's tensors while JAX traces.
+
+torchax 0.0.13 asks torch for overloads of named tensors that torch 2.13 no longer has; while it
+is imported, and only then, an overload that is not there is looked up in vain without an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+import torch
+
+from gradcheck_cli.frameworks.shared.tracing import Untraceable
+from gradcheck_cli.frameworks.torch.native_ops import constant, operation
+from gradcheck_cli.frameworks.torch.private_api import OpOverloadPacket, tree_map_only
+from gradcheck_cli.frameworks.torch.random import draw_natively
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+INSTALL = "pip install torchax==0.0.13"
+
+
+@functools.cache
+def _environment() -> Any:
+    try:
+        with calling_user_code(), _tolerant():
+            import torchax
+
+            environment = torchax.default_env()
+            _take_plain_tensors(environment)
+            _without_dynamo(environment)
+            _write_in_place(environment)
+            _fill_what_is_empty(environment)
+            draw_natively(environment)
+            return environment
+    except UserCodeError as raised:
+        error = raised.error
+        if isinstance(error, ImportError):
+            told = f"PyTorch is traced by torchax, which is not installed: {INSTALL}"
+        else:
+            told = (
+                f"torchax does not fit this torch ({torch.__version__}): {type(error).__name__}: "
+                f"{error}; try {INSTALL}"
+            )
+        raise Untraceable(told) from None
+
+
+def _take_plain_tensors(environment: Any) -> None:
+    """Tensors that were there before (labels, weights, tables) are constants of the trace."""
+    from torchax.tensor import Tensor
+    from torchax.view import View
+
+    unwrapped, viewed = environment.t2j_iso, environment.v2t_iso
+
+    def adopted(value: Any) -> Any:
+        if isinstance(value, (Tensor, View)):
+            return value
+        return Tensor(environment.t2j_copy(value.detach().cpu()), environment)
+
+    def all_adopted(tree: Any) -> Any:
+        return tree_map_only(torch.Tensor, adopted, tree)
+
+    environment.t2j_iso = lambda tree: unwrapped(all_adopted(tree))
+    environment.v2t_iso = lambda tree: all_adopted(viewed(tree))
+
+
+def _without_dynamo(environment: Any) -> None:
+    """torch keeps its compiler away from dispatch modes, and imports it for that: two seconds saved."""
+    wrapped = getattr(type(environment._dispatch_mode).__torch_dispatch__, "__wrapped__", None)
+    if wrapped is not None:
+        wrapped.__dynamo_disable = wrapped
+
+
+def _fill_what_is_empty(environment: Any) -> None:
+    """torchax lacks tensors like another without contents: zeros are as good."""
+    dispatch = environment.dispatch
+
+    def filled(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        name = operation(func)
+        if name not in ("empty_like", "new_empty"):
+            return dispatch(func, types, args, kwargs)
+        like, *size = args
+        kind = (kwargs or {}).get("dtype") or like.dtype
+        shape = like.shape if name == "empty_like" else size[0] if len(size) == 1 else size
+        sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+        return constant(environment, lambda: torch.zeros(sizes, dtype=kind))
+
+    environment.dispatch = filled
+
+
+def _write_in_place(environment: Any) -> None:
+    """An operation in place that torchax lacks is the one beside it, written back."""
+    from torchax.ops.ops_registry import Operator
+    from torchax.tensor import OperatorNotFound
+
+    known = environment._get_op_or_decomp
+
+    def lookup(function: Any) -> Any:
+        try:
+            return known(function)
+        except OperatorNotFound:
+            name = operation(function)
+            plain = getattr(torch.ops.aten, name.removesuffix("_"), None)
+            if not name.endswith("_") or name.endswith("__") or plain is None:
+                raise
+
+        def written(target: Any, *args: Any, **kwargs: Any) -> Any:
+            return target.copy_(plain(target, *args, **kwargs))
+
+        return Operator(
+            function, written, is_jax_function=False, is_user_defined=False, needs_env=False,
+            is_view_op=True,
+        )  # fmt: skip
+
+    environment._get_op_or_decomp = lookup
+
+
+def warm() -> None:
+    """Import what tracing needs before a server forks; an environment of torchax starts JAX's backend."""
+    with contextlib.suppress(UserCodeError), calling_user_code(), _tolerant():
+        for name in (
+            "torchax.interop",
+            "torchax.ops.jaten",
+            "torchax.ops.jtorch",
+            "torchax.decompositions",
+        ):
+            importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def _tolerant() -> Iterator[None]:
+    packet: Any = OpOverloadPacket
+    original = packet.__getattr__
+
+    def lookup(self: Any, name: str) -> Any:
+        try:
+            return original(self, name)
+        except AttributeError:
+            if name.startswith("__"):
+                raise
+            return _Absent()
+
+    packet.__getattr__ = lookup
+    try:
+        yield
+    finally:
+        packet.__getattr__ = original
+
+
+class _Absent:
+    """An overload that this torch does not have: equal to none that it has."""
+
+
+# What a library on top of torch must be told while its code is traced: contexts of its own.
+SCOPES: list[Callable[[], contextlib.AbstractContextManager[Any]]] = []
+
+
+@contextlib.contextmanager
+def environment() -> Iterator[None]:
+    """The context in which torch operations are JAX's, and new tensors its arrays."""
+    with _environment(), torch.device("jax"), contextlib.ExitStack() as stack:
+        for scope in SCOPES:
+            stack.enter_context(scope())
+        yield
+
+
+def traced(function: Callable[..., Any], avals: Sequence[Any]) -> Any:
+    """The closed jaxpr of a function of torch tensors, given as torchax's."""
+    _environment()
+    from torchax import interop
+
+    def run(*arrays: Any) -> Any:
+        with environment():
+            return interop.jax_view(function(*map(interop.torch_view, arrays)))
+
+    with calling_user_code():
+        return jax.make_jaxpr(run)(*avals)

@@ -1,0 +1,1 @@
+"""Inputs without configuration: signatures from annotations, texts, recorded calls and trial."""

@@ -1,0 +1,98 @@
+"""Arguments that are objects: NamedTuples, dataclasses, equinox modules, made from their fields.
+
+A class is known from an annotation, an object from a real call or from the module itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradcheck_cli.inputs.signature import Built
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+
+def classes(function: Callable[..., Any]) -> dict[str, type]:
+    """For each parameter that is annotated with a class of fields, the class."""
+    try:
+        with calling_user_code():
+            hints = typing.get_type_hints(inspect.unwrap(function))
+    except UserCodeError:  # a name that exists for type checkers only
+        hints = {}
+    return {name: hint for name, hint in hints.items() if _has_fields(hint)}
+
+
+def instances(function: Callable[..., Any], wanted: dict[str, type]) -> dict[str, Any]:
+    """For each parameter an object of its class that the module holds."""
+    values = list(getattr(inspect.unwrap(function), "__globals__", {}).values())
+    found = {}
+    for name, cls in wanted.items():
+        known = [v for v in values if type(v) is cls]
+        if known:
+            found[name] = known[0]
+    return found
+
+
+def has_fields(value: Any) -> bool:
+    """Is it an object of fields (and no class)?"""
+    return not isinstance(value, type) and _has_fields(type(value))
+
+
+def fields_of(value: Any) -> list[tuple[str, Any]]:
+    """Its fields by name, but those that an object was made without."""
+    if isinstance(value, tuple):
+        return list(zip(type(value)._fields, value, strict=True))  # type: ignore[attr-defined]
+    names = (f.name for f in dataclasses.fields(value))
+    return [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+
+
+def like(value: Any, parts: Sequence[tuple[str, Any]]) -> Built:
+    """An object like this one, with other parts."""
+    names = [name for name, _ in parts]
+    kept = tuple(part for _, part in parts)
+    if isinstance(value, tuple):
+        cls: Any = type(value)
+        return Built(cls.__name__, lambda given: cls(*given), kept)
+    return Built(type(value).__name__, lambda given: _with(copy.copy(value), names, given), kept)
+
+
+def made_of(cls: Any, option: Callable[[str, str], Any]) -> Built | None:
+    """An object of the class; `option` makes a field of its name and its annotation as text."""
+    names = field_names(cls)
+    texts = {name: _text(kind) for name, kind in inspect.get_annotations(cls).items()}
+    parts = tuple(option(name, texts.get(name, "")) for name in names)
+    if not parts:
+        return None
+    if issubclass(cls, tuple):
+        return Built(cls.__name__, lambda given: cls(*given), parts)
+    return Built(cls.__name__, lambda given: _with(object.__new__(cls), names, given), parts)
+
+
+def field_names(cls: Any) -> list[str]:
+    return (
+        list(cls._fields) if issubclass(cls, tuple) else [f.name for f in dataclasses.fields(cls)]
+    )
+
+
+def _text(annotation: Any) -> str:
+    if isinstance(annotation, str):
+        return annotation
+    forward = getattr(annotation, "__forward_arg__", None)
+    return str(forward or getattr(annotation, "__name__", annotation))
+
+
+def _has_fields(cls: Any) -> bool:
+    if not isinstance(cls, type):
+        return False
+    return dataclasses.is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
+def _with(value: Any, names: Sequence[str], given: Sequence[Any]) -> Any:
+    """Frozen or not: an object is given its fields as `__init__` would."""
+    for name, part in zip(names, given, strict=True):
+        object.__setattr__(value, name, part)
+    return value

@@ -1,0 +1,98 @@
+"""Where a function has values at all: families of arrays that are offered when plain numbers give none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.floats import Format
+from gradcheck_cli.inputs.signature import Built, Leaf, Signature
+from gradcheck_cli.project.input_specs import Bounds
+from gradcheck_cli.subject.protocol import CustomGradient, Runner, Subject
+from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.user_code import UserCodeError
+
+Array = np.ndarray[Any, Any]
+
+# From the widest to the narrowest.
+_FAMILIES = ("positive", "spd", "orthogonal", "unit", "simplex", "sorted")
+_SQUARE = ("spd", "orthogonal")
+_LOOKED_AT, _FEWEST = 24, 4
+_TAME = 1e3  # what overflows says nothing of a domain
+_SELDOM, _MOSTLY = 0.25, 0.5
+
+
+def at_home(
+    gradient: CustomGradient,
+    subject: Subject,
+    points: Sequence[Array],
+    values: Sequence[Array],
+    fmt: Format,
+) -> Subject:
+    """The subject itself, or with domains in which it has values most of the time.
+
+    `values` are what it gave at the points.
+    """
+    if any(leaf.domain is not None for leaf in subject.leaves):
+        return subject
+    tame = np.all([(np.abs(p.reshape(len(p), -1)) <= _TAME).all(axis=1) for p in points], axis=0)
+    rows = [p[tame][:_LOOKED_AT] for p in points]
+    if len(rows[0]) < _FEWEST or _finite(v[tame][:_LOOKED_AT] for v in values) >= _SELDOM:
+        return subject
+    for family in _FAMILIES:
+        domain = Domain(Bounds(family=family, text=family))
+        chosen = [leaf.path for leaf in subject.leaves if _fits(family, leaf)]
+        for names in dict.fromkeys((tuple(chosen), *((name,) for name in chosen))):
+            moved = [
+                domain.into(r, fmt) if leaf.path in names else r
+                for leaf, r in zip(subject.leaves, rows, strict=True)
+            ]
+            if _share(subject, moved) < _MOSTLY:
+                continue
+            try:
+                return gradient.fit(_within(subject.signature, names, domain), subject.dtype)
+            except (Rejected, RuleError):
+                return subject
+    return subject
+
+
+def _share(subject: Runner, rows: Sequence[Array]) -> float:
+    """At how many of these points every output is a number."""
+    try:
+        outs = subject.primal_values(rows)
+    except (Rejected, UserCodeError):  # it raises outside of its domain
+        return 0.0
+    return _finite(outs)
+
+
+def _finite(outs: Iterable[Array]) -> float:
+    known = [np.isfinite(out.reshape(len(out), -1)).all(axis=1) for out in outs]
+    return float(np.mean(np.all(known, axis=0)))
+
+
+def _fits(family: str, leaf: Leaf) -> bool:
+    if family in _SQUARE:
+        return len(leaf.shape) >= 2 and leaf.shape[-1] == leaf.shape[-2]
+    return family == "positive" or bool(leaf.shape)
+
+
+def _within(signature: Signature, names: Sequence[str], domain: Domain) -> Signature:
+    source = "it has no value at most plain numbers"
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, Leaf):
+            return replace(value, domain=domain, source=source) if value.path in names else value
+        if isinstance(value, Built):
+            return replace(value, parts=tuple(moved(p) for p in value.parts))
+        if isinstance(value, dict):
+            return {k: moved(v) for k, v in value.items()}
+        if type(value) in (tuple, list):
+            return type(value)(moved(v) for v in value)
+        return value
+
+    arguments = tuple((name, moved(value)) for name, value in signature.arguments)
+    return Signature(arguments, signature.keywords)

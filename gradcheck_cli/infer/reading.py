@@ -1,0 +1,47 @@
+"""What a function's own text says of its arguments, for every framework alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradcheck_cli.infer.annotations import annotated
+from gradcheck_cli.infer.classes import classes, instances
+from gradcheck_cli.infer.docstrings import documented
+from gradcheck_cli.infer.subscripts import keys_read, unpacked
+from gradcheck_cli.infer.surroundings import sizes
+from gradcheck_cli.inputs.signature import Hints, Parameter
+from gradcheck_cli.project.input_specs import Spec, SpecError, parse
+
+
+def read(
+    function: Callable[..., Any],
+    parameters: Sequence[Parameter],
+    functions: Sequence[tuple[str, Any]],
+    make_key: Callable[[], Any] | None = None,
+) -> Hints:
+    """Annotations before docstrings; keys, unpackings and the arrays around it from the source."""
+    names = [p.name for p in parameters]
+    said = {name: (spec, "its annotation") for name, spec in annotated(parameters).items()}
+    for name, spec in documented(function, names).items():
+        said.setdefault(name, (spec, "the docstring"))
+    wanted = {name: cls for name, cls in classes(function).items() if name in names}
+    return Hints(
+        keys=keys_read(function),
+        unpacked=unpacked(function),
+        sizes=sizes(function),
+        functions=list(functions),
+        make_key=make_key,
+        guesses=_parsed({name: said[name] for name in names if name in said}),
+        classes=wanted,
+        instances=instances(function, wanted),
+    )
+
+
+def _parsed(said: dict[str, tuple[str, str]]) -> dict[str, tuple[Spec, str]]:
+    """All in one, so that dimensions of one name are equal."""
+    try:
+        specs = parse(", ".join(f"{name}={spec}" for name, (spec, _) in said.items()))
+    except SpecError:
+        return {}
+    return {name: (specs[name], f"{source} `{text}`") for name, (text, source) in said.items()}

@@ -1,0 +1,85 @@
+"""A recorded call as a signature of a later run, with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.recorded import (
+    FloatArg,
+    IntArg,
+    PlainArg,
+    RecordedArg,
+    RecordedCall,
+    TreeArg,
+)
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
+from gradcheck_cli.project.input_specs import Bounds
+
+Array = np.ndarray[Any, Any]
+
+SOURCE = "a recorded call"
+
+# -- what it is later -------------------------------------------------------------------------
+
+
+def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) -> Signature | None:
+    """None if the function has other parameters by now, or takes what cannot be kept."""
+    names = {p.name for p in parameters}
+    if set(call.arguments) - names:
+        return None
+    arguments = []
+    for parameter in parameters:
+        if parameter.name not in call.arguments:
+            if parameter.default is OMITTED:
+                return None
+            arguments.append((parameter.name, OMITTED))
+            continue
+        value = _again(parameter.name, call.arguments[parameter.name], hints)
+        if value is None:
+            return None
+        arguments.append((parameter.name, value))
+    keywords = frozenset(p.name for p in parameters if p.keyword_only)
+    return Signature(tuple(arguments), keywords)
+
+
+def _again(path: str, argument: RecordedArg, hints: Hints) -> Any:
+    """The argument as a signature has it; None if it was not kept and nothing stands for it."""
+    if isinstance(argument, TreeArg):
+        keys = argument.names or [str(i) for i in range(len(argument.items))]
+        paths = [f"{path}[{k!r}]" if argument.names else f"{path}[{k}]" for k in keys]
+        made = [_again(p, item, hints) for p, item in zip(paths, argument.items, strict=True)]
+        if any(v is None for v in made):
+            return None
+        if argument.kind == "dict":
+            return dict(zip(keys, made, strict=True))
+        return tuple(made) if argument.kind == "tuple" else made
+    if isinstance(argument, FloatArg):
+        shape = tuple(argument.shape)
+        family = argument.structure
+        domain = None if family is None else Domain(Bounds(family=family, text=f"in {family}"))
+        numbers = None if argument.values is None else np.reshape(argument.values, shape)
+        return Leaf(path, shape, SOURCE, domain=domain, recorded=numbers)
+    if isinstance(argument, IntArg):
+        return Fixed(_integer_array(argument), f"{argument.dtype}{argument.shape}", SOURCE)
+    if isinstance(argument, PlainArg):
+        return Fixed(argument.value, repr(argument.value)[:40], SOURCE)
+    if argument.type in ("function", "method", "builtin_function_or_method") and hints.functions:
+        name, function = hints.functions[0]
+        return Fixed(function, name, "a recorded call gave a function")
+    return None
+
+
+def _integer_array(argument: IntArg) -> Array:
+    """Its numbers, or others in the same range, some repeated and not in order."""
+    size = int(np.prod(argument.shape, dtype=int))
+    if argument.values is not None:
+        found = np.asarray(argument.values)
+    else:
+        low = argument.low or 0
+        count = (argument.high if argument.high is not None else low + 2) - low + 1
+        found = low + np.arange(size) * 7 % count
+    return found.astype(argument.dtype).reshape(argument.shape)

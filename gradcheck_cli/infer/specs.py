@@ -1,0 +1,26 @@
+"""Arguments as the user specified them: in a comment on the definition, or in the settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.signature import Fixed, Leaf
+from gradcheck_cli.project.input_specs import ArraySpec, Spec
+
+
+def specified(name: str, spec: Spec, source: str) -> Any:
+    """The argument that the spec means."""
+    if not isinstance(spec, ArraySpec):
+        return Fixed(spec.value, spec.text, source)
+    domain = None if spec.bounds is None else Domain(spec.bounds)
+    if spec.kind == "float":
+        return Leaf(name, spec.shape, source, domain=domain)
+    size = int(np.prod(spec.shape, dtype=int))
+    if spec.kind == "bool":
+        return Fixed((np.arange(size) % 3 != 1).reshape(spec.shape), spec.text, source)
+    low, high = (0, 2) if spec.bounds is None else (int(spec.bounds.low), int(spec.bounds.high))
+    values = low + np.arange(size) * 2 % (high - low + 1)  # some repeat, and they are not in order
+    return Fixed(values.astype(np.int32).reshape(spec.shape), spec.text, source)

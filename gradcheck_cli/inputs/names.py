@@ -1,0 +1,67 @@
+"""What a parameter's name says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.inputs.signature import Fixed
+from gradcheck_cli.inputs.stand_ins import integers
+
+_AXIS = frozenset({"axis", "axes", "dim"})
+_COUNT = frozenset(
+    {"n", "num", "k", "order", "degree", "num_classes", "n_iter", "iters", "steps", "size"}
+)
+_LABELS = frozenset(
+    {"labels", "label", "targets", "target", "idx", "index", "indices", "segment_ids", "y"}
+)
+_MASK = frozenset({"mask", "masks", "where"})
+_KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
+_SMALL = frozenset({"eps", "epsilon", "tol", "tolerance", "atol", "rtol"})
+_BITS = frozenset(
+    {"bits", "bit", "bit_num", "num_bits", "n_bits", "nbits", "bitwidth", "bit_width"}
+)
+_FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def fixed_by_name(
+    name: str, shape: tuple[int, ...], make_key: Callable[[], Any] | None
+) -> list[Fixed]:
+    """Non-float stand-ins that the name suggests, likeliest first."""
+    source = f"the name `{name}`"
+    lowered = name.lower().strip("_")
+    if lowered in _KEY and make_key is not None:
+        return [Fixed(make_key(), "key(0)", source)]
+    if lowered in _LABELS or lowered.endswith(("_index", "_idx", "_ids", "_labels")):
+        return [integers(shape, source), integers(shape[:1], source)]
+    if lowered in _MASK:
+        size = int(np.prod(shape, dtype=int))
+        pattern = (np.arange(size) % 3 != 1).reshape(shape)
+        return [Fixed(pattern, f"bool{list(shape)}", source)]
+    return [Fixed(value, repr(value), source) for value in _plain_values(lowered)]
+
+
+def _plain_values(lowered: str) -> tuple[float | bool, ...]:
+    """Python numbers for an axis, a switch, a tolerance, a size."""
+    if lowered in _AXIS:
+        return (-1, 0)
+    if lowered in _FLAG:
+        return (False, True)
+    if lowered in _SMALL:
+        return (1e-6,)
+    if lowered in _BITS:
+        return (8,)
+    if lowered.startswith("max_") or lowered.endswith("_max"):
+        return (1000.0, 1000)
+    if lowered in _COUNT or lowered.startswith(("num_", "n_")):
+        return (3, 2)
+    return ()
+
+
+def says_not_a_float(name: str) -> bool:
+    """A mask is boolean, an axis an integer, whatever else the function would accept."""
+    return name.lower().strip("_") in _MASK | _KEY | _AXIS | _FLAG

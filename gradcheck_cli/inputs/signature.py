@@ -1,0 +1,147 @@
+"""Inputs as specifications: what a call is made of before there are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.project.input_specs import Spec
+
+Array = np.ndarray[Any, Any]
+
+
+class _Omitted:
+    """The argument is left out: its default stands."""
+
+    def __repr__(self) -> str:
+        return "<default>"
+
+
+OMITTED = _Omitted()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One differentiable float array. `centre` is a default that values stay around too.
+
+    `recorded` are its numbers at a real call: they stay with it, whatever signature it ends in.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    source: str
+    centre: float | None = None
+    domain: Domain | None = None  # where its values live; none: everywhere
+    recorded: Array | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """An argument that stays as it is: an integer array, a key, a flag, a callable."""
+
+    value: Any
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An object that is made from its parts, each an argument of its own."""
+
+    name: str
+    make: Callable[[list[Any]], Any]
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of the function under check."""
+
+    name: str
+    index: int
+    differentiable: bool
+    keyword_only: bool
+    default: Any = OMITTED
+    annotation: str | None = None
+    variadic: bool = False  # it stands for any number of arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One way to call the function: an entry for each parameter, nested or not."""
+
+    arguments: tuple[tuple[str, Any], ...]
+    keywords: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return tuple(leaf for _, value in self.arguments for leaf in _leaves(value))
+
+    def describe(self) -> str:
+        """As in `x: f32[3 4], axis=-1`."""
+        return ", ".join(_describe(name, value) for name, value in self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What is known about the function besides its parameters."""
+
+    keys: dict[str, list[str]]
+    unpacked: dict[str, int]
+    functions: list[tuple[str, Callable[..., Any]]]
+    sizes: list[int] = field(default_factory=list)  # dimensions of arrays that it refers to
+    specs: dict[str, Spec] = field(default_factory=dict)  # what the user says of its arguments
+    domains: dict[str, Domain] = field(default_factory=dict)  # where arguments are said to live
+    calls: list[Signature] = field(default_factory=list)  # as it was really called
+    guesses: dict[str, tuple[Spec, str]] = field(default_factory=dict)  # said, with where
+    classes: dict[str, type] = field(default_factory=dict)  # of arguments that are objects
+    instances: dict[str, Any] = field(default_factory=dict)  # such objects that the module holds
+    spec_source: str = ""  # where that is said
+    integers: frozenset[str] = frozenset()  # of which whole numbers are tried, not floats
+    make_key: Callable[[], Any] | None = None  # none: the framework has no keys
+
+
+def filled(value: Any, supply: Iterator[Any], fixed: Callable[[Any], Any] = lambda v: v) -> Any:
+    """An argument with its leaves taken from `supply` and its fixed parts made by `fixed`."""
+    if isinstance(value, Leaf):
+        return next(supply)
+    if isinstance(value, Fixed):
+        return fixed(value.value)
+    if isinstance(value, Built):
+        return value.make([filled(part, supply, fixed) for part in value.parts])
+    if isinstance(value, dict):
+        return {key: filled(value[key], supply, fixed) for key in sorted(value)}
+    if isinstance(value, (tuple, list)):
+        return type(value)(filled(item, supply, fixed) for item in value)
+    return value
+
+
+def _leaves(value: Any) -> Iterator[Leaf]:
+    if isinstance(value, Leaf):
+        yield value
+    elif isinstance(value, dict):
+        for key in sorted(value):
+            yield from _leaves(value[key])
+    elif isinstance(value, (tuple, list, Built)):
+        for item in value.parts if isinstance(value, Built) else value:
+            yield from _leaves(item)
+
+
+def _describe(name: str, value: Any) -> str:
+    if isinstance(value, Leaf):
+        return f"{name}: float[{' '.join(map(str, value.shape))}]"
+    if isinstance(value, Fixed):
+        return f"{name}={value.text}"
+    if isinstance(value, Built):
+        return f"{name}: {value.name}({', '.join(_describe(str(i), p) for i, p in enumerate(value.parts))})"
+    if isinstance(value, (tuple, list, dict)):
+        return f"{name}: {type(value).__name__}"
+    return f"{name}={value!r}"

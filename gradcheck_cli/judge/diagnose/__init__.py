@@ -1,0 +1,1 @@
+"""Why a formula is wrong: one file a hypothesis."""

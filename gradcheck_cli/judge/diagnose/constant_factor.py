@@ -1,0 +1,37 @@
+"""Is the rule a constant times the truth? Sign, factor and zero, said in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flint import arb
+
+from gradcheck_cli.measure.formula_gap import ratio
+
+_KNOWN = {
+    "2": 2.0,
+    "1/2": 0.5,
+    "3": 3.0,
+    "1/3": 1 / 3,
+    "4": 4.0,
+    "1/4": 0.25,
+    "-2": -2.0,
+    "-1/2": -0.5,
+}
+
+
+def describe_factor(truth: Sequence[arb], formula: Sequence[arb]) -> str | None:
+    """ "its sign is reversed", "it is 2 times the truth", "it is zero"; None if it is none of these."""
+    if all(f.is_zero() for f in formula):
+        return "it is zero everywhere, the truth is not"
+    factor = ratio(truth, formula)
+    if factor is None:
+        return None
+    if factor.overlaps(arb(1)):
+        return None  # right where it could be compared
+    if factor.overlaps(arb(-1)):
+        return "its sign is reversed"
+    for name, value in _KNOWN.items():
+        if factor.overlaps(arb(value)):
+            return f"it is {name} times the truth"
+    return f"it is {float(factor.mid()):.6g} times the truth"

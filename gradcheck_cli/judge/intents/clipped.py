@@ -1,0 +1,46 @@
+"""`expect(clipped)`: the true gradient, made smaller where it is large; never larger, never turned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.intents.intent import at, formula, regular, shown
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.formula_gap import comparison
+
+_FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    name: str = "clipped"
+    answers: frozenset[RuleName] = frozenset(
+        {RuleName.GRADIENT_MISMATCH, RuleName.NONLINEAR_COTANGENT}
+    )
+
+    def broken(self, m: Measurements, argument: str | None) -> str | None:
+        gradients, truth = formula(m), m.reference.balls(GRADIENTS)
+        for row, k in regular(m):
+            ours, true = gradients[row, k], truth[row, k]
+            larger = abs(ours) > abs(true) * (1 + m.fmt.eps)
+            turned = (ours > 0 and true < 0) or (ours < 0 and true > 0)
+            if larger or turned:
+                return f"at {at(m, row)} the gradient is {shown(ours)}, the truth {shown(true)}"
+        return None
+
+    def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        """Only what is right somewhere, and not wrong at single points."""
+        facts = comparison(m)
+        wrong = int(facts.differs[facts.rows].any(axis=1).sum())
+        if failure.rule == RuleName.NONLINEAR_COTANGENT or _FEWEST <= wrong < len(facts.rows):
+            yield None
+
+    def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
+        return True
+
+
+CLIPPED = Clipped()

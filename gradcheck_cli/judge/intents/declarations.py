@@ -1,0 +1,81 @@
+"""What is declared of one gradient: which failures that answers, and what it promises in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.intents import INTENTS
+from gradcheck_cli.judge.intents.intent import Doubt
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.project.intent_specs import Declared
+
+DOUBT = "doubt about intent "  # how the cause of such a failure begins
+_BY_NAME = {intent.name: intent for intent in INTENTS}
+
+
+@dataclass(slots=True)
+class Declarations:
+    """Over all signatures of one gradient."""
+
+    intents: list[Declared]
+    used: set[Declared] = field(default_factory=set)
+    broken: set[Declared] = field(default_factory=set)
+
+    def answer(self, failures: Sequence[Failure], m: Measurements) -> list[Failure]:
+        """What is left of the failures, and a failure for each promise that is not kept."""
+        left = list(failures)
+        for declared in self.intents:
+            intent = _BY_NAME.get(declared.name)
+            if intent is None or m.rule is None:
+                continue
+            problem = intent.broken(m, declared.argument)
+            if isinstance(problem, str):
+                self.broken.add(declared)
+                left.append(_unkept(declared, problem))
+                continue
+            rest = [
+                f for f in left
+                if f.rule not in intent.answers or not intent.covers(f, m, declared.argument)
+            ]  # fmt: skip
+            if len(rest) < len(left):
+                self.used.add(declared)
+                if isinstance(problem, Doubt):
+                    rest.append(_doubted(declared, problem))
+            left = rest
+        return left
+
+    @property
+    def unused(self) -> list[Declared]:
+        """Declared, true of the rule as of any right one, and needed for nothing."""
+        mine = (d for d in self.intents if d.name in _BY_NAME)
+        return [d for d in mine if d not in self.used and d not in self.broken]
+
+
+def offered(failure: Failure, m: Measurements) -> str | None:
+    """What declares it, if it keeps the law of such a deviation."""
+    if failure.severity is not Severity.ERROR or m.rule is None:
+        return None
+    for intent in INTENTS:
+        for argument in intent.candidates(failure, m) if failure.rule in intent.answers else ():
+            if intent.broken(m, argument) is None:
+                return f"expect({Declared(intent.name, argument).text})"
+    return None
+
+
+def _doubted(declared: Declared, doubt: Doubt) -> Failure:
+    return Failure(
+        RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING, 0, GRADIENTS, 0, f"{DOUBT}{declared.name}",
+        f"whether `expect({declared.text})` holds could not be told: {doubt.text}", everywhere=True,
+    )  # fmt: skip
+
+
+def _unkept(declared: Declared, problem: str) -> Failure:
+    return Failure(
+        RuleName.BROKEN_INTENT, Severity.ERROR, 0, GRADIENTS, 0, f"intent {declared.name}",
+        f"`expect({declared.text})` does not hold: {problem}", everywhere=True,
+    )  # fmt: skip

@@ -1,0 +1,82 @@
+"""What an intent is: it answers the failures of some rules, if the law of its own holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.measure.accuracy import GRADIENTS, columns
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import Failure, component_name
+from gradcheck_cli.measure.states import LIMIT, REGULAR
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why it could not be told whether the rule is what is declared."""
+
+    text: str
+
+
+class Intent(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def answers(self) -> frozenset[RuleName]: ...  # rules whose failures it explains
+    def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
+        """Why the rule is not what is declared; None if it is."""
+        ...
+
+    def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool: ...
+    def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        """What might stand in its brackets, if this failure was meant; nothing: it is not offered."""
+        ...
+
+
+def formula(m: Measurements) -> Array:
+    """The rule's gradients over the reals, a row a probe."""
+    assert m.rule is not None
+    return columns(m.rule.gradients, m.count)
+
+
+def known(m: Measurements) -> Iterator[tuple[int, int]]:
+    """Rows within reach and components at which the formula has a value."""
+    assert m.rule is not None
+    states = columns(m.rule.gradient_states, m.count)
+    for row in np.flatnonzero(~m.beyond):
+        for k in np.flatnonzero((states[row] == REGULAR) | (states[row] == LIMIT)):
+            yield int(row), int(k)
+
+
+def regular(m: Measurements) -> Iterator[tuple[int, int]]:
+    """Those of them at which the truth has a value, too."""
+    states = m.reference.states(GRADIENTS)
+    for row, k in known(m):
+        if states[row, k] in (REGULAR, LIMIT):
+            yield row, k
+
+
+def argument_of(m: Measurements, component: int) -> str:
+    """The differentiated argument that a component belongs to."""
+    number, _ = component_name(m, GRADIENTS, component)
+    return m.subject.leaves[number].path
+
+
+def shown(ball: arb) -> str:
+    return str(ball.str(6, radius=False))
+
+
+def at(m: Measurements, row: int) -> str:
+    """The row's point, if it is small."""
+    leaves = zip(m.subject.leaves, m.points, strict=True)
+    return ", ".join(
+        f"{leaf.path} = {np.array2string(np.asarray(p[row]), separator=', ', threshold=8)}"
+        for leaf, p in leaves
+    )

@@ -1,0 +1,107 @@
+"""`expect(manifold: q)`: the gradient projected on the tangent space that an argument moves in.
+
+Two are known: unit vectors along the last axis, and symmetric matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.intents.intent import Doubt, argument_of, at, formula, regular
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.reals.balls.balls import exact
+from gradcheck_cli.reals.enclose import START_BITS, working
+
+Array = np.ndarray[Any, Any]
+
+_NEAR = 1e-3  # of unit length: only there is tangency asked for
+_FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Manifold:
+    name: str = "manifold"
+    answers: frozenset[RuleName] = frozenset({RuleName.GRADIENT_MISMATCH})
+
+    def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
+        paths = [leaf.path for leaf in m.subject.leaves]
+        if argument not in paths:
+            return f"there is no argument `{argument}` that is differentiated"
+        shape = m.subject.leaves[paths.index(argument)].shape
+        if not shape:
+            return None  # nothing to project: `covers` says that it answers nothing
+        square = len(shape) > 1 and shape[-1] == shape[-2]
+        laws = [_on_the_sphere, *([_symmetric] if square else [])]
+        with working(START_BITS):
+            rows = list(_rows(m, paths.index(argument)))
+            if len(rows) < _FEWEST:
+                return Doubt(f"at only {len(rows)} probes the gradient of `{argument}` is known")
+            failing = [next((r for r, *case in rows if not law(*case)), None) for law in laws]
+        if None in failing:
+            return None
+        return (
+            f"at {at(m, failing[0] or 0)} the gradient is no projection of the truth "
+            "(on unit vectors, or on symmetric matrices)"
+        )
+
+    def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        argument = argument_of(m, failure.component)
+        if self.covers(failure, m, argument):
+            yield argument
+
+    def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
+        meant = next((leaf for leaf in m.subject.leaves if leaf.path == argument), None)
+        return argument_of(m, failure.component) == argument and bool(meant and meant.shape)
+
+
+def _rows(m: Measurements, leaf: int) -> Iterator[tuple[int, Array, Array, Array]]:
+    """Point, gradient and truth of the argument, where all of it is known."""
+    known: dict[int, int] = {}
+    for row, _ in regular(m):
+        known[row] = known.get(row, 0) + 1
+    start = sum(spec.size for spec in m.subject.leaves[:leaf])
+    spec = m.subject.leaves[leaf]
+    part = slice(start, start + spec.size)
+    ours, truth = formula(m), m.reference.balls(GRADIENTS)
+    for row, count in known.items():
+        if count == ours.shape[1]:
+            point = np.asarray(exact(m.points[leaf][row])).reshape(spec.shape)
+            yield row, point, ours[row, part].reshape(spec.shape), truth[row, part].reshape(spec.shape)  # fmt: skip
+
+
+def _on_the_sphere(x: Array, ours: Array, truth: Array) -> bool:
+    """Only what points outwards is taken away; on the sphere, all of it.
+
+    A rounded x is only near the sphere: that distance is what tangency may be missed by.
+    """
+    size = x.shape[-1]
+    for q, g, t in zip(x.reshape(-1, size), ours.reshape(-1, size), truth.reshape(-1, size), strict=True):  # fmt: skip
+        taken = g - t
+        k = int(np.abs(np.array([float(number) for number in q])).argmax())
+        if any(not (taken[i] * q[k] - taken[k] * q[i]).contains(0) for i in range(size)):
+            return False
+        off = abs(_dot(q, q) - 1)
+        if off < _NEAR and abs(_dot(g, q)) > off * abs(_dot(t, q)):
+            return False
+    return True
+
+
+def _dot(a: Array, b: Array) -> arb:
+    return sum((x * y for x, y in zip(a, b, strict=True)), arb(0))
+
+
+def _symmetric(x: Array, ours: Array, truth: Array) -> bool:
+    turned, meant = np.swapaxes(ours, -1, -2), truth + np.swapaxes(truth, -1, -2)
+    pairs = zip(ours.flat, turned.flat, meant.flat, strict=True)
+    return all(a.overlaps(b) and (2 * a).overlaps(c) for a, b, c in pairs)
+
+
+MANIFOLD = Manifold()

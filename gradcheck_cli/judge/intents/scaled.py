@@ -1,0 +1,75 @@
+"""`expect(scaled=-1.0)`, `expect(scaled=-alpha)`: the true gradient times that, as in gradient reversal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flint import arb
+
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.intents.intent import at, formula, regular, shown
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import Failure, component_name
+from gradcheck_cli.measure.formula_gap import ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    name: str = "scaled"
+    answers: frozenset[RuleName] = frozenset({RuleName.GRADIENT_MISMATCH})
+
+    def broken(self, m: Measurements, argument: str | None) -> str | None:
+        gradients, truth = formula(m), m.reference.balls(GRADIENTS)
+        for row, k in regular(m):
+            factor = _factor(m, row, k, argument or "1")
+            if factor is None:
+                return f"`{argument}` is neither a number nor an argument that fits"
+            if not gradients[row, k].overlaps(factor * truth[row, k]):
+                got, true = shown(gradients[row, k]), shown(truth[row, k])
+                return f"at {at(m, row)} the gradient is {got}, the truth {true}"
+        return None
+
+    def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        """The one constant that all gradients have in common."""
+        pairs = list(regular(m))
+        truth, ours = m.reference.balls(GRADIENTS), formula(m)
+        factor = ratio([truth[p] for p in pairs], [ours[p] for p in pairs])
+        if factor is not None:
+            yield m.fmt.show(float(factor.mid()))
+        for leaf in m.subject.leaves:  # gradient reversal is mostly by one of its arguments
+            if len(m.subject.leaves) > 1:
+                yield from (leaf.path, f"-{leaf.path}")
+
+    def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
+        return True
+
+
+def _factor(m: Measurements, row: int, k: int, text: str) -> arb | None:
+    """A constant, known as well as the dtype can hold it, or what the argument is there."""
+    try:
+        number = float(text)
+    except ValueError:
+        return _of_argument(m, row, k, text)
+    return arb(number, abs(number) * m.fmt.eps)
+
+
+def _of_argument(m: Measurements, row: int, k: int, text: str) -> arb | None:
+    name = text.removeprefix("-")
+    leaves = m.subject.leaves
+    here = next((i for i, leaf in enumerate(leaves) if leaf.path == name), None)
+    if here is None:
+        return None
+    number, index = component_name(m, GRADIENTS, k)
+    value = m.points[here][row]
+    if leaves[here].size == 1:
+        value = value.reshape(())
+    elif leaves[here].shape == leaves[number].shape:
+        value = value[index]
+    else:
+        return None
+    return arb(-float(value) if text.startswith("-") else float(value))
+
+
+SCALED = Scaled()

@@ -1,0 +1,51 @@
+"""`expect(straight-through)`: the cotangent passes as it is, as if the function were the identity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.intents.intent import argument_of, at, formula, known, shown
+from gradcheck_cli.measure.accuracy import columns
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class StraightThrough:
+    """For the first argument, or the one that is named."""
+
+    name: str = "straight-through"
+    answers: frozenset[RuleName] = frozenset(
+        {RuleName.UNDECLARED_SURROGATE, RuleName.GRADIENT_MISMATCH, RuleName.INCONCLUSIVE_GRADIENT}
+    )
+
+    def broken(self, m: Measurements, argument: str | None) -> str | None:
+        meant = self._argument(m, argument)
+        gradients, weights = formula(m), columns(m.cotangents, m.count)
+        first: int | None = None
+        for row, k in known(m):
+            if argument_of(m, k) != meant:
+                continue
+            first = k if first is None else first
+            if k - first >= weights.shape[1]:
+                return f"`{meant}` has more elements than the output"
+            expected = float(weights[row, k - first])
+            if not gradients[row, k].contains(expected):
+                got = shown(gradients[row, k])
+                return f"at {at(m, row)} the cotangent is {expected:g} and the gradient {got}"
+        return None if first is not None else f"there is no argument `{meant}`"
+
+    def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        first = argument_of(m, failure.component)
+        yield None if first == m.subject.leaves[0].path else first
+
+    def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
+        return argument_of(m, failure.component) == self._argument(m, argument)
+
+    def _argument(self, m: Measurements, argument: str | None) -> str:
+        return argument or m.subject.leaves[0].path
+
+
+STRAIGHT_THROUGH = StraightThrough()

@@ -1,0 +1,48 @@
+"""What the function takes in another dtype, its rule takes too: a ladder from float64 to float16.
+
+Only that it runs, and gives gradients that the framework accepts: how precise it is in a dtype is told
+by a run with `--dtype`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.contract.report import Outcome, Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.failure import Failure
+
+_LADDER = ("float64", "float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, slots=True)
+class Dtypes:
+    name: str = "dtypes"
+
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
+        return []
+
+    def applicable(self, m: Measurements) -> Reason | None:
+        if not m.subject.has_rule:
+            return NO_RULE
+        return Reason(Outcome.NOT_COVERED, "a call is too dear") if m.dear or m.in_part else None
+
+    def judge(self, m: Measurements) -> Judgement:
+        others = [dtype for dtype in _LADDER if dtype != m.subject.dtype]
+        refused = {dtype: m.subject.refusal(dtype) for dtype in others}
+        told = {dtype: error.message for dtype, error in refused.items() if error is not None}
+        if not told:
+            return judged(self.name, 1, [])
+        names, message = " and ".join(told), next(iter(told.values()))
+        failure = Failure(
+            RuleName.GRADIENT_STRUCTURE, Severity.NOTE, 0, GRADIENTS, 0, "dtypes",
+            f"in {names}, the function runs and its rule raises {message}", everywhere=True,
+        )  # fmt: skip
+        return judged(self.name, 1, [failure])
+
+
+DTYPES = Dtypes()

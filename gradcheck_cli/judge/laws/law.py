@@ -1,0 +1,68 @@
+"""What a law is: it plans probes, and judges what was measured at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gradcheck_cli.contract.report import Evidence, Outcome, Severity
+from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.failure import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The outcome of one law on one subject."""
+
+    law: str
+    outcome: Outcome
+    points: int = 0
+    failures: Sequence[Failure] = field(default_factory=tuple)
+    reason: str | None = None
+    evidence: Evidence = Evidence.CERTIFIED  # if weaker than that of the measurements
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a law has nothing to say of some measurements: it does not apply, or is not covered."""
+
+    outcome: Outcome
+    text: str | None
+
+
+NO_RULE = Reason(Outcome.NOT_APPLICABLE, "there is no custom rule")
+
+
+class Law(Protocol):
+    @property
+    def name(self) -> str: ...
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]: ...
+    def applicable(self, m: Measurements) -> Reason | None:
+        """Why it is not asked, if it is not."""
+        ...
+
+    def judge(self, m: Measurements) -> Judgement: ...
+
+
+def judgement(law: Law, m: Measurements) -> Judgement:
+    """What a law says of the measurements, or why it has nothing to say."""
+    reason = law.applicable(m)
+    if reason is None:
+        return law.judge(m)
+    return Judgement(law.name, reason.outcome, reason=reason.text)
+
+
+def over_the_reals(m: Measurements) -> Reason | None:
+    """Why the rule's formula is not known, if it is not."""
+    if not m.ruled:
+        return NO_RULE
+    return Reason(Outcome.NOT_COVERED, m.sources.reason) if m.rule is None else None
+
+
+def judged(
+    law: str, points: int, failures: Sequence[Failure], reason: str | None = None
+) -> Judgement:
+    """Pass without failures above a note, fail otherwise."""
+    bad = any(f.severity is not Severity.NOTE for f in failures)
+    return Judgement(law, Outcome.FAIL if bad else Outcome.PASS, points, tuple(failures), reason)

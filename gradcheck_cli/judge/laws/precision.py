@@ -1,0 +1,55 @@
+"""Value and gradient keep the digits that their dtype can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.contract.report import Outcome, Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.inputs.cotangents import BASE
+from gradcheck_cli.judge.laws.floats import failures
+from gradcheck_cli.judge.laws.law import Judgement, Reason, judged
+from gradcheck_cli.measure.accuracy import DIGITS, ZERO
+from gradcheck_cli.measure.engine import Measurements, Probe
+
+_CAUSES = (ZERO, DIGITS)
+# A truth in floats must be so much finer than what it judges.
+_SPARE_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    name: str = "precision"
+
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
+        return [Probe(i, BASE) for i in range(points)]
+
+    def applicable(self, m: Measurements) -> Reason | None:
+        if not m.sources.primal.judges_digits:
+            text = f"{m.sources.reason}, and differences cannot judge digits"
+            return Reason(Outcome.NOT_COVERED, text)
+        digits = m.sources.digits
+        if digits is not None and digits < m.fmt.digits + _SPARE_BITS:
+            text = f"{m.sources.reason}, and a truth of {digits} bits cannot judge the digits of {m.fmt.name}"
+            return Reason(Outcome.NOT_COVERED, text)
+        return None
+
+    def judge(self, m: Measurements) -> Judgement:
+        found = [
+            *failures(m, "value", RuleName.IMPRECISE_VALUE, _CAUSES, _message("value")),
+            *failures(m, m.judged, RuleName.IMPRECISE_GRADIENT, _CAUSES, _message("gradient")),
+        ]
+        return judged(self.name, m.count, found)
+
+
+def _message(what: str) -> Callable[[str, Severity], str]:
+    def message(cause: str, severity: Severity) -> str:
+        if cause == ZERO:
+            return f"the {what} is exactly 0 where the truth is not"
+        return f"the {what} loses its digits"
+
+    return message
+
+
+PRECISION = Precision()

@@ -1,0 +1,39 @@
+"""The value that the rule's forward pass returns is the primal's, over the reals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.inputs.cotangents import BASE
+from gradcheck_cli.judge.laws.law import Judgement, Reason, judged, over_the_reals
+from gradcheck_cli.measure.accuracy import VALUES
+from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.formula_gap import value_differs
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    name: str = "value"
+
+    def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
+        return [Probe(i, BASE) for i in range(points)]
+
+    def applicable(self, m: Measurements) -> Reason | None:
+        return over_the_reals(m)
+
+    def judge(self, m: Measurements) -> Judgement:
+        rows, place = m.base_rows, value_differs(m)
+        if place is None:
+            return judged(self.name, len(rows), [])
+        failure = Failure(
+            RuleName.VALUE_MISMATCH, Severity.ERROR, place[0], VALUES, place[1], "value",
+            "the rule's forward pass returns a different value than the function itself",
+        )  # fmt: skip
+        return judged(self.name, len(rows), [failure])
+
+
+VALUE = Value()

@@ -1,0 +1,188 @@
+"""A finding as a script of its own, which needs nothing but the user's framework; pytest runs it too."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
+from gradcheck_cli.judge.finding import Made
+from gradcheck_cli.judge.fingerprint import Site
+from gradcheck_cli.measure.accuracy import GRADIENTS, WARNING_EPS
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import component_name
+from gradcheck_cli.subject.protocol import CustomGradient
+from gradcheck_cli.subject.results import JIT
+from gradcheck_cli.subject.script_style import ScriptStyle
+
+_MOST_NUMBERS = 4096
+_INDENT = "    "
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class NotWritable(Exception):
+    """Why there is no script."""
+
+
+def written(made: Made, gradient: CustomGradient, site: Site, writing: ScriptStyle) -> str:
+    """The script, or `# ` and why there is none."""
+    try:
+        return script(made, gradient, site, writing)
+    except NotWritable as error:
+        return f"# {error}"
+
+
+def script(made: Made, gradient: CustomGradient, site: Site, writing: ScriptStyle) -> str:
+    """Shows the numbers when it is run, and is a test when pytest collects it."""
+    finding, failure, m = made.finding, made.failure, made.measurements
+    witness = finding.witness
+    if witness is None:
+        raise NotWritable("it has no numbers to show")
+    if sum(p[failure.row].size for p in m.points) > _MOST_NUMBERS:
+        raise NotWritable(f"its arrays have more than {_MOST_NUMBERS} numbers")
+    gradients = failure.what == GRADIENTS
+    number, index = component_name(m, failure.what, failure.component)
+    truth = witness.truth if gradients else witness.value_real
+    bound = m.fmt.eps**0.5 if finding.severity is Severity.ERROR else WARNING_EPS * m.fmt.eps
+    names = [f"leaf{i}" for i in range(len(m.subject.leaves))]
+    call = _call(gradient, m.subject.signature, names, writing)
+    run = writing.jitted if witness.mode == JIT and writing.jitted else "run"
+    what = f"gradients[{number}]" if gradients else f"values[{number}]"
+    lines = [
+        f'"""{finding.rule} {finding.fingerprint[:8]}: {finding.message}."""', "",
+        *writing.imports, "", "import numpy as np", "",
+        *_loading(site, gradient), "", "",
+        f"def call({', '.join(names)}):", f"{_INDENT}return {call}", "", "",
+        "def run(leaves, cotangents):",
+        *(f"{_INDENT}{line}" for line in writing.gradients),
+        f"{_INDENT}return values, gradients", "", "",
+        "def numbers():",
+        f'{_INDENT}"""Values and gradients at the witness."""',
+        *(f"{_INDENT}{line}" for line in _arrays(m, failure.row, writing)),
+        f"{_INDENT}found = {run}(leaves, cotangents)",
+        f"{_INDENT}return [[np.asarray(v, np.float64) for v in part] for part in found]", "", "",
+        f"TRUTH = {_literal_truth(truth)}", "", "",
+        f"def test_{_name(gradient)}():",
+        f"{_INDENT}values, gradients = numbers()",
+        f"{_INDENT}got = float({what}{list(index) if index else '[()]'})",
+        f"{_INDENT}assert abs(got - TRUTH) <= {bound:.3g} * abs(TRUTH), f\"{{got}} instead of {{TRUTH}}\"",
+        "", "",
+        'if __name__ == "__main__":',
+        f"{_INDENT}values, gradients = numbers()",
+        f'{_INDENT}print("values   ", *values)',
+        f'{_INDENT}print("gradients", *gradients)',
+        f'{_INDENT}print("truth of {what}{list(index) if index else ""}:", TRUTH)',
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _literal_truth(truth: str | None) -> str:
+    try:
+        return repr(float(truth or ""))
+    except ValueError:
+        raise NotWritable(f"the truth there is no number: {truth}") from None
+
+
+def _name(gradient: CustomGradient) -> str:
+    return "".join(c if c.isalnum() else "_" for c in gradient.name).strip("_").lower()
+
+
+def _loading(site: Site, gradient: CustomGradient) -> Iterator[str]:
+    """The user's module, by its name where it has one, else by its path."""
+    if not _reachable(gradient):
+        raise NotWritable("no name in its module leads to it")
+    if site.target.endswith(".py"):
+        path = str(Path(site.root) / site.target)
+        yield "import importlib.util"
+        yield f'spec = importlib.util.spec_from_file_location("checked", {path!r})'
+        yield "module = importlib.util.module_from_spec(spec)"
+        yield "spec.loader.exec_module(module)"
+    else:
+        yield "import importlib"
+        yield f"module = importlib.import_module({site.target!r})"
+
+
+def _reachable(gradient: CustomGradient) -> bool:
+    """Does its dotted name lead to something that can be called as it is?"""
+    qualname = gradient.place.qualname
+    home = next(
+        (m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == gradient.place.path),
+        None,
+    )  # fmt: skip
+    if home is None or "<" in qualname or gradient.kind == "RegisterGradient":
+        return False
+    try:
+        found = operator.attrgetter(qualname)(home)
+    except AttributeError:
+        return False
+    plain_method = "." in qualname and inspect.isfunction(found)
+    return (callable(found) or hasattr(found, "apply")) and not plain_method
+
+
+def _call(
+    gradient: CustomGradient, signature: Signature, names: Sequence[str], writing: ScriptStyle
+) -> str:
+    supply = iter(names)
+    positional: list[str] = []
+    keywords: list[str] = []
+    by_name = False
+    for name, value in signature.arguments:
+        if value is OMITTED:
+            by_name = True
+            continue
+        text = _argument(value, supply, writing)
+        if by_name or name in signature.keywords:
+            keywords.append(f"{name}={text}")
+        else:
+            positional.append(text)
+    how = gradient.spelling.removeprefix(gradient.name)
+    return f"module.{gradient.place.qualname}{how}({', '.join([*positional, *keywords])})"
+
+
+def _argument(value: Any, supply: Iterator[str], writing: ScriptStyle) -> str:
+    if isinstance(value, Leaf):
+        return next(supply)
+    if isinstance(value, dict):
+        items = (f"{k!r}: {_argument(value[k], supply, writing)}" for k in sorted(value))
+        return f"{{{', '.join(items)}}}"
+    if type(value) in (tuple, list):
+        inner = ", ".join(_argument(v, supply, writing) for v in value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"  # fmt: skip
+    if isinstance(value, Fixed):
+        return _fixed(value, writing)
+    raise NotWritable(f"an argument is {type(value).__name__}")
+
+
+def _fixed(value: Fixed, writing: ScriptStyle) -> str:
+    if isinstance(value.value, np.ndarray):
+        return writing.array.format(values=value.value.tolist(), dtype=value.value.dtype.name)
+    if isinstance(value.value, _PLAIN) or value.value == ():
+        return repr(value.value)
+    if value.text in writing.known:
+        return writing.known[value.text]
+    raise NotWritable(f"an argument is {value.text}, which has no literal")
+
+
+def _arrays(m: Measurements, row: int, writing: ScriptStyle) -> Iterator[str]:
+    """Leaves and cotangents."""
+    for name, arrays in (("leaves", m.points), ("cotangents", m.cotangents)):
+        yield f"{name} = ["
+        for array in arrays:
+            text = writing.array.format(values=_listed(array[row], m), dtype=m.subject.dtype)
+            yield f"{_INDENT}{text},"
+        yield "]"
+
+
+def _listed(array: Any, m: Measurements) -> str:
+    """Numbers that read back as the same floats."""
+    if np.ndim(array):
+        return f"[{', '.join(_listed(part, m) for part in array)}]"
+    number = float(array)
+    return m.fmt.show(number) if np.isfinite(number) else f'float("{number}")'

@@ -1,0 +1,267 @@
+"""The certified side: values and gradients over the reals, with kinks, holes and poles told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from gradcheck_cli.contract.report import Evidence
+from gradcheck_cli.measure.nudge import FEW, Settled, Side, defined_nearby, evaluations, nudge
+from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
+from gradcheck_cli.reals.enclose import MOST_BITS, Enclosed, enclose
+from gradcheck_cli.reals.facts import Effort, named
+from gradcheck_cli.reals.program import Program
+
+Array = np.ndarray[Any, Any]
+
+_MOST_ARRAY_NUDGES = 16
+_SLOW_NUDGES = 400
+_SLOW = named(lambda facts: facts.effort is Effort.SLOW)
+_NORMWISE = named(lambda facts: facts.normwise)
+# A value that differs from its nudged neighbours by more than this jumps there.
+_TOUCH = 2.0**-100
+
+
+@dataclass(slots=True)
+class Truth:
+    """Per output and per leaf: balls and states, rows first. `sides` holds the nudged rows."""
+
+    values: list[Array]
+    gradients: list[Array]
+    value_states: list[Array]
+    gradient_states: list[Array]
+    sides: dict[int, list[Side]] = field(default_factory=dict)
+    estimated: bool = False  # some row rests on midpoints that agree, not on narrow balls
+
+    def arrays(self) -> list[Array]:
+        """All balls and all states."""
+        return [*self.values, *self.gradients, *self.value_states, *self.gradient_states]
+
+    def take(self, rows: Array) -> Truth:
+        """The truth at some rows alone."""
+        index = {int(row): i for i, row in enumerate(rows)}
+        return Truth(
+            [a[rows] for a in self.values],
+            [a[rows] for a in self.gradients],
+            [a[rows] for a in self.value_states],
+            [a[rows] for a in self.gradient_states],
+            {index[row]: sides for row, sides in self.sides.items() if row in index},
+            self.estimated,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How well a truth must be known, and what may be nudged for it.
+
+    `goal` is the relative accuracy in bits. With `ties`, exact ties count as kinks: their
+    derivative is a convention. A nudge is dear; `only` names the rows that are worth one.
+    """
+
+    goal: int
+    ties: bool
+    nudged: bool = True
+    only: Array | None = None
+    most_bits: int = MOST_BITS
+
+
+class Source(Protocol):
+    """Where a truth comes from: one rung of the ladder of SEMANTICS G."""
+
+    @property
+    def evidence(self) -> Evidence: ...
+    @property
+    def normwise(self) -> bool: ...  # do floats lose digits beside a matrix's largest element?
+    @property
+    def over_reals(self) -> bool: ...  # is it a walk of the program, not floats?
+    @property
+    def by_values(self) -> bool: ...  # does it look at values only, at no derivative of a program?
+    @property
+    def dear(self) -> bool: ...  # does one row take dozens of calls?
+    @property
+    def judges_digits(self) -> bool: ...  # is it fine enough to grade the digits of floats?
+
+    def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth: ...
+
+
+def factors(*programs: Program | None) -> bool:
+    """Does one of them factor a matrix?"""
+    return any(p is not None and p.primitives() & _NORMWISE for p in programs)
+
+
+@dataclass(frozen=True, slots=True)
+class Reals:
+    """The first rung: a program walked in balls."""
+
+    program: Program
+    evidence: Evidence = Evidence.CERTIFIED
+    over_reals: bool = True
+    by_values: bool = False
+    dear: bool = False
+    judges_digits: bool = True
+
+    @property
+    def normwise(self) -> bool:
+        return factors(self.program)
+
+    def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
+        """Truth at each row. At rows that are not nudged, what is undefined stays outside."""
+        count = len(points[0])
+        outputs = len(cotangents)
+        first = enclose(
+            self.program,
+            [*points, *cotangents],
+            goal=ask.goal,
+            most_bits=ask.most_bits,
+            loose=not (ask.ties or ask.nudged),
+        )
+        states = [_initial_states(out, first, ask.goal) for out in first.outs]
+        truth = Truth(
+            first.outs[:outputs],
+            first.outs[outputs:],
+            states[:outputs],
+            states[outputs:],
+            estimated=bool(first.estimated.any()),
+        )
+        if ask.nudged and count:
+            _nudged(self.program, points, cotangents, first, truth, ask)
+        elif ask.ties:
+            for state in truth.gradient_states:
+                state[first.ties] = np.where(state[first.ties] == REGULAR, KINK, state[first.ties])
+        close_domain(truth)
+        return truth
+
+
+def _nudged(
+    program: Program,
+    points: Sequence[Array],
+    cotangents: Sequence[Array],
+    first: Enclosed,
+    truth: Truth,
+    ask: Ask,
+) -> None:
+    """Ask the nudge about the rows that are undefined or (with `ties`) tied."""
+    count = len(points[0])
+    holes = np.zeros(count, bool)
+    for state in (*truth.value_states, *truth.gradient_states):
+        holes |= (state == OUTSIDE).reshape(count, -1).any(axis=1)
+    asked = np.ones(count, bool) if ask.only is None else np.isin(np.arange(count), ask.only)
+    here = np.flatnonzero(holes & asked)
+    holes[:] = False
+    holes[here] = defined_nearby(program, [p[here] for p in points], [c[here] for c in cotangents])
+    tied = first.ties if ask.ties else np.zeros(count, bool)
+    # Of many elements a few directions miss some sides of a kink, and would call it a limit.
+    few = sum(int(np.prod(p.shape[1:], dtype=int)) for p in points) <= FEW
+    rows = np.flatnonzero(holes | (tied & asked if few else False))[: _most(program, points)]
+    for state in truth.gradient_states:
+        left = np.setdiff1d(np.flatnonzero(tied), rows)
+        state[left] = np.where(state[left] == REGULAR, KINK, state[left])
+    if len(rows):
+        _resolve(program, points, cotangents, rows, first, truth)
+
+
+def _most(program: Program, points: Sequence[Array]) -> int | None:
+    """How many rows may be nudged: an array's nudge costs as much as all its elements.
+
+    Special functions at thousands of bits take milliseconds each: their cost is known before.
+    """
+    most = None if all(p.ndim == 1 for p in points) else _MOST_ARRAY_NUDGES
+    slow = program.numbers(_SLOW) * evaluations([p.shape[1:] for p in points])
+    if not slow:
+        return most
+    return min(most or _SLOW_NUDGES, max(1, _SLOW_NUDGES // slow))
+
+
+def _initial_states(out: Array, first: Enclosed, goal: int) -> Array:
+    """Regular, undecided, infinite, or undefined (for which the nudge is asked)."""
+    states = np.full(out.shape, REGULAR, np.int8)
+    flat, marks = out.reshape(-1), states.reshape(-1)
+    per_row = flat.size // max(1, len(out))
+    for i, ball in enumerate(flat):
+        row = i // per_row
+        if first.doubts[row]:
+            marks[i] = UNDECIDED
+        elif ball.is_nan():
+            marks[i] = OUTSIDE
+        elif not ball.is_finite():
+            marks[i] = POLE
+        elif not (first.decided[row] or ball.is_exact() or ball.rel_accuracy_bits() >= goal):
+            marks[i] = UNDECIDED
+    return states
+
+
+def close_domain(truth: Truth) -> None:
+    """Where a value is undefined or infinite, no gradient is asked for.
+
+    A function that says NaN outside of its domain says nothing of its derivative there.
+    """
+    count = len(truth.value_states[0]) if truth.value_states else 0
+    gone = np.zeros(count, bool)
+    infinite = np.zeros(count, bool)
+    for state in truth.value_states:
+        gone |= (state.reshape(count, -1) == OUTSIDE).any(axis=1)
+        infinite |= (state.reshape(count, -1) == POLE).any(axis=1)
+    for state in truth.gradient_states:
+        state[infinite] = POLE
+        state[gone] = OUTSIDE
+
+
+def _resolve(
+    program: Program,
+    points: Sequence[Array],
+    cotangents: Sequence[Array],
+    rows: Array,
+    first: Enclosed,
+    truth: Truth,
+) -> None:
+    """Ask the nudge about ties and holes, and write its answers into the truth."""
+    answers = nudge(program, [p[rows] for p in points], [c[rows] for c in cotangents])
+    for row, answer in zip(rows.tolist(), answers, strict=True):
+        tie = bool(first.ties[row])
+        jump = tie and _jumps(truth, row, answer.outputs)
+        for k, (balls, states) in enumerate(zip(truth.values, truth.value_states, strict=True)):
+            _settle(balls, states, row, answer.outputs[k], only_holes=True)
+        for k, (balls, states) in enumerate(
+            zip(truth.gradients, truth.gradient_states, strict=True)
+        ):
+            settled = answer.outputs[k + len(truth.values)]
+            _settle(balls, states, row, settled, only_holes=not tie or jump)
+            if jump:  # every side is right, the point itself too
+                states[row] = np.where(states[row] == REGULAR, KINK, states[row])
+        truth.sides[row] = [] if jump else answer.sides
+
+
+def _jumps(truth: Truth, row: int, outputs: Sequence[Settled]) -> bool:
+    """Is the value at the point itself another than on its sides?"""
+    for balls, states, settled in zip(truth.values, truth.value_states, outputs, strict=False):
+        here = zip(
+            balls[row : row + 1].reshape(-1),
+            states[row : row + 1].reshape(-1),
+            settled.states,
+            settled.balls,
+            strict=True,
+        )
+        for ball, state, around, limit in here:
+            if state != REGULAR or around not in (LIMIT, KINK) or limit is None:
+                continue
+            gap = abs(ball - limit)
+            if around == KINK or (gap > abs(ball) * _TOUCH and gap > _TOUCH):
+                return True
+    return False
+
+
+def _settle(balls: Array, states: Array, row: int, settled: Any, *, only_holes: bool) -> None:
+    """Replace a component by what the nudge found."""
+    count = len(balls)
+    all_balls, all_states = balls.reshape(count, -1), states.reshape(count, -1)  # views
+    for i, (state, ball) in enumerate(zip(settled.states, settled.balls, strict=True)):
+        if only_holes and all_states[row, i] != OUTSIDE:
+            continue
+        if state == UNDECIDED and all_states[row, i] == REGULAR:
+            continue
+        all_states[row, i] = state
+        if ball is not None:
+            all_balls[row, i] = ball

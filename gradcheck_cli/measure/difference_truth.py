@@ -1,0 +1,177 @@
+"""The last rung (SEMANTICS G): finite differences of the value, in the widest float it runs in.
+
+Central differences at many steps; the three neighbours that agree best give the number,
+and how well they agree is its radius.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.contract.report import Evidence
+from gradcheck_cli.measure.ball_truth import Ask, Truth, close_domain, factors
+from gradcheck_cli.measure.float64_truth import balls_of, numbers
+from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
+from gradcheck_cli.reals.rules.rule import elements
+from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.refusals import Rejected
+
+Array = np.ndarray[Any, Any]
+
+_LARGEST = 2.0**-3  # the first step, relative to the argument; each next one is a quarter of it
+_MOST_ELEMENTS = 64
+_TRUST = 8.0  # times the disagreement of neighbouring steps
+# Slopes from the left and from the right that are this much apart are those of a kink.
+_KINK = 2.0**-3
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The value as it is, its gradient by central differences."""
+
+    subject: Subject
+    digits: int
+    evidence: Evidence = Evidence.FINITE_DIFFERENCE
+    over_reals: bool = False
+    by_values: bool = True
+    dear: bool = True
+    judges_digits: bool = False
+
+    @property
+    def normwise(self) -> bool:
+        traces = self.subject.traces()
+        return factors(traces.primal, traces.rule)
+
+    def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
+        """Slopes for each distinct point, contracted with the cotangent of each row."""
+        here = _columns([numbers(p) for p in points])
+        if here.shape[1] > _MOST_ELEMENTS:
+            raise Rejected(f"finite differences over {here.shape[1]} elements were not tried")
+        distinct, back = np.unique(here, axis=0, return_inverse=True)
+        back = back.reshape(-1)
+        values, slopes, errors, kinks = self._slopes(distinct, points)
+        lost = _lost(distinct, values, slopes, errors)
+        weights = _columns([numbers(c) for c in cotangents])
+        sizes = [int(np.prod(c.shape[1:], dtype=int)) for c in cotangents]
+        balls, states = balls_of(values[None, None], self.digits)
+        states[lost.any(axis=1)] = UNDECIDED
+        gradient = (slopes[back] * weights[:, None, :]).sum(axis=2)
+        radius = _TRUST * (errors[back] * np.abs(weights)[:, None, :]).sum(axis=2)
+        bent = (kinks[back] & (weights != 0)[:, None, :]).any(axis=2)
+        known = np.isfinite(gradient) & np.isfinite(radius)
+        known &= ~(lost[back] & (weights != 0)[:, None, :]).any(axis=2)
+        marks = np.where(known, np.where(bent, KINK, REGULAR), UNDECIDED).astype(np.int8)
+        made = [
+            arb(g, r) if ok else arb("nan")
+            for g, r, ok in zip(gradient.flat, radius.flat, known.flat, strict=True)
+        ]
+        truth = Truth(
+            _split(balls[back], sizes, cotangents),
+            _split(
+                elements(made, gradient.shape), [int(np.prod(p.shape[1:])) for p in points], points
+            ),
+            _split(states[back], sizes, cotangents),
+            _split(marks, [int(np.prod(p.shape[1:])) for p in points], points),
+        )
+        for state, output in zip(truth.value_states, truth.values, strict=True):
+            state[(state == UNDECIDED) & _undefined(output)] = OUTSIDE
+        close_domain(truth)
+        return truth
+
+    def _slopes(
+        self, distinct: Array, points: Sequence[Array]
+    ) -> tuple[Array, Array, Array, Array]:
+        """Values, and for each argument element × output element: slope, error, is it a kink."""
+        count, size = distinct.shape
+        scale = np.where(distinct == 0, 1.0, np.abs(distinct))
+        steps = [_LARGEST * 4.0**-j for j in range(self.digits // 3)]
+        rows = [distinct]
+        for h in steps:
+            for k in range(size):
+                for sign in (1, -1):
+                    moved = distinct.copy()
+                    moved[:, k] += sign * h * scale[:, k]
+                    rows.append(moved)
+        values = self._values(np.concatenate(rows), points)
+        outputs = values.shape[1]
+        centre = values[:count]
+        around = values[count:].reshape(len(steps), size, 2, count, outputs)
+        width = (np.array(steps)[:, None, None] * scale.T[None])[..., None]
+        with np.errstate(all="ignore"):
+            central = (around[:, :, 0] - around[:, :, 1]) / (2 * width)
+            after = (around[:, :, 0] - centre) / width
+            before = (centre - around[:, :, 1]) / width
+            better = (16 * central[1:] - central[:-1]) / 15  # the error falls with the square
+            near = np.abs(better[1:] - better[:-1])
+            gap = np.maximum(near[1:], near[:-1])  # two may agree by chance, three seldom do
+            noise = 2.0 ** (2 - self.digits) * np.abs(centre) / width[3:]
+            error = np.where(np.isfinite(gap), gap + noise, np.inf)
+            size = np.maximum(np.maximum(abs(better[2:]), abs(better[1:-1])), abs(better[:-2]))
+            # Relative, or slopes over steps of many periods would agree on nearly nothing.
+            doubt = np.where(error == 0, 0.0, error / size)
+            best = np.where(np.isnan(doubt), np.inf, doubt).argmin(axis=0)[None]
+            slope = np.take_along_axis(better[2:], best, 0)[0]
+            error = np.take_along_axis(error, best, 0)[0]
+            jump = np.abs(after - before)
+            bent = (jump > _KINK * np.maximum(np.abs(after), np.abs(before))).all(axis=0)
+        bent |= self._bent_jointly(distinct, scale, steps, slope, centre, points)
+        moved_axes = (1, 0, 2)
+        return (
+            centre,
+            slope.transpose(moved_axes),
+            error.transpose(moved_axes),
+            bent.transpose(moved_axes),
+        )
+
+    def _bent_jointly(
+        self, distinct: Array, scale: Array, steps: Sequence[float], slope: Array, centre: Array,
+        points: Sequence[Array],
+    ) -> Array:  # fmt: skip
+        """Ties (a sort of equals) have slopes along each axis that are no slope of all together."""
+        rng = np.random.default_rng(2026)
+        direction = (0.5 + rng.random(distinct.shape)) * rng.choice([-1.0, 1.0], distinct.shape)
+        h = steps[len(steps) // 2]
+        moved = np.concatenate([distinct + sign * h * scale * direction for sign in (1, -1)])
+        values = self._values(moved, points).reshape(2, *centre.shape)
+        expected = np.einsum("kro,rk->ro", slope, scale * direction)
+        with np.errstate(all="ignore"):
+            slopes = [
+                sign * (value - centre) / h for value, sign in zip(values, (1, -1), strict=True)
+            ]
+            size = np.maximum(np.abs(expected), np.maximum(*map(np.abs, slopes)))
+            off = [np.abs(found - expected) > _KINK * size for found in slopes]
+        return np.broadcast_to((off[0] & off[1])[None], slope.shape)
+
+    def _values(self, rows: Array, points: Sequence[Array]) -> Array:
+        sizes = [int(np.prod(p.shape[1:], dtype=int)) for p in points]
+        return _columns(self.subject.primal_values(_split(rows, sizes, points)))
+
+
+def _lost(points: Array, values: Array, slopes: Array, errors: Array) -> Array:
+    """No two steps agree on anything, beside the slope or the value's own: noise, not a function."""
+    with np.errstate(all="ignore"):
+        scale = np.where(points == 0, 1.0, np.abs(points))
+        own = np.abs(values)[:, None, :] / scale[:, :, None]
+        return np.asarray(
+            np.isfinite(values)[:, None, :] & ~(_TRUST * errors <= np.maximum(np.abs(slopes), own))
+        )
+
+
+def _undefined(balls: Array) -> Array:
+    return np.array([not ball.is_finite() for ball in balls.flat], bool).reshape(balls.shape)
+
+
+def _columns(arrays: Sequence[Array]) -> Array:
+    return np.concatenate([a.reshape(len(a), -1) for a in arrays], axis=1)
+
+
+def _split(flat: Array, sizes: Sequence[int], like: Sequence[Array]) -> list[Array]:
+    parts = np.split(flat, np.cumsum(sizes)[:-1], axis=1)
+    return [
+        part.reshape(len(flat), *shape.shape[1:]) for part, shape in zip(parts, like, strict=True)
+    ]

@@ -1,0 +1,143 @@
+"""The ladder below balls (SEMANTICS G): the framework's own float64 stands in for the reals.
+
+Its error is not bounded but looked at: the spread over two float programs and a few
+moves of the input becomes the radius of the ball.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.contract.report import Evidence
+from gradcheck_cli.measure.accuracy import as_floats
+from gradcheck_cli.measure.ball_truth import Ask, Truth, close_domain, factors
+from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
+from gradcheck_cli.reals.rules.rule import elements
+from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.results import Floats
+
+Array = np.ndarray[Any, Any]
+
+_MOVES = 4
+_MOST_ULP = 16
+# Of a result in p bits, this many at its end are not believed even where nothing moves.
+_DOUBTED_BITS = 10
+# Gradients this much apart on two near sides are those of a kink.
+_ASIDE, _JUMP = 2.0**-28, 2.0**-10
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """The value with autodiff's gradient (`who` "auto") or with the rule's ("custom"), in float64.
+
+    `digits` says what the program really computes in: a cast inside narrows it.
+    """
+
+    subject: Subject
+    who: str
+    digits: int
+    evidence: Evidence = Evidence.FLOAT64
+    over_reals: bool = False
+    by_values: bool = False
+    dear: bool = False
+    judges_digits: bool = True
+
+    @property
+    def normwise(self) -> bool:
+        traces = self.subject.traces()
+        return factors(traces.primal, traces.rule)
+
+    def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
+        """Balls around float64 results; a kink is seen by its two sides."""
+        count, outputs = len(points[0]), len(cotangents)
+        here = [numbers(p) for p in points]
+        weights = [numbers(c) for c in cotangents]
+        samples = [here, *(_moved(here) if ask.nudged else ())]
+        sides = [_aside(here, sign) for sign in (-1, 1)] if ask.ties else []
+        rows = [np.concatenate(same) for same in zip(*samples, *sides, strict=True)]
+        repeated = [np.concatenate([c] * (len(samples) + len(sides))) for c in weights]
+        seen: list[list[Array]] = []
+        for floats in self.subject.run(rows, repeated).values():
+            seen.append([*self._values(floats), *self._gradients(floats)])
+        balls, states = [], []
+        for k in range(len(seen[0])):
+            runs = np.stack([out[k].reshape(-1, count, *out[k].shape[1:]) for out in seen])
+            ball, state = balls_of(runs[:, : len(samples)], self.digits)
+            if ask.ties and k >= outputs:
+                jumps = _jumps(runs[0, -2], runs[0, -1])
+                state[(state == REGULAR) & jumps] = KINK
+            balls.append(ball)
+            states.append(state)
+        truth = Truth(balls[:outputs], balls[outputs:], states[:outputs], states[outputs:])
+        _value_rules(truth)
+        return truth
+
+    def _values(self, floats: Floats) -> list[Array]:
+        return floats.rule_value if self.who == "custom" else floats.value
+
+    def _gradients(self, floats: Floats) -> list[Array]:
+        return (floats.custom if self.who == "custom" else floats.auto) or []
+
+
+def numbers(array: Array) -> Array:
+    """Floats, whether they came as floats or as balls."""
+    return as_floats(array) if array.dtype == object else np.asarray(array, np.float64)
+
+
+def balls_of(runs: Array, digits: int) -> tuple[Array, Array]:
+    """Ball and state of each component, from its results in modes × samples."""
+    with np.errstate(all="ignore"):
+        flat = runs.reshape(-1, *runs.shape[2:])
+        finite = np.isfinite(flat)
+        low, high = flat.min(axis=0), flat.max(axis=0)
+        middle = runs[0, 0]
+        radius = np.maximum(high - middle, middle - low)
+        radius = radius + 2.0 ** (_DOUBTED_BITS - digits) * np.abs(middle)
+    known = finite.all(axis=0)
+    lost = np.isnan(flat[:1]).all(axis=0)
+    states = np.where(known, REGULAR, np.where(lost, OUTSIDE, UNDECIDED)).astype(np.int8)
+    made = [
+        arb(m, r) if ok else arb("nan")
+        for m, r, ok in zip(middle.flat, radius.flat, known.flat, strict=True)
+    ]
+    return elements(made, middle.shape), states
+
+
+def _value_rules(truth: Truth) -> None:
+    """A gradient that float64 loses where the value exists is an open question, not outside."""
+    count = len(truth.value_states[0]) if truth.value_states else 0
+    exists = np.zeros(count, bool)
+    for state in truth.value_states:
+        exists |= (state == REGULAR).reshape(count, -1).any(axis=1)
+    for state in truth.gradient_states:
+        here = exists.reshape(count, *(1,) * (state.ndim - 1))
+        state[(state == OUTSIDE) & here] = UNDECIDED
+    close_domain(truth)
+
+
+def _moved(points: Sequence[Array]) -> list[list[Array]]:
+    rng = np.random.default_rng(2024)
+    made = []
+    for _ in range(_MOVES):
+        steps = [rng.integers(-_MOST_ULP, _MOST_ULP + 1, p.shape) for p in points]
+        made.append([p + s * np.spacing(np.abs(p)) for p, s in zip(points, steps, strict=True)])
+    return made
+
+
+def _aside(points: Sequence[Array], sign: int) -> list[Array]:
+    rng = np.random.default_rng(2025)
+    return [
+        p + sign * _ASIDE * (0.5 + rng.random(p.shape)) * np.where(p == 0, 1.0, np.abs(p))
+        for p in points
+    ]
+
+
+def _jumps(before: Array, after: Array) -> Array:
+    with np.errstate(all="ignore"):
+        size = np.maximum(np.abs(before), np.abs(after))
+        return np.asarray(np.abs(before - after) > _JUMP * size)

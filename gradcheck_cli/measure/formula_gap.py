@@ -1,0 +1,264 @@
+"""Does the author's formula equal the truth over the reals? Facts only; the law judges them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.inputs.cotangents import BASE, OTHER
+from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, as_floats, columns
+from gradcheck_cli.measure.ball_truth import Ask
+from gradcheck_cli.measure.derived import derived
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.nudge import Side
+from gradcheck_cli.measure.states import KINK, LIMIT, POLE, REGULAR
+from gradcheck_cli.reals.balls.balls import exact
+from gradcheck_cli.reals.enclose import enclose, working
+
+Array = np.ndarray[Any, Any]
+
+_BITS = 256
+_MOST_GAPS, _FEW_GAPS = 512, 16
+# What is apart by less than rounding is the same as far as floats can tell.
+ROUNDING_EPS = 4
+_NOTHING = -1200  # log2 of what a nudge cannot tell from zero
+_JOINT = -16  # the pieces of an approximation meet only so well
+_MOST_MOVED = 8
+_SAME_LIMIT = -100  # log2 of the gap between a limit and a formula that counts as none
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Rows × components. `gap` is |custom_real − truth| at the local scale, where it was needed."""
+
+    rows: Array  # rows that the formula is judged on
+    differs: Array  # formula and truth are apart, even with rounded constants widened
+    amplifies: Array  # apart only because a rounded constant is amplified: instability
+    trusts: Array  # apart from the truth, and what autodiff gives with inner rules at their word
+    gap: Array
+    outside_kink: Array  # at a kink, not between the sides (one flag a row)
+    finite_at_pole: Array  # the truth has a pole, the formula a number
+    singular: Array  # rows with a pole or kink
+    singular_at: Array  # the same for each component
+    zero_truth: Array  # per component: the truth is zero at every row
+
+
+@derived
+def comparison(m: Measurements) -> Comparison:
+    """Compare `custom_real` with `truth` at cotangents of ordinary size."""
+    assert m.rule is not None
+    rows = np.array(
+        [
+            i
+            for i, p in enumerate(m.probes)
+            if (p.cotangent in (BASE, OTHER) or "one-hot" in p.cotangent) and not m.beyond[i]
+        ],
+        int,
+    )
+    count = m.count
+    truth, states = m.reference.balls(GRADIENTS), m.reference.states(GRADIENTS)
+    formula = columns(m.rule.gradients, count)
+    formula_states = columns(m.rule.gradient_states, count)
+    regular = (states == REGULAR) | (states == LIMIT)
+    known = (formula_states == REGULAR) | (formula_states == LIMIT) | (formula_states == KINK)
+    apart = np.zeros(truth.shape, bool)
+    with working(_BITS):
+        for r in rows:
+            for k in np.flatnonzero(regular[r] & known[r]):
+                exactly = states[r, k] == REGULAR and formula_states[r, k] == REGULAR
+                apart[r, k] = _apart(truth[r, k], formula[r, k], exactly)
+    # A formula without any value where the truth has one, even by a limit.
+    apart[rows] |= (regular & (formula_states == POLE))[rows]
+    amplifies = _only_by_rounding(m, apart)
+    differs = apart & ~amplifies
+    trusts = _as_inner_rules_say(m, differs, formula)
+    differs &= ~trusts
+    zero = np.array(
+        [
+            all(truth[r, k].contains(0) for r in rows if regular[r, k]) and regular[rows, k].any()
+            for k in range(truth.shape[1])
+        ],
+        bool,
+    )
+    return Comparison(
+        rows=rows,
+        differs=differs,
+        amplifies=amplifies,
+        trusts=trusts,
+        gap=_gaps(m, differs, truth, formula),
+        outside_kink=_outside_kink(m, rows, formula, formula_states),
+        finite_at_pole=(states == POLE)
+        & known
+        & (formula_states != KINK)
+        & np.isin(np.arange(count), m.base_rows)[:, None],
+        singular=((states == POLE) | (states == KINK)).any(axis=1),
+        singular_at=(states == POLE) | (states == KINK),
+        zero_truth=zero,
+    )
+
+
+def only_at_points(m: Measurements, rows: Sequence[int], part: slice) -> bool:
+    """Do formula and truth agree as soon as these inputs are moved a little, each on its own?
+
+    Then they differ on a set of measure zero: a mask, a limit value, of which no integral hears.
+    """
+    assert m.sources.rule is not None
+    few = np.asarray(rows, int)[:_MOST_MOVED]
+    rng = np.random.default_rng(m.seed)
+    moved = []
+    with working(_BITS):
+        for points in m.points:
+            base = points[few]
+            step = rng.choice([-1, 1], base.shape) * rng.integers(1 << 10, 1 << 11, base.shape)
+            size = np.maximum(np.abs(base), 1.0) * 2.0**-60
+            moved.append(exact(base) + exact(step * size))
+    cotangents = [c[few] for c in m.cotangents]
+    ask = Ask(m.reference.goal, ties=False, nudged=False)
+    truth, rule = (s.evaluate(moved, cotangents, ask) for s in (m.sources.primal, m.sources.rule))
+    states = [columns(found.gradient_states, len(few))[:, part] for found in (truth, rule)]
+    balls = [columns(found.gradients, len(few))[:, part] for found in (truth, rule)]
+    if not all((state == REGULAR).all() for state in states):
+        return False
+    return all(a.overlaps(b) for a, b in zip(balls[0].flat, balls[1].flat, strict=True))
+
+
+@derived
+def value_differs(m: Measurements) -> tuple[int, int] | None:
+    """The first row and output component where the rule's forward value is not the primal's."""
+    assert m.rule is not None
+    ours, theirs = m.reference.balls(VALUES), columns(m.rule.values, m.count)
+    known = np.isin(m.reference.states(VALUES), (REGULAR, LIMIT))
+    known &= np.isin(columns(m.rule.value_states, m.count), (REGULAR, LIMIT))
+    if not m.sources.over_reals:  # in the same floats they must differ too
+        floats = m.floats[m.mode]
+        known &= ~_alike(columns(floats.value, m.count), columns(floats.rule_value, m.count), m)
+    for row in m.base_rows:
+        for k in np.flatnonzero(known[row]):
+            a, b = ours[row, k], theirs[row, k]
+            if not a.overlaps(b) and _value_matters(m, int(row), abs(a - b)):
+                return int(row), int(k)
+    return None
+
+
+def _alike(a: Array, b: Array, m: Measurements) -> Array:
+    """But for rounding."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(a - b) <= ROUNDING_EPS * m.fmt.eps * np.abs(b))
+
+
+def _value_matters(m: Measurements, row: int, gap: arb) -> bool:
+    """Is the gap of two values more than the rounding of a constant, at the local scale?"""
+    distance = float(as_floats(np.array([gap], object))[0])
+    scale = float(m.reference.scale(np.array([row]), VALUES)[0])
+    return bool(distance > ROUNDING_EPS * m.fmt.eps * scale)
+
+
+def _apart(a: arb, b: arb, exactly: bool) -> bool:
+    if a.overlaps(b):
+        return False
+    if exactly:
+        return True
+    gap = abs(a - b)
+    return not bool(gap <= (abs(a) + abs(b)) * arb(2) ** _SAME_LIMIT or gap < arb(2) ** _NOTHING)
+
+
+def _only_by_rounding(m: Measurements, apart: Array) -> Array:
+    """SEMANTICS B2: do they meet once every rounded constant is a ball of half an ulp?"""
+    result = np.zeros_like(apart)
+    rows = np.flatnonzero(apart.any(axis=1))
+    if not len(rows):
+        return result
+    widened = m.widened(rows)
+    if widened is None:
+        return result
+    truth, formula = widened
+    for i, row in enumerate(rows):
+        for k in np.flatnonzero(apart[row]):
+            a, b = truth[i, k], formula[i, k]
+            if a.is_finite() and b.is_finite() and not (a.is_exact() and b.is_exact()):
+                result[row, k] = a.overlaps(b)
+    return result
+
+
+def _as_inner_rules_say(m: Measurements, differs: Array, formula: Array) -> Array:
+    """SEMANTICS D1: a rule that agrees with autodiff through the user's inner rules trusts them."""
+    result = np.zeros_like(differs)
+    program = m.subject.traces().trusting
+    rows = np.flatnonzero(differs.any(axis=1))
+    if program is None or not len(rows):
+        return result
+    args = [a[rows] for a in (*m.points, *m.cotangents)]
+    enclosed = enclose(program, args, goal=m.reference.goal)
+    trusting = columns(enclosed.outs[len(m.cotangents) :], len(rows))
+    for i, row in enumerate(rows):
+        for k in np.flatnonzero(differs[row]):
+            result[row, k] = bool(trusting[i, k].overlaps(formula[row, k]))
+    return result
+
+
+def _gaps(m: Measurements, differs: Array, truth: Array, formula: Array) -> Array:
+    """How far apart, at the local scale; of very many rows, at some spread over them."""
+    gap = np.zeros(differs.shape)
+    rows = np.flatnonzero(differs.any(axis=1))
+    most = _FEW_GAPS if m.dear else _MOST_GAPS
+    rows = rows[:: max(1, len(rows) // most)]
+    if not len(rows):
+        return gap
+    scale = m.reference.scale(rows, GRADIENTS)
+    for i, row in enumerate(rows):
+        for k in np.flatnonzero(differs[row]):
+            size = abs(truth[row, k] - formula[row, k])
+            distance = float(as_floats(np.array([size], object))[0])
+            if distance < m.fmt.tiny:
+                continue  # below the smallest normal, nothing is promised
+            gap[row, k] = distance / scale[i] if scale[i] > 0 and np.isfinite(distance) else np.inf
+    return gap
+
+
+def _outside_kink(m: Measurements, rows: Array, formula: Array, states: Array) -> Array:
+    """At a kink of one argument, the rule must lie between what it is on the sides.
+
+    With several arguments the sides along a few directions prove nothing: relu(x) − relu(y)
+    at (0, 0) has slope 1 on both sides of (1, −1), and the right convention slope 0.
+    """
+    result = np.zeros(m.count, bool)
+    kinks = (m.reference.states(GRADIENTS) == KINK).any(axis=1)
+    for row in rows:
+        if kinks[row] and (states[row] == REGULAR).all() and formula.shape[1] == 1:
+            with working(_BITS):
+                result[row] = _outside_box(m.truth.sides.get(int(row), []), formula[row])
+    return result
+
+
+def _outside_box(sides: Sequence[Side], formula: Array) -> bool:
+    """Is a component of the rule outside the range of that component over all sides?"""
+    around = [
+        np.concatenate(list(g))
+        for side in sides
+        for g in (side.before, side.after)
+        if g is not None
+    ]
+    for k, ours in enumerate(formula if around else ()):
+        seen = [g[k] for g in around]
+        low = functools.reduce(lambda a, b: a.min(b), seen)
+        high = functools.reduce(lambda a, b: a.max(b), seen)
+        slack = (abs(low) + abs(high)) * arb(2) ** _JOINT + arb(2) ** _NOTHING
+        if ours < low - slack or ours > high + slack:
+            return True
+    return False
+
+
+def ratio(truth: Sequence[arb], formula: Sequence[arb]) -> arb | None:
+    """The constant c with formula = c·truth at all of these, if there is one."""
+    pairs = [(t, f) for t, f in zip(truth, formula, strict=True) if not t.contains(0)]
+    if len(pairs) < 2:
+        return None
+    with working(_BITS):
+        quotients = [f / t for t, f in pairs]
+        first = functools.reduce(lambda a, b: a if a.rad() < b.rad() else b, quotients)
+        return first if all(q.overlaps(first) for q in quotients) else None

@@ -1,0 +1,1 @@
+"""What the user wrote, as text: settings, comments, specs, suppressions; no user code is imported."""

@@ -1,0 +1,137 @@
+"""`# cgcheck:` comments, read from the tokens of a file: what to ignore, what inputs are."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from dataclasses import dataclass, field
+
+from gradcheck_cli.project.input_specs import SpecError
+from gradcheck_cli.project.input_specs import parse as parse_spec
+from gradcheck_cli.project.intent_specs import EXPECT, IntentError
+from gradcheck_cli.project.intent_specs import parse as parse_intents
+
+WHOLE_FILE = 0  # instead of a line
+_DIRECTIVE = re.compile(r"#\s*cgcheck:\s*(?P<rest>\S.*?)\s*(?=#\s*cgcheck:|$)")
+_SPEC = re.compile(r"[A-Za-z_]\w*\s*[=:]")
+_IGNORE = re.compile(r"\[(?P<rules>[^\]]*)\]\s*(?:--\s*(?P<reason>.*))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """One suppression: on its own line, for the line below if nothing else is on it, or for the file."""
+
+    line: int
+    applies_to: int
+    rules: tuple[str, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A `# cgcheck:` comment that means nothing; silence would hide a typo."""
+
+    line: int
+    text: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a comment says of a definition's inputs, or of what its rule is meant to be."""
+
+    line: int
+    applies_to: int
+    text: str
+
+
+@dataclass(slots=True)
+class Comments:
+    """All directives of a file."""
+
+    ignores: list[Ignore] = field(default_factory=list)
+    inputs: list[Said] = field(default_factory=list)
+    expects: list[Said] = field(default_factory=list)
+    malformed: list[Malformed] = field(default_factory=list)
+
+
+def parse(source: str) -> Comments:
+    """A file that does not tokenize has none."""
+    found = Comments()
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    except (tokenize.TokenError, SyntaxError, IndentationError):
+        return found
+    for token in tokens:
+        if token.type != tokenize.COMMENT:
+            continue
+        line, column = token.start
+        alone = not token.line[:column].strip()
+        for match in _DIRECTIVE.finditer(token.string):
+            for text in _each(match["rest"]):
+                _sort(_directive(text, line, _below(tokens, line) if alone else line), found)
+    return found
+
+
+def _each(rest: str) -> list[str]:
+    """Inputs and what is expected may stand in one comment, with commas between."""
+    if rest.startswith("ignore"):
+        return [rest]
+    rest = rest.partition(" #")[0].strip()  # another comment after it
+    expects = [match[0] for match in EXPECT.finditer(rest)]
+    others = re.sub(r"\s*,\s*(?=,|$)|^[\s,]+", "", EXPECT.sub("", rest)).strip()
+    return [
+        *([others] if others or not expects else []),
+        *([", ".join(expects)] if expects else []),
+    ]
+
+
+def _sort(result: Ignore | Said | Malformed, found: Comments) -> None:
+    if isinstance(result, Ignore):
+        found.ignores.append(result)
+    elif isinstance(result, Said):
+        (found.expects if result.text.startswith("expect") else found.inputs).append(result)
+    else:
+        found.malformed.append(result)
+
+
+def _below(tokens: list[tokenize.TokenInfo], line: int) -> int:
+    """The next line that holds code."""
+    skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    return next((t.start[0] for t in tokens if t.start[0] > line and t.type not in skip), line)
+
+
+def _directive(rest: str, line: int, applies_to: int) -> Ignore | Said | Malformed:
+    text = f"# cgcheck: {rest}"
+    if _SPEC.match(rest):
+        try:
+            parse_spec(rest)
+        except SpecError as error:
+            return Malformed(line, text, str(error))
+        return Said(line, applies_to, rest)
+    if rest.startswith("expect("):
+        try:
+            parse_intents(rest)
+        except IntentError as error:
+            return Malformed(line, text, str(error))
+        return Said(line, applies_to, rest)
+    return _suppression(rest, line, applies_to)
+
+
+def _suppression(rest: str, line: int, applies_to: int) -> Ignore | Malformed:
+    text = f"# cgcheck: {rest}"
+    verb = rest.partition("[")[0].split(" ")[0]
+    if verb not in ("ignore", "ignore-file"):
+        known = "`ignore[rule] -- reason`, `ignore-file[rule] -- reason`, `expect(…)`, or inputs such as `x=f32[b n]`"
+        return Malformed(line, text, f"unknown directive `{verb}`; known: {known}")
+    inner = _IGNORE.match(rest.removeprefix(verb).strip())
+    if inner is None:
+        return Malformed(line, text, "write `# cgcheck: ignore[rule-name] -- reason`")
+    rules = tuple(filter(None, (name.strip() for name in inner["rules"].split(","))))
+    if not rules:
+        return Malformed(line, text, "name the rule to ignore between the brackets")
+    reason = (inner["reason"] or "").strip() or None
+    if reason is None:
+        return Malformed(line, text, "give the reason: `ignore[rule-name] -- reason`")
+    return Ignore(line, WHOLE_FILE if verb == "ignore-file" else applies_to, rules, reason)

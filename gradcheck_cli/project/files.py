@@ -1,0 +1,157 @@
+"""From what the user typed to the files and modules to look at."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pathspec
+
+from gradcheck_cli.contract.errors import TargetError
+
+Spec = pathspec.GitIgnoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One thing to check: a file, or an installed module; perhaps only some of its functions."""
+
+    path: Path | None
+    module: str | None
+    functions: tuple[str, ...] = ()
+    explicit: bool = True
+
+
+def resolve(arguments: Sequence[str], exclude: Sequence[str] = ()) -> list[Target]:
+    """All targets, each once, in the order given (a folder's files sorted)."""
+    targets: list[Target] = []
+    for argument in arguments:
+        targets.extend(_resolve_one(argument, exclude))
+    return _merged(targets)
+
+
+def _resolve_one(argument: str, exclude: Sequence[str]) -> list[Target]:
+    path = Path(argument)
+    if path.is_dir():
+        files = [Target(file, None, explicit=False) for file in _python_files(path, exclude)]
+        if not files:
+            raise TargetError(f"{argument}: no Python file in this folder")
+        return files
+    if path.is_file():
+        return [Target(path, None)]
+    head, _, function = argument.rpartition(":")
+    if head and function.replace(".", "").isidentifier():
+        if Path(head).is_file():
+            return [Target(Path(head), None, (function,))]
+        if _is_module(head):
+            return [Target(None, head, (function,))]
+    if _is_module(argument):
+        return [Target(None, argument)]
+    raise TargetError(_missing(argument))
+
+
+def _is_module(name: str) -> bool:
+    """Does the top-level package exist? (Looking deeper would run its code here.)"""
+    if not all(part.isidentifier() for part in name.split(".")) or "/" in name:
+        return False
+    try:
+        return importlib.util.find_spec(name.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _missing(argument: str) -> str:
+    looks_like_path = "/" in argument or argument.endswith(".py")
+    if looks_like_path:
+        parent = Path(argument).parent
+        if parent.is_dir():
+            import difflib
+
+            close = difflib.get_close_matches(
+                Path(argument).name, [entry.name for entry in parent.iterdir()], n=1
+            )
+            if close:
+                return f"{argument}: no such file; did you mean {parent / close[0]}?"
+        return f"{argument}: no such file or folder"
+    return f"{argument}: neither a path nor a module that this Python can import"
+
+
+def _merged(targets: Sequence[Target]) -> list[Target]:
+    """One target for each file or module; naming the whole includes its functions."""
+    merged: dict[str, Target] = {}
+    for target in targets:
+        key = str(target.path.resolve()) if target.path else f"module {target.module}"
+        old = merged.get(key)
+        if old is None:
+            merged[key] = target
+            continue
+        whole = not old.functions or not target.functions
+        functions = () if whole else tuple(dict.fromkeys((*old.functions, *target.functions)))
+        merged[key] = Target(
+            old.path, old.module, functions, explicit=old.explicit or target.explicit
+        )
+    return list(merged.values())
+
+
+def _python_files(folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
+    """Python files below the folder; git-ignored, hidden and environment folders are skipped."""
+    excluded = Spec.from_lines(exclude)
+    yield from _walk(folder, _ignores_above(folder), excluded, folder)
+
+
+def _walk(
+    folder: Path,
+    ignores: list[tuple[Path, Spec]],
+    excluded: Spec,
+    top: Path,
+) -> Iterator[Path]:
+    ignores = [*ignores, *_ignore_of(folder)]
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith(".") or entry.name == "__pycache__":
+            continue
+        is_folder = entry.is_dir() and not entry.is_symlink()
+        relative = entry.relative_to(top).as_posix() + ("/" if is_folder else "")
+        if excluded.match_file(relative) or _ignored(entry, is_folder, ignores):
+            continue
+        if is_folder:
+            if not (entry / "pyvenv.cfg").exists():
+                yield from _walk(entry, ignores, excluded, top)
+        elif entry.suffix == ".py" and entry.is_file():
+            yield entry
+
+
+def _ignores_above(folder: Path) -> list[tuple[Path, Spec]]:
+    """The .gitignore files between the repository's root and this folder."""
+    resolved = folder.resolve()
+    chain = []
+    for parent in resolved.parents:
+        chain.append(parent)
+        if (parent / ".git").exists():
+            break
+    else:
+        return []
+    if (resolved / ".git").exists():
+        return []
+    return [pair for parent in reversed(chain) for pair in _ignore_of(parent)]
+
+
+def _ignore_of(folder: Path) -> list[tuple[Path, Spec]]:
+    file = folder / ".gitignore"
+    if not file.is_file():
+        return []
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [(folder.resolve(), Spec.from_lines(lines))]
+
+
+def _ignored(entry: Path, is_folder: bool, ignores: Sequence[tuple[Path, Spec]]) -> bool:
+    """The last .gitignore that speaks about the entry decides."""
+    resolved = entry.parent.resolve() / entry.name
+    verdict = False
+    for base, spec in ignores:
+        relative = resolved.relative_to(base).as_posix() + ("/" if is_folder else "")
+        result = spec.check_file(relative)
+        if result.include is not None:
+            verdict = result.include
+    return verdict

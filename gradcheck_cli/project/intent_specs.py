@@ -1,0 +1,94 @@
+"""Intents as text: `expect(straight-through)`, `expect(scaled=-1.0)`, `expect(zero: alpha)`.
+
+Read on the CLI's side too, so nothing heavy is imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from gradcheck_cli.project.input_specs import SpecError, condition
+
+# Each name with what stands in its brackets after it, if anything must.
+FORMS = {
+    "straight-through": None,
+    "surrogate": None,
+    "scaled": "a number or an argument, as in `expect(scaled=-1.0)`",
+    "clipped": None,
+    "zero": "an argument, as in `expect(zero: alpha)`",
+    "subgradient": None,
+    "safe-at": "a place, as in `expect(safe-at: x = 0)`",
+    "manifold": "an argument, as in `expect(manifold: q)`",
+    "gauge": None,
+    "estimator": None,
+    "domain": "a condition, as in `expect(domain: x > 0)`",
+}
+# In its brackets may stand an interval's own, open or closed at either end.
+EXPECT = re.compile(
+    r"expect\(\s*(?P<name>[a-z-]+)\s*"
+    r"(?:[=:]\s*(?P<argument>[^()\[\]]*(?:[(\[][^()\[\]]*[)\]])?[^()\[\]]*))?\)"
+)
+
+
+class IntentError(Exception):
+    """What is wrong with a declaration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One intent as it is declared."""
+
+    name: str
+    argument: str | None
+
+    @property
+    def text(self) -> str:
+        if self.argument is None:
+            return self.name
+        return (
+            f"{self.name}={self.argument}"
+            if self.name == "scaled"
+            else f"{self.name}: {self.argument}"
+        )
+
+
+def parse(text: str) -> list[Declared]:
+    """All of a comment's, one after the other."""
+    found: list[Declared] = []
+    rest = text
+    while rest := rest.strip(" ,\t"):
+        match = EXPECT.match(rest)
+        if match is None:
+            raise IntentError(f"write `expect(straight-through)` (at `{rest[:24]}`)")
+        found.append(_declared(match["name"], match["argument"]))
+        rest = rest[match.end() :]
+    return found
+
+
+def _declared(name: str, argument: str | None) -> Declared:
+    if name not in FORMS:
+        close = difflib.get_close_matches(name, FORMS, n=1)
+        hint = f"did you mean `{close[0]}`?" if close else f"one of {', '.join(FORMS)}"
+        raise IntentError(f"no intent is called `{name}`; {hint}")
+    wants = FORMS[name]
+    given = (argument or "").strip() or None
+    if wants is not None and given is None:
+        raise IntentError(f"`{name}` wants {wants}")
+    if wants is None and given is not None and name != "straight-through":
+        raise IntentError(f"`{name}` takes nothing more")
+    if name == "scaled":
+        try:
+            float(given or "")
+        except ValueError:
+            if not re.fullmatch(r"-?[A-Za-z_]\w*", given or ""):
+                raise IntentError(f"`{given}` is no number: {wants}") from None
+    if name == "domain":
+        try:
+            condition(given or "")
+        except SpecError as error:
+            raise IntentError(str(error)) from None
+    if name == "safe-at" and not re.fullmatch(r"\w+\s*=\s*\S+", given or ""):
+        raise IntentError(f"`{name}` wants {wants}")
+    return Declared(name, given)

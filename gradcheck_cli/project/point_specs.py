@@ -1,0 +1,36 @@
+"""`x=100, y=[1, 2.5]` as numbers by name."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gradcheck_cli.contract.errors import UsageError
+
+# One pair: a name (dotted for a leaf of a tree), and a number or a bracketed list of them.
+_PAIR = re.compile(r"\s*([^=,]+?)\s*=\s*(\[[^\]]*\]|[^,\[\]]+?)\s*(?:,|$)")
+
+
+def parse_pairs(text: str) -> dict[str, list[float]]:
+    """Numbers by name; a lone number is a list of one."""
+    pairs: dict[str, list[float]] = {}
+    at = 0
+    while at < len(text) or not pairs:
+        match = _PAIR.match(text, at)
+        numbers = _numbers(match[2]) if match else None
+        if match is None or not numbers:
+            raise UsageError(
+                f'--at "{text}": write name=number, as in --at "x=100" or --at "x=[1, 2], y=3"'
+            )
+        if not all(map(math.isfinite, numbers)):
+            raise UsageError(f'--at "{text}": only finite numbers are judged')
+        pairs[match[1]] = numbers
+        at = match.end()
+    return pairs
+
+
+def _numbers(text: str) -> list[float] | None:
+    try:
+        return [float(part) for part in text.strip("[]").replace(",", " ").split()]
+    except ValueError:
+        return None

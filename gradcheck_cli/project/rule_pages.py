@@ -1,0 +1,103 @@
+"""Reads `rules/`: one Markdown file a rule, with TOML front matter."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from gradcheck_cli.contract.errors import UsageError
+from gradcheck_cli.contract.report import Finding, Severity, Verdict
+from gradcheck_cli.contract.rule_names import RuleName
+
+FENCE = "+++"
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """One rule page: its place, its front matter and its text."""
+
+    name: RuleName
+    family: str
+    code: str
+    severity: Severity
+    summary: str
+    help: str
+    verdict: Verdict | None = None  # what a finding above a note makes of its gradient
+    any_backend: bool = False  # it is about the rule as written, not about one backend's floats
+    correctable: bool = False  # a change of the rule's text may make it right
+    witness: bool = True  # are there numbers that show it, also where it holds everywhere?
+    could_not_check: bool = False  # its file could not be checked at all
+    death: bool = False  # its worker died
+    example_options: list[str] = []  # what the page's example is checked with
+    example_settings: dict[str, int] = {}
+    body: str
+
+    @property
+    def about_floats(self) -> bool:
+        """Is the truth fine, and only what the floats make of it is not?"""
+        return self.verdict is Verdict.UNSTABLE
+
+    def finding(
+        self, path: str, line: int, message: str, *, about: str = "", help: str | None = None
+    ) -> Finding:
+        """A finding about a file; `about` tells two of the same rule in one file apart."""
+        return Finding(
+            rule=self.name,
+            code=self.code,
+            severity=self.severity,
+            path=path,
+            line=line,
+            message=message,
+            help=help or self.help,
+            fingerprint="-".join(filter(None, (self.code, path, about))),
+        )
+
+
+def folder() -> Path:
+    """Where the pages are: inside the wheel, or beside the package in a checkout."""
+    package = Path(__file__).parent.parent
+    shipped = package / "rules"
+    return shipped if shipped.is_dir() else package.parent / "rules"
+
+
+@functools.cache
+def rules() -> dict[str, Rule]:
+    """All rules by name, in the order of their codes."""
+    pages = [_read(path) for path in folder().glob("*/*.md")]
+    return {rule.name: rule for rule in sorted(pages, key=lambda rule: rule.code)}
+
+
+def find(name: str) -> Rule:
+    """A rule by name or code; a helpful error otherwise."""
+    known = rules()
+    if name in known:
+        return known[name]
+    for rule in known.values():
+        if rule.code == name.upper():
+            return rule
+    close = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"; did you mean `{close[0]}`?" if close else "; `cgcheck rules` lists them"
+    raise UsageError(f"there is no rule `{name}`{hint}")
+
+
+def matching(selector: str) -> frozenset[str]:
+    """Rule names for a name, a code, a code prefix (`CG2`) or a family (`stability`)."""
+    wanted = selector.strip()
+    hits = frozenset(
+        rule.name
+        for rule in rules().values()
+        if wanted in (rule.name, rule.family)
+        or wanted.upper() == "ALL"
+        or (wanted[:2].upper() == "CG" and rule.code.startswith(wanted.upper()))
+    )
+    return hits or frozenset({find(wanted).name})
+
+
+def _read(path: Path) -> Rule:
+    text = path.read_text(encoding="utf-8")
+    _, front, body = text.split(FENCE, 2)
+    place = {"name": path.stem, "family": path.parent.name, "body": body.strip() + "\n"}
+    return msgspec.convert(tomllib.loads(front) | place, Rule)

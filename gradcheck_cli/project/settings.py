@@ -1,0 +1,120 @@
+"""Settings: `[tool.cgcheck]` of the nearest pyproject.toml, under the command line's flags."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from gradcheck_cli.contract.errors import SettingsError
+from gradcheck_cli.project.framework_marks import Backend
+from gradcheck_cli.project.input_specs import SpecError
+from gradcheck_cli.project.input_specs import parse as parse_spec
+from gradcheck_cli.project.intent_specs import IntentError
+from gradcheck_cli.project.intent_specs import parse as parse_intents
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """Every setting with its default. The names are the names of the flags."""
+
+    select: list[str] = []
+    ignore: list[str] = []
+    exclude: list[str] = []
+    per_file_ignores: dict[str, list[str]] = {}  # "legacy/*.py" → rules that are not told there
+    fail_on: Literal["error", "warning", "note", "never"] = "error"
+    strict: bool = False
+    dtype: list[str] = msgspec.field(default_factory=lambda: ["float32"])
+    points: int = 256
+    search: int = 0  # inputs beyond the lattice that hypothesis tries for each signature
+    seed: int = 0
+    max_time: float | None = 120.0
+    reach: float = 1e9
+    device: Literal["cpu", "gpu"] = "cpu"
+    backend: list[Backend] = []  # of Keras; empty: all installed
+    jobs: int = 0
+    memory_limit: int = 8192
+    import_all: bool = False
+    recordings: str = "cgcheck-recorded.json"  # of `cgcheck record`, relative to the project's root
+    expects: dict[str, str] = {}  # custom gradient → "expect(straight-through)"
+    inputs: dict[str, str] = {}  # custom gradient → its arguments: "x=f32[b n], axis=-1"
+    references: dict[
+        str, str
+    ] = {}  # custom gradient → "module:function" that it is to differentiate
+
+
+def load(start: Path) -> tuple[Settings, Path]:
+    """The settings for this place, and the project root that paths are shown relative to."""
+    here = start.resolve()
+    folders = [here, *here.parents] if here.is_dir() else list(here.parents)
+    root = None
+    for folder in folders:
+        file = folder / "pyproject.toml"
+        if file.is_file():
+            table = _table(file)
+            if table is not None:
+                return parse(table, str(file)), folder
+            root = root or folder
+        if (folder / ".git").exists():
+            root = root or folder
+            break
+    return Settings(), root or Path.cwd()
+
+
+def parse(table: dict[str, object], where: str) -> Settings:
+    """Validate a settings table; unknown keys are refused with the nearest valid one."""
+    known = [field.encode_name for field in msgspec.structs.fields(Settings)]
+    for key in table:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean `{close[0]}`?" if close else f"; valid keys: {', '.join(known)}"
+            raise SettingsError(f"{where}: unknown key `{key}` in [tool.cgcheck]{hint}")
+    if isinstance(table.get("dtype"), str):
+        table = {**table, "dtype": [table["dtype"]]}
+    try:
+        settings = msgspec.convert(table, Settings, strict=True)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{where}: [tool.cgcheck] {error}") from None
+    return validated(settings, where)
+
+
+def validated(settings: Settings, where: str) -> Settings:
+    """Checks that types alone cannot say."""
+    for dtype in settings.dtype:
+        if dtype not in DTYPES:
+            close = difflib.get_close_matches(dtype, DTYPES, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"one of {', '.join(DTYPES)}"
+            raise SettingsError(f"{where}: unknown dtype `{dtype}`; {hint}")
+    for name, least in (("points", 1), ("search", 0), ("jobs", 0), ("memory_limit", 64)):
+        if getattr(settings, name) < least:
+            raise SettingsError(f"{where}: `{name.replace('_', '-')}` must be at least {least}")
+    for name, text in settings.inputs.items():
+        try:
+            parse_spec(text)
+        except SpecError as error:
+            raise SettingsError(f"{where}: the inputs of `{name}`: {error}") from None
+    for name, text in settings.expects.items():
+        try:
+            parse_intents(text)
+        except IntentError as error:
+            raise SettingsError(f"{where}: what `{name}` expects: {error}") from None
+    if not settings.reach > 0:
+        raise SettingsError(f"{where}: `reach` must be positive")
+    if settings.max_time is not None and not settings.max_time > 0:
+        raise SettingsError(f"{where}: `max-time` must be positive")
+    return settings
+
+
+def _table(file: Path) -> dict[str, object] | None:
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: not valid TOML: {error}") from None
+    table = data.get("tool", {}).get("cgcheck")
+    if table is not None and not isinstance(table, dict):
+        raise SettingsError(f"{file}: [tool.cgcheck] must be a table")
+    return table

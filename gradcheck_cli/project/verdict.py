@@ -1,0 +1,25 @@
+"""From findings to one verdict for each gradient (SEMANTICS G)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gradcheck_cli.contract.report import Finding, Severity, Verdict
+from gradcheck_cli.project.rule_pages import find
+
+
+def verdict(findings: Iterable[Finding]) -> Verdict:
+    """The worst that any finding says; notes never change it."""
+    worst = Verdict.CORRECT
+    for finding in findings:
+        said = _says(finding)
+        worst = max(worst, said, key=lambda v: v.rank)
+    return worst
+
+
+def _says(finding: Finding) -> Verdict:
+    verdict = find(finding.rule).verdict
+    mild = verdict is Verdict.WRONG and finding.severity is not Severity.ERROR
+    if finding.severity is Severity.NOTE or verdict is None or mild:
+        return Verdict.CORRECT
+    return verdict

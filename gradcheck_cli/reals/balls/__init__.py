@@ -1,0 +1,1 @@
+"""Balls of flint: the number domain of the truth."""

@@ -1,0 +1,1 @@
+"""Certified float64 under XLA: many points at once."""

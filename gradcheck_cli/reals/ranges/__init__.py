@@ -1,0 +1,1 @@
+"""The range of a program over a wide stretch of its argument."""

@@ -1,0 +1,143 @@
+"""Reads and writes at computed places.
+
+Where an element comes from is JAX's own answer: the primitive runs once on the
+element numbers of its operand, and the elements are moved accordingly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gradcheck_cli.reals.rules.rule import Rule, batched
+
+_OUTSIDE = -1  # the element number of what a gather fills in
+
+
+def _rowwise(rule: Any) -> Rule:
+    """Run a rule of one point for each point of the batch."""
+
+    def whole(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+        batch = batched(values)
+        rows = [rule(domain, step, [_point(v, i) for v in values]) for i in range(batch)]
+        return [np.stack(rows)]
+
+    return whole
+
+
+def _point(value: Any, i: int) -> Any:
+    """One row, as an array even if it is a single number."""
+    if not isinstance(value, np.ndarray):
+        return value[0]
+    row = 0 if value.shape[0] == 1 else i
+    return value[row : row + 1].reshape(value.shape[1:])
+
+
+def _numbers(shape: tuple[int, ...]) -> Any:
+    return jnp.arange(int(np.prod(shape)), dtype=np.int32).reshape(shape)
+
+
+def _gather(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    operand, indices = values
+    shape = step.in_avals[0].shape
+    params = {**step.params, "fill_value": _OUTSIDE}
+    batch = batched(values)
+    fill = domain.constant(np.asarray(_fill(step), step.out_avals[0].dtype))[0]
+
+    def positions(row: Any) -> Any:
+        return np.asarray(lax.gather_p.bind(_numbers(shape), jnp.asarray(row), **params))
+
+    known = [positions(row) for row in indices]
+    out = np.empty((batch, *step.out_avals[0].shape), dtype=operand.dtype)
+    for i in range(batch):
+        where = known[i if len(known) > 1 else 0]
+        flat = operand[i if operand.shape[0] > 1 else 0].reshape(-1)
+        taken = flat[np.maximum(where, 0)] if flat.size else np.full(where.shape, fill)
+        out[i, ...] = np.where(where == _OUTSIDE, fill, taken)
+    return [out]
+
+
+def _fill(step: Any) -> Any:
+    value = step.params.get("fill_value")
+    if value is not None:
+        return value
+    return np.nan if step.out_avals[0].kind == "f" else 0
+
+
+def _scatter(op: str) -> Rule:
+    def rule(domain: Any, step: Any, values: list[Any]) -> Any:
+        operand, indices, updates = values
+        dn = step.params["dimension_numbers"]
+        slice_sizes = _slice_sizes(dn, operand.shape, updates.shape)
+        where = np.asarray(
+            lax.gather(
+                _numbers(operand.shape),
+                jnp.asarray(indices),
+                lax.GatherDimensionNumbers(
+                    offset_dims=dn.update_window_dims,
+                    collapsed_slice_dims=dn.inserted_window_dims,
+                    start_index_map=dn.scatter_dims_to_operand_dims,
+                    operand_batching_dims=dn.operand_batching_dims,
+                    start_indices_batching_dims=dn.scatter_indices_batching_dims,
+                ),
+                slice_sizes,
+                mode=_gather_mode(step.params["mode"]),
+                fill_value=_OUTSIDE,
+            )
+        ).reshape(-1)
+        out = operand.reshape(-1).copy()
+        for target, update in zip(where, updates.reshape(-1), strict=True):
+            if target != _OUTSIDE:
+                out[target] = domain.combine(op, out[target], update)
+        return out.reshape(operand.shape)
+
+    return _rowwise(rule)
+
+
+def _gather_mode(mode: Any) -> Any:
+    clip = lax.GatherScatterMode.CLIP
+    return clip if mode == clip else lax.GatherScatterMode.FILL_OR_DROP
+
+
+def _slice_sizes(dn: Any, operand: tuple[int, ...], updates: tuple[int, ...]) -> tuple[int, ...]:
+    window = iter(updates[d] for d in dn.update_window_dims)
+    single = {*dn.inserted_window_dims, *dn.operand_batching_dims}
+    return tuple(1 if d in single else next(window) for d in range(len(operand)))
+
+
+def _starts(sizes: tuple[int, ...], window: tuple[int, ...], starts: list[Any]) -> list[int]:
+    """Start indices, negative ones from the end, moved inside as XLA does."""
+    return [int(min(max(int(s), 0), n - w)) for n, w, s in zip(sizes, window, starts, strict=True)]
+
+
+def _dynamic_slice(domain: Any, step: Any, values: list[Any]) -> Any:
+    operand, *starts = values
+    sizes = step.params["slice_sizes"]
+    begin = _starts(operand.shape, sizes, starts)
+    return operand[tuple(slice(b, b + n) for b, n in zip(begin, sizes, strict=True))]
+
+
+def _dynamic_update_slice(domain: Any, step: Any, values: list[Any]) -> Any:
+    operand, update, *starts = values
+    begin = _starts(operand.shape, update.shape, starts)
+    out = operand.copy()
+    out[tuple(slice(b, b + n) for b, n in zip(begin, update.shape, strict=True))] = update
+    return out
+
+
+TABLE: dict[str, Rule] = {
+    "gather": _gather,
+    "scatter": _scatter("set"),
+    "scatter-add": _scatter("add"),
+    "scatter_add": _scatter("add"),
+    "scatter-mul": _scatter("mul"),
+    "scatter_mul": _scatter("mul"),
+    "scatter-max": _scatter("max"),
+    "scatter-min": _scatter("min"),
+    "scatter-sub": _scatter("sub"),
+    "dynamic_slice": _rowwise(_dynamic_slice),
+    "dynamic_update_slice": _rowwise(_dynamic_update_slice),
+}

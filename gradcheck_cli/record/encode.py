@@ -1,0 +1,102 @@
+"""What is kept of a call: shapes, ranges, and few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.recorded import (
+    FloatArg,
+    IntArg,
+    OpaqueArg,
+    PlainArg,
+    RecordedArg,
+    RecordedCall,
+    TreeArg,
+)
+from gradcheck_cli.infer.calls import given_by_name, kind_of
+from gradcheck_cli.infer.recalled import Array
+from gradcheck_cli.inputs.signature import Parameter
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+_MOST_VALUES = 16  # of one array that are kept
+
+_TELLING = 8  # elements from which structure is no accident
+
+# -- what is kept -----------------------------------------------------------------------------
+
+
+def kept(
+    parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> RecordedCall | None:
+    """None if it is no call of this function."""
+    given = given_by_name(parameters, args, kwargs)
+    if given is None:
+        return None
+    return RecordedCall(arguments={name: _kept(value) for name, value in given.items()})
+
+
+def _kept(value: Any) -> RecordedArg:
+    if isinstance(value, dict) and all(isinstance(k, str) for k in value):
+        names = sorted(value)
+        return TreeArg(kind="dict", names=names, items=[_kept(value[k]) for k in names])
+    if type(value) in (tuple, list):
+        return TreeArg(kind=type(value).__name__, items=[_kept(v) for v in value])
+    if value is None or type(value) in (bool, int, str):
+        return PlainArg(value=value)
+    if type(value) is float and np.isfinite(value):
+        return PlainArg(value=value)
+    kind, shape = kind_of(value), [int(n) for n in getattr(value, "shape", ())]
+    if kind.startswith(("float", "bfloat")):
+        return _floats(kind, shape, _numbers(value))
+    if kind.startswith(("int", "uint", "bool")):
+        return _integers(kind, shape, _numbers(value))
+    return OpaqueArg(type=type(value).__qualname__)
+
+
+def _numbers(value: Any) -> Array | None:
+    """None where it has none, as under a trace."""
+    try:
+        with calling_user_code():
+            found = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+            return found.astype(np.float64) if found.dtype.kind not in "iub" else found
+    except UserCodeError:
+        return None
+
+
+def _floats(kind: str, shape: list[int], numbers: Array | None) -> FloatArg:
+    if numbers is None or not numbers.size or not np.isfinite(numbers).all():
+        return FloatArg(dtype=kind, shape=shape)
+    few = [float(v) for v in numbers.reshape(-1)] if numbers.size <= _MOST_VALUES else None
+    return FloatArg(
+        dtype=kind, shape=shape, low=float(numbers.min()), high=float(numbers.max()), values=few,
+        structure=structure_of(numbers),
+    )  # fmt: skip
+
+
+def _integers(kind: str, shape: list[int], numbers: Array | None) -> IntArg:
+    if numbers is None or not numbers.size:
+        return IntArg(dtype=kind, shape=shape)
+    few = [int(v) for v in numbers.reshape(-1)] if numbers.size <= _MOST_VALUES else None
+    return IntArg(dtype=kind, shape=shape, low=int(numbers.min()), high=int(numbers.max()), values=few)  # fmt: skip
+
+
+def structure_of(numbers: Array) -> str | None:
+    """The family that so many numbers do not belong to by accident."""
+    if numbers.ndim == 0 or numbers.size < _TELLING:
+        return None
+    if np.isin(numbers, (0.0, 1.0)).all():
+        return "binary"
+    slack = 1e-3  # they were floats: it is a guess where values come from, and judges nothing
+    rows = numbers.reshape(-1, numbers.shape[-1])
+    if (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) < slack).all():
+        return "simplex"
+    if numbers.ndim >= 2 and numbers.shape[-1] == numbers.shape[-2]:
+        transposed = np.swapaxes(numbers, -1, -2)
+        if np.abs(numbers @ transposed - np.eye(numbers.shape[-1])).max() < slack:
+            return "orthogonal"
+        if (numbers == transposed).all() and (np.linalg.eigvalsh(numbers) > 0).all():
+            return "spd"
+    return "unit" if (np.abs((rows * rows).sum(axis=1) - 1) < slack).all() else None

@@ -1,0 +1,1 @@
+"""The command line's side: targets to tasks, tasks to workers, events to a report."""

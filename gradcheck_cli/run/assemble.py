@@ -1,0 +1,201 @@
+"""A report from its gradients and findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
+
+from gradcheck_cli import __version__
+from gradcheck_cli.contract.report import (
+    SCHEMA_VERSION,
+    Finding,
+    Gradient,
+    NotCovered,
+    Report,
+    Severity,
+    Status,
+    Summary,
+    Tool,
+    Verdict,
+)
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.contract.worker import Checked
+from gradcheck_cli.project.comments import Ignore
+from gradcheck_cli.project.framework_marks import NAMES
+from gradcheck_cli.project.point_specs import parse_pairs
+from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.project.suppressions import Filter, suppressed, unused
+from gradcheck_cli.project.verdict import verdict
+from gradcheck_cli.run.backends import across
+from gradcheck_cli.run.exit_code import could_not, exit_code
+from gradcheck_cli.run.tasks import File
+
+
+def indexed(checked: Checked, numbers: Sequence[int], ignores: Sequence[Ignore]) -> Gradient:
+    """The gradient with the numbers of its findings.
+
+    What is not shown still counts for the verdict; what is suppressed with a reason is intended.
+    """
+    found = checked.gradient
+    new = found.verdict
+    silenced = [f for f in checked.findings if suppressed(f, ignores)]
+    if silenced and found.status is Status.CHECKED:
+        new = verdict(f for f in checked.findings if f not in silenced)
+        if verdict(silenced).rank > new.rank:
+            new = max(new, Verdict.INTENDED, key=lambda v: v.rank)
+    return msgspec.structs.replace(found, findings=list(numbers), verdict=new)
+
+
+def numbered(findings: Sequence[Finding], gradient: int) -> list[Finding]:
+    return [msgspec.structs.replace(f, gradient_index=gradient) for f in findings]
+
+
+def assemble(
+    files: Sequence[File], settings: Settings, at: Sequence[str] = (), *, durations: bool = False
+) -> Report:
+    """What is shown of all files under these settings; `at` are the points that were asked for."""
+    draft = _Draft(Filter.of(settings.select, settings.ignore))
+    for file in files:
+        draft.add_file(file)
+    draft.add(_not_tried(files, draft.gradients, at))
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        tool=_tool({name: v for file in files for name, v in file.versions.items()}),
+        summary=_summary(len(files), draft, settings),
+        gradients=draft.gradients,
+        findings=draft.findings,
+        not_covered=draft.not_covered,
+        durations=_durations(files) if durations else None,
+    )
+
+
+def narrowed(report: Report, fingerprint: str) -> Report:
+    """A report with one finding alone, and the gradients that it is about."""
+    kept = [f for f in report.findings if f.fingerprint == fingerprint]
+    owners = sorted({f.gradient_index for f in kept if f.gradient_index is not None})
+    gradients = []
+    for owner in owners:
+        numbers = [i for i, f in enumerate(kept) if f.gradient_index == owner]
+        gradients.append(replace(report.gradients[owner], findings=numbers))
+    findings = [
+        f if f.gradient_index is None else replace(f, gradient_index=owners.index(f.gradient_index))
+        for f in kept
+    ]
+    summary = replace(report.summary, **_counted(findings))
+    return replace(report, gradients=gradients, findings=findings, not_covered=[], summary=summary)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A report while files are added to it."""
+
+    chosen: Filter
+    gradients: list[Gradient] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    not_covered: list[NotCovered] = field(default_factory=list)
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Findings that no comment suppresses; the settings may."""
+        self.findings += self.chosen.keep(list(findings), [], set())
+
+    def add_file(self, file: File) -> None:
+        used: set[tuple[int, str]] = set()
+        self.findings += self.chosen.keep(file.findings, file.ignores, used)
+        numbers: dict[int, int] = {}  # by the identity of a finding: backends share one object
+        for checked in (groups := list(across(file.gradients))):
+            self._add_gradient(checked, file.ignores, used, numbers)
+        self.not_covered += file.not_covered
+        if not any(could_not(finding) for finding in file.findings):
+            looked_at = [
+                ignore for ignore in file.ignores
+                if file.whole or ignore.applies_to in {c.gradient.line for c in groups}
+            ]  # fmt: skip
+            self.add(unused(looked_at, used, file.display))
+
+    def _add_gradient(
+        self,
+        checked: Checked,
+        ignores: Sequence[Ignore],
+        used: set[tuple[int, str]],
+        numbers: dict[int, int],
+    ) -> None:
+        kept = self.chosen.keep(checked.findings, ignores, used)
+        new = [f for f in kept if id(f) not in numbers]  # not another backend's
+        numbers |= {id(f): len(self.findings) + k for k, f in enumerate(new)}
+        self.findings += numbered(new, len(self.gradients))
+        self.gradients.append(indexed(checked, [numbers[id(f)] for f in kept], ignores))
+        self.not_covered += [n for n in checked.not_covered if n not in self.not_covered]
+
+
+def _tool(versions: Mapping[str, str]) -> Tool:
+    numbers = {name: versions.get(name) for name in NAMES}
+    return Tool(name="cgcheck", version=__version__, **numbers)
+
+
+def _summary(files: int, draft: _Draft, settings: Settings) -> Summary:
+    whole = sum(item.what == "the whole gradient" for item in draft.not_covered)
+    checked = sum(g.status is Status.CHECKED for g in draft.gradients)
+    return Summary(
+        exit_code=exit_code(draft.gradients, draft.findings, draft.not_covered, settings),
+        files=files,
+        gradients=checked + whole,
+        checked=checked,
+        unchecked=whole,
+        **_counted(draft.findings),
+    )
+
+
+def _counted(findings: Sequence[Finding]) -> dict[str, int]:
+    """How many findings there are of each severity, as a summary has them."""
+    levels = [f.severity for f in findings]
+    return {
+        "errors": levels.count(Severity.ERROR),
+        "warnings": levels.count(Severity.WARNING),
+        "notes": levels.count(Severity.NOTE),
+    }
+
+
+def _not_tried(
+    files: Sequence[File], gradients: Sequence[Gradient], at: Sequence[str]
+) -> list[Finding]:
+    """Points in `--at` that fit no gradient: a typo must not pass for a check."""
+    sizes: dict[str, set[int]] = {}
+    for item in (item for gradient in gradients for item in gradient.inputs):
+        sizes.setdefault(item.path, set()).add(math.prod(item.shape))
+    if not sizes:
+        return []
+    rule = find(RuleName.UNKNOWN_ARGUMENT)
+    problems = dict.fromkeys(
+        problem
+        for text in at
+        for name, numbers in parse_pairs(text).items()
+        if (problem := _misfit(name, len(numbers), sizes))
+    )
+    return [rule.finding(files[0].display, 1, problem) for problem in problems]
+
+
+def _misfit(name: str, count: int, sizes: dict[str, set[int]]) -> str | None:
+    """Why numbers given by name fit no argument that was tried."""
+    if name not in sizes:
+        known = ", ".join(sorted(sizes))
+        return f"--at {name}=…: no gradient has an argument `{name}` (there are {known})"
+    if count not in {1, *sizes[name]}:
+        known = ", ".join(map(str, sorted(sizes[name])))
+        return f"--at {name}=[…] has {count} numbers; `{name}` was tried with {known}"
+    return None
+
+
+def _durations(files: Sequence[File]) -> dict[str, float]:
+    """Seconds of each file (its worker's imports too), then of each gradient: its laws, and what they share."""
+    seconds: dict[str, float] = {}
+    for file in files:
+        seconds[file.display] = round(file.seconds, 3)
+        for checked in file.gradients:
+            name = f"{file.display}:{checked.gradient.qualname}"
+            seconds |= {f"{name}: {what}": round(s, 3) for what, s in checked.seconds.items()}
+    return seconds

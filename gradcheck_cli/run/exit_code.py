@@ -1,0 +1,47 @@
+"""The exit code of a run, from its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradcheck_cli.contract.report import Finding, Gradient, NotCovered, Severity, Status, Verdict
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.project.settings import Settings
+
+OK, FINDINGS, COULD_NOT_CHECK, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def exit_code(
+    gradients: Sequence[Gradient],
+    findings: Sequence[Finding],
+    not_covered: Sequence[NotCovered],
+    settings: Settings,
+) -> int:
+    """The highest that applies."""
+    code = OK
+    if settings.fail_on != "never":
+        least = Severity(settings.fail_on).rank
+        if settings.strict:
+            least = min(least, Severity.WARNING.rank)
+        if any(f.severity.rank >= least for f in findings if not find(f.rule).could_not_check):
+            code = FINDINGS
+        if settings.strict and (not_covered or _open(gradients)):
+            code = FINDINGS
+    if any(could_not(f) for f in findings):
+        code = COULD_NOT_CHECK
+    if any(f.rule == RuleName.INTERNAL_ERROR for f in findings):
+        code = INTERNAL
+    return code
+
+
+def _open(gradients: Sequence[Gradient]) -> bool:
+    return any(g.status is Status.UNCHECKED or g.verdict is Verdict.INCONCLUSIVE for g in gradients)
+
+
+def could_not(finding: Finding) -> bool:
+    """Never imported, or dead before any gradient was in hand."""
+    rule = find(finding.rule)
+    if rule.could_not_check:
+        return finding.severity is Severity.ERROR
+    return rule.death and finding.gradient is None

@@ -1,0 +1,198 @@
+"""From a target to what a worker is asked: read the source, sort what it defines by framework and backend."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pathspec
+from msgspec.structs import replace
+
+from gradcheck_cli.contract.errors import TargetError
+from gradcheck_cli.contract.report import Finding, NotCovered
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.contract.worker import Checked, Event, FileFinding, Finished, Task, Unreached
+from gradcheck_cli.project import comments, recorded_calls
+from gradcheck_cli.project.files import Target
+from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT
+from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.project.source_marks import Mark, by_framework, find_marks
+
+
+@dataclass(slots=True)
+class File:
+    """One target with what is known about it; `whole` unless only some of its gradients are looked at."""
+
+    display: str
+    tasks: list[Task] = field(default_factory=list)  # one, and one more for each backend
+    ignores: list[comments.Ignore] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    gradients: list[Checked] = field(default_factory=list)
+    not_covered: list[NotCovered] = field(default_factory=list)
+    deaths: dict[str, Finding] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    whole: bool = True
+
+    def add(self, event: Event) -> None:
+        """What a check of this file says, each thing once; that it is busy is not kept."""
+        if isinstance(event, Checked):
+            self.gradients.append(event)
+        elif isinstance(event, FileFinding):
+            self.findings += [event.finding] if event.finding not in self.findings else []
+        elif isinstance(event, Unreached):
+            known = event.not_covered in self.not_covered
+            self.not_covered += [] if known else [event.not_covered]
+        elif isinstance(event, Finished):
+            self.versions |= event.versions
+
+
+def needs(task: Task) -> tuple[frozenset[str], str | None]:
+    """What a worker for this task imports; an installed module says so only once it is imported."""
+    used = {*task.marked, *([task.backend] if task.backend else [])}
+    return frozenset(used or {DEFAULT}), task.backend
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The settings and wishes under which targets are looked at; nothing of theirs is run."""
+
+    settings: Settings
+    root: Path
+    points: Sequence[str] = ()  # that the user asked for
+    cache: str | None = None
+    only_inputs: bool = False
+    script: str | None = None
+
+    def tasks(self, target: Target) -> list[Task]:
+        """What a worker would be asked for one target; why not is an error."""
+        file = self.at(target)
+        if file.findings:
+            raise TargetError(f"{file.display}: {file.findings[0].message}")
+        return file.tasks
+
+    @functools.cached_property
+    def _recorded(self) -> recorded_calls.Calls:
+        return recorded_calls.load(self.root / self.settings.recordings)
+
+    def display(self, path: Path) -> str:
+        """A file as it is shown: relative to the project, if it lies there."""
+        try:
+            return path.resolve().relative_to(self.root.resolve()).as_posix()
+        except ValueError:
+            return path.as_posix()
+
+    def at(self, target: Target) -> File:
+        """Read a file's source; only one that defines custom gradients gets a task."""
+        if target.path is None:
+            display = target.module or ""
+            task = self.task(target, display)
+            return File(display, [replace(task, backend=b) for b in self._backends(display)])
+        display = self.display(target.path)
+        file = File(display)
+        try:
+            with tokenize.open(target.path) as stream:
+                source = stream.read()
+        except (SyntaxError, UnicodeDecodeError, OSError, LookupError) as error:
+            file.findings.append(
+                find(RuleName.UNREADABLE_FILE).finding(
+                    display, 1, f"it cannot be read as Python source: {error}"
+                )
+            )
+            return file
+        comment = comments.parse(source)
+        file.ignores = [*comment.ignores, *self._ignored_here(display)]
+        file.findings += [
+            find(RuleName.MALFORMED_COMMENT).finding(display, m.line, f"`{m.text}`: {m.problem}")
+            for m in comment.malformed
+        ]
+        try:
+            marks = find_marks(ast.parse(source))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            line = getattr(error, "lineno", None) or 1
+            said = getattr(error, "msg", None) or str(error) or type(error).__name__
+            file.findings.append(
+                find(RuleName.SYNTAX_ERROR).finding(
+                    display, line, f"it is not valid Python: {said}"
+                )
+            )
+            return file
+        self._sort_marks(file, target, marks)
+        inputs = {str(item.applies_to): item.text for item in comment.inputs}
+        expects = {str(item.applies_to): item.text for item in comment.expects}
+        file.tasks = [
+            replace(task, inputs=task.inputs | inputs, expects=task.expects | expects)
+            for task in file.tasks
+        ]
+        return file
+
+    def _ignored_here(self, display: str) -> Iterator[comments.Ignore]:
+        """What the settings say of this path."""
+        for pattern, names in self.settings.per_file_ignores.items():
+            if pathspec.GitIgnoreSpec.from_lines([pattern]).match_file(display):
+                yield comments.Ignore(0, comments.WHOLE_FILE, tuple(names), "the settings")
+
+    def _sort_marks(self, file: File, target: Target, marks: Sequence[Mark]) -> None:
+        if marks or target.functions or self.settings.import_all:
+            file.tasks = list(self._tasks(target, file.display, marks))
+        elif target.explicit:
+            file.findings.append(
+                find(RuleName.NO_CUSTOM_GRADIENTS).finding(file.display, 1, "it defines no custom gradient, so nothing was run")
+            )  # fmt: skip
+
+    def _tasks(self, target: Target, display: str, marks: Sequence[Mark]) -> Iterator[Task]:
+        """One for the file; what runs on several backends is checked on each, in its own worker."""
+        plain = [m for m in marks if m.framework not in BACKENDS]
+        if plain or not marks:
+            yield self.task(target, display, plain)
+        for framework, backends in BACKENDS.items():
+            mine = [m for m in marks if m.framework == framework]
+            for backend in self._chosen(backends) if mine else ():
+                task = self.task(target, display, mine)
+                yield replace(task, backend=backend)
+
+    def _backends(self, module: str) -> list[str | None]:
+        """Of an installed module: those asked for, or all of a framework that runs on several."""
+        backends = BACKENDS.get(module.partition(".")[0])
+        if backends is not None:
+            return list(self._chosen(backends))
+        return list(self.settings.backend) or [None]
+
+    def _chosen(self, backends: Sequence[str]) -> list[str]:
+        """Those that are installed, unless some are asked for."""
+        asked = self.settings.backend
+        there = [b for b in backends if importlib.util.find_spec(b) is not None]
+        return [b for b in backends if b in asked] if asked else there or [backends[0]]
+
+    def task(self, target: Target, display: str, marks: Sequence[Mark] = ()) -> Task:
+        """What the settings alone ask of a target."""
+        s = self.settings
+        return Task(
+            path=str(target.path.resolve()) if target.path else "",
+            root=str(self.root),
+            display=display,
+            module=target.module,
+            functions=list(target.functions),
+            marked=by_framework(marks),
+            dtypes=s.dtype,
+            points=s.points,
+            search=s.search,
+            seed=s.seed,
+            max_time=s.max_time,
+            at=list(self.points),
+            reach=s.reach,
+            device=s.device,
+            cache=self.cache,
+            references=s.references,
+            inputs=dict(s.inputs),
+            expects=dict(s.expects),
+            only_inputs=self.only_inputs,
+            script=self.script,
+            calls=recorded_calls.of_file(self._recorded, display),
+        )

@@ -1,0 +1,161 @@
+"""What a framework offers to the rest of cgcheck, as protocols.
+
+A `CustomGradient` is found in a module; fitted to a `Signature` it becomes a `Subject`, which can be
+run in floats and walked over the reals. All is batched: a probe is a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any, Protocol
+
+from gradcheck_cli.inputs.signature import Hints, Leaf, Parameter, Signature
+from gradcheck_cli.reals.program import Program
+from gradcheck_cli.subject.other_calls import OtherCall
+from gradcheck_cli.subject.refusals import RuleError
+from gradcheck_cli.subject.results import (
+    Array,
+    Floats,
+    Found,
+    Missing,
+    Place,
+    Sample,
+    Spelled,
+    Traces,
+)
+from gradcheck_cli.subject.script_style import ScriptStyle
+
+Own = Callable[[str], bool]  # is this file the user's own?
+
+# Hears of a call: what was called, its arguments, its keywords.
+Note = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryFunction:
+    """A stable library function that might be the primal, as one would write it.
+
+    `spelled` gives the derivative's text as something that can be verified.
+    """
+
+    subject: Subject
+    value: str
+    gradient: str
+    spelled: Callable[[], Spelled | None]
+
+
+class Shaped(Protocol):
+    """What every view of a subject has: how it is called, what comes out, whether a user wrote a rule."""
+
+    @property
+    def signature(self) -> Signature: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def outputs(self) -> Sequence[tuple[int, ...]]: ...
+    @property
+    def leaves(self) -> Sequence[Leaf]: ...
+    @property
+    def has_rule(self) -> bool: ...
+    @property
+    def sample(self) -> Sample | None: ...  # if only some components are seen
+
+
+class Traced(Shaped, Protocol):
+    """A custom gradient as programs over the reals."""
+
+    @property
+    def differentiable(self) -> bool: ...  # does autodiff go through the primal?
+    def traces(self) -> Traces: ...
+    # Of the rule as its text stands now, which may have been changed.
+    def rule_program(self) -> Program | None: ...
+
+
+class Runner(Shaped, Protocol):
+    """A custom gradient in the framework's floats."""
+
+    @property
+    def modes(self) -> Sequence[str]: ...
+    def run(
+        self,
+        points: Sequence[Array],
+        cotangents: Sequence[Array],
+        modes: Sequence[str] | None = None,
+    ) -> Mapping[str, Floats]: ...
+    # One row by itself, the way user code runs; of the value, the rule or autodiff.
+    def run_row(
+        self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
+    ) -> list[Array]: ...
+    # The rule's values and gradient at very many numbers of one scalar argument, in their own dtype.
+    def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]: ...
+    def primal_values(self, points: Sequence[Array]) -> list[Array]: ...
+    # Of the rule as its text stands now, which may have been changed.
+    def rule_gradients_unbatched(
+        self, point: Sequence[Array], cotangent: Sequence[Array]
+    ) -> list[Array]: ...
+
+
+class Variants(Shaped, Protocol):
+    """A custom gradient otherwise: called in other ways, with other draws, in other dtypes; library functions."""
+
+    def other_calls(self) -> Sequence[OtherCall]: ...
+    def library_functions(self) -> Iterator[LibraryFunction]: ...
+    def in_float64(self) -> Subject | None: ...
+    # What the rule raises in another dtype that the function takes.
+    def refusal(self, dtype: str) -> RuleError | None: ...
+    # The rule's gradients here, the primal's values at the ends; None if it draws nothing.
+    def with_new_draws(
+        self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]] | None: ...
+
+
+class Subject(Traced, Runner, Variants, Protocol):
+    """A custom gradient at one signature and dtype."""
+
+
+class CustomGradient(Protocol):
+    """A function with a user-written derivative rule, or a plain function."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def spelling(self) -> str: ...  # how user code calls it
+    @property
+    def kind(self) -> str: ...
+    @property
+    def place(self) -> Place: ...
+    @property
+    def framework(self) -> str: ...
+    @property
+    def backend(self) -> str: ...  # what runs it: the framework itself, but for Keras
+    def parameters(self) -> Sequence[Parameter]: ...
+    def against(self, reference: Callable[..., Any]) -> CustomGradient: ...  # another primal
+    def rule_code(self) -> Sequence[FunctionType]: ...  # what the user wrote of the rule
+    def fit(self, signature: Signature, dtype: str) -> Subject: ...
+
+
+class Framework(Protocol):
+    """One framework behind the seam: how its gradients are found, and what their inputs may be."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def device(self) -> str: ...  # where its floats run: "cpu" or "gpu"
+    @property
+    def writing(self) -> ScriptStyle: ...
+    def recording(self) -> AbstractContextManager[list[Found]]: ...
+    def watching(self, note: Note) -> AbstractContextManager[None]: ...  # every call, noted
+    # While gradients are judged: what a library draws is the same at every call.
+    def steady(self) -> AbstractContextManager[None]: ...
+    def find(
+        self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
+    ) -> tuple[Sequence[CustomGradient], Sequence[Missing]]: ...
+    def named(
+        self, module: ModuleType, name: str, path: str, own: Own
+    ) -> CustomGradient | None: ...
+    def hints(self, gradient: CustomGradient) -> Hints: ...

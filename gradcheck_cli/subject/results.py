@@ -1,0 +1,95 @@
+"""What a subject gives back: floats, programs over the reals, and where things are defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.reals.program import Program
+
+Array = np.ndarray[Any, Any]
+
+# The two float programs of a framework that compiles (SEMANTICS A1), and the one of one that does not.
+JIT, OP_BY_OP, EAGER = "jit", "op-by-op", "eager"
+
+# Whose numbers: the value that the rule's forward gives, the rule's gradient, autodiff's.
+VALUE, CUSTOM, AUTO = "value", "custom", "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Floats:
+    """Results in the framework's floats for a batch of probes, in one mode.
+
+    Each list holds one array per output (values) or per differentiable leaf
+    (gradients), with the batch axis first. `custom` is None for a function
+    without a rule, `auto` where autodiff does not go through the primal.
+    """
+
+    value: list[Array]
+    rule_value: list[Array]
+    custom: list[Array] | None
+    auto: list[Array] | None
+    refused: Array | None = None  # rows at which the function raised: outside its domain
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """The programs over the reals: (leaves…, cotangents…) → (values…, gradients…)."""
+
+    primal: Program | None  # None where autodiff does not go through it
+    rule: Program | None
+    trusting: Program | None = None  # autodiff that takes the user's inner rules at their word
+    reason: str | None = None  # why there is no program, where the framework knows
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is defined."""
+
+    path: str
+    line: int
+    qualname: str
+    definition: str = ""  # the qualname of what made it, where it goes by another name
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A derivative written as text: its program, and its floats for a batch of probes."""
+
+    program: Program
+    run: Callable[[Sequence[Array], Sequence[Array]], list[Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Flat numbers of the components that are judged, for each output and each argument."""
+
+    outputs: tuple[Array, ...]
+    leaves: tuple[Array, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, (*self.outputs, *self.leaves)))
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A gradient that is there and cannot be checked, with the reason."""
+
+    place: Place
+    reason: str
+    is_scope: bool = False  # an enclosing function that could not be entered
+
+
+@dataclass(slots=True)
+class Found:
+    """What a framework's hooks recorded: an object, and the line that made it."""
+
+    thing: object
+    kind: str
+    path: str
+    line: int
+    extra: dict[str, object] = field(default_factory=dict)

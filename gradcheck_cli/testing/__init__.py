@@ -1,0 +1,1 @@
+"""What tests call: `check_gradient` and the plugin of pytest."""

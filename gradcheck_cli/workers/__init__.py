@@ -1,0 +1,1 @@
+"""Processes: how workers are started, spoken with and watched."""

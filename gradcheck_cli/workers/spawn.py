@@ -1,0 +1,159 @@
+"""Ways to start workers: from the warm fork server, or each from scratch where forking is unsafe."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Collection
+from typing import Protocol
+
+from gradcheck_cli.contract.errors import InternalError, UserError
+from gradcheck_cli.workers import wire
+from gradcheck_cli.workers.messages import Broken, Exited, Launch, Ready, Started, decode
+
+# Seconds that a server gets to end by itself.
+_FAREWELL = 1.0
+# How XLA itself is told the number of devices.
+_DEVICE_COUNT = "xla_force_host_platform_device_count"
+
+
+class Launcher(Protocol):
+    """Starts a worker around a socket; `pid` and `status` are known once it says so."""
+
+    def launch(self, job: int, worker_end: socket.socket) -> None: ...
+    def poll(self) -> list[Started | Exited]: ...
+    def fileno(self) -> int | None: ...
+    def close(self) -> None: ...
+
+
+def launcher(device: str, frameworks: Collection[str], backend: str | None = None) -> Launcher:
+    """Fork on Linux; elsewhere a forked JAX is not safe, so workers start from scratch."""
+    if os.name == "nt":
+        raise UserError("cgcheck runs its workers over Unix sockets: use WSL on Windows")
+    env = environment(device, backend)
+    return ForkServer(env, frameworks) if platform.system() == "Linux" else Spawner(env)
+
+
+def environment(device: str, backend: str | None = None) -> dict[str, str]:
+    """What every worker's environment says before anything is imported."""
+    env = dict(os.environ)
+    env["PYTHONDONTWRITEBYTECODE"] = env.get("PYTHONDONTWRITEBYTECODE", "")
+    env["MPLBACKEND"] = "Agg"
+    env["OPENBLAS_NUM_THREADS"] = "1"
+    env["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    env["CGCHECK_DEVICE"] = device
+    if backend is not None:
+        env["KERAS_BACKEND"] = backend
+    if device == "cpu":
+        env["JAX_PLATFORMS"] = "cpu"
+        if _DEVICE_COUNT not in env.get("XLA_FLAGS", ""):
+            env.setdefault("JAX_NUM_CPU_DEVICES", "2")  # simulated: some rules count on one
+    return env
+
+
+class ForkServer:
+    """The CLI's end of the warm fork server. Starting it does not wait for it."""
+
+    def __init__(self, env: dict[str, str], frameworks: Collection[str]) -> None:
+        self._control, theirs = socket.socketpair()
+        fd = theirs.fileno()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gradcheck_cli.workers.server", str(fd), *sorted(frameworks)],
+            pass_fds=[fd],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=env,
+            start_new_session=True,
+        )
+        theirs.close()
+        self._reader = wire.Reader()
+        self._ready = False
+        self.imports = 0
+
+    def launch(self, job: int, worker_end: socket.socket) -> None:
+        if not self._ready:
+            self._wait_ready()
+        payload = wire.frame(Launch(job=job))
+        socket.send_fds(self._control, [payload], [worker_end.fileno()])
+        worker_end.close()
+
+    def poll(self) -> list[Started | Exited]:
+        said: list[Started | Exited] = []
+        while select.select([self._control], [], [], 0)[0]:
+            data = self._control.recv(65536)
+            if not data:
+                raise InternalError("the fork server ended before its work was done")
+            for frame in self._reader.feed(data):
+                message = decode(frame)
+                if isinstance(message, (Started, Exited)):
+                    said.append(message)
+        return said
+
+    def fileno(self) -> int | None:
+        return self._control.fileno()
+
+    def close(self) -> None:
+        """Without its control the server kills what it forked, and ends; one that does not is killed."""
+        self._control.close()
+        try:
+            self._process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _wait_ready(self) -> None:
+        data = wire.receive(self._control)
+        message = None if data is None else decode(data)
+        if isinstance(message, Broken):
+            raise UserError(f"the workers could not start: {message.reason}")
+        if not isinstance(message, Ready):
+            raise InternalError("the fork server died while importing the framework")
+        self._ready, self.imports = True, message.imports
+
+
+class Spawner:
+    """A fresh interpreter for each worker: slower, right everywhere."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self._env = env
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._news: list[Started | Exited] = []
+
+    def launch(self, job: int, worker_end: socket.socket) -> None:
+        fd = worker_end.fileno()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gradcheck_cli.workers.worker", str(fd)],
+            pass_fds=[fd],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=self._env,
+            start_new_session=True,
+        )
+        worker_end.close()
+        self._processes[job] = process
+        self._news.append(Started(job=job, pid=process.pid))
+
+    def poll(self) -> list[Started | Exited]:
+        news, self._news = self._news, []
+        for job, process in list(self._processes.items()):
+            if process.poll() is not None:
+                del self._processes[job]
+                news.append(Exited(job=job, status=process.returncode))
+        return news
+
+    def fileno(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            with contextlib.suppress(OSError):  # it leads a group of its own
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

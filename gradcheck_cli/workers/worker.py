@@ -1,0 +1,46 @@
+"""The worker: one process, one file, one private socket. User code runs only here."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from gradcheck_cli.contract.worker import Event, Task
+from gradcheck_cli.workers import wire
+
+
+def main(fd: int) -> None:
+    sock = socket.socket(fileno=fd)
+    sock.set_inheritable(False)
+    data = wire.receive(sock)
+    if data is None:
+        return
+    task = wire.decode(data, Task)
+    _close_the_doors(task)
+
+    def emit(event: Event) -> None:
+        wire.send(sock, event)
+
+    from gradcheck_cli.check.file import check_file
+
+    check_file(task, emit)
+    sock.shutdown(socket.SHUT_WR)
+
+
+def _close_the_doors(task: Task) -> None:
+    """No input, no output, no window: user code may print megabytes, nobody listens."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
+    sys.argv = [task.path or task.module or ""]
+    os.environ["MPLBACKEND"] = "Agg"
+    sys.dont_write_bytecode = True
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,87 @@
+"""A worker's time: what was found is told before it is up, and the rest of the file is checked."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.check.file import check_file
+from gradcheck_cli.contract.report import Verdict
+from gradcheck_cli.contract.worker import Checked, Event, Finished, Phase, Task
+from tests.conftest import check_json
+
+SLOW = """import jax
+import jax.numpy as jnp
+
+
+@jax.custom_gradient
+def slow(x):
+    def body(i, h):
+        return jnp.tanh(1.1 * h + 0.3 * jnp.sin(h))
+
+    def pulled(z):
+        return jax.lax.scan(lambda h, _: (body(0, h), None), z, None, length=20000)[0]
+
+    return jax.lax.fori_loop(0, 20000, body, x), lambda ct: jax.vjp(pulled, x)[1](ct)
+
+
+@jax.custom_gradient
+def after(x):
+    return 2 * x, lambda ct: 2 * ct
+"""
+
+
+@pytest.mark.slow
+def test_what_takes_too_long_costs_itself_alone(project: Path) -> None:
+    (project / "a.py").write_text(SLOW)
+    run = check_json("a.py", "--max-time", "10", cwd=project)
+    assert run.gradient("after")["verdict"] == "correct"
+    late = [item for item in run.report["not_covered"] if item["gradient"] == "slow"]
+    assert any("raise --max-time" in item["reason"] for item in late)
+    assert "timed-out" not in run.rules()
+
+
+WRONG = """import jax
+
+
+@jax.custom_gradient
+def wrong(x):
+    return x * x, lambda ct: 3 * x * ct
+"""
+
+
+def test_findings_are_kept_when_no_time_is_left_for_a_correction(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(*_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)  # the alarm of the worker's clock
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            time.sleep(0.01)
+
+    monkeypatch.setattr("gradcheck_cli.check.gradient.correction", endless)
+    (project / "a.py").write_text(WRONG)
+    events: list[Event] = []
+    check_file(_task(project / "a.py"), events.append)
+    checked = next(event for event in events if isinstance(event, Checked))
+    assert {f.rule for f in checked.findings} == {"gradient-mismatch"}
+    assert checked.gradient.verdict is Verdict.WRONG
+    assert [item.what for item in checked.not_covered] == ["the change that makes it right"]
+    assert isinstance(events[-1], Finished) and events[-1].out_of_time
+
+
+def _task(path: Path) -> Task:
+    return Task(
+        path=str(path), root=str(path.parent), display=path.name, module=None, functions=[],
+        marked={"jax": ["wrong@"]}, dtypes=["float32"], points=32, seed=0, max_time=600.0, at=[],
+        reach=1e9, device="cpu", cache=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_the_alarm_never_rings_while_user_code_is_called_for_the_first_time(phase: Phase) -> None:
+    users = {Phase.IMPORTING, Phase.LOOKING, Phase.INPUTS, Phase.TRACING, Phase.RUNNING}
+    assert phase.is_ours == (phase not in {*users, Phase.STARTING})

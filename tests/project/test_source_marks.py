@@ -1,0 +1,34 @@
+"""Which custom gradients does the source define?"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from gradcheck_cli.project.source_marks import find_marks
+
+
+def marks(source: str) -> list[tuple[str, int, str, str | None]]:
+    return [(m.name, m.line, m.kind, m.scope) for m in find_marks(ast.parse(source))]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import jax\n@jax.custom_vjp\ndef f(x): ...", [("f", 3, "custom_vjp", None)]),
+        ("from jax import custom_jvp as cj\n@cj\ndef f(x): ...", [("f", 3, "custom_jvp", None)]),
+        ("import jax\ng = jax.custom_vjp(f)", [("f", 2, "custom_vjp", None)]),
+        ("import jax\ng = jax.custom_gradient(lambda x: x)", [("<custom_gradient>", 2, "custom_gradient", None)]),
+        ("import jax\nfrom functools import partial\n@partial(jax.custom_vjp, nondiff_argnums=(0,))\ndef f(n, x): ...", [("f", 4, "custom_vjp", None)]),
+        ("import equinox as eqx\n@eqx.filter_custom_vjp\ndef f(x): ...", [("f", 3, "filter_custom_vjp", None)]),
+        ("import jax\ndef make(a):\n    @jax.custom_vjp\n    def f(x): ...\n    return f", [("f", 4, "custom_vjp", "make")]),
+        ("import jax\nclass A:\n    def b(self):\n        @jax.custom_jvp\n        def f(x): ...", [("f", 5, "custom_jvp", "A.b")]),
+        ("import torch\nclass F(torch.autograd.Function): ...", [("F", 2, "Function", None)]),
+        ("import tensorflow as tf\n@tf.custom_gradient\ndef f(x): ...", [("f", 3, "custom_gradient", None)]),
+        ("def custom_vjp(f): return f\n@custom_vjp\ndef f(x): ...", []),
+        ("import jax\nf.defvjp(a, b)\nx = jax.grad(f)", []),
+    ],
+)  # fmt: skip
+def test_marks(source: str, expected: list[tuple[str, int, str, str | None]]) -> None:
+    assert marks(source) == expected

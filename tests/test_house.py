@@ -1,0 +1,83 @@
+"""The house stays in order: rooms in the root, and no circles."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import gradcheck_cli
+
+PACKAGE = Path(gradcheck_cli.__file__).parent
+# Only when it is asked for: `from gradcheck_cli import check_gradient`.
+ON_DEMAND = ("gradcheck_cli", "gradcheck_cli.testing.check_gradient")
+
+
+def test_the_root_holds_rooms_only() -> None:
+    assert {p.name for p in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    assert circle(imports()) == []
+
+
+def test_packages_import_each_other_in_no_circle() -> None:
+    """At every level: the folders (and files) of one folder, with all that is in them."""
+    for folder in {name.rpartition(".")[0] for name in imports()}:
+        siblings: dict[str, set[str]] = defaultdict(set)
+        for name, near in imports().items():
+            here = sibling(name, folder)
+            siblings[here] |= {
+                there for there in (sibling(n, folder) for n in near) if there != here
+            }
+        siblings.pop("", None)
+        assert circle({k: v - {""} for k, v in siblings.items()}) == []
+
+
+@cache
+def imports() -> dict[str, frozenset[str]]:
+    """For each of our modules the other modules of ours that it imports, anywhere in it."""
+    files = {
+        module_name(path): path for path in PACKAGE.rglob("*.py") if path.parent.name != "boot"
+    }
+    return {
+        name: frozenset(
+            imported(path, set(files))
+            - {name}
+            - ({ON_DEMAND[1]} if name == ON_DEMAND[0] else set())
+        )
+        for name, path in files.items()
+    }
+
+
+def imported(path: Path, modules: set[str]) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                names.add(inner if inner in modules else node.module)
+    return names & modules
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def sibling(module: str, folder: str) -> str:
+    """The member of the folder that this module is, or is in; nothing if it lies elsewhere."""
+    rest = module.removeprefix(f"{folder}.")
+    return "" if rest == module else rest.partition(".")[0]
+
+
+def circle(near: dict[str, set[str]] | dict[str, frozenset[str]]) -> list[str]:
+    try:
+        TopologicalSorter(near).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
