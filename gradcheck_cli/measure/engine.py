@@ -16,12 +16,10 @@ from gradcheck_cli.inputs.lattice import BEYOND, Points
 from gradcheck_cli.measure.accuracy import VALUES, Reference, as_floats, columns, goal_bits
 from gradcheck_cli.measure.ball_truth import Ask, Truth
 from gradcheck_cli.measure.casts import as_if_in, narrowest
-from gradcheck_cli.measure.integral import DIFFERENCES_SAY, Testimony, third_witness
 from gradcheck_cli.measure.sources import Sources, sources
 from gradcheck_cli.measure.states import KINK, OUTSIDE, POLE, UNDECIDED
 from gradcheck_cli.reals.cost import by_flint
-from gradcheck_cli.reals.enclose import DEAR, enclose
-from gradcheck_cli.reals.facts import named
+from gradcheck_cli.reals.enclose import DEAR
 from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Floats
@@ -29,10 +27,7 @@ from gradcheck_cli.subject.results import Floats
 Array = np.ndarray[Any, Any]
 
 
-_FEW = 2
 _QUITE_ANOTHER = 0.5
-# With these, the derivative of the program may be another than the function's.
-_NOT_BY_THE_CHAIN_RULE = named(lambda facts: not facts.smooth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,42 +147,6 @@ class Measurements(Rows):
             return True
         traces = self.subject.traces()
         return any(by_flint(p) > DEAR for p in (traces.primal, traces.rule) if p is not None)
-
-    def widened(self, rows: Array) -> tuple[Array, Array] | None:
-        """Primal's and rule's gradients with every rounded constant a ball (SEMANTICS B2).
-
-        Where rows are dear, the last of a few stands for the rest.
-        """
-        traces = self.subject.traces()
-        if traces.rule is None or traces.primal is None or not self.sources.over_reals:
-            return None
-        few = rows[:_FEW] if self.dear else rows
-        args = [a[few] for a in (*self.points, *self.cotangents)]
-        goal = self.reference.goal
-        outputs = len(self.cotangents)
-        both = []
-        for program in (traces.primal, traces.rule):
-            enclosed = enclose(program, args, goal=goal, widen=True)
-            found = np.concatenate([o.reshape(len(few), -1) for o in enclosed.outs[outputs:]], 1)
-            both.append(found[np.minimum(np.arange(len(rows)), len(few) - 1)])
-        return both[0], both[1]
-
-    def third_witness(self, row: int) -> Testimony | None:
-        if self.sources.rule is None:
-            return None
-        if self.sources.primal.by_values:
-            return DIFFERENCES_SAY  # differences look at the function already, not at its program
-        primal = self.subject.traces().primal
-        if self.dear and primal is not None and not primal.primitives() & _NOT_BY_THE_CHAIN_RULE:
-            return DIFFERENCES_SAY  # no loop, no step: autodiff is the derivative
-        return third_witness(
-            self.sources.primal,
-            self.sources.rule,
-            [p[row] for p in self.points],
-            [c[row] for c in self.cotangents],
-            self.fmt.eps,
-            self.seed,
-        )
 
 
 def measure(

@@ -29,6 +29,7 @@ ROUNDING_EPS = 4
 _NOTHING = -1200  # log2 of what a nudge cannot tell from zero
 _JOINT = -16  # the pieces of an approximation meet only so well
 _MOST_MOVED = 8
+_FEW_DEAR = 2
 _SAME_LIMIT = -100  # log2 of the gap between a limit and a formula that counts as none
 
 
@@ -173,7 +174,7 @@ def _only_by_rounding(m: Measurements, apart: Array) -> Array:
     rows = np.flatnonzero(apart.any(axis=1))
     if not len(rows):
         return result
-    widened = m.widened(rows)
+    widened = _widened(m, rows)
     if widened is None:
         return result
     truth, formula = widened
@@ -183,6 +184,24 @@ def _only_by_rounding(m: Measurements, apart: Array) -> Array:
             if a.is_finite() and b.is_finite() and not (a.is_exact() and b.is_exact()):
                 result[row, k] = a.overlaps(b)
     return result
+
+
+def _widened(m: Measurements, rows: Array) -> tuple[Array, Array] | None:
+    """Gradients of primal and rule with every rounded constant a ball of half an ulp.
+
+    Where rows are dear, the last of a few stands for the rest.
+    """
+    traces = m.subject.traces()
+    if traces.rule is None or traces.primal is None or not m.sources.over_reals:
+        return None
+    few = rows[:_FEW_DEAR] if m.dear else rows
+    args = [a[few] for a in (*m.points, *m.cotangents)]
+    stand_ins = np.minimum(np.arange(len(rows)), len(few) - 1)
+    gradients = []
+    for program in (traces.primal, traces.rule):
+        enclosed = enclose(program, args, goal=m.reference.goal, widen=True)
+        gradients.append(columns(enclosed.outs[len(m.cotangents) :], len(few))[stand_ins])
+    return gradients[0], gradients[1]
 
 
 def _as_inner_rules_say(m: Measurements, differs: Array, formula: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The third witness (SEMANTICS F): the change of the primal against the integral of the rule.
+"""A third opinion on a rule (SEMANTICS F): the change of the primal against the integral of the rule.
 
 Autodiff differentiates the program, not the function; a right rule for a
 bisection differs from it. Along segments x → x + v the two must agree.
@@ -17,7 +17,9 @@ import numpy as np
 
 from gradcheck_cli.measure.accuracy import as_floats, columns
 from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
+from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.reals.balls.balls import exact
+from gradcheck_cli.reals.facts import named
 from gradcheck_cli.reals.walk import NoRealMeaning
 
 Array = np.ndarray[Any, Any]
@@ -27,10 +29,12 @@ _SCALES = (2.0**-12, 2.0**-9, 2.0**-6, 2.0**-4, 2.0**-2)
 _ASK = Ask(goal=80, ties=False, nudged=False, most_bits=1024)
 # A wrong rule's residual grows by 2¹⁰ between the first scale and the last.
 _GROWTH = 8
+# With these, the derivative of the program may be another than the function's.
+_NOT_BY_THE_CHAIN_RULE = named(lambda facts: not facts.smooth)
 
 
-class Says(Enum):
-    """What the witness says about the rule."""
+class Opinion(Enum):
+    """What the integral of a rule says about the rule."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -39,10 +43,12 @@ class Says(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Testimony:
-    says: Says
-    residuals: tuple[float, ...]
-    changes: tuple[float, ...]
+class ThirdOpinion:
+    """An opinion on a rule at one point, with the numbers that it rests on, a scale each."""
+
+    opinion: Opinion
+    residuals: tuple[float, ...] = ()
+    changes: tuple[float, ...] = ()
 
     @property
     def settles(self) -> bool:
@@ -50,17 +56,31 @@ class Testimony:
         return len(self.residuals) >= 3 and self.residuals[-1] <= _GROWTH * self.residuals[0]
 
 
-DIFFERENCES_SAY = Testimony(Says.WRONG, (), ())
+# Where the integral could only repeat what autodiff or differences have shown.
+SURELY_WRONG = ThirdOpinion(Opinion.WRONG)
 
 
-def third_witness(
+def third_opinion(m: Measurements, row: int) -> ThirdOpinion | None:
+    """What the integral of the rule says at one row, where it can say more than the truth does."""
+    if m.sources.rule is None:
+        return None
+    if m.sources.primal.by_values:
+        return SURELY_WRONG  # differences look at the function already, not at its program
+    primal = m.subject.traces().primal
+    if m.dear and primal is not None and not primal.primitives() & _NOT_BY_THE_CHAIN_RULE:
+        return SURELY_WRONG  # no loop, no step: autodiff is the derivative
+    point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
+    return by_integral(m.sources.primal, m.sources.rule, point, cotangent, m.fmt.eps, m.seed)
+
+
+def by_integral(
     primal: Source,
     rule: Source,
     point: Sequence[Array],
     cotangent: Sequence[Array],
     eps: float,
     seed: int,
-) -> Testimony:
+) -> ThirdOpinion:
     """Compare ȳ·(f(x+v) − f(x)) with ∫⟨rule(x+tv, ȳ), v⟩dt at several sizes of v."""
     residuals: list[float] = []
     changes: list[float] = []
@@ -71,36 +91,36 @@ def third_witness(
             continue
         residuals.append(pair[0])
         changes.append(pair[1])
-    return Testimony(_verdict(residuals, changes, eps), tuple(residuals), tuple(changes))
+    return ThirdOpinion(_opinion(residuals, changes, eps), tuple(residuals), tuple(changes))
 
 
-def _verdict(residuals: Sequence[float], changes: Sequence[float], eps: float) -> Says:
+def _opinion(residuals: Sequence[float], changes: Sequence[float], eps: float) -> Opinion:
     if len(residuals) < 3:
-        return Says.OPEN
+        return Opinion.OPEN
     allowed = [math.sqrt(eps) * change for change in changes]
     over = [r > a for r, a in zip(residuals, allowed, strict=True)]
     if not any(over):
-        return Says.RIGHT
+        return Opinion.RIGHT
     first, last = residuals[0], residuals[-1]
     grown = last > _GROWTH * first if first > 0 else last > 0
     if over[-1] and grown:
-        return Says.WRONG
+        return Opinion.WRONG
     if not over[-1] and not grown:
-        return Says.RIGHT  # an iteration's own tolerance, the same at every scale
+        return Opinion.RIGHT  # an iteration's own tolerance, the same at every scale
     if over[-1] and not grown:
-        return Says.STEP
+        return Opinion.STEP
     # Right on the large scale, wrong within a small radius.
-    return Says.WRONG if over[0] else Says.OPEN
+    return Opinion.WRONG if over[0] else Opinion.OPEN
 
 
 def _direction(point: Sequence[Array], seed: int) -> list[Array]:
     """One joint direction, scaled to the size of each argument."""
     rng = np.random.default_rng(seed)
-    made = []
+    direction = []
     for x in point:
         size = float(np.abs(x).max(initial=0)) or 1.0
-        made.append(np.round((0.5 + rng.random(x.shape)) * 64) / 64 * size)
-    return made
+        direction.append(np.round((0.5 + rng.random(x.shape)) * 64) / 64 * size)
+    return direction
 
 
 @functools.cache
@@ -129,12 +149,12 @@ def _compare(
             for x, v in zip(point, step, strict=True)
         ]
 
-    def seen(source: Source, t: Sequence[float]) -> Truth:
+    def truth(source: Source, t: Sequence[float]) -> Truth:
         weights = [np.repeat(c[None], len(t), axis=0) for c in cotangent]
         return source.evaluate(at(t), weights, _ASK)
 
     try:
-        ends, along = seen(primal, [0.0, 1.0]), seen(rule, ts)
+        ends, along = truth(primal, [0.0, 1.0]), truth(rule, ts)
     except NoRealMeaning:
         return None
     flat_ct = columns([c[None] for c in cotangent], 1)[0]

@@ -19,13 +19,13 @@ from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.failure import Failure, component_name
 from gradcheck_cli.measure.formula_gap import ROUNDING_EPS, Comparison, comparison, only_at_points
-from gradcheck_cli.measure.integral import Says
+from gradcheck_cli.measure.integral import Opinion, third_opinion
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 
 Array = np.ndarray[Any, Any]
 
 _ONE_HOT_POINTS = 6
-_WITNESSES = 3
+_OPINIONS = 3
 _RADIUS = 1e-3
 
 
@@ -47,10 +47,10 @@ class Formula:
     def judge(self, m: Measurements) -> Judgement:
         facts = comparison(m)
         failures = [*_mismatches(m, facts), *_trusted(m, facts), *_singularities(m, facts)]
-        right_by_witness = any(f.cause.startswith(_BY_WITNESS) for f in failures)
-        failures = [f for f in failures if not f.cause.startswith(_BY_WITNESS)]
+        right_by_integral = any(f.cause.startswith(_BY_INTEGRAL) for f in failures)
+        failures = [f for f in failures if not f.cause.startswith(_BY_INTEGRAL)]
         result = judged(self.name, len(facts.rows), failures)
-        if right_by_witness:
+        if right_by_integral:
             return Judgement(
                 self.name, result.outcome, result.points, result.failures,
                 "judged by the integral of the rule: autodiff differentiates the program here, not the function",
@@ -59,7 +59,7 @@ class Formula:
         return result
 
 
-_BY_WITNESS = "right by the third witness"
+_BY_INTEGRAL = "right by the integral of the rule"
 
 
 def _mismatches(m: Measurements, facts: Comparison) -> Iterator[Failure]:
@@ -93,10 +93,10 @@ def _mismatch(
         return
     if not len(big):
         row = int(worst.argmax())
-        testimony = m.third_witness(row)
-        if testimony is not None and testimony.settles:
+        third = third_opinion(m, row)
+        if third is not None and third.settles:
             yield _failure(
-                m, facts, part, row, gap, RuleName.APPROXIMATE_RULE, Severity.NOTE, _BY_WITNESS, ""
+                m, facts, part, row, gap, RuleName.APPROXIMATE_RULE, Severity.NOTE, _BY_INTEGRAL, ""
             )
             return
         yield _failure(
@@ -112,20 +112,20 @@ def _mismatch(
             f"the formula leaves the truth only within {radius:.1e} of a singularity",
         )  # fmt: skip
         return
-    says = _witnesses(m, facts, big)
-    if surrogate and says is not Says.RIGHT:  # not a bisection either: a step function
-        says = Says.STEP
-    if says is Says.STEP:
+    opinion = _opinions(m, facts, big)
+    if surrogate and opinion is not Opinion.RIGHT:  # not a bisection either: a step function
+        opinion = Opinion.STEP
+    if opinion is Opinion.STEP:
         yield _failure(
             m, facts, part, row, gap, RuleName.UNDECLARED_SURROGATE, Severity.WARNING, "surrogate",
             "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
             "(straight-through, or a smoothed step)",
         )  # fmt: skip
-    elif says is Says.RIGHT:
+    elif opinion is Opinion.RIGHT:
         yield _failure(
-            m, facts, part, row, gap, RuleName.GRADIENT_MISMATCH, Severity.NOTE, _BY_WITNESS, ""
+            m, facts, part, row, gap, RuleName.GRADIENT_MISMATCH, Severity.NOTE, _BY_INTEGRAL, ""
         )
-    elif says is Says.OPEN:
+    elif opinion is Opinion.OPEN:
         yield _failure(
             m, facts, part, row, gap, RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING, "inconclusive",
             "the formula differs from autodiff through the primal, and the integral of the rule could "
@@ -232,23 +232,21 @@ def _radius_around_singularities(m: Measurements, facts: Comparison, rows: Array
     return radius if 0 < radius <= _RADIUS else None
 
 
-def _witnesses(m: Measurements, facts: Comparison, rows: Array) -> Says:
-    """The third witness at a few plain rows: wrong if any says so."""
-    heard: set[Says] = set()
+def _opinions(m: Measurements, facts: Comparison, rows: Array) -> Opinion:
+    """The third opinion at a few plain rows: wrong if it is so at any of them."""
+    opinions: set[Opinion] = set()
     x = columns(m.points, m.count)
     size = np.abs(x).max(axis=1)
     states = np.concatenate([m.reference.states(VALUES), m.reference.states(GRADIENTS)], axis=1)
     # One element outside would hide the rest.
     inside: Array = np.asarray(np.isin(states, (REGULAR, LIMIT)).all(axis=1))
     plain = sorted(rows.tolist(), key=lambda r: (not inside[r], not 1e-2 <= size[r] <= 1e2, r))
-    for row in plain[:_WITNESSES]:
-        testimony = m.third_witness(row)
-        if testimony is not None:
-            heard.add(testimony.says)
-    for says in (Says.WRONG, Says.STEP, Says.OPEN, Says.RIGHT):
-        if says in heard:
-            return says
-    return Says.OPEN
+    for row in plain[:_OPINIONS]:
+        third = third_opinion(m, row)
+        if third is not None:
+            opinions.add(third.opinion)
+    gravest_first = (Opinion.WRONG, Opinion.STEP, Opinion.OPEN, Opinion.RIGHT)
+    return next((opinion for opinion in gravest_first if opinion in opinions), Opinion.OPEN)
 
 
 def _size(value: float) -> str:
