@@ -24,6 +24,7 @@ from gradcheck_cli.contract.worker import (
     Event,
     FileFinding,
     Finished,
+    Mark,
     Phase,
     Task,
     Unreached,
@@ -103,7 +104,7 @@ def _check_module(
     own = _own(task, module)
     emit(Doing(phase=Phase.LOOKING))
     marked = [mark for mark in task.marked[framework.name] if _is_meant(mark, task.functions)]
-    scopes = sorted({scope for mark in marked if (scope := mark.partition("@")[2])})
+    scopes = sorted({mark.scope for mark in marked if mark.scope})
     gradients, missing = framework.find(module, path, recorded, scopes, own)
     if task.functions:
         gradients = _named(module, framework, task, gradients, path, own, emit)
@@ -131,17 +132,17 @@ def _completed(task: Task, module: ModuleType) -> Task:
     return msgspec.structs.replace(task, marked=marked)
 
 
-def _is_meant(mark: str, functions: Sequence[str]) -> bool:
+def _is_meant(mark: Mark, functions: Sequence[str]) -> bool:
     """Is it one of the named functions, or made inside one? Nothing else needs to be called."""
-    name, _, scope = mark.partition("@")
     return not functions or any(
-        name == function.rpartition(".")[2] or f"{scope}.".startswith(f"{function}.")
+        mark.name == function.rpartition(".")[2]
+        or f"{mark.scope or ''}.".startswith(f"{function}.")
         for function in functions
     )
 
 
 def _tell_unreached(
-    marked: Sequence[str],
+    marked: Sequence[Mark],
     gradients: Sequence[CustomGradient],
     missing: Sequence[Missing],
     emit: Emit,
@@ -153,11 +154,11 @@ def _tell_unreached(
             emit(Unreached(not_covered=_unreached(item.place.qualname, item.reason)))
     met = {(g.place.definition or g.place.qualname).replace(".<locals>", "") for g in gradients}
     met |= {item.place.qualname.replace(".<locals>", "") for item in missing}
-    names = [mark.partition("@")[0] for mark in marked]
+    names = [mark.name for mark in marked]
     for mark in marked:
-        name, _, scope = mark.partition("@")
+        name, scope = mark.name, mark.scope or ""
         single = names.count(name) == 1 and any(q.rpartition(".")[2] == name for q in met)
-        if single or name.startswith("<") or f"{scope}.{name}".strip(".") in met:
+        if single or mark.is_anonymous or f"{scope}.{name}".strip(".") in met:
             continue
         emit(Unreached(not_covered=_unreached(name, scopes.get(scope) or _why_unreached(scope))))
 

@@ -82,6 +82,21 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 Event = Doing | Checked | FileFinding | Unreached | Swept | Finished
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """One custom gradient as the source shows it; an anonymous one is named `<kind>`."""
+
+    name: str
+    line: int
+    framework: str
+    kind: str
+    scope: str | None = None  # the enclosing function, if any
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Is it made of something that has no name, such as a lambda?"""
+        return self.name == f"<{self.kind}>"
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker is asked to do: one file or module, with the settings that matter there."""
 
@@ -90,7 +105,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     display: str
     module: str | None
     functions: list[str]
-    marked: dict[str, list[str]]  # by framework: `name@scope` as the source shows it
+    marked: dict[str, list[Mark]]  # by framework
     dtypes: list[str]
     points: int
     seed: int

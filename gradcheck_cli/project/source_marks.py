@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from gradcheck_cli.contract.worker import Mark
 from gradcheck_cli.project.framework_marks import MARKS, Marks
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """One custom gradient as the source shows it."""
-
-    name: str
-    line: int
-    framework: str
-    kind: str
-    scope: str | None  # the enclosing function, if any
-    owner: str | None  # the enclosing class, if any
 
 
 def find_marks(tree: ast.Module) -> list[Mark]:
@@ -27,12 +15,12 @@ def find_marks(tree: ast.Module) -> list[Mark]:
     return sorted(_visit(tree, names, scope=None, owner=None), key=lambda mark: mark.line)
 
 
-def by_framework(marks: Iterable[Mark]) -> dict[str, list[str]]:
-    """`name@scope` for each, as a task carries them."""
-    found: dict[str, list[str]] = {}
+def by_framework(marks: Iterable[Mark]) -> dict[str, list[Mark]]:
+    """Marks under the name of their framework, as a task carries them."""
+    groups: dict[str, list[Mark]] = {}
     for mark in marks:
-        found.setdefault(mark.framework, []).append(f"{mark.name}@{mark.scope or ''}")
-    return found
+        groups.setdefault(mark.framework, []).append(mark)
+    return groups
 
 
 def imported_roots(tree: ast.Module) -> set[str]:
@@ -63,7 +51,7 @@ def _visit(
     for child in ast.iter_child_nodes(node):
         inner_scope, inner_owner = scope, owner
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield from _decorated(child, names, scope, owner)
+            yield from _decorated(child, names, scope)
             inner_scope = _join(scope or owner, child.name)
             for part in (*child.body, *child.args.defaults):
                 yield from _visit_one(part, names, inner_scope, owner)
@@ -72,7 +60,7 @@ def _visit(
             yield from _subclass(child, names, scope)
             inner_owner = _join(scope or owner, child.name)
         elif isinstance(child, ast.Call):
-            yield from _called(child, names, scope, owner)
+            yield from _called(child, names, scope)
         yield from _visit(child, names, inner_scope, inner_owner)
 
 
@@ -86,14 +74,13 @@ def _decorated(
     node: ast.FunctionDef | ast.AsyncFunctionDef,
     names: dict[str, str],
     scope: str | None,
-    owner: str | None,
 ) -> Iterator[Mark]:
     for decorator in node.decorator_list:
         for part in ast.walk(decorator):
             hit = _custom(part, names)
             if hit:
                 marks, kind = hit
-                yield Mark(node.name, node.lineno, marks.framework, kind, scope, owner)
+                yield Mark(node.name, node.lineno, marks.framework, kind, scope)
                 return
 
 
@@ -105,12 +92,10 @@ def _subclass(node: ast.ClassDef, names: dict[str, str], scope: str | None) -> I
             if root in marks.roots and any(
                 rest == name or rest.endswith("." + name) for name in marks.bases
             ):
-                yield Mark(node.name, node.lineno, marks.framework, "Function", scope, None)
+                yield Mark(node.name, node.lineno, marks.framework, "Function", scope)
 
 
-def _called(
-    node: ast.Call, names: dict[str, str], scope: str | None, owner: str | None
-) -> Iterator[Mark]:
+def _called(node: ast.Call, names: dict[str, str], scope: str | None) -> Iterator[Mark]:
     """`f = jax.custom_vjp(g)`, and `partial(jax.custom_vjp, …)(g)`."""
     target = node.func
     hit = _custom(target, names)
@@ -120,7 +105,7 @@ def _called(
         marks, kind = hit
         first = node.args[0]
         name = first.id if isinstance(first, ast.Name) else f"<{kind}>"
-        yield Mark(name, node.lineno, marks.framework, kind, scope, owner)
+        yield Mark(name, node.lineno, marks.framework, kind, scope)
 
 
 def _custom(node: ast.AST, names: dict[str, str]) -> tuple[Marks, str] | None:

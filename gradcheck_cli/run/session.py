@@ -112,12 +112,8 @@ def _left_behind(file: File) -> list[NotCovered]:
     """The custom gradients that a dead worker did not come to."""
     done = {checked.gradient.name for checked in file.gradients}
     done |= {item.gradient.rpartition(".")[2] for item in file.not_covered}
-    names = [
-        mark.partition("@")[0]
-        for task in file.tasks
-        for marks in task.marked.values()
-        for mark in marks
-    ]
+    marked = (marks for task in file.tasks for marks in task.marked.values())
+    names = [mark.name for marks in marked for mark in marks]
     names += [name for name in map(_last, file.deaths) if name and name not in names]
     return [
         NotCovered(

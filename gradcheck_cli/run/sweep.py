@@ -53,8 +53,8 @@ class Sweeping:
         task = tasks[0]
         marked = [mark for marks in task.marked.values() for mark in marks]
         if not task.functions and len(marked) != 1:
-            told = ", ".join(sorted(mark.partition("@")[0] for mark in marked)) or "its functions"
-            raise UserError(f"a sweep is of one function; name one of {told}")
+            names = ", ".join(sorted(mark.name for mark in marked)) or "its functions"
+            raise UserError(f"a sweep is of one function; name one of {names}")
         file = self.store / f"{self._key(task)}.json"
         self.done = {} if fresh else _loaded(file)
         try:

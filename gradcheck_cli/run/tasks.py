@@ -16,13 +16,21 @@ from msgspec.structs import replace
 from gradcheck_cli.contract.errors import TargetError
 from gradcheck_cli.contract.report import Finding, NotCovered
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.contract.worker import Checked, Event, FileFinding, Finished, Task, Unreached
+from gradcheck_cli.contract.worker import (
+    Checked,
+    Event,
+    FileFinding,
+    Finished,
+    Mark,
+    Task,
+    Unreached,
+)
 from gradcheck_cli.project import comments, recorded_calls
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.project.source_marks import Mark, by_framework, find_marks
+from gradcheck_cli.project.source_marks import by_framework, find_marks
 
 
 @dataclass(slots=True)

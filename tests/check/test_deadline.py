@@ -10,7 +10,7 @@ import pytest
 
 from gradcheck_cli.check.file import check_file
 from gradcheck_cli.contract.report import Verdict
-from gradcheck_cli.contract.worker import Checked, Event, Finished, Phase, Task
+from gradcheck_cli.contract.worker import Checked, Event, Finished, Mark, Phase, Task
 from tests.conftest import check_json
 
 SLOW = """import jax
@@ -76,7 +76,7 @@ def test_findings_are_kept_when_no_time_is_left_for_a_correction(
 def _task(path: Path) -> Task:
     return Task(
         path=str(path), root=str(path.parent), display=path.name, module=None, functions=[],
-        marked={"jax": ["wrong@"]}, dtypes=["float32"], points=32, seed=0, max_time=600.0, at=[],
+        marked={"jax": [Mark("wrong", 1, "jax", "custom_vjp")]}, dtypes=["float32"], points=32, seed=0, max_time=600.0, at=[],
         reach=1e9, device="cpu", cache=None,
     )  # fmt: skip
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 
+import msgspec
 import pytest
 
-from gradcheck_cli.project.source_marks import find_marks
+from gradcheck_cli.contract.worker import Mark
+from gradcheck_cli.project.source_marks import by_framework, find_marks
 
 
 def marks(source: str) -> list[tuple[str, int, str, str | None]]:
@@ -32,3 +34,14 @@ def marks(source: str) -> list[tuple[str, int, str, str | None]]:
 )  # fmt: skip
 def test_marks(source: str, expected: list[tuple[str, int, str, str | None]]) -> None:
     assert marks(source) == expected
+
+
+def test_marks_travel_in_a_task_whole_and_by_framework() -> None:
+    source = "import jax, torch\nclass F(torch.autograd.Function): ...\ndef make():\n    return jax.custom_vjp(lambda x: x)"
+    groups = by_framework(find_marks(ast.parse(source)))
+    wire = msgspec.msgpack.encode(groups)
+    assert msgspec.msgpack.decode(wire, type=dict[str, list[Mark]]) == groups
+    assert [(m.name, m.scope, m.is_anonymous) for m in groups["jax"]] == [
+        ("<custom_vjp>", "make", True)
+    ]
+    assert [(m.name, m.scope, m.is_anonymous) for m in groups["torch"]] == [("F", None, False)]

@@ -9,7 +9,7 @@ import pytest
 
 from gradcheck_cli.check.file import check_file
 from gradcheck_cli.contract.sweep_map import Share
-from gradcheck_cli.contract.worker import Checked, FileFinding, Task
+from gradcheck_cli.contract.worker import Checked, FileFinding, Mark, Task
 from gradcheck_cli.subject.refusals import Rejected
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 from tests.conftest import RIGHT, WRONG
@@ -105,7 +105,7 @@ def findings(folder: Path, source: str, sweep: Share | None = None) -> dict[str,
     file.write_text(source)
     task = Task(
         path=str(file), root=str(folder), display=file.name, module=None, functions=[],
-        marked={"jax": ["outer"]}, dtypes=["float32"], points=16, seed=0, max_time=None, at=[],
+        marked={"jax": [Mark("outer", 1, "jax", "custom_vjp")]}, dtypes=["float32"], points=16, seed=0, max_time=None, at=[],
         reach=1e9, device="cpu", cache=None, sweep=sweep,
     )  # fmt: skip
     events: list[Any] = []
