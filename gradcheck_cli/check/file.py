@@ -318,13 +318,8 @@ def site_of(gradient: CustomGradient, task: Task, path: str) -> Site:
 
 
 def _unreached(name: str, reason: str) -> NotCovered:
-    return NotCovered(
-        gradient=name,
-        law=None,
-        what="the whole gradient",
-        reason=reason,
-        add=f"a line at module level that makes it, such as `{name} = …`",
-    )
+    add = f"a line at module level that makes it, such as `{name} = …`"
+    return NotCovered.whole(name, reason, add)
 
 
 def _why_unreached(scope: str) -> str:

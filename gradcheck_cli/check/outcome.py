@@ -132,15 +132,8 @@ def summed(
     reason = book.weaker
     if status is Status.UNCHECKED:
         reason = reasons[0] if reasons else "no inputs were found"
-        book.not_covered.append(
-            NotCovered(
-                gradient=gradient.place.qualname,
-                law=None,
-                what="the whole gradient",
-                reason=reason,
-                add=None if book.missing_rule or book.late else _line_to_add(gradient, site),
-            )
-        )
+        add = None if book.missing_rule or book.late else _line_to_add(gradient, site)
+        book.not_covered.append(NotCovered.whole(gradient.place.qualname, reason, add))
     for law in book.laws.values():
         if law.outcome is Outcome.NOT_COVERED:
             book.not_covered.append(

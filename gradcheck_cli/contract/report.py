@@ -186,6 +186,12 @@ class Gradient(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[int] = []
 
 
+class Scope(StrEnum):
+    """Parts of a gradient that code must tell from others; of most, people read only the text."""
+
+    WHOLE_GRADIENT = "the whole gradient"
+
+
 class NotCovered(msgspec.Struct, frozen=True, kw_only=True):
     """What could not be checked, why, and the line to add."""
 
@@ -194,6 +200,16 @@ class NotCovered(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     reason: str
     add: str | None = None
+
+    @classmethod
+    def whole(cls, gradient: str, reason: str, add: str | None = None) -> NotCovered:
+        """A gradient of which nothing at all was checked."""
+        return cls(gradient=gradient, law=None, what=Scope.WHOLE_GRADIENT, reason=reason, add=add)
+
+    @property
+    def is_whole(self) -> bool:
+        """Was nothing at all of the gradient checked?"""
+        return self.what == Scope.WHOLE_GRADIENT
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,7 +138,7 @@ def _tool(versions: Mapping[str, str]) -> Tool:
 
 
 def _summary(files: int, draft: _Draft, settings: Settings) -> Summary:
-    whole = sum(item.what == "the whole gradient" for item in draft.not_covered)
+    whole = sum(item.is_whole for item in draft.not_covered)
     checked = sum(g.status is Status.CHECKED for g in draft.gradients)
     return Summary(
         exit_code=exit_code(draft.gradients, draft.findings, draft.not_covered, settings),

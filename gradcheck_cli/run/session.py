@@ -116,12 +116,7 @@ def _left_behind(file: File) -> list[NotCovered]:
     names = [mark.name for marks in marked for mark in marks]
     names += [name for name in map(_last, file.deaths) if name and name not in names]
     return [
-        NotCovered(
-            gradient=name,
-            law=None,
-            what="the whole gradient",
-            reason="its worker died before it was done",
-        )
+        NotCovered.whole(name, "its worker died before it was done")
         for name in names
         if name not in done
     ]

@@ -107,10 +107,8 @@ def _results(subject: Shaped) -> list[str]:
 
 
 def _not_swept(gradient: CustomGradient, why: str) -> NotCovered:
-    return NotCovered(
-        gradient=gradient.place.qualname, law=None, what="the whole gradient", reason=why,
-        add="declare its arguments as numbers: `# cgcheck: x=f32[]`",
-    )  # fmt: skip
+    add = "declare its arguments as numbers: `# cgcheck: x=f32[]`"
+    return NotCovered.whole(gradient.place.qualname, why, add)
 
 
 # -- every float ------------------------------------------------------------------------------
