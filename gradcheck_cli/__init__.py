@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gradcheck_cli.contract.version import __version__
+
 if TYPE_CHECKING:
     from gradcheck_cli.testing.check_gradient import check_gradient
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "check_gradient"]
 
 

@@ -11,8 +11,6 @@ from pathlib import Path
 import gradcheck_cli
 
 PACKAGE = Path(gradcheck_cli.__file__).parent
-# Only when it is asked for: `from gradcheck_cli import check_gradient`.
-ON_DEMAND = ("gradcheck_cli", "gradcheck_cli.testing.check_gradient")
 
 
 def test_the_root_holds_rooms_only() -> None:
@@ -42,14 +40,7 @@ def imports() -> dict[str, frozenset[str]]:
     files = {
         module_name(path): path for path in PACKAGE.rglob("*.py") if path.parent.name != "boot"
     }
-    return {
-        name: frozenset(
-            imported(path, set(files))
-            - {name}
-            - ({ON_DEMAND[1]} if name == ON_DEMAND[0] else set())
-        )
-        for name, path in files.items()
-    }
+    return {name: frozenset(imported(path, set(files)) - {name}) for name, path in files.items()}
 
 
 def imported(path: Path, modules: set[str]) -> set[str]:

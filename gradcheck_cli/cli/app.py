@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gradcheck_cli import __version__
 from gradcheck_cli.cli.check import check
 from gradcheck_cli.cli.explain import explain
 from gradcheck_cli.cli.inputs import inputs
@@ -16,6 +15,7 @@ from gradcheck_cli.cli.record import record
 from gradcheck_cli.cli.replay import replay, repro
 from gradcheck_cli.cli.rules import rules
 from gradcheck_cli.cli.sweep import sweep
+from gradcheck_cli.contract.version import __version__
 
 
 class _CheckByDefault(TyperGroup):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from gradcheck_cli import __version__
 from gradcheck_cli.contract.report import (
     SCHEMA_VERSION,
     Finding,
@@ -23,6 +22,7 @@ from gradcheck_cli.contract.report import (
     Verdict,
 )
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.contract.version import __version__
 from gradcheck_cli.contract.worker import Checked
 from gradcheck_cli.project.comments import Ignore
 from gradcheck_cli.project.framework_marks import NAMES

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from gradcheck_cli import __version__
 from gradcheck_cli.contract.errors import UserError
 from gradcheck_cli.contract.report import Finding, Severity
 from gradcheck_cli.contract.sweep_map import Map, Share, Stretch, Swept
+from gradcheck_cli.contract.version import __version__
 from gradcheck_cli.contract.worker import Doing, Event, FileFinding, Task, Unreached
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import PACKAGES
