@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 Function = ast.FunctionDef | ast.Lambda
@@ -28,42 +28,58 @@ _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One expression in the place of another; `tree` is the whole function with it."""
+    """One expression in the place of another; `tree` is the whole function with it.
 
-    line: int
-    old: str
-    new: str
+    What is not on the way from the function to the expression is shared with other edits.
+    """
+
+    before: ast.expr
+    after: ast.expr
     tree: Function
+
+    @property
+    def line(self) -> int:
+        return self.before.lineno
+
+    @property
+    def old(self) -> str:
+        return ast.unparse(self.before)
+
+    @property
+    def new(self) -> str:
+        return ast.unparse(self.after)
 
 
 def edits(function: Function) -> Iterator[Edit]:
-    """Of what the gradients are made of, then of whole gradients, then with something more in it."""
+    """Changes of what the gradients are made of, then of whole gradients, then with something more in it."""
+    parents = _parents(function)
     for part in _rule(function):
         names = _names(part)
-        given = [a.arg for a in part.args.args]
+        parameters = [a.arg for a in part.args.args]
         inside, whole = _inside(part), _returned(part)
-        for nodes, of, change in ((inside, names, _changed), (whole, given, _whole), (inside, names, _with_more)):  # fmt: skip
+        sweeps = ((inside, names, _changed), (whole, parameters, _whole), (inside, names, _with_more))  # fmt: skip
+        for nodes, variables, change in sweeps:
             for node in nodes:
-                for new in change(node, of):
-                    yield _edit(function, node, new)
+                for new in change(node, variables):
+                    yield Edit(node, new, _replaced(function, parents, node, new))
 
 
 def _rule(function: Function) -> list[Function]:
     """The grad functions that a function returns beside its value; else the function itself."""
     nested = {n.name: n for n in ast.walk(function) if isinstance(n, ast.FunctionDef)}
-    found: list[Function] = []
+    rules: list[Function] = []
     for returned in _returned(function, apart=False):
         if isinstance(returned, ast.Tuple) and len(returned.elts) == 2:
             last = returned.elts[1]
             if isinstance(last, ast.Lambda):
-                found.append(last)
+                rules.append(last)
             elif isinstance(last, ast.Name) and last.id in nested:
-                found.append(nested[last.id])
-    return found or [function]
+                rules.append(nested[last.id])
+    return rules or [function]
 
 
 def _returned(function: Function, *, apart: bool = True) -> list[ast.expr]:
-    """What it returns; the parts of a tuple one by one."""
+    """Expressions that the function returns; the parts of a tuple one by one."""
     if isinstance(function, ast.Lambda):
         whole = [function.body]
     else:
@@ -76,7 +92,7 @@ def _returned(function: Function, *, apart: bool = True) -> list[ast.expr]:
 
 
 def _own(function: Function) -> Iterator[ast.AST]:
-    """Its nodes without those of functions inside."""
+    """Nodes of a function without those of functions inside it."""
     todo = list(ast.iter_child_nodes(function))
     while todo:
         node = todo.pop(0)
@@ -105,9 +121,9 @@ def _turns(node: ast.AST) -> list[ast.expr]:
 
 def _names(function: Function) -> list[str]:
     """Parameters and what the function assigns, but for what it only takes apart."""
-    given = [a.arg for a in function.args.args]
+    parameters = [a.arg for a in function.args.args]
     nodes = list(ast.walk(function))
-    made = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    assigned = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     opened = {
         name.id
         for n in nodes
@@ -115,7 +131,7 @@ def _names(function: Function) -> list[str]:
         for name in ast.walk(n.value)
         if isinstance(name, ast.Name)
     }
-    return [name for name in dict.fromkeys([*given, *made]) if name not in opened]
+    return [name for name in dict.fromkeys([*parameters, *assigned]) if name not in opened]
 
 
 def _whole(node: ast.expr, cotangents: Sequence[str]) -> Iterator[ast.expr]:
@@ -215,18 +231,23 @@ def _other_numbers(value: float) -> list[float]:
     return [v for v in dict.fromkeys(exact) if v != value]
 
 
-def _edit(function: Function, node: ast.expr, new: ast.expr) -> Edit:
-    tree = copy.deepcopy(function)
-    here = next(i for i, n in enumerate(ast.walk(function)) if n is node)
-    old = next(n for i, n in enumerate(ast.walk(tree)) if i == here)
-    made = ast.copy_location(copy.deepcopy(new), node)
-    for inner in ast.walk(made):
-        if isinstance(inner, (ast.expr, ast.keyword)):
-            ast.copy_location(inner, node)
-    for parent in ast.walk(tree):
+def _parents(function: Function) -> dict[ast.AST, ast.AST]:
+    """The node that each node of the function stands in."""
+    return {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
+
+
+def _replaced(
+    function: Function, parents: Mapping[ast.AST, ast.AST], node: ast.AST, new: ast.AST
+) -> Function:
+    """The function with another node in a place; only what the place stands in is copied."""
+    while node is not function:
+        parent = parents[node]
+        copied = copy.copy(parent)
         for name, value in ast.iter_fields(parent):
-            if value is old:
-                setattr(parent, name, made)
-            elif isinstance(value, list) and any(item is old for item in value):
-                setattr(parent, name, [made if item is old else item for item in value])
-    return Edit(node.lineno, ast.unparse(node), ast.unparse(made), tree)
+            if value is node:
+                setattr(copied, name, new)
+            elif isinstance(value, list) and any(item is node for item in value):
+                setattr(copied, name, [new if item is node else item for item in value])
+        node, new = parent, copied
+    assert isinstance(new, ast.FunctionDef | ast.Lambda)
+    return new
