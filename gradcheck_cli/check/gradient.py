@@ -26,14 +26,15 @@ from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
 from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.signature import Hints, Signature
 from gradcheck_cli.judge.diagnose.correction import Trial, correction
-from gradcheck_cli.judge.finding import failed, make_finding, refused
+from gradcheck_cli.judge.finding import make_finding
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.judge.intents.declarations import DOUBT, offered
 from gradcheck_cli.judge.laws import LAWS
 from gradcheck_cli.judge.laws.law import Judgement, judgement
 from gradcheck_cli.judge.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.judge.script import written
-from gradcheck_cli.judge.witness import given_inputs
+from gradcheck_cli.judge.unjudged import failed, refused
+from gradcheck_cli.judge.witness import call_inputs
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
 from gradcheck_cli.measure.engine import Measurements, Probe, measure
 from gradcheck_cli.measure.failure import Failure
@@ -358,7 +359,7 @@ def _one_by_one(subject: Subject, points: Points, doing: Callable[..., None]) ->
     ones = [np.ones((1, *shape)) for shape in subject.outputs]
     for i in range(len(points)):
         rows = [leaf[i : i + 1] for leaf in points.leaves]
-        doing(Phase.RUNNING, f"at {subject.signature.describe()}", given_inputs(subject, rows))
+        doing(Phase.RUNNING, f"at {subject.signature.describe()}", call_inputs(subject, rows))
         subject.run(rows, ones)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
-from gradcheck_cli.judge.finding import Made
+from gradcheck_cli.judge.finding import GroundedFinding
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.measure.accuracy import GRADIENTS, WARNING_EPS
 from gradcheck_cli.measure.engine import Measurements
@@ -31,17 +31,21 @@ class NotWritable(Exception):
     """Why there is no script."""
 
 
-def written(made: Made, gradient: CustomGradient, site: Site, writing: ScriptStyle) -> str:
+def written(
+    grounded: GroundedFinding, gradient: CustomGradient, site: Site, writing: ScriptStyle
+) -> str:
     """The script, or `# ` and why there is none."""
     try:
-        return script(made, gradient, site, writing)
+        return script(grounded, gradient, site, writing)
     except NotWritable as error:
         return f"# {error}"
 
 
-def script(made: Made, gradient: CustomGradient, site: Site, writing: ScriptStyle) -> str:
+def script(
+    grounded: GroundedFinding, gradient: CustomGradient, site: Site, writing: ScriptStyle
+) -> str:
     """Shows the numbers when it is run, and is a test when pytest collects it."""
-    finding, failure, m = made.finding, made.failure, made.measurements
+    finding, failure, m = grounded.finding, grounded.failure, grounded.measurements
     witness = finding.witness
     if witness is None:
         raise NotWritable("it has no numbers to show")

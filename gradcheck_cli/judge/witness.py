@@ -1,4 +1,4 @@
-"""The numbers at a failure: what was given, what came out, what it should have been."""
+"""The numbers at a failure: what went in, what came out, what it should have been."""
 
 from __future__ import annotations
 
@@ -12,56 +12,55 @@ from gradcheck_cli.contract.report import Number, Witness, WitnessInput
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.signature import Fixed
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.correct_bits import correct_bits
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure, component_name
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
+from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import Shaped
+
+Array = np.ndarray[Any, Any]
 
 _MOST_ELEMENTS = 64
 _STATES = {POLE: "±inf (pole)", KINK: "kink", OUTSIDE: "undefined", UNDECIDED: "undecided"}
 
 
-def witness_of(failure: Failure, m: Measurements) -> Witness:
+def witness_of(failure: Failure, m: Measurements) -> Witness | None:
+    """Numbers at the failing row; None where the rule needs none, since it fails everywhere."""
+    if failure.everywhere and not find(failure.rule).witness:
+        return None
     row, k = failure.row, failure.component
     mode = failure.modes[0] if failure.modes else m.mode
     floats = m.floats[mode]
     number, index = component_name(m, failure.what, k)
-    gradients = failure.what == GRADIENTS
-    rule = m.rule
-    values = columns(floats.rule_value, m.count)[row]
-    value_at = k if not gradients else _value_component(m, k)
-    got = columns(floats.custom, m.count)[row] if floats.custom is not None else None
-    auto = columns(floats.auto, m.count)[row] if floats.auto is not None else None
-    judged = values[value_at] if not gradients else (got if got is not None else auto)[k]  # type: ignore[index]
-    truth = m.reference.middle(VALUES if not gradients else GRADIENTS)[row][
-        value_at if not gradients else k
-    ]
+    of_gradient = failure.what == GRADIENTS
+    value_at = _value_component(m, k) if of_gradient else k
+    value = float(columns(floats.rule_value, m.count)[row, value_at])
+    custom = _number(floats.custom, m, row, k) if of_gradient else None
+    auto = _number(floats.auto, m, row, k) if of_gradient else None
+    judged = next(v for v in (custom, auto, value) if v is not None)
+    truth = m.reference.middle(failure.what)[row, k]
+    bits = correct_bits(np.array([judged]), np.array([truth]), m.fmt)
     return Witness(
-        inputs=given_inputs(m.subject, [p[row] for p in m.points], m.recipes[row]),
+        inputs=call_inputs(m.subject, [p[row] for p in m.points], m.recipes[row]),
         cotangent=_values(np.concatenate([c[row].reshape(-1) for c in m.cotangents]), m.fmt),
-        argument=m.subject.leaves[number].path if gradients else None,
+        argument=m.subject.leaves[number].path if of_gradient else None,
         index=list(index),
-        value=as_number(float(values[value_at]), m.fmt),
-        value_real=_real(
-            m.reference.balls(VALUES)[row][value_at], int(m.reference.states(VALUES)[row][value_at])
-        ),
-        custom=as_number(float(got[k]), m.fmt) if got is not None and gradients else None,
-        custom_real=_formula(rule, m, row, k) if gradients and got is not None else None,
-        auto=as_number(float(auto[k]), m.fmt) if auto is not None and gradients else None,
-        truth=_real(
-            m.reference.balls(GRADIENTS)[row][k], int(m.reference.states(GRADIENTS)[row][k])
-        )
-        if gradients
-        else None,
-        bits=round(float(correct_bits(np.array([judged]), np.array([truth]), m)[0]), 1),
+        value=as_number(value, m.fmt),
+        value_real=_true(m, VALUES, row, value_at),
+        custom=None if custom is None else as_number(custom, m.fmt),
+        custom_real=None if custom is None else _formula(m, row, k),
+        auto=None if auto is None else as_number(auto, m.fmt),
+        truth=_true(m, GRADIENTS, row, k) if of_gradient else None,
+        bits=round(float(bits[0]), 1),
         mode=mode,
     )
 
 
-def given_inputs(
+def call_inputs(
     subject: Shaped, point: Sequence[Any], recipe: str | None = None
 ) -> list[WitnessInput]:
-    """What the function is called with, guessed arguments that are not differentiated too."""
+    """What the function is called with, arguments that are not differentiated included."""
     fmt = format_of(subject.dtype)
     return [
         WitnessInput(
@@ -85,13 +84,20 @@ def _value_component(m: Measurements, k: int) -> int:
     return k if k < total else 0
 
 
-def _formula(rule: Any, m: Measurements, row: int, k: int) -> str | None:
-    if rule is None:
+def _number(arrays: Sequence[Array] | None, m: Measurements, row: int, k: int) -> float | None:
+    return None if arrays is None else float(columns(arrays, m.count)[row, k])
+
+
+def _true(m: Measurements, what: str, row: int, k: int) -> str:
+    return _real(m.reference.balls(what)[row, k], int(m.reference.states(what)[row, k]))
+
+
+def _formula(m: Measurements, row: int, k: int) -> str | None:
+    """What the rule's formula is over the reals, if that is known."""
+    if m.rule is None:
         return None
-    return _real(
-        columns(rule.gradients, m.count)[row][k],
-        int(columns(rule.gradient_states, m.count)[row][k]),
-    )
+    states = columns(m.rule.gradient_states, m.count)
+    return _real(columns(m.rule.gradients, m.count)[row, k], int(states[row, k]))
 
 
 def _real(ball: arb, state: int) -> str:
@@ -124,15 +130,3 @@ def _values(array: Any, fmt: Format) -> Number | list[Number] | None:
         return None
     numbers = [as_number(float(v), fmt) for v in flat]
     return numbers[0] if len(numbers) == 1 else numbers
-
-
-def correct_bits(got: Any, truth: Any, m: Measurements) -> Any:
-    """Correct bits of each float, between 0 and the dtype's digits."""
-    with np.errstate(all="ignore"):
-        error = np.abs(got - truth) / np.abs(truth)
-        bits = np.where(error > 0, -np.log2(error), m.fmt.digits)
-    bits = np.where((got == truth) | (np.isnan(truth)), m.fmt.digits, bits)
-    return np.clip(np.where(np.isnan(got), 0.0, bits), 0.0, float(m.fmt.digits))
-
-
-# -- boundary and profile -------------------------------------------------------------------

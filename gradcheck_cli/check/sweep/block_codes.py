@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradcheck_cli.check.sweep.chunk import Chunk, bits_left
+from gradcheck_cli.check.sweep.chunk import Chunk
 from gradcheck_cli.check.sweep.classes import (
     DIGITS,
     FINE,
@@ -23,6 +23,7 @@ from gradcheck_cli.check.sweep.classes import (
 from gradcheck_cli.check.sweep.jets import Pieces
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.accuracy import FEW_ULP, FLUSH
+from gradcheck_cli.measure.correct_bits import correct_bits
 
 Array = np.ndarray[Any, Any]
 
@@ -136,4 +137,5 @@ def _count_bits(chunk: Chunk, k: int, rows: Array, codes: Array, found: Pieces, 
     places, owner = rows[row] * codes.shape[1] + column, of[row]
     t = chunk.xs[places].astype(np.float64) - found.centres[owner]
     c0, c1, c2 = found.coefficients[:, k, owner]
-    chunk.digits(k)[places] = bits_left(chunk.got[k][places], c0 + t * (c1 + t * c2), chunk.fmt)
+    bits = correct_bits(chunk.got[k][places], c0 + t * (c1 + t * c2), chunk.fmt)
+    chunk.digits(k)[places] = bits + 0.0  # no −0

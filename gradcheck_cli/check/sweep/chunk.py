@@ -37,11 +37,3 @@ class Chunk:
     def open(self) -> Array:
         """Positions at which some result is undecided."""
         return np.flatnonzero(np.any([c == UNDECIDED for c in self.codes], axis=0))
-
-
-def bits_left(got: Array, mid: Array, fmt: Format) -> Array:
-    """Correct bits of each result."""
-    with np.errstate(all="ignore"):
-        relative = np.abs(got.astype(np.float64) - mid) / np.abs(mid)
-        bits = np.nan_to_num(-np.log2(relative), nan=0.0)
-    return np.asarray(np.clip(bits, 0.0, float(fmt.digits)) + 0.0)  # no −0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.check.sweep.blocks import middle
-from gradcheck_cli.check.sweep.chunk import Chunk, bits_left
+from gradcheck_cli.check.sweep.chunk import Chunk
 from gradcheck_cli.check.sweep.classes import (
     DIGITS,
     FINE,
@@ -25,6 +25,7 @@ from gradcheck_cli.check.sweep.jets import SCALES, Jet, spread_floor
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.correct_bits import correct_bits
 from gradcheck_cli.measure.engine import Measurements, Probe, Rows, measure_rows
 from gradcheck_cli.measure.sources import Sources
 from gradcheck_cli.measure.states import KINK, POLE
@@ -82,7 +83,7 @@ def _by_pairs(jet: Jet, fmt: Format, xs: Array, got: Sequence[Array]) -> tuple[l
             result = got[k].astype(np.float64)
             code = classes(np, result, known, Limits.of(fmt, value=k < jet.results - 1))
         codes.append(code)
-        bits.append(np.where(np.isin(code, DIGITS), bits_left(result, known.mid, fmt), fmt.digits))
+        bits.append(_bits(result, known.mid, code, fmt))
     return codes, bits
 
 
@@ -124,10 +125,14 @@ def _of_rows(m: Measurements, fmt: Format) -> tuple[list[Array], list[Array]]:
         code = _by_state(code, got, mid, states, fmt, what)
         for column in range(mid.shape[1]):
             codes.append(code[:, column])
-            digits = np.isin(code[:, column], DIGITS)
-            left = bits_left(got[:, column], mid[:, column], fmt)
-            bits.append(np.where(digits, left, fmt.digits))
+            bits.append(_bits(got[:, column], mid[:, column], code[:, column], fmt))
     return codes, bits
+
+
+def _bits(results: Array, mid: Array, codes: Array, fmt: Format) -> Array:
+    """Correct bits of each result, where some are lost."""
+    lost = np.isin(codes, DIGITS)
+    return np.where(lost, correct_bits(results, mid, fmt) + 0.0, fmt.digits)  # no −0
 
 
 def _by_state(code: Array, got: Array, mid: Array, states: Array, fmt: Format, what: str) -> Array:

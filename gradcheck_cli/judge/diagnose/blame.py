@@ -10,6 +10,7 @@ import numpy as np
 
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.measure.accuracy import VALUES, as_floats
+from gradcheck_cli.measure.correct_bits import correct_bits
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.framework_marks import PLUMBING
@@ -59,7 +60,7 @@ def find_blame(failure: Failure, m: Measurements) -> Blame | None:
     for index, lost in _suspects(run):
         after = aim.bits(run.repaired(index), run)
         if after - before > max(_LEAST_LOSS, (full - before) / 2):
-            return _told(run, program.steps[index], lost)
+            return _blame(run, program.steps[index], lost)
     return None
 
 
@@ -78,24 +79,19 @@ class _Aim:
 
     def bits(self, outputs: list[Any], run: Shadow) -> float:
         slot = run.program.outputs[self._number]
-        return float(correct(outputs[self._number], run.balls[slot]).reshape(-1)[self._component])
+        return float(_correct(outputs[self._number], run.balls[slot]).reshape(-1)[self._component])
 
 
-def correct(floats: Any, balls: Any) -> Array:
+def _correct(floats: Any, balls: Any) -> Array:
     """Correct bits of each float; one that is beyond the format's range counts as what it stands for."""
     got = np.asarray(floats)
     fmt = format_of(str(got.dtype))
     got = got.astype(np.float64)
     truth = as_floats(single(balls))
-    with np.errstate(all="ignore"):
-        error = np.abs(got - truth) / np.abs(truth)
-        bits = np.where(error > 0, -np.log2(error), fmt.digits)
-    stands = (got == truth) | (
-        (np.abs(truth) > fmt.max) & np.isinf(got) & (np.sign(got) == np.sign(truth))
-    )
-    stands |= (np.abs(truth) < fmt.tiny) & (np.abs(got) <= fmt.tiny)
-    bits = np.where(stands | np.isnan(truth), float(fmt.digits), bits)
-    return np.clip(np.where(np.isnan(got) & ~np.isnan(truth), 0.0, bits), 0.0, float(fmt.digits))
+    overflows = (np.abs(truth) > fmt.max) & np.isinf(got) & (np.sign(got) == np.sign(truth))
+    underflows = (np.abs(truth) < fmt.tiny) & (np.abs(got) <= fmt.tiny)
+    excused = overflows | underflows | np.isnan(truth)
+    return np.where(excused, float(fmt.digits), correct_bits(got, truth, fmt))
 
 
 def _suspects(run: Shadow) -> Iterator[tuple[int, float]]:
@@ -120,7 +116,7 @@ def _worst(run: Shadow, slot: int) -> float:
         or not _is_float(run.floats[slot])
     ):
         return np.inf
-    bits = correct(run.floats[slot], balls)
+    bits = _correct(run.floats[slot], balls)
     return float(bits.min(initial=np.inf))
 
 
@@ -128,7 +124,7 @@ def _is_float(value: Any) -> bool:
     return getattr(value, "dtype", np.dtype(int)).kind == "f"
 
 
-def _told(run: Shadow, step: Step, lost: float) -> Blame:
+def _blame(run: Shadow, step: Step, lost: float) -> Blame:
     """An input that left the range of its format explains more than the step that met it."""
     origin = step
     while (earlier := _out_of_range(run, origin.ins)) is not None:

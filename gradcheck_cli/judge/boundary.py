@@ -1,0 +1,95 @@
+"""Over which interval of an argument a failure holds, and that in words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.contract.report import Boundary, Severity
+from gradcheck_cli.judge.witness import as_number
+from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.boundary import Interval, find_boundaries
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import Failure, component_name
+
+_MOST_ARGUMENTS = 3
+
+
+def boundaries(failure: Failure, m: Measurements) -> list[Interval]:
+    """Along the argument of the failing component; along others if it holds all over that one."""
+    if failure.holds is None or failure.everywhere:
+        return []
+    if failure.severity is Severity.NOTE and any(leaf.shape for leaf in m.subject.leaves):
+        return []  # dozens of walks over whole arrays, for a line that is folded away
+    spread = np.unique(np.concatenate([p.reshape(-1) for p in m.spread]))
+    spread = spread[:: max(1, len(spread) // 256)]
+    leaf, element = _argument(failure, m)
+    others = [
+        (i, element) for i, p in enumerate(m.subject.leaves) if i != leaf and element < p.size
+    ]
+    for argument in [(leaf, element), *others][:_MOST_ARGUMENTS]:
+        domain = m.subject.leaves[argument[0]].domain
+        if domain is not None and domain.joint:
+            continue  # one element alone leaves it
+        values = spread if domain is None else np.unique(domain.into(spread, m.fmt))
+        intervals = find_boundaries(m, failure.row, *argument, values, failure.holds)
+        if not intervals:
+            return []
+        if len(intervals) > 1 or not (intervals[0].start_open and intervals[0].stop_open):
+            return intervals
+    return []
+
+
+def in_words(interval: Interval, m: Measurements) -> str:
+    """As in `for x ≥ 88.72284`, `at x = 0`."""
+    name = argument_name(m, interval.leaf, interval.element)
+    start, stop = m.fmt.show(interval.start), m.fmt.show(interval.stop)
+    if max(abs(interval.start), abs(interval.stop)) <= m.fmt.tiny:
+        return f"at {name} = 0"
+    if 0 < interval.start <= m.fmt.tiny:
+        return f"for {name} > 0" if interval.stop_open else f"for 0 < {name} ≤ {stop}"
+    if -m.fmt.tiny <= interval.stop < 0:
+        return f"for {name} < 0" if interval.start_open else f"for {start} ≤ {name} < 0"
+    if interval.start_open and interval.stop_open:
+        return f"for every {name} that was tried"
+    if interval.start_open:
+        return f"for {name} ≤ {stop}"
+    if interval.stop_open:
+        return f"for {name} ≥ {start}"
+    return f"at {name} = {start}" if start == stop else f"for {start} ≤ {name} ≤ {stop}"
+
+
+def argument_name(m: Measurements, leaf: int, element: int) -> str:
+    """`x`, or `x[2, 0]` for an element of an array."""
+    spec = m.subject.leaves[leaf]
+    if not spec.shape:
+        return spec.path
+    return f"{spec.path}[{', '.join(map(str, _index(element, spec.shape)))}]"
+
+
+def as_boundary(interval: Interval, m: Measurements) -> Boundary:
+    """An interval as the report has it."""
+    leaf = m.subject.leaves[interval.leaf]
+    return Boundary(
+        argument=leaf.path,
+        index=_index(interval.element, leaf.shape),
+        start=as_number(interval.start, m.fmt),
+        stop=as_number(interval.stop, m.fmt),
+        from_open=interval.start_open,
+        to_open=interval.stop_open,
+    )
+
+
+def _index(element: int, shape: tuple[int, ...]) -> list[int]:
+    return [int(i) for i in np.unravel_index(element, shape)] if shape else []
+
+
+def _argument(failure: Failure, m: Measurements) -> tuple[int, int]:
+    """Leaf and element that a gradient belongs to; for a value, the largest number that went in."""
+    if failure.what == GRADIENTS:
+        number, index = component_name(m, GRADIENTS, failure.component)
+        shape = m.subject.leaves[number].shape
+        return number, int(np.ravel_multi_index(index, shape)) if shape else 0
+    sizes = [float(np.abs(p[failure.row]).max(initial=0)) for p in m.points]
+    leaf = int(np.argmax(sizes))
+    flat = np.abs(m.points[leaf][failure.row].reshape(-1))
+    return leaf, int(flat.argmax()) if flat.size else 0

@@ -1,0 +1,36 @@
+"""What explains a failure of the floats: the operation that loses the digits, and what keeps them."""
+
+from __future__ import annotations
+
+from gradcheck_cli.contract.report import Cause
+from gradcheck_cli.discover import lines
+from gradcheck_cli.judge.diagnose.blame import find_blame
+from gradcheck_cli.judge.diagnose.replacement import find_replacement
+from gradcheck_cli.judge.fingerprint import Site
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.project.rule_pages import find
+
+
+def cause_of(failure: Failure, m: Measurements, site: Site) -> Cause | None:
+    """The operation that loses the digits, with its line."""
+    if not find(failure.rule).about_floats or m.dear:
+        return None
+    blame = find_blame(failure, m)
+    if blame is None:
+        return None
+    spot = blame.spot
+    return Cause(
+        path=None if spot is None else lines.shown(spot.path, site.root),
+        line=None if spot is None else spot.line,
+        column=None if spot is None else spot.column,
+        expression=None if spot is None else spot.text,
+        text=blame.text,
+    )
+
+
+def fix_of(failure: Failure, m: Measurements) -> str | None:
+    """Library code that equals the primal (or its derivative) at all points and is good at this one."""
+    if not find(failure.rule).about_floats:
+        return None
+    return find_replacement(m, failure.row, failure.what)

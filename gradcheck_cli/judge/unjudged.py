@@ -1,0 +1,55 @@
+"""Findings about a gradient that could not be judged: its rule is refused, or cgcheck itself failed."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+import msgspec
+
+from gradcheck_cli.contract.report import Finding, Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.inputs.signature import Signature
+from gradcheck_cli.judge.fingerprint import Site, fingerprint
+from gradcheck_cli.judge.outline import outline
+from gradcheck_cli.judge.reproduce import checking
+from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.subject.protocol import CustomGradient, Shaped
+from gradcheck_cli.subject.refusals import RuleError
+
+
+def refused(
+    gradient: CustomGradient,
+    site: Site,
+    signature: Signature,
+    error: RuleError,
+    severity: Severity,
+    dtype: str,
+) -> Finding:
+    """The framework refused the rule at a signature that the function takes."""
+    where = signature.describe()
+    rule = RuleName.GRADIENT_STRUCTURE
+    raised = (
+        error.message if error.silent else f"the function runs and its rule raises {error.message}"
+    )
+    message = f"at {where}, {raised}"
+    note = severity is Severity.NOTE
+    if note:
+        message = f"the function takes {where}, its rule does not"
+    return msgspec.structs.replace(
+        outline(rule, severity, message, gradient, site, help=error.message if note else None),
+        dtypes=[dtype],
+        fingerprint=fingerprint(rule, site, error.stage, 0),
+        reproduce=checking(site),
+    )
+
+
+def failed(gradient: CustomGradient, site: Site, subject: Shaped, error: Exception) -> Finding:
+    """A bug of ours at one signature: what other laws and signatures found still stands."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    message = (
+        f"at {subject.signature.describe()}, cgcheck itself failed: {type(error).__name__}: "
+        f"{error} ({Path(last.filename).name}:{last.lineno})"
+    )
+    rule = RuleName.INTERNAL_ERROR
+    return outline(rule, find(rule).severity, message, gradient, site)
