@@ -25,9 +25,9 @@ def wrong_choice(program: Program, output: int, args: Sequence[Array], truth: Ar
         n for n, step in enumerate(program.steps) if step.name == "select_n" and len(step.ins) == 3
     ]
     for n in choices[:_MOST_CHOICES]:
-        found = enclose(_turned(program, n), args, goal=_GOAL).outs[output]
+        other = enclose(_turned(program, n), args, goal=_GOAL).outs[output]
         if all(
-            a.is_finite() and a.overlaps(b) for a, b in zip(found.flat, truth.flat, strict=True)
+            a.is_finite() and a.overlaps(b) for a, b in zip(other.flat, truth.flat, strict=True)
         ):
             place = spot(program.steps[n], PLUMBING)
             where = "" if place is None else f" of `{place.text}` (line {place.line})"
@@ -36,6 +36,7 @@ def wrong_choice(program: Program, output: int, args: Sequence[Array], truth: Ar
 
 
 def _turned(program: Program, n: int) -> Program:
+    """The program whose n-th step chooses the other way."""
     step = program.steps[n]
     which, no, yes = step.ins
     _, no_aval, yes_aval = step.in_avals

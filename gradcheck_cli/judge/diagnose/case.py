@@ -10,6 +10,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+_FEWEST_FITS = 3  # numbers that must agree, so that none does by chance
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -27,7 +29,7 @@ class Case:
 class Rearranged:
     """The formula might be this array of balls."""
 
-    says: str
+    text: str
     gradient: Array
 
 
@@ -35,10 +37,28 @@ class Rearranged:
 class Elsewhere:
     """The formula might be the truth at other points, or with other cotangents."""
 
-    says: str
+    text: str
     points: Sequence[Array]
     cotangents: Sequence[Array]
 
 
 class Hypothesis(Protocol):
     def __call__(self, case: Case) -> Iterator[Rearranged | Elsewhere]: ...
+
+
+def fits(candidate: Array, formula: Array, truth: Array) -> bool:
+    """Are these balls the formula, and does that say something?
+
+    It does if enough numbers are not zero, and if they are not the truth's own.
+    """
+    if candidate.shape != formula.shape:
+        return False
+    pairs = list(zip(candidate.flat, formula.flat, strict=True))
+    telling = sum(bool(f != 0) for f in formula.flat)
+    apart = any(not c.overlaps(t) for c, t in zip(candidate.flat, truth.flat, strict=True))
+    return (
+        telling >= min(_FEWEST_FITS, len(pairs))
+        and telling > 1
+        and apart
+        and all(c.is_finite() and c.overlaps(f) for c, f in pairs)
+    )

@@ -8,7 +8,7 @@ from flint import arb
 
 from gradcheck_cli.measure.formula_gap import ratio
 
-_KNOWN = {
+_NAMED = {
     "2": 2.0,
     "1/2": 0.5,
     "3": 3.0,
@@ -31,7 +31,7 @@ def describe_factor(truth: Sequence[arb], formula: Sequence[arb]) -> str | None:
         return None  # right where it could be compared
     if factor.overlaps(arb(-1)):
         return "its sign is reversed"
-    for name, value in _KNOWN.items():
+    for name, value in _NAMED.items():
         if factor.overlaps(arb(value)):
             return f"it is {name} times the truth"
     return f"it is {float(factor.mid()):.6g} times the truth"

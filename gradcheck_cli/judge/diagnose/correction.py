@@ -51,13 +51,13 @@ class Trial:
         return whole and program is not None and "while" not in program.primitives()
 
     def rows(self) -> Array:
-        """Those at which value and gradient have one truth, within reach."""
+        """Rows at which value and gradient have one truth, within reach."""
         states = [self.m.reference.states(VALUES), self.m.reference.states(GRADIENTS)]
         one = np.isin(np.concatenate(states, axis=1), (REGULAR, LIMIT)).all(axis=1)
         return np.flatnonzero(one & ~self.m.beyond)
 
     def screens(self, rows: Array) -> list[int]:
-        """Of these the wrong ones, and the ordinary ones that tell most: neither 0 nor 1, nor huge."""
+        """The wrong rows among these, and the ordinary ones that tell most: neither 0 nor 1, nor huge."""
         values = columns(self.m.points, self.m.count)[rows]
         special = np.isin(values, (0.0, 1.0, -1.0)).any(axis=1)
         order = np.lexsort((rows, (np.abs(values) > _HUGE).any(axis=1), special))
@@ -66,18 +66,18 @@ class Trial:
 
 
 def correction(trials: Sequence[Trial], gradient: CustomGradient) -> str | None:
-    """In words, with the line, for all signatures at once; None if no single change does it."""
+    """The change in words, with its line, for all signatures at once; None if no single one does it."""
     rows = [trial.rows() for trial in trials]
-    met = any(
-        row in known for trial, known in zip(trials, rows, strict=True) for row in trial.wrong
+    shows = any(
+        row in decided for trial, decided in zip(trials, rows, strict=True) for row in trial.wrong
     )
-    if not met or not all(trial.simple for trial in trials):
+    if not shows or not all(trial.simple for trial in trials):
         return None
     screens = list(map(Trial.screens, trials, rows))
     for function, edit in itertools.islice(_changes(gradient), _MOST_TRIES):
-        with rewritten(function, edit.tree) as done:
-            if done and all(map(_passes, trials, screens)) and all(map(_verified, trials, rows)):
-                return _said(edit, sum(map(len, rows)))
+        with rewritten(function, edit.tree) as runs:
+            if runs and all(map(_passes, trials, screens)) and all(map(_verified, trials, rows)):
+                return _in_words(edit, sum(map(len, rows)))
     return None
 
 
@@ -89,17 +89,17 @@ def _changes(gradient: CustomGradient) -> Iterator[tuple[FunctionType, Edit]]:
 
 
 def _passes(trial: Trial, rows: Sequence[int]) -> bool:
-    """About the truth, in the framework's own floats."""
+    """Are the gradients about the truth, in the framework's own floats?"""
     m, truth = trial.m, trial.m.reference.middle(GRADIENTS)
     for row in rows:
         try:
             with calling_user_code():
-                found = m.subject.rule_gradients_unbatched(
+                gradients = m.subject.rule_gradients_unbatched(
                     [p[row] for p in m.points], [c[row] for c in m.cotangents]
                 )
         except UserCodeError:  # the change makes no sense
             return False
-        got = np.concatenate([np.asarray(g, np.float64).reshape(-1) for g in found])
+        got = np.concatenate([np.asarray(g, np.float64).reshape(-1) for g in gradients])
         if got.shape != truth[row].shape:
             return False
         off = np.abs(got - truth[row])
@@ -109,7 +109,7 @@ def _passes(trial: Trial, rows: Sequence[int]) -> bool:
 
 
 def _verified(trial: Trial, rows: Array) -> bool:
-    """Values and gradients as they should be, over the reals, at all these rows."""
+    """Are values and gradients the truth, over the reals, at all these rows?"""
     program = trial.m.subject.rule_program()
     if program is None or by_flint(program) * len(rows) > _MOST_STEPS:
         return False
@@ -125,6 +125,6 @@ def _equal(m: Measurements, program: Program, rows: Array) -> bool:
     return all(a.is_finite() and a.overlaps(b) for a, b in zip(outs.flat, truth.flat, strict=True))
 
 
-def _said(edit: Edit, count: int) -> str:
+def _in_words(edit: Edit, count: int) -> str:
     change = f"line {edit.line}: `{edit.new}` instead of `{edit.old}`"
     return f"{change} (then it is the truth at all {count} probes)"

@@ -21,8 +21,9 @@ _FORMS: tuple[tuple[str, Callable[[Array], Array]], ...] = (
 
 
 def cotangents(case: Case) -> Iterator[Elsewhere]:
-    for says, form in _FORMS:
-        yield Elsewhere(says, case.points, [form(ct) for ct in case.cotangents])
+    """The truth with other cotangents: in another form, one left out, two exchanged."""
+    for text, form in _FORMS:
+        yield Elsewhere(text, case.points, [form(ct) for ct in case.cotangents])
     count = len(case.cotangents)
     for k in range(count) if count > 1 else ():
         without = [np.zeros_like(ct) if i == k else ct for i, ct in enumerate(case.cotangents)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,16 +35,16 @@ def parts(program: Program, names: Sequence[str], args: Sequence[Array]) -> list
     count = len(args[0])
     with working(START_BITS):
         slots = all_slots(program, Balls(count), [np.asarray(exact(a)) for a in args])
-    found = [Part(n, slots[s]) for n, s in zip(names, program.inputs, strict=False)]
+    inputs = [Part(n, slots[s]) for n, s in zip(names, program.inputs, strict=False)]
+    return [*inputs, *_explained(program, slots, count)]
+
+
+def _explained(program: Program, slots: Sequence[Any], count: int) -> Iterator[Part]:
+    """Floats that a step makes, where a line of the user's explains the step."""
     for step in program.steps:
         for slot, aval in zip(step.outs, step.out_avals, strict=True):
-            if aval.kind == "f" and len(slots[slot]) == count:
-                found += _told(step, slots[slot])
-    return found
-
-
-def _told(step: Any, value: Array) -> list[Part]:
-    place = spot(step, PLUMBING)
-    if place is None:
-        return []
-    return [Part(f"`{place.text}` (line {place.line})", value)]
+            if aval.kind != "f" or len(slots[slot]) != count:
+                continue
+            place = spot(step, PLUMBING)
+            if place is not None:
+                yield Part(f"`{place.text}` (line {place.line})", slots[slot])

@@ -9,8 +9,8 @@ import numpy as np
 from gradcheck_cli.judge.diagnose.case import Case, Rearranged
 
 
-def moved(case: Case) -> Iterator[Rearranged]:
-    """The first axis counts rows."""
+def rearranged(case: Case) -> Iterator[Rearranged]:
+    """The truth with its axes exchanged, reversed, shifted or summed; the first axis counts rows."""
     truth = case.truth[case.leaf]
     if truth.ndim >= 3 and truth.shape[-1] == truth.shape[-2]:
         yield Rearranged("it is the truth transposed", np.swapaxes(truth, -1, -2))

@@ -1,7 +1,7 @@
 """What to write instead: a stable library function that equals the primal over the reals.
 
 Verified twice before it is shown: equal balls at every tried point, and good
-floats (value or gradient) at the witness.
+floats (value or gradient) at the failing row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GOAL = 80
 class _Equal:
     """A stable function that is this primal, with its floats (the spelled derivative's too) at all rows."""
 
-    stand_in: LibraryFunction
+    function: LibraryFunction
     value: Array
     gradient: Array | None
 
@@ -41,28 +41,29 @@ def find_replacement(m: Measurements, row: int, what: str) -> str | None:
     for equal in _equals(m):
         floats = equal.value if what == VALUES else equal.gradient
         if floats is not None and _is_good(m, floats[row], row, what):
-            return equal.stand_in.value if what == VALUES else equal.stand_in.gradient
+            return equal.function.value if what == VALUES else equal.function.gradient
     return None
 
 
 @derived
 def _equals(m: Measurements) -> list[_Equal]:
     """Stable functions that are this primal over the reals."""
-    found = []
-    for stand_in in m.subject.library_functions():
-        subject = stand_in.subject
+    equals = []
+    for function in m.subject.library_functions():
+        subject = function.subject
         if list(subject.outputs) != list(m.subject.outputs):
             continue
         program = subject.traces().primal
         if program is not None and _same(m, program, len(m.cotangents), VALUES):
             floats = subject.run(m.points, m.cotangents, (m.mode,))[m.mode]
-            found.append(_Equal(stand_in, columns(floats.value, m.count), _gradient(m, stand_in)))
-    return found
+            value, gradient = columns(floats.value, m.count), _gradient(m, function)
+            equals.append(_Equal(function, value, gradient))
+    return equals
 
 
-def _gradient(m: Measurements, stand_in: LibraryFunction) -> Array | None:
+def _gradient(m: Measurements, function: LibraryFunction) -> Array | None:
     """Floats of the spelled derivative, if it is the primal's over the reals."""
-    spelled = stand_in.spelled()
+    spelled = function.spelled()
     if spelled is None or not _same(m, spelled.program, None, GRADIENTS):
         return None
     return columns(spelled.run(m.points, m.cotangents), m.count)
@@ -78,13 +79,13 @@ def _same(m: Measurements, program: Program, outputs: int | None, what: str) -> 
         return False
     theirs = columns(enclosed.outs[:outputs], len(rows))
     ours, states = m.reference.balls(what)[rows], m.reference.states(what)[rows]
-    known = states == REGULAR
-    if theirs.shape != ours.shape or known.sum() < _FEWEST:
+    regular = states == REGULAR
+    if theirs.shape != ours.shape or regular.sum() < _FEWEST:
         return False
-    return all(a.overlaps(b) for a, b in zip(ours[known], theirs[known], strict=True))
+    return all(a.overlaps(b) for a, b in zip(ours[regular], theirs[regular], strict=True))
 
 
 def _is_good(m: Measurements, got: Array, row: int, what: str) -> bool:
-    """Its own floats carry no fault at the witness."""
+    """Do the library function's own floats carry no fault at the row?"""
     truth = m.reference.middle(what)[row]
     return bool((np.abs(got - truth) <= 2**6 * m.fmt.eps * np.abs(truth) + m.fmt.tiny).all())

@@ -10,7 +10,7 @@ from gradcheck_cli.judge.diagnose.case import Array, Case, Elsewhere
 
 
 def residuals(case: Case) -> Iterator[Elsewhere]:
-    """For each argument, something else in its place."""
+    """The truth with something else in the place of each argument."""
     for i, (name, x) in enumerate(zip(case.names, case.points, strict=True)):
         yield _with(case, i, f"it is the truth at |{name}|", np.abs(x))
         for value in case.values:
@@ -20,10 +20,10 @@ def residuals(case: Case) -> Iterator[Elsewhere]:
             if case.points[j].shape == x.shape:
                 both = list(case.points)
                 both[i], both[j] = case.points[j], x
-                says = f"it is the truth with {case.names[j]} and {name} exchanged"
-                yield Elsewhere(says, both, case.cotangents)
+                text = f"it is the truth with {case.names[j]} and {name} exchanged"
+                yield Elsewhere(text, both, case.cotangents)
 
 
-def _with(case: Case, i: int, says: str, values: Array) -> Elsewhere:
+def _with(case: Case, i: int, text: str, values: Array) -> Elsewhere:
     points: Sequence[Array] = [values if k == i else p for k, p in enumerate(case.points)]
-    return Elsewhere(says, points, case.cotangents)
+    return Elsewhere(text, points, case.cotangents)

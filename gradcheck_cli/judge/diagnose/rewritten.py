@@ -13,17 +13,17 @@ Function = ast.FunctionDef | ast.Lambda
 
 
 def tree_of(function: FunctionType) -> Function | None:
-    """Its definition in its file, decorators left out; None if it is not to be told from others."""
+    """The function's definition in its file, without decorators; None if several might be it."""
     code = function.__code__
-    found = []
+    candidates = []
     for node in _functions(code.co_filename):
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
         name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
         if (first, name) == (code.co_firstlineno, code.co_name):
-            found.append(node)
-    if len(found) > 1:  # lambdas on one line
-        found = [n for n in found if _same(_compiled(n, function), code)]
-    return found[0] if len(found) == 1 else None
+            candidates.append(node)
+    if len(candidates) > 1:  # lambdas on one line
+        candidates = [n for n in candidates if _same(_compiled(n, function), code)]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 @functools.lru_cache(maxsize=32)
@@ -51,7 +51,7 @@ def rewritten(function: FunctionType, tree: Function) -> Iterator[bool]:
 
 
 def _compiled(tree: Function, function: FunctionType) -> CodeType | None:
-    """Its code, inside a function that has the variables it closes over."""
+    """The code of a tree, compiled inside a function that has the variables it closes over."""
     body: ast.stmt
     if isinstance(tree, ast.Lambda):
         body = ast.Return(tree)
@@ -63,15 +63,14 @@ def _compiled(tree: Function, function: FunctionType) -> CodeType | None:
     assert isinstance(scope, ast.FunctionDef)
     scope.body = [body]
     try:
-        made = compile(ast.fix_missing_locations(outer), function.__code__.co_filename, "exec")
+        module = compile(ast.fix_missing_locations(outer), function.__code__.co_filename, "exec")
     except (SyntaxError, ValueError, TypeError):
         return None
-    (within,) = (c for c in made.co_consts if isinstance(c, CodeType))
+    (within,) = (c for c in module.co_consts if isinstance(c, CodeType))
     inner = [c for c in within.co_consts if isinstance(c, CodeType)]
     return next((c for c in inner if c.co_name == function.__code__.co_name), None)
 
 
-def _same(made: CodeType | None, code: CodeType) -> bool:
-    return made is not None and (made.co_code, made.co_names, made.co_consts) == (
-        code.co_code, code.co_names, code.co_consts,
-    )  # fmt: skip
+def _same(one: CodeType | None, other: CodeType) -> bool:
+    names = ("co_code", "co_names", "co_consts")
+    return one is not None and all(getattr(one, n) == getattr(other, n) for n in names)

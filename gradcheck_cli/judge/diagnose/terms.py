@@ -1,4 +1,4 @@
-"""The way stops too early; a term or a factor is missing or too much: which, by the exact difference."""
+"""A term or a factor is missing or too much, or the chain rule stops too early: which, by the exact numbers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gradcheck_cli.judge.diagnose.case import Array, Case, Rearranged
 from gradcheck_cli.judge.diagnose.parts import Part
 
 
-def terms(case: Case, known: Sequence[Part]) -> Iterator[Rearranged]:
-    """Against everything that the truth is made of."""
+def terms(case: Case, steps: Sequence[Part]) -> Iterator[Rearranged]:
+    """The truth without, or with one more of, each thing that it is made of."""
     truth = case.truth[case.leaf]
-    fitting = [(part.text, _fitted(part.value, truth)) for part in known]
+    fitting = [(part.text, _fitted(part.value, truth)) for part in steps]
     ready = [(text, value) for text, value in fitting if value is not None and _varied(value)]
     for text, value in ready:
         yield Rearranged(f"a term is missing, what comes through {text}", truth - value)
@@ -32,7 +32,7 @@ def terms(case: Case, known: Sequence[Part]) -> Iterator[Rearranged]:
 
 
 def _fitted(value: Array, truth: Array) -> Array | None:
-    """In the shape of the gradient, if it is one number or as many."""
+    """A part in the shape of the gradient, if it is one number or as many."""
     if value.shape == truth.shape:
         return value
     if value.ndim == 1:
@@ -41,6 +41,6 @@ def _fitted(value: Array, truth: Array) -> Array | None:
 
 
 def _varied(value: Array) -> bool:
-    """Constants are factors of another kind."""
+    """Do its numbers differ? Constants are factors of another kind."""
     first = value.flat[0]
     return any(not v.overlaps(first) for v in value.flat)
