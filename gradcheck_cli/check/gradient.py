@@ -28,7 +28,7 @@ from gradcheck_cli.inputs.signature import Hints, Signature
 from gradcheck_cli.judge.diagnose.correction import Trial, correction
 from gradcheck_cli.judge.finding import make_finding
 from gradcheck_cli.judge.fingerprint import Site
-from gradcheck_cli.judge.intents.declarations import DOUBT, offered
+from gradcheck_cli.judge.intents.declarations import offered
 from gradcheck_cli.judge.laws import LAWS
 from gradcheck_cli.judge.laws.law import Judgement, judgement
 from gradcheck_cli.judge.laws.structure import STRUCTURE_LAW
@@ -37,7 +37,7 @@ from gradcheck_cli.judge.unjudged import failed, refused
 from gradcheck_cli.judge.witness import call_inputs
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
 from gradcheck_cli.measure.engine import Measurements, Probe, measure
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Kind
 from gradcheck_cli.measure.mined_constants import mined
 from gradcheck_cli.measure.run_alone import with_reruns
 from gradcheck_cli.measure.sampled_subject import (
@@ -335,7 +335,7 @@ def _as_declared(judgement: Judgement, told: Sequence[Failure]) -> Judgement:
     left = [f for f in judgement.failures if f in told and f.severity is not Severity.NOTE]
     if judgement.outcome is not Outcome.FAIL or left:
         return judgement
-    doubt = next((f for f in told if f.cause.startswith(DOUBT)), None)
+    doubt = next((f for f in told if f.ground.kind is Kind.DOUBT), None)
     if doubt is not None:
         return dataclasses.replace(judgement, outcome=Outcome.NOT_COVERED, reason=doubt.message)
     return dataclasses.replace(
@@ -368,7 +368,7 @@ def _is_known(failure: Failure, earlier: Sequence[Failure]) -> bool:
     return any(
         old.rule == failure.rule
         and old.severity.rank >= failure.severity.rank
-        and (old.cause == failure.cause or failure.rule != RuleName.GRADIENT_MISMATCH)
+        and (old.ground == failure.ground or failure.rule != RuleName.GRADIENT_MISMATCH)
         for old in earlier
     )
 

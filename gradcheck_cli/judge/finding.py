@@ -51,7 +51,7 @@ def make_finding(
         cause=cause_of(failure, m, site),
         fix=fix,
         expect=failure.expect,
-        fingerprint=fingerprint(failure.rule, site, failure.cause, number),
+        fingerprint=fingerprint(failure.rule, site, failure.ground.text, number),
         reproduce=reproducing(failure, m, site),
     )
     return GroundedFinding(finding, failure, m)

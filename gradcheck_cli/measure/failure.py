@@ -1,9 +1,10 @@
-"""What violates a law: a row, a component, and where else the same is true."""
+"""What violates a law: a row, a component, on what ground, and where else the same is true."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,49 @@ Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]
 
 
+class Kind(Enum):
+    """The fault that a failure is; its text enters the fingerprint of a finding."""
+
+    FORMULA = "formula"  # and the argument, where there are several
+    APPROXIMATE = "approximate"
+    SINGULARITY = "singularity"
+    SURROGATE = "surrogate"
+    INCONCLUSIVE = "inconclusive"
+    INNER_RULE = "inner"
+    POLE = "pole"
+    KINK = "kink"
+    VALUE = "value"
+    LINEARITY = "linearity"
+    STRUCTURE = "structure"
+    VALUE_FLOATS = "values"  # and what is wrong with the float
+    GRADIENT_FLOATS = "gradients"
+    AUTODIFF_FLOATS = "autodiff"
+    REDUNDANT = "redundant"
+    CASTS = "casts"
+    DTYPES = "dtypes"
+    CONTEXT = "context:"  # and the rule with the other call
+    INTENT = "intent"  # and its name
+    DOUBT = "doubt about intent"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What two failures share if they are one: neither numbers nor lines, so that it outlives edits."""
+
+    kind: Kind
+    detail: str | None = None
+
+    @property
+    def text(self) -> str:
+        return self.kind.value if self.detail is None else f"{self.kind.value} {self.detail}"
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One violation at a row, before it becomes a finding.
 
-    `what` and `component` say which number; `cause` groups failures that are
-    one; `holds` tells for other measurements whether the same is true there.
+    `what` and `component` say which number; `ground` is the same for
+    failures that are one; `holds` tells for other measurements whether the same is true there.
     """
 
     rule: RuleName
@@ -31,7 +69,7 @@ class Failure:
     row: int
     what: str
     component: int
-    cause: str
+    ground: Ground
     message: str
     modes: tuple[str, ...] = ()
     holds: Holds | None = None

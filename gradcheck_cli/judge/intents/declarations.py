@@ -11,10 +11,9 @@ from gradcheck_cli.judge.intents import INTENTS
 from gradcheck_cli.judge.intents.intent import Doubt
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.project.intent_specs import Declared
 
-DOUBT = "doubt about intent "  # how the cause of such a failure begins
 _BY_NAME = {intent.name: intent for intent in INTENTS}
 
 
@@ -69,13 +68,13 @@ def offered(failure: Failure, m: Measurements) -> str | None:
 
 def _doubted(declared: Declared, doubt: Doubt) -> Failure:
     return Failure(
-        RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING, 0, GRADIENTS, 0, f"{DOUBT}{declared.name}",
+        RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING, 0, GRADIENTS, 0, Ground(Kind.DOUBT, declared.name),
         f"whether `expect({declared.text})` holds could not be told: {doubt.text}", everywhere=True,
     )  # fmt: skip
 
 
 def _unkept(declared: Declared, problem: str) -> Failure:
     return Failure(
-        RuleName.BROKEN_INTENT, Severity.ERROR, 0, GRADIENTS, 0, f"intent {declared.name}",
+        RuleName.BROKEN_INTENT, Severity.ERROR, 0, GRADIENTS, 0, Ground(Kind.INTENT, declared.name),
         f"`expect({declared.text})` does not hold: {problem}", everywhere=True,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from gradcheck_cli.judge.laws.law import Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import VALUES
 from gradcheck_cli.measure.casts import narrowest
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Casts:
             0,
             VALUES,
             0,
-            "casts",
+            Ground(Kind.CASTS),
             message,
             everywhere=True,
         )

@@ -19,7 +19,7 @@ from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.subject.other_calls import OtherCall, WentWrong
 
@@ -127,7 +127,7 @@ def _failure(
 ) -> Failure:
     """A failure whose identity is the way: the text of an error has shapes and numbers."""
     return Failure(
-        rule, severity, row, GRADIENTS, component, f"context: {rule} {way.name}", message,
+        rule, severity, row, GRADIENTS, component, Ground(Kind.CONTEXT, f"{rule} {way.name}"), message,
         everywhere=True, help=way.help,
     )  # fmt: skip
 

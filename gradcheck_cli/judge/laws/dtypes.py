@@ -14,7 +14,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 
 _LADDER = ("float64", "float32", "bfloat16", "float16")
 
@@ -39,7 +39,7 @@ class Dtypes:
             return judged(self.name, 1, [])
         names, message = " and ".join(told), next(iter(told.values()))
         failure = Failure(
-            RuleName.GRADIENT_STRUCTURE, Severity.NOTE, 0, GRADIENTS, 0, "dtypes",
+            RuleName.GRADIENT_STRUCTURE, Severity.NOTE, 0, GRADIENTS, 0, Ground(Kind.DTYPES),
             f"in {names}, the function runs and its rule raises {message}", everywhere=True,
         )  # fmt: skip
         return judged(self.name, 1, [failure])

@@ -20,7 +20,7 @@ from gradcheck_cli.measure.accuracy import (
     columns,
 )
 from gradcheck_cli.measure.engine import Measurements
-from gradcheck_cli.measure.failure import Failure, Holds
+from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.run_alone import Alone, again
 from gradcheck_cli.measure.states import LIMIT, REGULAR
@@ -30,6 +30,7 @@ Array = np.ndarray[Any, Any]
 
 # Rows that are run again alone before a fault counts as one of the batch only.
 _TRIES = 3
+_KINDS = {VALUES: Kind.VALUE_FLOATS, GRADIENTS: Kind.GRADIENT_FLOATS}
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
@@ -64,7 +65,7 @@ def failures(
             row=row,
             what=what,
             component=component,
-            cause=f"{what} {cause}",
+            ground=Ground(_KINDS[what], cause),
             message=message(cause, shown) + (" (beyond --reach)" if m.beyond[row] else ""),
             modes=tuple(modes),
             holds=cause_holds(mode, who, cause, component, severity),

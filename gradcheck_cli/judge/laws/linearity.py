@@ -25,7 +25,7 @@ from gradcheck_cli.inputs.cotangents import (
 from gradcheck_cli.judge.laws.law import Judgement, Reason, judged, over_the_reals
 from gradcheck_cli.measure.accuracy import GRADIENTS, columns
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.enclose import working
 
@@ -70,7 +70,7 @@ class Linearity:
                     assert row is not None
                     failure = Failure(
                         RuleName.NONLINEAR_COTANGENT, Severity.ERROR, row, GRADIENTS, broken,
-                        "linearity", message, everywhere=True,
+                        Ground(Kind.LINEARITY), message, everywhere=True,
                     )  # fmt: skip
                     return judged(self.name, checked, [failure])
         return judged(self.name, checked, [])

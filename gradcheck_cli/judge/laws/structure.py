@@ -13,7 +13,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 
 STRUCTURE_LAW = "structure"
 
@@ -39,7 +39,7 @@ class Structure:
         if got == expected:
             return judged(self.name, m.count, [])
         failure = Failure(
-            RuleName.GRADIENT_STRUCTURE, Severity.ERROR, 0, GRADIENTS, 0, "structure",
+            RuleName.GRADIENT_STRUCTURE, Severity.ERROR, 0, GRADIENTS, 0, Ground(Kind.STRUCTURE),
             f"the rule gives arrays of shapes {got}, expected are {expected}", everywhere=True,
         )  # fmt: skip
         return judged(self.name, m.count, [failure])

@@ -11,7 +11,7 @@ from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.laws.law import Judgement, Reason, judged, over_the_reals
 from gradcheck_cli.measure.accuracy import VALUES
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import value_differs
 
 
@@ -30,7 +30,7 @@ class Value:
         if place is None:
             return judged(self.name, len(rows), [])
         failure = Failure(
-            RuleName.VALUE_MISMATCH, Severity.ERROR, place[0], VALUES, place[1], "value",
+            RuleName.VALUE_MISMATCH, Severity.ERROR, place[0], VALUES, place[1], Ground(Kind.VALUE),
             "the rule's forward pass returns a different value than the function itself",
         )  # fmt: skip
         return judged(self.name, len(rows), [failure])

@@ -12,7 +12,7 @@ from gradcheck_cli.judge.laws.floats import cause_holds
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import DIGITS, GRADIENTS, INFINITE, NAN, ZERO
 from gradcheck_cli.measure.engine import Measurements, Probe
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.run_alone import Alone, again
@@ -57,7 +57,7 @@ def _repaired(m: Measurements) -> Failure | None:
                 component = int(auto.component[rows[0]])
                 return Failure(
                     rule=RuleName.REPAIRED_AUTODIFF, severity=Severity.NOTE, row=rows[0], what=GRADIENTS,
-                    component=component, cause=f"autodiff {cause}",
+                    component=component, ground=Ground(Kind.AUTODIFF_FLOATS, cause),
                     message=f"autodiff through the primal {_GIVES[cause]}, this rule repairs it",
                     modes=(mode,),
                     holds=cause_holds(mode, "auto", cause, component, Severity.WARNING),
@@ -78,7 +78,7 @@ def _never_better(m: Measurements) -> bool:
 
 def _redundant() -> Failure:
     return Failure(
-        rule=RuleName.REDUNDANT_RULE, severity=Severity.NOTE, row=0, what=GRADIENTS, component=0, cause="redundant",
+        rule=RuleName.REDUNDANT_RULE, severity=Severity.NOTE, row=0, what=GRADIENTS, component=0, ground=Ground(Kind.REDUNDANT),
         message="autodiff through the primal is as good as this rule at every point that was tried",
         everywhere=True,
     )  # fmt: skip

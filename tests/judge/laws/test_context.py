@@ -34,8 +34,8 @@ def test_the_numbers_in_an_error_do_not_enter_the_fingerprint() -> None:
     (three,) = failures(raising("under vmap", "ValueError: 3 and 4 do not fit"))
     (five,) = failures(raising("under vmap", "ValueError: 5 and 6 do not fit"))
     assert three.message != five.message
-    assert fingerprint(three.rule, SITE, three.cause, 0) == fingerprint(
-        five.rule, SITE, five.cause, 0
+    assert fingerprint(three.rule, SITE, three.ground.text, 0) == fingerprint(
+        five.rule, SITE, five.ground.text, 0
     )
 
 
@@ -46,6 +46,6 @@ def test_an_error_that_two_ways_raise_is_one_failure() -> None:
 
 def test_two_errors_have_two_identities() -> None:
     first, second = failures(raising("under vmap", "an error"), raising("inside scan", "another"))
-    assert fingerprint(first.rule, SITE, first.cause, 0) != fingerprint(
-        second.rule, SITE, second.cause, 0
+    assert fingerprint(first.rule, SITE, first.ground.text, 0) != fingerprint(
+        second.rule, SITE, second.ground.text, 0
     )

@@ -1,0 +1,217 @@
+"""What a formula is that differs from the truth in one argument: wrong, an approximation, a surrogate, …
+
+Cheap explanations come first; the third opinion, the integral of the rule, comes last. It may
+even find that the formula is right, and that autodiff through the primal is not (SEMANTICS F).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.diagnose.constant_factor import describe_factor
+from gradcheck_cli.judge.diagnose.explain import explain
+from gradcheck_cli.judge.laws.singularity import radius_around_singularities
+from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind, component_name
+from gradcheck_cli.measure.formula_gap import ROUNDING_EPS, Comparison, comparison, only_at_points
+from gradcheck_cli.measure.integral import Opinion, third_opinion
+from gradcheck_cli.measure.states import LIMIT, REGULAR
+
+Array = np.ndarray[Any, Any]
+
+_ROWS_ASKED = 3  # of the third opinion
+_EVERYWHERE = 0.9  # of the rows
+_REPORTED = {
+    Kind.FORMULA: (RuleName.GRADIENT_MISMATCH, Severity.ERROR),
+    Kind.APPROXIMATE: (RuleName.APPROXIMATE_RULE, Severity.WARNING),
+    Kind.SURROGATE: (RuleName.UNDECLARED_SURROGATE, Severity.WARNING),
+    Kind.INCONCLUSIVE: (RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING),
+    Kind.SINGULARITY: (RuleName.SAFE_AT_SINGULARITY, Severity.NOTE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The formula of one argument, apart from the truth by more than rounding at some row."""
+
+    m: Measurements
+    facts: Comparison
+    part: slice  # the argument's components among those of all arguments
+    gap: Array  # rows × components of the argument; zero where formula and truth agree
+
+    @property
+    def worst(self) -> Array:
+        """The gap of each row."""
+        return np.asarray(self.gap.max(axis=1, initial=0.0))
+
+    @property
+    def large(self) -> Array:
+        """Rows where more than half of the digits are apart."""
+        return np.flatnonzero(self.worst > math.sqrt(self.m.fmt.eps))
+
+    @property
+    def constant_primal(self) -> bool:
+        """Is the derivative zero wherever it was compared?"""
+        return bool(self.facts.zero_truth[self.part].all())
+
+    def failure(self, row: int, kind: Kind, message: str, everywhere: bool = False) -> Failure:
+        """The failure that it is at a row, in the name of the argument if there are several."""
+        rule, severity = _REPORTED[kind]
+        component = self.part.start + int(self.gap[row].argmax())
+        leaf, _ = component_name(self.m, GRADIENTS, component)
+        leaves = self.m.subject.leaves
+        name = leaves[leaf].path if len(leaves) > 1 else None
+        local = severity is Severity.ERROR and not everywhere
+        return Failure(
+            rule=rule,
+            severity=severity,
+            row=row,
+            what=GRADIENTS,
+            component=component,
+            ground=Ground(kind, name),
+            message=message if name is None else f"d/d{name}: {message}",
+            holds=_differs_at(component) if local else None,
+            as_grave=_far_apart_at(component) if local else None,
+            everywhere=everywhere,
+        )
+
+
+def mismatches(m: Measurements, facts: Comparison) -> Iterator[Mismatch]:
+    """The arguments whose formula is apart from the truth."""
+    start = 0
+    for _, elements in m.components(GRADIENTS):
+        part = slice(start, start + len(elements))
+        start = part.stop
+        gap = np.where(facts.differs[:, part], facts.gap[:, part], 0.0)
+        if gap.max(initial=0.0) > ROUNDING_EPS * m.fmt.eps:
+            yield Mismatch(m, facts, part, gap)
+
+
+def verdict(mismatch: Mismatch) -> Failure | None:
+    """The failure that a mismatch is; None if the third opinion is that the formula is right."""
+    large = mismatch.large
+    if not len(large):
+        return _small(mismatch)
+    return (
+        _wrong_at_points(mismatch, large)
+        or _near_singularities(mismatch, large)
+        or _by_third_opinion(mismatch, large)
+    )
+
+
+def _small(mismatch: Mismatch) -> Failure | None:
+    row = int(mismatch.worst.argmax())
+    third = third_opinion(mismatch.m, row)
+    if third is not None and third.settles:
+        return None
+    size = f"{mismatch.worst.max():.1e}"
+    message = f"the formula is an approximation: off by up to {size} of the gradient's scale"
+    return mismatch.failure(row, Kind.APPROXIMATE, message)
+
+
+def _wrong_at_points(mismatch: Mismatch, large: Array) -> Failure | None:
+    """Points of measure zero: the nudge tells there, the integral cannot (SEMANTICS E, F)."""
+    m, part = mismatch.m, mismatch.part
+    if mismatch.constant_primal or m.dear:
+        return None
+    limits = (m.reference.states(GRADIENTS)[large, part] == LIMIT).any(axis=1)
+    if not limits.all() and not only_at_points(m, large[~limits], part):
+        return None
+    return mismatch.failure(
+        int(large[0]), Kind.FORMULA,
+        "the formula is wrong at a point: on all sides of it the derivative tends to another number",
+        everywhere=True,
+    )  # fmt: skip
+
+
+def _near_singularities(mismatch: Mismatch, large: Array) -> Failure | None:
+    radius = radius_around_singularities(mismatch.m, mismatch.facts, large)
+    if radius is None:
+        return None
+    message = f"the formula leaves the truth only within {radius:.1e} of a singularity"
+    return mismatch.failure(int(large[0]), Kind.SINGULARITY, message)
+
+
+def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
+    row, opinion = int(large[0]), _gravest_opinion(mismatch.m, large)
+    if opinion is Opinion.RIGHT:
+        return None
+    if opinion is Opinion.STEP or mismatch.constant_primal:  # no bisection either: a step function
+        return mismatch.failure(
+            row, Kind.SURROGATE,
+            "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
+            "(straight-through, or a smoothed step)",
+        )  # fmt: skip
+    if opinion is Opinion.OPEN:
+        return mismatch.failure(
+            row, Kind.INCONCLUSIVE,
+            "the formula differs from autodiff through the primal, and the integral of the rule could "
+            "not decide which of them is right",
+        )  # fmt: skip
+    return _wrong(mismatch, row)
+
+
+def _gravest_opinion(m: Measurements, rows: Array) -> Opinion:
+    """The gravest of the third opinions at a few plain rows."""
+    size = np.abs(columns(m.points, m.count)).max(axis=1)
+    states = np.concatenate([m.reference.states(VALUES), m.reference.states(GRADIENTS)], axis=1)
+    # One element outside would hide the rest.
+    inside: Array = np.asarray(np.isin(states, (REGULAR, LIMIT)).all(axis=1))
+    plain = sorted(rows.tolist(), key=lambda r: (not inside[r], not 1e-2 <= size[r] <= 1e2, r))
+    asked = [third_opinion(m, row) for row in plain[:_ROWS_ASKED]]
+    opinions = {third.opinion for third in asked if third is not None}
+    gravest_first = (Opinion.WRONG, Opinion.STEP, Opinion.OPEN, Opinion.RIGHT)
+    return next((opinion for opinion in gravest_first if opinion in opinions), Opinion.OPEN)
+
+
+def _wrong(mismatch: Mismatch, row: int) -> Failure:
+    m, facts = mismatch.m, mismatch.facts
+    share = facts.differs[facts.rows, mismatch.part].any(axis=1).mean()
+    everywhere = bool(share > _EVERYWHERE)
+    plain = next(iter(m.floats.values())).custom is None
+    message = "the custom rules that it calls make it wrong" if plain else "the formula is wrong"
+    explanation = _explanation(mismatch)
+    if explanation:
+        message += f": {explanation}"
+    elif not everywhere:
+        message += " at some inputs"
+    return mismatch.failure(row, Kind.FORMULA, message, everywhere)
+
+
+def _explanation(mismatch: Mismatch) -> str | None:
+    """What change of the formula would make it right."""
+    m, part = mismatch.m, mismatch.part
+    assert m.rule is not None
+    truth, formula = m.reference.balls(GRADIENTS), columns(m.rule.gradients, m.count)
+    regular = (m.reference.states(GRADIENTS)[:, part] == REGULAR).all(axis=1)
+    rows = [int(r) for r in mismatch.facts.rows if regular[r]]
+    factor = describe_factor(
+        [t for r in rows for t in truth[r, part]], [f for r in rows for f in formula[r, part]]
+    )
+    if factor is not None:
+        return factor
+    leaf, _ = component_name(m, GRADIENTS, part.start)
+    differs = np.asarray(mismatch.facts.differs[:, part].any(axis=1))
+    return explain(m, leaf, [r for r in rows if differs[r]], [r for r in rows if not differs[r]])
+
+
+def _differs_at(component: int) -> Holds:
+    def holds(m: Measurements) -> Array:
+        return np.asarray(comparison(m).differs[:, component])
+
+    return holds
+
+
+def _far_apart_at(component: int) -> Holds:
+    def holds(m: Measurements) -> Array:
+        return np.asarray(comparison(m).gap[:, component] > math.sqrt(m.fmt.eps))
+
+    return holds

@@ -1,0 +1,54 @@
+"""Poles and kinks of the truth: what a rule gives there is worth a note, and never an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.measure.accuracy import GRADIENTS, columns
+from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.formula_gap import Comparison
+
+Array = np.ndarray[Any, Any]
+
+_RADIUS = 1e-3
+
+
+def singularities(facts: Comparison) -> Iterator[Failure]:
+    """A note for a number where the truth has a pole, and for a value beside both sides of a kink."""
+    poles = np.flatnonzero(facts.finite_at_pole.any(axis=1))
+    if len(poles):
+        component = int(facts.finite_at_pole[poles[0]].argmax())
+        message = "the truth has a pole, the rule gives a number"
+        yield _note(int(poles[0]), component, Kind.POLE, message)
+    outside = np.flatnonzero(facts.outside_kink)
+    if len(outside):
+        message = (
+            "at a kink of the primal, the rule is not between the derivatives of the two sides"
+        )
+        yield _note(int(outside[0]), 0, Kind.KINK, message)
+
+
+def _note(row: int, component: int, kind: Kind, message: str) -> Failure:
+    rule = RuleName.SAFE_AT_SINGULARITY
+    return Failure(rule, Severity.NOTE, row, GRADIENTS, component, Ground(kind), message)
+
+
+def radius_around_singularities(m: Measurements, facts: Comparison, rows: Array) -> float | None:
+    """The distance from poles and kinks within which all these rows lie, if it is small."""
+    singular = np.flatnonzero(facts.singular)
+    if not len(singular):
+        return None
+    x = columns(m.points, m.count)
+    apart = np.abs(x[rows][:, None] - x[singular][None])
+    joint = apart.max(axis=2).min(axis=1)
+    # Where each element has singularities of its own, its own distance counts.
+    own = np.where(facts.singular_at[singular][None], apart, np.inf).min(axis=1)
+    alone = np.where(facts.differs[rows], own, 0.0).max(axis=1)
+    radius = float(np.minimum(joint, alone).max())
+    return radius if 0 < radius <= _RADIUS else None
