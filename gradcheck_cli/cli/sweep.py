@@ -47,7 +47,7 @@ def sweep(
     from gradcheck_cli.contract.errors import UsageError
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve
-    from gradcheck_cli.project.settings import load, validated
+    from gradcheck_cli.project.settings import load, with_flags
     from gradcheck_cli.report.text.sweep_map import render_map, severity
     from gradcheck_cli.run.exit_code import FINDINGS, INTERRUPTED
     from gradcheck_cli.run.session import Session
@@ -55,14 +55,14 @@ def sweep(
 
     first = Path(target.rpartition(":")[0] or target)
     settings, root = load(first if first.exists() else Path.cwd())
+    settings = msgspec.structs.replace(settings, max_time=max_time)
     flags = {
-        "dtype": [dtype.value], "jobs": jobs, "device": device and device.value,
-        "backend": [backend.value] if backend else None,
-    }  # fmt: skip
-    given = {name: value for name, value in flags.items() if value is not None}
-    settings = validated(
-        msgspec.structs.replace(settings, **given, max_time=max_time), "command line"
-    )
+        "dtype": [dtype.value],
+        "jobs": jobs,
+        "device": device,
+        "backend": backend and [backend],
+    }
+    settings = with_flags(settings, flags, "command line")
     targets = resolve([target], settings.exclude)
     if len(targets) > 1 or points < 1:
         raise UsageError("a sweep is of one function, over at least one point")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -80,6 +81,17 @@ def parse(table: dict[str, object], where: str) -> Settings:
     except msgspec.ValidationError as error:
         raise SettingsError(f"{where}: [tool.cgcheck] {error}") from None
     return validated(settings, where)
+
+
+def with_flags(settings: Settings, flags: Mapping[str, object], where: str) -> Settings:
+    """The settings under those of the flags that were given; other names than theirs do not count."""
+    names = {field.name for field in msgspec.structs.fields(Settings)}
+    given = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in flags.items()
+        if name in names and value is not None and value is not False and value not in ((), [])
+    }
+    return validated(msgspec.structs.replace(settings, **given), where)
 
 
 def validated(settings: Settings, where: str) -> Settings:

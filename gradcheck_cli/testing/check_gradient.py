@@ -21,7 +21,7 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import ASKED
 from gradcheck_cli.project.input_specs import parse as parse_spec
 from gradcheck_cli.project.intent_specs import parse as parse_intents
-from gradcheck_cli.project.settings import Settings, validated
+from gradcheck_cli.project.settings import Settings, with_flags
 from gradcheck_cli.project.settings import load as load_settings
 from gradcheck_cli.record.watch import gradient_of
 from gradcheck_cli.report.text import render
@@ -62,8 +62,7 @@ def check_gradient(
         "dtype": None if dtypes is None else list(dtypes), "points": points, "seed": seed,
         "fail_on": None if fail_on is None else Severity(fail_on).value,
     }  # fmt: skip
-    given = {name: value for name, value in flags.items() if value is not None}
-    session = LoadedSession(validated(replace(settings, **given), "check_gradient"), root)
+    session = LoadedSession(with_flags(settings, flags, "check_gradient"), root)
     session.check(gradient, framework, inputs=inputs, expect=expect)
     report = session.report()
     unchecked = any(g.status is not Status.CHECKED for g in report.gradients)

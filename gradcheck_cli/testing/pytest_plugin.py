@@ -30,10 +30,8 @@ class _Plugin:
     """One process of the test run: a worker of xdist records and checks, its controller reports."""
 
     def __init__(self, config: pytest.Config) -> None:
-        from msgspec.structs import replace
-
         from gradcheck_cli.contract.errors import UserError
-        from gradcheck_cli.project.settings import load, validated
+        from gradcheck_cli.project.settings import load, with_flags
         from gradcheck_cli.record.watch import Recorder
 
         self.config = config
@@ -41,10 +39,8 @@ class _Plugin:
         self.loaded: LoadedSession | None = None
         try:
             settings, self.root = load(config.rootpath)
-            points = config.getoption("--cgcheck-points")
-            if points is not None:
-                settings = replace(settings, points=points)
-            self.settings = validated(settings, "--cgcheck")
+            flags = {"points": config.getoption("--cgcheck-points")}
+            self.settings = with_flags(settings, flags, "--cgcheck")
         except UserError as error:
             raise pytest.UsageError(f"cgcheck: {error}") from None
 
