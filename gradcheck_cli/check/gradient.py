@@ -17,7 +17,7 @@ from gradcheck_cli.contract.report import LawResult, Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Checked, Phase, Task
 from gradcheck_cli.infer.domains import at_home
-from gradcheck_cli.infer.first_points import parse_at, recorded_first
+from gradcheck_cli.infer.first_points import asked_first, recorded_first
 from gradcheck_cli.infer.probing import broadcast_refused, probe
 from gradcheck_cli.infer.recalled import recalled
 from gradcheck_cli.inputs.cotangents import BASE
@@ -261,7 +261,7 @@ def _tried(desk: _Desk, subject: Subject) -> tuple[Points, Measurements]:
     budget = affordable_points(subject, budget)
     points = make_points(subject.leaves, fmt, mined(programs), task.reach, budget, task.seed)
     points = recorded_first(subject.leaves, fmt, points)
-    points = parse_at(task.at, subject.leaves, fmt, points)
+    points = asked_first(task.at, subject.leaves, fmt, points)
     doing(Phase.RUNNING, f"at {book.judging}")
     probes = [p for law in LAWS for p in law.plan(len(points), subject.outputs)]
     outer = beyond_reach(subject.leaves, fmt, task.reach)

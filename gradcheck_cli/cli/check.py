@@ -30,6 +30,7 @@ class Device(StrEnum):
 
 
 def check(
+    context: typer.Context,
     paths: Annotated[
         list[str],
         typer.Argument(help="Files, folders, package.module, or either with :function.", show_default=False),
@@ -60,14 +61,12 @@ def check(
     durations: Annotated[bool, typer.Option("--durations", help="Add times to the report.")] = False,
 ) -> None:  # fmt: skip
     """Check every custom gradient in the given files, folders or modules."""
-    import msgspec
-
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve
-    from gradcheck_cli.project.finding_history import remember
-    from gradcheck_cli.project.point_specs import parse_pairs
-    from gradcheck_cli.project.settings import load, validated
+    from gradcheck_cli.project.finding_history import entries, remember
+    from gradcheck_cli.project.point_specs import parse_point
+    from gradcheck_cli.project.settings import load, with_flags
     from gradcheck_cli.project.suppressions import Filter, without_unused
     from gradcheck_cli.run.exit_code import INTERRUPTED
     from gradcheck_cli.run.session import Session
@@ -75,32 +74,23 @@ def check(
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
     first = Path(paths[0].rpartition(":")[0] or paths[0])
     settings, root = load(first if first.exists() else Path.cwd())
-    flags = {
-        "select": select, "ignore": ignore, "dtype": dtype, "points": points, "search": search,
-        "seed": seed,
-        "max_time": max_time, "reach": reach, "jobs": jobs,
-        "fail_on": fail_on and fail_on.value, "device": device and device.value,
-        "backend": [b.value for b in backend] if backend else None,
-        "strict": strict or None, "import_all": import_all or None,
-    }  # fmt: skip
-    given = {name: value for name, value in flags.items() if value is not None}
-    settings = validated(msgspec.structs.replace(settings, **given), "command line")
+    settings = with_flags(settings, context.params, "command line")
     Filter.of(settings.select, settings.ignore)
-    for text in at or ():
-        parse_pairs(text)
+    asked = [parse_point(text) for text in at or ()]
     targets = resolve(paths, settings.exclude)
-    session = Session(settings, root, at or (), durations, None if no_cache else folder())
+    session = Session(settings, root, asked, durations, None if no_cache else folder())
     try:
         with outputs.progress(len(targets)) as progress:
-            report = session.run(targets, progress)
+            result = session.run(targets, progress)
     except KeyboardInterrupt:
         typer.echo("cgcheck: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    report = result.report
     outputs.write(report, root)
-    if fix and (count := without_unused(report.findings, root)):
-        typer.echo(
-            f"cgcheck: {count} unused suppression{'s' if count > 1 else ''} taken out", err=True
-        )
+    if fix and (count := without_unused(result.unused, root)):
+        ending = "s" if count > 1 else ""
+        typer.echo(f"cgcheck: {count} unused suppression{ending} taken out", err=True)
     if not no_cache:
-        remember(report, settings, at or (), root, Path(folder()).parent)
+        new = entries(report, result.targets, settings, asked)
+        remember(new, root, Path(folder()).parent)
     raise typer.Exit(report.summary.exit_code)

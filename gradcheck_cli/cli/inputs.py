@@ -29,12 +29,12 @@ def inputs(
     settings = msgspec.structs.replace(settings, dtype=settings.dtype[:1])
     targets = resolve(paths, settings.exclude)
     session = Session(settings, root, cache=folder(), only_inputs=True)
-    report = session.run(targets, lambda *_: None)
+    report = session.run(targets, lambda *_: None).report
     for gradient in report.gradients:
         on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
         typer.echo(f"{gradient.path}:{gradient.line} {gradient.qualname}{on}")
-        told = _lines(gradient.inputs) if gradient.status is Status.CHECKED else [gradient.reason]
-        for line in told:
+        checked = gradient.status is Status.CHECKED
+        for line in _lines(gradient.inputs) if checked else [gradient.reason]:
             typer.echo(f"  {line}".rstrip())
     for finding in report.findings:
         typer.echo(f"{finding.path}:{finding.line} {finding.rule}: {finding.message}")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gradcheck_cli.contract.report import Report
     from gradcheck_cli.project.finding_history import Entry
-    from gradcheck_cli.run.session import Session
+    from gradcheck_cli.run.session import Result
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="From a report; the first digits will do.")]
 
@@ -21,12 +20,12 @@ def replay(name: Id) -> None:
     from gradcheck_cli.run.assemble import narrowed
     from gradcheck_cli.run.exit_code import FINDINGS
 
-    fingerprint, entry, session, report = _again(name, script=False)
-    shown = narrowed(report, fingerprint)
+    fingerprint, entry, root, result = _again(name, script=False)
+    shown = narrowed(result.report, fingerprint)
     if not shown.findings:
         typer.echo(f"{entry.rule} of {entry.gradient} is gone")
         return
-    typer.echo(render(shown, session.root, color=False, verbose=True), nl=False)
+    typer.echo(render(shown, root, color=False, verbose=True), nl=False)
     raise typer.Exit(FINDINGS)
 
 
@@ -37,8 +36,8 @@ def repro(
     """Write a finding as a script: run it to see the numbers, or give it to pytest."""
     from gradcheck_cli.contract.errors import UserError
 
-    fingerprint, entry, session, _ = _again(name, script=True)
-    text = session.scripts.get(fingerprint)
+    fingerprint, entry, _, result = _again(name, script=True)
+    text = result.scripts.get(fingerprint)
     if text is None:
         raise UserError(f"{entry.rule} of {entry.gradient} is gone: nothing to reproduce")
     if text.startswith("# "):
@@ -49,8 +48,8 @@ def repro(
         output.write_text(text, encoding="utf-8")
 
 
-def _again(name: str, *, script: bool) -> tuple[str, Entry, Session, Report]:
-    """The run that found it, narrowed to the function."""
+def _again(name: str, *, script: bool) -> tuple[str, Entry, Path, Result]:
+    """A new run that looks for an earlier finding in its function alone."""
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve
     from gradcheck_cli.project.finding_history import recalled
@@ -66,4 +65,4 @@ def _again(name: str, *, script: bool) -> tuple[str, Entry, Session, Report]:
     session = Session(
         entry.settings, root, entry.at, cache=folder(), script=fingerprint if script else None
     )
-    return fingerprint, entry, session, session.run(targets, lambda *_: None)
+    return fingerprint, entry, root, session.run(targets, lambda *_: None)

@@ -97,6 +97,12 @@ class Mark(msgspec.Struct, frozen=True):
         return self.name == f"<{self.kind}>"
 
 
+class AskedPoint(msgspec.Struct, frozen=True):
+    """A point that the user asks for with `--at`: numbers by the names of arguments."""
+
+    numbers: dict[str, list[float]]
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker is asked to do: one file or module, with the settings that matter there."""
 
@@ -110,12 +116,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     points: int
     seed: int
     max_time: float | None
-    at: list[str]
+    at: list[AskedPoint]
     reach: float
     device: str
     cache: str | None
     backend: str | None = None  # of a framework that runs on others
-    expects: dict[str, str] = {}  # declared intents, by the same
+    expects: dict[str, str] = {}  # declared intents, by the gradient's name or its line
     only_inputs: bool = False  # say what they would be, and check nothing
     script: str | None = None  # a fingerprint: write the script of that finding
     search: int = (

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.worker import AskedPoint
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.inputs.signature import Leaf
-from gradcheck_cli.project.point_specs import parse_pairs
 
 
-def parse_at(wanted: Sequence[str], leaves: Sequence[Leaf], fmt: Format, points: Points) -> Points:
-    """As in `--at "x=100, y=[1, 2]"`: the points with the asked-for ones in front; arguments not named keep their plainest value."""
-    rows = [row for text in wanted if (row := _row(parse_pairs(text), leaves)) is not None]
+def asked_first(
+    asked: Sequence[AskedPoint], leaves: Sequence[Leaf], fmt: Format, points: Points
+) -> Points:
+    """The points of `--at` before all others; arguments that they do not name keep their plainest value."""
+    rows = [point.numbers for point in asked if _fits(point.numbers, leaves)]
     if not rows:
         return points
     arrays = []
     for i, leaf in enumerate(leaves):
         plain = points.leaves[i][0]
-        asked = [_filled(leaf, row[leaf.path]) if leaf.path in row else plain for row in rows]
-        arrays.append(np.concatenate([fmt.round(np.stack(asked)), points.leaves[i]]))
+        first = [_filled(leaf, row[leaf.path]) if leaf.path in row else plain for row in rows]
+        arrays.append(np.concatenate([fmt.round(np.stack(first)), points.leaves[i]]))
     return Points(arrays, ["asked for"] * len(rows) + points.recipes)
 
 
@@ -37,12 +39,11 @@ def recorded_first(leaves: Sequence[Leaf], fmt: Format, points: Points) -> Point
     return Points(arrays, ["recorded", *points.recipes])
 
 
-def _row(pairs: dict[str, list[float]], leaves: Sequence[Leaf]) -> dict[str, list[float]] | None:
-    """Only for signatures that know one of the names, with as many numbers."""
+def _fits(numbers: Mapping[str, Sequence[float]], leaves: Sequence[Leaf]) -> bool:
+    """Does the signature have one of the names, and each that it has with as many numbers?"""
     sizes = {leaf.path: leaf.size for leaf in leaves}
-    known = [name for name in pairs if name in sizes]
-    fits = all(len(pairs[name]) in (1, sizes[name]) for name in known)
-    return pairs if known and fits else None
+    common = [name for name in numbers if name in sizes]
+    return bool(common) and all(len(numbers[name]) in (1, sizes[name]) for name in common)
 
 
 def _filled(leaf: Leaf, numbers: Sequence[float]) -> np.ndarray[Any, Any]:

@@ -11,6 +11,7 @@ from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.project.files import named
 
 _MOST_TYPED = 8  # numbers in a command that one can still read
 
@@ -30,9 +31,7 @@ def reproducing(failure: Failure, m: Measurements, site: Site) -> str:
 
 def checking(site: Site) -> str:
     """As in `cgcheck model.py:loss`: the command that checks one gradient."""
-    outer = site.qualname.partition(".<locals>")[0]  # its name stands for what is made in it
-    target = site.target if "<" in outer else f"{site.target}:{outer}"
-    return f"cgcheck {shlex.quote(target)}"
+    return f"cgcheck {shlex.quote(named(site.target, site.qualname))}"
 
 
 def _typed(array: Any, fmt: Format) -> str:

@@ -24,6 +24,12 @@ class Target:
     explicit: bool = True
 
 
+def named(display: str, qualname: str) -> str:
+    """How a function is named on the command line; what is made inside one goes by the outer's name."""
+    outer = qualname.partition(".<locals>")[0]
+    return display if "<" in outer else f"{display}:{outer}"
+
+
 def resolve(arguments: Sequence[str], exclude: Sequence[str] = ()) -> list[Target]:
     """All targets, each once, in the order given (a folder's files sorted)."""
     targets: list[Target] = []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from gradcheck_cli.contract.errors import UsageError
-from gradcheck_cli.contract.report import Finding, Report
+from gradcheck_cli.contract.report import Report
+from gradcheck_cli.contract.worker import AskedPoint
 from gradcheck_cli.project.settings import Settings
 
 _MOST = 2000
@@ -27,23 +27,29 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     target: str
     settings: Settings
-    at: list[str]
+    at: list[AskedPoint]
 
 
-def remember(report: Report, settings: Settings, at: Sequence[str], root: Path, cache: Path) -> None:  # fmt: skip
-    """The newest last; a cache that cannot be written is no cache."""
-    found = {
+def entries(
+    report: Report, targets: Mapping[str, str], settings: Settings, at: Sequence[AskedPoint]
+) -> dict[str, Entry]:
+    """An entry for each finding about a gradient; `targets` say by fingerprint what to check again."""
+    return {
         f.fingerprint: Entry(
             rule=f.rule, path=f.path, gradient=f.gradient, message=f.message,
-            target=_target(f, report), settings=settings, at=list(at),
+            target=targets[f.fingerprint], settings=settings, at=list(at),
         )
         for f in report.findings
         if f.fingerprint and f.gradient is not None
     }  # fmt: skip
-    if not found:
+
+
+def remember(new: Mapping[str, Entry], root: Path, cache: Path) -> None:
+    """The newest last; a cache that cannot be written is no cache."""
+    if not new:
         return
     file = _file(root, cache)
-    kept = {k: v for k, v in _all(file).items() if k not in found} | found
+    kept = {k: v for k, v in _all(file).items() if k not in new} | dict(new)
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(msgspec.json.encode(dict(list(kept.items())[-_MOST:])))
@@ -51,25 +57,16 @@ def remember(report: Report, settings: Settings, at: Sequence[str], root: Path, 
 
 def recalled(name: str, root: Path, cache: Path) -> tuple[str, Entry]:
     """The one finding whose fingerprint begins so."""
-    known = _all(_file(root, cache))
-    hits = [k for k in known if k.startswith(name.lower())] if len(name) >= _SHORTEST else []
+    history = _all(_file(root, cache))
+    hits = [k for k in history if k.startswith(name.lower())] if len(name) >= _SHORTEST else []
     if len(hits) == 1:
-        return hits[0], known[hits[0]]
+        return hits[0], history[hits[0]]
     if hits:
-        told = ", ".join(f"{k} ({known[k].rule} of {known[k].gradient})" for k in hits)
-        raise UsageError(f"`{name}` may be any of {told}")
+        each = ", ".join(f"{k} ({history[k].rule} of {history[k].gradient})" for k in hits)
+        raise UsageError(f"`{name}` may be any of {each}")
     raise UsageError(
         f"no finding `{name}` of an earlier run here: its id is under `again` in the report"
     )
-
-
-def _target(finding: Finding, report: Report) -> str:
-    """The function, where it can be named: a finding comes back as it was found, with all inputs."""
-    gradient = next((g for g in report.gradients if g.qualname == finding.gradient), None)
-    command = shlex.split(finding.reproduce or "")  # cgcheck TARGET …
-    if len(command) > 1:
-        return command[1]
-    return gradient.path if gradient is not None else finding.path
 
 
 def _file(root: Path, cache: Path) -> Path:

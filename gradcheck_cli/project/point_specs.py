@@ -1,4 +1,4 @@
-"""`x=100, y=[1, 2.5]` as numbers by name."""
+"""`x=100, y=[1, 2.5]`, as `--at` has it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 import re
 
 from gradcheck_cli.contract.errors import UsageError
+from gradcheck_cli.contract.worker import AskedPoint
 
 # One pair: a name (dotted for a leaf of a tree), and a number or a bracketed list of them.
 _PAIR = re.compile(r"\s*([^=,]+?)\s*=\s*(\[[^\]]*\]|[^,\[\]]+?)\s*(?:,|$)")
 
 
-def parse_pairs(text: str) -> dict[str, list[float]]:
+def parse_point(text: str) -> AskedPoint:
     """Numbers by name; a lone number is a list of one."""
     pairs: dict[str, list[float]] = {}
     at = 0
@@ -26,7 +27,7 @@ def parse_pairs(text: str) -> dict[str, list[float]]:
             raise UsageError(f'--at "{text}": only finite numbers are judged')
         pairs[match[1]] = numbers
         at = match.end()
-    return pairs
+    return AskedPoint(pairs)
 
 
 def _numbers(text: str) -> list[float] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,59 +30,70 @@ class Filter:
         chosen = frozenset().union(*map(matching, select)) if select else None
         return Filter(chosen, frozenset().union(*map(matching, ignore)) if ignore else frozenset())
 
-    def keep(
-        self, findings: Sequence[Finding], ignores: Sequence[Ignore], used: set[tuple[int, str]]
-    ) -> list[Finding]:
-        """The findings that remain; suppressions that did something are added to `used`."""
-        return [f for f in findings if self._selects(f.rule) and not suppressed(f, ignores, used)]
+    def keep(self, findings: Iterable[Finding], ignores: Sequence[Ignore] = ()) -> list[Finding]:
+        """The findings that are shown."""
+        return [f for f in findings if self.selects(f.rule) and not suppressed(f, ignores)]
 
-    def _selects(self, rule: str) -> bool:
+    def selects(self, rule: str) -> bool:
+        """Is the rule shown under these settings?"""
         if rule == NEVER_IGNORED:
             return True
         selected = self.selected is None or rule in self.selected or rules()[rule].family == ALWAYS
         return selected and rule not in self.ignored
 
-
-def suppressed(
-    finding: Finding, ignores: Sequence[Ignore], used: set[tuple[int, str]] | None = None
-) -> bool:
-    """Does a comment on its line, or for the whole file, name it? Those that do are added to `used`."""
-    for ignore in ignores:
-        if ignore.applies_to not in (WHOLE_FILE, finding.line):
-            continue
-        for rule in ignore.rules:
-            if rule in (finding.rule, finding.code):
-                if used is not None:
-                    used.add((ignore.line, rule))
-                return True
-    return False
-
-
-def unused(ignores: Sequence[Ignore], used: set[tuple[int, str]], display: str) -> list[Finding]:
-    """Suppressions that suppressed nothing."""
-    rule = find(RuleName.UNUSED_IGNORE)
-    return [
-        rule.finding(display, ignore.line, f"`ignore[{name}]` suppresses nothing", about=name)
-        for ignore in ignores
-        for name in ignore.rules
-        if ignore.line and (ignore.line, name) not in used  # the settings' own stand in no line
-    ]
+    def unused(
+        self, ignores: Sequence[Ignore], findings: Iterable[Finding], display: str
+    ) -> list[Unused]:
+        """Names in the comments of a file that suppress none of its findings; none if that is not shown."""
+        if not self.selects(RuleName.UNUSED_IGNORE):
+            return []
+        used = {_suppressor(finding, ignores) for finding in findings if self.selects(finding.rule)}
+        return [
+            Unused(display, ignore.line, name)
+            for ignore in ignores
+            for name in ignore.rules
+            if ignore.line and (ignore.line, name) not in used  # the settings' own stand in no line
+        ]
 
 
-_NAME = re.compile(r"`ignore\[(?P<name>[^\]]+)\]`")
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """One rule's name in a comment of a file, where it suppresses nothing."""
+
+    path: str
+    line: int
+    name: str
+
+    @property
+    def finding(self) -> Finding:
+        """What is reported of it."""
+        message = f"`ignore[{self.name}]` suppresses nothing"
+        return find(RuleName.UNUSED_IGNORE).finding(self.path, self.line, message, about=self.name)
+
+
+def suppressed(finding: Finding, ignores: Sequence[Ignore]) -> bool:
+    """Does a comment on its line, or for the whole file, name it?"""
+    return _suppressor(finding, ignores) is not None
+
+
+def _suppressor(finding: Finding, ignores: Sequence[Ignore]) -> tuple[int, str] | None:
+    """The line of the first comment that suppresses a finding, and the name that it does so by."""
+    names = (finding.rule, finding.code)
+    here = [ignore for ignore in ignores if ignore.applies_to in (WHOLE_FILE, finding.line)]
+    hits = ((ignore.line, name) for ignore in here for name in ignore.rules if name in names)
+    return next(hits, None)
+
 
 _COMMENT = re.compile(
     r"(?P<before>\s*)#\s*cgcheck:\s*(?P<verb>ignore(?:-file)?)\s*\[(?P<rules>[^\]]*)\](?P<rest>.*)$"
 )
 
 
-def without_unused(findings: Sequence[Finding], root: Path) -> int:
+def without_unused(unused: Iterable[Unused], root: Path) -> int:
     """How many names were taken out; a file that changed in the meantime is left alone."""
     wanted: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for finding in findings:
-        match = _NAME.search(finding.message)
-        if finding.rule == RuleName.UNUSED_IGNORE and match is not None:
-            wanted[finding.path][finding.line].add(match["name"])
+    for item in unused:
+        wanted[item.path][item.line].add(item.name)
     return sum(_rewritten(root / path, lines) for path, lines in wanted.items())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,19 +20,17 @@ from gradcheck_cli.contract.report import (
     Tool,
     Verdict,
 )
-from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.version import __version__
-from gradcheck_cli.contract.worker import Checked
+from gradcheck_cli.contract.worker import AskedPoint, Checked
 from gradcheck_cli.project.comments import Ignore
 from gradcheck_cli.project.framework_marks import NAMES
-from gradcheck_cli.project.point_specs import parse_pairs
-from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.project.suppressions import Filter, suppressed, unused
+from gradcheck_cli.project.suppressions import Filter, Unused, suppressed
 from gradcheck_cli.project.verdict import verdict
 from gradcheck_cli.run.backends import across
 from gradcheck_cli.run.exit_code import could_not, exit_code
 from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.unmatched_points import unmatched
 
 
 def indexed(checked: Checked, numbers: Sequence[int], ignores: Sequence[Ignore]) -> Gradient:
@@ -56,13 +53,17 @@ def numbered(findings: Sequence[Finding], gradient: int) -> list[Finding]:
 
 
 def assemble(
-    files: Sequence[File], settings: Settings, at: Sequence[str] = (), *, durations: bool = False
+    files: Sequence[File],
+    settings: Settings,
+    at: Sequence[AskedPoint] = (),
+    *,
+    durations: bool = False,
 ) -> Report:
     """What is shown of all files under these settings; `at` are the points that were asked for."""
     draft = _Draft(Filter.of(settings.select, settings.ignore))
     for file in files:
         draft.add_file(file)
-    draft.add(_not_tried(files, draft.gradients, at))
+    draft.add(unmatched(at, draft.gradients, files[0].display) if files else [])
     return Report(
         schema_version=SCHEMA_VERSION,
         tool=_tool({name: v for file in files for name, v in file.versions.items()}),
@@ -101,35 +102,37 @@ class _Draft:
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Findings that no comment suppresses; the settings may."""
-        self.findings += self.chosen.keep(list(findings), [], set())
+        self.findings += self.chosen.keep(findings)
 
     def add_file(self, file: File) -> None:
-        used: set[tuple[int, str]] = set()
-        self.findings += self.chosen.keep(file.findings, file.ignores, used)
+        """A file's own findings, then those of its gradients, then comments that suppress nothing."""
+        self.findings += self.chosen.keep(file.findings, file.ignores)
         numbers: dict[int, int] = {}  # by the identity of a finding: backends share one object
-        for checked in (groups := list(across(file.gradients))):
-            self._add_gradient(checked, file.ignores, used, numbers)
+        for checked in across(file.gradients):
+            self._add_gradient(checked, file.ignores, numbers)
         self.not_covered += file.not_covered
-        if not any(could_not(finding) for finding in file.findings):
-            looked_at = [
-                ignore for ignore in file.ignores
-                if file.whole or ignore.applies_to in {c.gradient.line for c in groups}
-            ]  # fmt: skip
-            self.add(unused(looked_at, used, file.display))
+        self.findings += [item.finding for item in unused_ignores(file, self.chosen)]
 
     def _add_gradient(
-        self,
-        checked: Checked,
-        ignores: Sequence[Ignore],
-        used: set[tuple[int, str]],
-        numbers: dict[int, int],
+        self, checked: Checked, ignores: Sequence[Ignore], numbers: dict[int, int]
     ) -> None:
-        kept = self.chosen.keep(checked.findings, ignores, used)
+        kept = self.chosen.keep(checked.findings, ignores)
         new = [f for f in kept if id(f) not in numbers]  # not another backend's
         numbers |= {id(f): len(self.findings) + k for k, f in enumerate(new)}
         self.findings += numbered(new, len(self.gradients))
         self.gradients.append(indexed(checked, [numbers[id(f)] for f in kept], ignores))
         self.not_covered += [n for n in checked.not_covered if n not in self.not_covered]
+
+
+def unused_ignores(file: File, chosen: Filter) -> list[Unused]:
+    """Comments of a file that suppress nothing; of gradients that were not looked at, none can be said to."""
+    if any(could_not(finding) for finding in file.findings):
+        return []
+    gradients = list(across(file.gradients))
+    lines = {checked.gradient.line for checked in gradients}
+    ignores = [ignore for ignore in file.ignores if file.whole or ignore.applies_to in lines]
+    own = (finding for checked in gradients for finding in checked.findings)
+    return chosen.unused(ignores, [*file.findings, *own], file.display)
 
 
 def _tool(versions: Mapping[str, str]) -> Tool:
@@ -158,36 +161,6 @@ def _counted(findings: Sequence[Finding]) -> dict[str, int]:
         "warnings": levels.count(Severity.WARNING),
         "notes": levels.count(Severity.NOTE),
     }
-
-
-def _not_tried(
-    files: Sequence[File], gradients: Sequence[Gradient], at: Sequence[str]
-) -> list[Finding]:
-    """Points in `--at` that fit no gradient: a typo must not pass for a check."""
-    sizes: dict[str, set[int]] = {}
-    for item in (item for gradient in gradients for item in gradient.inputs):
-        sizes.setdefault(item.path, set()).add(math.prod(item.shape))
-    if not sizes:
-        return []
-    rule = find(RuleName.UNKNOWN_ARGUMENT)
-    problems = dict.fromkeys(
-        problem
-        for text in at
-        for name, numbers in parse_pairs(text).items()
-        if (problem := _misfit(name, len(numbers), sizes))
-    )
-    return [rule.finding(files[0].display, 1, problem) for problem in problems]
-
-
-def _misfit(name: str, count: int, sizes: dict[str, set[int]]) -> str | None:
-    """Why numbers given by name fit no argument that was tried."""
-    if name not in sizes:
-        known = ", ".join(sorted(sizes))
-        return f"--at {name}=…: no gradient has an argument `{name}` (there are {known})"
-    if count not in {1, *sizes[name]}:
-        known = ", ".join(map(str, sorted(sizes[name])))
-        return f"--at {name}=[…] has {count} numbers; `{name}` was tried with {known}"
-    return None
 
 
 def _durations(files: Sequence[File]) -> dict[str, float]:

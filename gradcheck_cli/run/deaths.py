@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
 
 import msgspec
 
@@ -13,41 +14,56 @@ from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.workers.pool import End, WorkerEnd
 
 
-def death(display: str, outcome: WorkerEnd) -> Finding | None:
-    """A finding for a worker that did not finish; during the import it means exit code 2."""
-    if outcome.end is End.FINISHED:
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What a worker died of: `event` as a sentence of the finding, which ends with what it was doing."""
+
+    finding: Finding
+    event: str
+
+    def at(self, point: Doing) -> Death:
+        """The death at the one point that it was tracked down to."""
+        values = [(i.path, i.value) for i in point.inputs if i.value is not None]
+        shown = ", ".join(f"{path} = {value}" for path, value in values)
+        typed = ", ".join(f"{path}={value}" for path, value in values)
+        finding = msgspec.structs.replace(
+            self.finding,
+            message=f"{self.event} at {shown}",
+            witness=Witness(inputs=point.inputs, cotangent=None, argument=None, index=[]),
+            reproduce=f'cgcheck {self.finding.path}:{self.finding.gradient} --at "{typed}"',
+        )
+        return Death(finding, self.event)
+
+
+def death(display: str, end: WorkerEnd) -> Death | None:
+    """A worker that did not finish; if that was during the import, the exit code is 2."""
+    if end.end is End.FINISHED:
         return None
-    doing = outcome.doing or Doing(phase=Phase.STARTING)
-    name, said = {
+    doing = end.doing or Doing(phase=Phase.STARTING)
+    about = f"`{doing.gradient}`: " if doing.gradient else ""
+    rule, event, then = {
         End.TIMED_OUT: (
             RuleName.TIMED_OUT,
-            f"it was still {doing.text} after {outcome.seconds:.0f} s",
+            f"it was still {doing.text}",
+            f"after {end.seconds:.0f} s",
         ),
         End.OUT_OF_MEMORY: (
             RuleName.OUT_OF_MEMORY,
-            f"it used more memory than allowed while {doing.text}",
+            "it used more memory than allowed",
+            f"while {doing.text}",
         ),
-        End.GARBLED: (RuleName.WORKER_CRASHED, f"it sent garbage while {doing.text}"),
+        End.GARBLED: (RuleName.WORKER_CRASHED, "it sent garbage", f"while {doing.text}"),
         End.DIED: (
             RuleName.WORKER_CRASHED,
-            f"its process {_how(outcome.status)} while {doing.text}",
+            f"its process {_how(end.status)}",
+            f"while {doing.text}",
         ),
-    }[outcome.end]
-    about = f"`{doing.gradient}`: " if doing.gradient else ""
-    found = find(name).finding(display, doing.line or 1, about + said, about=doing.gradient or "")
-    return msgspec.structs.replace(found, gradient=doing.gradient)
-
-
-def with_input(death: Finding, at: Doing) -> Finding:
-    """The same with the point that it died of."""
-    shown = ", ".join(f"{item.path} = {item.value}" for item in at.inputs if item.value is not None)
-    typed = shown.replace(" = ", "=")
-    return msgspec.structs.replace(
-        death,
-        message=f"{death.message.partition(' while ')[0].partition(' after ')[0]} at {shown}",
-        witness=Witness(inputs=at.inputs, cotangent=None, argument=None, index=[]),
-        reproduce=f'cgcheck {death.path}:{death.gradient} --at "{typed}"',
+    }[end.end]
+    event = about + event
+    finding = find(rule).finding(
+        display, doing.line or 1, f"{event} {then}", about=doing.gradient or ""
     )
+    return Death(msgspec.structs.replace(finding, gradient=doing.gradient), event)
 
 
 def _how(status: int | None) -> str:

@@ -4,21 +4,48 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from gradcheck_cli.contract.report import NotCovered, Report
-from gradcheck_cli.contract.worker import Event, Task
-from gradcheck_cli.project.files import Target
+from gradcheck_cli.contract.worker import AskedPoint, Event, Task
+from gradcheck_cli.project.files import Target, named
 from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run import deaths, retry
-from gradcheck_cli.run.assemble import assemble
-from gradcheck_cli.run.deaths import with_input
+from gradcheck_cli.run.assemble import assemble, unused_ignores
 from gradcheck_cli.run.tasks import File, Outlook, needs
 from gradcheck_cli.workers.pool import Pool, WorkerEnd
 from gradcheck_cli.workers.spawn import Launcher, launcher
 
 Progress = Callable[[str, Event | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The report of a run, and what a command needs to know of its files beside it."""
+
+    report: Report
+    files: Sequence[File]
+    chosen: Filter
+
+    @property
+    def unused(self) -> list[Unused]:
+        """Comments that suppress nothing."""
+        return [item for file in self.files for item in unused_ignores(file, self.chosen)]
+
+    @property
+    def scripts(self) -> dict[str, str]:
+        """By fingerprint: the script that was asked for, or why there is none."""
+        checked = (checked for file in self.files for checked in file.gradients)
+        return {name: text for each in checked for name, text in each.scripts.items()}
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """By fingerprint: what to name on the command line so that a finding is looked for again."""
+        own = [(file, finding) for file in self.files for finding in file.findings]
+        own += [(file, f) for file in self.files for c in file.gradients for f in c.findings]
+        return {f.fingerprint: named(file.display, f.gradient) for file, f in own if f.gradient}
 
 
 @dataclass(frozen=True)
@@ -27,22 +54,21 @@ class Session:
 
     settings: Settings
     root: Path
-    at: Sequence[str] = ()
+    at: Sequence[AskedPoint] = ()
     durations: bool = False
     cache: str | None = None
     only_inputs: bool = False
     script: str | None = None  # the fingerprint of a finding that is to be written as one
-    scripts: dict[str, str] = field(default_factory=dict)  # what became of that
 
     @property
     def outlook(self) -> Outlook:
         """How targets are looked at."""
         return Outlook(
-            self.settings, self.root, points=self.at, cache=self.cache, only_inputs=self.only_inputs,
+            self.settings, self.root, asked=self.at, cache=self.cache, only_inputs=self.only_inputs,
             script=self.script,
         )  # fmt: skip
 
-    def run(self, targets: Sequence[Target], progress: Progress) -> Report:
+    def run(self, targets: Sequence[Target], progress: Progress) -> Result:
         """Check all targets; nothing that user code does stops the others."""
         look = self.outlook
         files = [look.at(target) for target in targets]
@@ -56,9 +82,8 @@ class Session:
         finally:
             for server in workers.values():
                 server.close()
-        for checked in (checked for file in files for checked in file.gradients):
-            self.scripts.update(checked.scripts)
-        return assemble(files, self.settings, self.at, durations=self.durations)
+        report = assemble(files, self.settings, self.at, durations=self.durations)
+        return Result(report, files, Filter.of(self.settings.select, self.settings.ignore))
 
     # -- the workers -------------------------------------------------------------------------
 
@@ -72,39 +97,36 @@ class Session:
         todo = [(file, task) for file in files for task in file.tasks if needs(task) == kind]
         jobs = self.settings.jobs or os.cpu_count() or 1
         pool = Pool(server, min(jobs, len(todo)), self.settings.memory_limit)
-        told = [file for file, _ in todo]
+        begun = [file for file, _ in todo]
 
         def heard(task: Task, event: Event | None) -> None:
             progress(task.display, event)
 
         while todo:
             ends = pool.run([task for _, task in todo], heard)
-            after = [
-                (file, task, outcome) for (file, task), outcome in zip(todo, ends, strict=True)
-            ]
-            todo = [(file, new) for file, task, end in after for new in _take(file, task, end)]
-        for file in told:
-            file.findings += [death for _, death in sorted(file.deaths.items())]
+            over = zip(todo, ends, strict=True)
+            todo = [(file, new) for (file, task), end in over for new in _take(file, task, end)]
+        for file in begun:
+            file.findings += [death.finding for _, death in sorted(file.deaths.items())]
             if file.deaths:
                 file.not_covered += _left_behind(file)
                 file.deaths.clear()
 
 
-def _take(file: File, task: Task, outcome: WorkerEnd) -> list[Task]:
-    """Sort what a worker said, and say what it died of; what is left to do is returned."""
-    file.seconds += outcome.seconds
-    for event in outcome.events:
+def _take(file: File, task: Task, end: WorkerEnd) -> list[Task]:
+    """Sort what a worker sent, and keep what it died of; what is left to do is returned."""
+    file.seconds += end.seconds
+    for event in end.events:
         file.add(event)
-    about = retry.died_of(outcome) or ""
     if task.alone is not None:
-        at = retry.located(outcome)
-        if at is not None:
-            file.deaths[task.alone] = with_input(file.deaths[task.alone], at)
+        point = retry.located(end)
+        if point is not None:
+            file.deaths[task.alone] = file.deaths[task.alone].at(point)
         return []
-    death = deaths.death(file.display, outcome)
+    death = deaths.death(file.display, end)
     if death is not None:
-        file.deaths[about] = death
-    more = (retry.rest(task, outcome), retry.alone(task, outcome))
+        file.deaths[retry.died_of(end) or ""] = death
+    more = (retry.rest(task, end), retry.alone(task, end))
     return [new for new in more if new is not None]
 
 
@@ -115,11 +137,8 @@ def _left_behind(file: File) -> list[NotCovered]:
     marked = (marks for task in file.tasks for marks in task.marked.values())
     names = [mark.name for marks in marked for mark in marks]
     names += [name for name in map(_last, file.deaths) if name and name not in names]
-    return [
-        NotCovered.whole(name, "its worker died before it was done")
-        for name in names
-        if name not in done
-    ]
+    reason = "its worker died before it was done"
+    return [NotCovered.whole(name, reason) for name in names if name not in done]
 
 
 def _last(qualname: str) -> str:

@@ -17,6 +17,7 @@ from gradcheck_cli.contract.errors import TargetError
 from gradcheck_cli.contract.report import Finding, NotCovered
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import (
+    AskedPoint,
     Checked,
     Event,
     FileFinding,
@@ -31,6 +32,7 @@ from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework, find_marks
+from gradcheck_cli.run.deaths import Death
 
 
 @dataclass(slots=True)
@@ -43,7 +45,7 @@ class File:
     findings: list[Finding] = field(default_factory=list)
     gradients: list[Checked] = field(default_factory=list)
     not_covered: list[NotCovered] = field(default_factory=list)
-    deaths: dict[str, Finding] = field(default_factory=dict)
+    deaths: dict[str, Death] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     whole: bool = True
@@ -73,7 +75,7 @@ class Outlook:
 
     settings: Settings
     root: Path
-    points: Sequence[str] = ()  # that the user asked for
+    asked: Sequence[AskedPoint] = ()  # with `--at`
     cache: str | None = None
     only_inputs: bool = False
     script: str | None = None
@@ -101,9 +103,10 @@ class Outlook:
         if target.path is None:
             display = target.module or ""
             task = self.task(target, display)
-            return File(display, [replace(task, backend=b) for b in self._backends(display)])
+            tasks = [replace(task, backend=b) for b in self._backends(display)]
+            return File(display, tasks, whole=not target.functions)
         display = self.display(target.path)
-        file = File(display)
+        file = File(display, whole=not target.functions)
         try:
             with tokenize.open(target.path) as stream:
                 source = stream.read()
@@ -193,7 +196,7 @@ class Outlook:
             search=s.search,
             seed=s.seed,
             max_time=s.max_time,
-            at=list(self.points),
+            at=list(self.asked),
             reach=s.reach,
             device=s.device,
             cache=self.cache,
