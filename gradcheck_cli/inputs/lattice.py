@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import BEYOND_SEED
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.inputs.signature import Leaf
 
@@ -127,7 +128,10 @@ def beyond_reach(leaves: Sequence[Leaf], fmt: Format, reach: float) -> Points:
     for size in sizes:
         if any(leaf.shape for leaf in leaves):
             rows.append(
-                [_short_normal(np.random.default_rng(1), leaf.shape) * size for leaf in leaves]
+                [
+                    _short_normal(np.random.default_rng(BEYOND_SEED.value), leaf.shape) * size
+                    for leaf in leaves
+                ]
             )
             continue
         rows.append([np.float64(size)] * len(leaves))

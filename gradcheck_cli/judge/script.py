@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import WARNING_EPS, half_of_the_digits
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.judge.finding import GroundedFinding
 from gradcheck_cli.judge.fingerprint import Site
-from gradcheck_cli.measure.accuracy import GRADIENTS, WARNING_EPS
+from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import component_name
 from gradcheck_cli.subject.protocol import CustomGradient
@@ -54,7 +55,8 @@ def script(
     gradients = failure.what == GRADIENTS
     number, index = component_name(m, failure.what, failure.component)
     truth = witness.truth if gradients else witness.value_real
-    bound = m.fmt.eps**0.5 if finding.severity is Severity.ERROR else WARNING_EPS * m.fmt.eps
+    grave = finding.severity is Severity.ERROR
+    bound = half_of_the_digits(m.fmt.eps) if grave else WARNING_EPS.value * m.fmt.eps
     names = [f"leaf{i}" for i in range(len(m.subject.leaves))]
     call = _call(gradient, m.subject.signature, names, writing)
     run = writing.jitted if witness.mode == JIT and writing.jitted else "run"

@@ -10,6 +10,18 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.contract.limits import (
+    FLUSH,
+    HEADROOM,
+    MARGIN,
+    MOVE_ULP,
+    MOVES,
+    ROUNDING_ULP,
+    SCALE_FACTORS,
+    SPARE_BITS,
+    WARNING_EPS,
+    half_of_the_digits,
+)
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
@@ -19,18 +31,7 @@ from gradcheck_cli.reals.enclose import START_BITS, working
 
 Array = np.ndarray[Any, Any]
 
-MOVES = (8, 32)
-MOST_ULP = 4
 _MOST_BY_DIFFERENCES = 6  # rows that are graded so
-FEW_ULP = 4
-# A range of a few samples falls short of the whole range: a sine's peaks are seldom hit.
-_MARGIN = 0.25
-WARNING_EPS = 2**6
-# A derivative may overflow before the cotangent's weight brings it back.
-HEADROOM = 2.0**-4
-# Subnormals on the way act as 0: next to the smallest normal, nothing is promised.
-FLUSH = 2**10
-_SCALES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 3 / 2, 2)
 
 # Causes, from grave to light.
 NAN, INFINITE, ZERO, DIGITS = "nan", "inf", "zero", "digits"
@@ -79,7 +80,7 @@ class Reference:
         count = len(self.points[0])
         got = columns(floats, count)
         mid, states = self.middle(what), self.states(what)
-        room = 1.0 if what == VALUES else HEADROOM
+        room = 1.0 if what == VALUES else HEADROOM.value
         inside = (states == REGULAR) | (states == LIMIT)
         kink = states == KINK
         with np.errstate(all="ignore"):
@@ -87,7 +88,7 @@ class Reference:
         if self.source.dear:  # each move is dozens of calls
             suspect[np.flatnonzero(suspect.any(axis=1))[_MOST_BY_DIFFERENCES:]] = False
         normwise = self.source.normwise
-        for level in range(len(MOVES)):  # a few moves for all suspects, more for those that remain
+        for level in range(len(MOVES.value)):  # a few moves for all, more for those that remain
             telling = suspect if normwise else suspect & ~np.isnan(got)  # else nothing forgives NaN
             rows = np.flatnonzero(telling.any(axis=1))
             if len(rows):
@@ -180,7 +181,7 @@ class Reference:
 
     def _extend_hulls(self, rows: Array, level: int) -> None:
         rng = np.random.default_rng([self.seed, level])
-        moves = MOVES[level]
+        moves = MOVES.value[level]
         moved = []
         for points in self.points:
             base = np.concatenate([points[rows]] * moves)
@@ -188,7 +189,7 @@ class Reference:
             if self.source.normwise:
                 ulp = np.broadcast_to(_largest(ulp), ulp.shape)
             # Reals, not floats: whole ulps of a large number may all be periods of a sine.
-            steps = rng.integers(-MOST_ULP * 256, MOST_ULP * 256 + 1, base.shape) / 256
+            steps = rng.integers(-MOVE_ULP.value * 256, MOVE_ULP.value * 256 + 1, base.shape) / 256
             with working(START_BITS):
                 moved.append(exact(base) + exact(steps) * exact(ulp))
         cotangents = [np.concatenate([c[rows]] * moves) for c in self.cotangents]
@@ -202,7 +203,7 @@ class Reference:
                 below = np.fmin(low[rows], np.fmin.reduce(mid - radius))
                 above = np.fmax(high[rows], np.fmax.reduce(mid + radius))
             with np.errstate(all="ignore"):
-                margin = np.nan_to_num((above - below) * _MARGIN, nan=0.0, posinf=0.0)
+                margin = np.nan_to_num((above - below) * MARGIN.value, nan=0.0, posinf=0.0)
             low[rows], high[rows] = below - margin, above + margin
 
     def scale(self, rows: Array, what: str) -> Array:
@@ -238,12 +239,12 @@ class Reference:
     def _factors(self) -> list[tuple[float, ...]]:
         """Each argument scaled as a whole, all together and one by one."""
         count = len(self.points)
-        made = [(t,) * count for t in _SCALES]
+        made = [(t,) * count for t in SCALE_FACTORS.value]
         if 1 < count <= 4 and not self.source.dear:
             made += [
                 tuple(t if j == i else 1.0 for j in range(count))
                 for i in range(count)
-                for t in _SCALES
+                for t in SCALE_FACTORS.value
             ]
         return made
 
@@ -276,7 +277,7 @@ def _largest(values: Array) -> Array:
 
 def goal_bits(fmt: Format) -> int:
     """Relative accuracy in bits that the truth needs to judge this format."""
-    return fmt.digits + 16
+    return fmt.digits + SPARE_BITS.value
 
 
 def columns(arrays: Sequence[Array], count: int) -> Array:
@@ -304,10 +305,11 @@ def _float(ball: arb) -> float:
 
 def _close(got: Array, low: Array, high: Array, fmt: Format, room: float) -> Array:
     """Inside the range, widened by rounding, underflow and overflow (from `room` times the largest)."""
-    slack = FEW_ULP * fmt.eps * np.maximum(np.abs(low), np.abs(high)) + FLUSH * fmt.tiny
+    rounding = ROUNDING_ULP.value * fmt.eps * np.maximum(np.abs(low), np.abs(high))
+    slack = rounding + FLUSH.value * fmt.tiny
     slack = np.where(np.isfinite(slack), slack, 0.0)
     inside = (got >= low - slack) & (got <= high + slack)
-    top = fmt.max * (1 - FEW_ULP * fmt.eps)
+    top = fmt.max * (1 - ROUNDING_ULP.value * fmt.eps)
     edge = top * room
     over = ((high > edge) & (got >= top)) | ((low < -edge) & (got <= -top))
     # inf − inf behind an overflowing truth is overflow, not a fault of its own
@@ -338,10 +340,10 @@ def _severity(got: float, mid: float, scale: float, fmt: Format) -> tuple[int, s
     )
     cause = ZERO if got == 0 else DIGITS
     at_scale = error / scale if scale > 0 else math.inf
-    if at_scale > math.sqrt(fmt.eps):
+    if at_scale > half_of_the_digits(fmt.eps):
         return Severity.ERROR.rank, cause, bits
-    if at_scale > WARNING_EPS * fmt.eps:
+    if at_scale > WARNING_EPS.value * fmt.eps:
         return Severity.WARNING.rank, cause, bits
-    if relative > math.sqrt(fmt.eps):
+    if relative > half_of_the_digits(fmt.eps):
         return Severity.NOTE.rank, cause, bits
     return -1, "", bits

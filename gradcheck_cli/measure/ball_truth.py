@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import JUMP_BITS, MOST_TIED
 from gradcheck_cli.contract.report import Evidence
-from gradcheck_cli.measure.nudge import FEW, Settled, Side, defined_nearby, evaluations, nudge
+from gradcheck_cli.measure.nudge import Settled, Side, defined_nearby, evaluations, nudge
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.enclose import MOST_BITS, Enclosed, enclose
 from gradcheck_cli.reals.facts import Effort, named
@@ -22,7 +23,7 @@ _SLOW_NUDGES = 400
 _SLOW = named(lambda facts: facts.effort is Effort.SLOW)
 _NORMWISE = named(lambda facts: facts.normwise)
 # A value that differs from its nudged neighbours by more than this jumps there.
-_TOUCH = 2.0**-100
+_TOUCH = 2.0**-JUMP_BITS.value
 
 
 @dataclass(slots=True)
@@ -154,7 +155,7 @@ def _nudged(
     holes[here] = defined_nearby(program, [p[here] for p in points], [c[here] for c in cotangents])
     tied = first.ties if ask.ties else np.zeros(count, bool)
     # Of many elements a few directions miss some sides of a kink, and would call it a limit.
-    few = sum(int(np.prod(p.shape[1:], dtype=int)) for p in points) <= FEW
+    few = sum(int(np.prod(p.shape[1:], dtype=int)) for p in points) <= MOST_TIED.value
     rows = np.flatnonzero(holes | (tied & asked if few else False))[: _most(program, points)]
     for state in truth.gradient_states:
         left = np.setdiff1d(np.flatnonzero(tied), rows)

@@ -13,6 +13,12 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.contract.limits import (
+    DIFFERENCES_KINK,
+    DIFFERENCES_TRUST,
+    FIRST_STEP,
+    JOINT_SEED,
+)
 from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.measure.ball_truth import Ask, Truth, close_domain, factors
 from gradcheck_cli.measure.float64_truth import balls_of, numbers
@@ -23,11 +29,7 @@ from gradcheck_cli.subject.refusals import Rejected
 
 Array = np.ndarray[Any, Any]
 
-_LARGEST = 2.0**-3  # the first step, relative to the argument; each next one is a quarter of it
 _MOST_ELEMENTS = 64
-_TRUST = 8.0  # times the disagreement of neighbouring steps
-# Slopes from the left and from the right that are this much apart are those of a kink.
-_KINK = 2.0**-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Differences:
         balls, states = balls_of(values[None, None], self.digits)
         states[lost.any(axis=1)] = UNDECIDED
         gradient = (slopes[back] * weights[:, None, :]).sum(axis=2)
-        radius = _TRUST * (errors[back] * np.abs(weights)[:, None, :]).sum(axis=2)
+        radius = DIFFERENCES_TRUST.value * (errors[back] * np.abs(weights)[:, None, :]).sum(axis=2)
         bent = (kinks[back] & (weights != 0)[:, None, :]).any(axis=2)
         known = np.isfinite(gradient) & np.isfinite(radius)
         known &= ~(lost[back] & (weights != 0)[:, None, :]).any(axis=2)
@@ -89,7 +91,7 @@ class Differences:
         """Values, and for each argument element × output element: slope, error, is it a kink."""
         count, size = distinct.shape
         scale = np.where(distinct == 0, 1.0, np.abs(distinct))
-        steps = [_LARGEST * 4.0**-j for j in range(self.digits // 3)]
+        steps = [FIRST_STEP.value * 4.0**-j for j in range(self.digits // 3)]
         rows = [distinct]
         for h in steps:
             for k in range(size):
@@ -118,7 +120,8 @@ class Differences:
             slope = np.take_along_axis(better[2:], best, 0)[0]
             error = np.take_along_axis(error, best, 0)[0]
             jump = np.abs(after - before)
-            bent = (jump > _KINK * np.maximum(np.abs(after), np.abs(before))).all(axis=0)
+            steep = np.maximum(np.abs(after), np.abs(before))
+            bent = (jump > DIFFERENCES_KINK.value * steep).all(axis=0)
         bent |= self._bent_jointly(distinct, scale, steps, slope, centre, points)
         moved_axes = (1, 0, 2)
         return (
@@ -133,7 +136,7 @@ class Differences:
         points: Sequence[Array],
     ) -> Array:  # fmt: skip
         """Ties (a sort of equals) have slopes along each axis that are no slope of all together."""
-        rng = np.random.default_rng(2026)
+        rng = np.random.default_rng(JOINT_SEED.value)
         direction = (0.5 + rng.random(distinct.shape)) * rng.choice([-1.0, 1.0], distinct.shape)
         h = steps[len(steps) // 2]
         moved = np.concatenate([distinct + sign * h * scale * direction for sign in (1, -1)])
@@ -144,7 +147,7 @@ class Differences:
                 sign * (value - centre) / h for value, sign in zip(values, (1, -1), strict=True)
             ]
             size = np.maximum(np.abs(expected), np.maximum(*map(np.abs, slopes)))
-            off = [np.abs(found - expected) > _KINK * size for found in slopes]
+            off = [np.abs(found - expected) > DIFFERENCES_KINK.value * size for found in slopes]
         return np.broadcast_to((off[0] & off[1])[None], slope.shape)
 
     def _values(self, rows: Array, points: Sequence[Array]) -> Array:
@@ -157,9 +160,8 @@ def _lost(points: Array, values: Array, slopes: Array, errors: Array) -> Array:
     with np.errstate(all="ignore"):
         scale = np.where(points == 0, 1.0, np.abs(points))
         own = np.abs(values)[:, None, :] / scale[:, :, None]
-        return np.asarray(
-            np.isfinite(values)[:, None, :] & ~(_TRUST * errors <= np.maximum(np.abs(slopes), own))
-        )
+        agreed = DIFFERENCES_TRUST.value * errors <= np.maximum(np.abs(slopes), own)
+        return np.asarray(np.isfinite(values)[:, None, :] & ~agreed)
 
 
 def _undefined(balls: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import QUITE_ANOTHER
 from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
@@ -25,9 +26,6 @@ from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Floats
 
 Array = np.ndarray[Any, Any]
-
-
-_QUITE_ANOTHER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +222,7 @@ def _leave_open(truth: Truth, rule: Truth | None, values: Sequence[Array]) -> No
     count = len(values[0])
     wide, got = as_floats(columns(truth.values, count)), columns(values, count)
     with np.errstate(invalid="ignore"):
-        apart = np.abs(wide - got) > _QUITE_ANOTHER * np.maximum(np.abs(wide), np.abs(got))
+        apart = np.abs(wide - got) > QUITE_ANOTHER.value * np.maximum(np.abs(wide), np.abs(got))
     lost = (apart & np.isfinite(wide) & np.isfinite(got)).any(axis=1)
     unsettled = np.isin(columns(truth.gradient_states, count), (KINK, UNDECIDED)).any(axis=1)
     lost |= unsettled & ~np.isfinite(got).all(axis=1)

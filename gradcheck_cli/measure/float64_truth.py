@@ -13,6 +13,15 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.contract.limits import (
+    DOUBTED_BITS,
+    FLOAT64_KINK,
+    FLOAT64_MOVES,
+    FLOAT64_SEED,
+    FLOAT64_SIDES,
+    FLOAT64_ULP,
+    SIDES_SEED,
+)
 from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.measure.accuracy import as_floats
 from gradcheck_cli.measure.ball_truth import Ask, Truth, close_domain, factors
@@ -22,13 +31,6 @@ from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Floats
 
 Array = np.ndarray[Any, Any]
-
-_MOVES = 4
-_MOST_ULP = 16
-# Of a result in p bits, this many at its end are not believed even where nothing moves.
-_DOUBTED_BITS = 10
-# Gradients this much apart on two near sides are those of a kink.
-_ASIDE, _JUMP = 2.0**-28, 2.0**-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def balls_of(runs: Array, digits: int) -> tuple[Array, Array]:
         low, high = flat.min(axis=0), flat.max(axis=0)
         middle = runs[0, 0]
         radius = np.maximum(high - middle, middle - low)
-        radius = radius + 2.0 ** (_DOUBTED_BITS - digits) * np.abs(middle)
+        radius = radius + 2.0 ** (DOUBTED_BITS.value - digits) * np.abs(middle)
     known = finite.all(axis=0)
     lost = np.isnan(flat[:1]).all(axis=0)
     states = np.where(known, REGULAR, np.where(lost, OUTSIDE, UNDECIDED)).astype(np.int8)
@@ -121,23 +123,23 @@ def _value_rules(truth: Truth) -> None:
 
 
 def _moved(points: Sequence[Array]) -> list[list[Array]]:
-    rng = np.random.default_rng(2024)
+    rng = np.random.default_rng(FLOAT64_SEED.value)
     made = []
-    for _ in range(_MOVES):
-        steps = [rng.integers(-_MOST_ULP, _MOST_ULP + 1, p.shape) for p in points]
+    for _ in range(FLOAT64_MOVES.value):
+        steps = [rng.integers(-FLOAT64_ULP.value, FLOAT64_ULP.value + 1, p.shape) for p in points]
         made.append([p + s * np.spacing(np.abs(p)) for p, s in zip(points, steps, strict=True)])
     return made
 
 
 def _aside(points: Sequence[Array], sign: int) -> list[Array]:
-    rng = np.random.default_rng(2025)
+    rng = np.random.default_rng(SIDES_SEED.value)
+    step = sign * FLOAT64_SIDES.value
     return [
-        p + sign * _ASIDE * (0.5 + rng.random(p.shape)) * np.where(p == 0, 1.0, np.abs(p))
-        for p in points
+        p + step * (0.5 + rng.random(p.shape)) * np.where(p == 0, 1.0, np.abs(p)) for p in points
     ]
 
 
 def _jumps(before: Array, after: Array) -> Array:
     with np.errstate(all="ignore"):
         size = np.maximum(np.abs(before), np.abs(after))
-        return np.asarray(np.abs(before - after) > _JUMP * size)
+        return np.asarray(np.abs(before - after) > FLOAT64_KINK.value * size)

@@ -10,12 +10,19 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.contract.limits import (
+    ASIDE,
+    FORMULA_EPS,
+    PIECES_BITS,
+    SAME_LIMIT_BITS,
+    VANISHING_BITS,
+)
 from gradcheck_cli.inputs.cotangents import BASE, OTHER
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.ball_truth import Ask
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.engine import Measurements
-from gradcheck_cli.measure.nudge import Side
+from gradcheck_cli.measure.nudge import Side, half_to
 from gradcheck_cli.measure.states import KINK, LIMIT, POLE, REGULAR
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.enclose import enclose, working
@@ -24,13 +31,8 @@ Array = np.ndarray[Any, Any]
 
 _BITS = 256
 _MOST_GAPS, _FEW_GAPS = 512, 16
-# What is apart by less than rounding is the same as far as floats can tell.
-ROUNDING_EPS = 4
-_NOTHING = -1200  # log2 of what a nudge cannot tell from zero
-_JOINT = -16  # the pieces of an approximation meet only so well
 _MOST_MOVED = 8
 _FEW_DEAR = 2
-_SAME_LIMIT = -100  # log2 of the gap between a limit and a formula that counts as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ def only_at_points(m: Measurements, rows: Sequence[int], part: slice) -> bool:
         for points in m.points:
             base = points[few]
             step = rng.choice([-1, 1], base.shape) * rng.integers(1 << 10, 1 << 11, base.shape)
-            size = np.maximum(np.abs(base), 1.0) * 2.0**-60
+            size = np.maximum(np.abs(base), 1.0) * ASIDE.value
             moved.append(exact(base) + exact(step * size))
     cotangents = [c[few] for c in m.cotangents]
     ask = Ask(m.reference.goal, ties=False, nudged=False)
@@ -149,14 +151,14 @@ def value_differs(m: Measurements) -> tuple[int, int] | None:
 def _alike(a: Array, b: Array, m: Measurements) -> Array:
     """But for rounding."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.abs(a - b) <= ROUNDING_EPS * m.fmt.eps * np.abs(b))
+        return np.asarray(np.abs(a - b) <= FORMULA_EPS.value * m.fmt.eps * np.abs(b))
 
 
 def _value_matters(m: Measurements, row: int, gap: arb) -> bool:
     """Is the gap of two values more than the rounding of a constant, at the local scale?"""
     distance = float(as_floats(np.array([gap], object))[0])
     scale = float(m.reference.scale(np.array([row]), VALUES)[0])
-    return bool(distance > ROUNDING_EPS * m.fmt.eps * scale)
+    return bool(distance > FORMULA_EPS.value * m.fmt.eps * scale)
 
 
 def _apart(a: arb, b: arb, exactly: bool) -> bool:
@@ -165,7 +167,8 @@ def _apart(a: arb, b: arb, exactly: bool) -> bool:
     if exactly:
         return True
     gap = abs(a - b)
-    return not bool(gap <= (abs(a) + abs(b)) * arb(2) ** _SAME_LIMIT or gap < arb(2) ** _NOTHING)
+    same = gap <= (abs(a) + abs(b)) * half_to(SAME_LIMIT_BITS.value)
+    return not bool(same or gap < half_to(VANISHING_BITS.value))
 
 
 def _only_by_rounding(m: Measurements, apart: Array) -> Array:
@@ -266,7 +269,7 @@ def _outside_box(sides: Sequence[Side], formula: Array) -> bool:
         seen = [g[k] for g in around]
         low = functools.reduce(lambda a, b: a.min(b), seen)
         high = functools.reduce(lambda a, b: a.max(b), seen)
-        slack = (abs(low) + abs(high)) * arb(2) ** _JOINT + arb(2) ** _NOTHING
+        slack = (abs(low) + abs(high)) * half_to(PIECES_BITS.value) + half_to(VANISHING_BITS.value)
         if ours < low - slack or ours > high + slack:
             return True
     return False

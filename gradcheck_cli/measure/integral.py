@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import GROWTH, NODES, SEGMENTS, half_of_the_digits
 from gradcheck_cli.measure.accuracy import as_floats, columns
 from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
 from gradcheck_cli.measure.engine import Measurements
@@ -24,11 +25,7 @@ from gradcheck_cli.reals.walk import NoRealMeaning
 
 Array = np.ndarray[Any, Any]
 
-_NODES = 24
-_SCALES = (2.0**-12, 2.0**-9, 2.0**-6, 2.0**-4, 2.0**-2)
 _ASK = Ask(goal=80, ties=False, nudged=False, most_bits=1024)
-# A wrong rule's residual grows by 2¹⁰ between the first scale and the last.
-_GROWTH = 8
 # With these, the derivative of the program may be another than the function's.
 _NOT_BY_THE_CHAIN_RULE = named(lambda facts: not facts.smooth)
 
@@ -53,7 +50,7 @@ class ThirdOpinion:
     @property
     def settles(self) -> bool:
         """Does the residual stay where it is as v grows, as an iteration's tolerance does?"""
-        return len(self.residuals) >= 3 and self.residuals[-1] <= _GROWTH * self.residuals[0]
+        return len(self.residuals) >= 3 and self.residuals[-1] <= GROWTH.value * self.residuals[0]
 
 
 # Where the integral could only repeat what autodiff or differences have shown.
@@ -85,7 +82,7 @@ def by_integral(
     residuals: list[float] = []
     changes: list[float] = []
     direction = _direction(point, seed)
-    for scale in _SCALES:
+    for scale in SEGMENTS.value:
         pair = _compare(primal, rule, point, cotangent, [d * scale for d in direction])
         if pair is None:
             continue
@@ -97,12 +94,12 @@ def by_integral(
 def _opinion(residuals: Sequence[float], changes: Sequence[float], eps: float) -> Opinion:
     if len(residuals) < 3:
         return Opinion.OPEN
-    allowed = [math.sqrt(eps) * change for change in changes]
+    allowed = [half_of_the_digits(eps) * change for change in changes]
     over = [r > a for r, a in zip(residuals, allowed, strict=True)]
     if not any(over):
         return Opinion.RIGHT
     first, last = residuals[0], residuals[-1]
-    grown = last > _GROWTH * first if first > 0 else last > 0
+    grown = last > GROWTH.value * first if first > 0 else last > 0
     if over[-1] and grown:
         return Opinion.WRONG
     if not over[-1] and not grown:
@@ -125,7 +122,7 @@ def _direction(point: Sequence[Array], seed: int) -> list[Array]:
 
 @functools.cache
 def _gauss() -> tuple[list[float], list[float]]:
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = np.polynomial.legendre.leggauss(NODES.value)
     return ((nodes + 1) / 2).tolist(), (weights / 2).tolist()
 
 

@@ -9,6 +9,18 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.contract.limits import (
+    ASIDE,
+    DECAY_BITS,
+    DIRECTIONS,
+    DIRECTIONS_OF_MANY,
+    LIMIT_BITS,
+    MOST_TIED,
+    NUDGE_SEED,
+    NUDGES,
+    POLE_GROWTH,
+    VANISHING_BITS,
+)
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, UNDECIDED
 from gradcheck_cli.reals.balls.balls import Balls, exact
 from gradcheck_cli.reals.enclose import working
@@ -18,15 +30,9 @@ from gradcheck_cli.reals.walk import walk
 
 Array = np.ndarray[Any, Any]
 
-NEAR, FAR = 4000, 2000
+FAR, NEAR = NUDGES.value
 _BITS = {FAR: 6144, NEAR: 12288}
-_DIRECTIONS = 8
-# Of many elements only holes are asked about, and a few directions answer.
-FEW, _DIRECTIONS_OF_MANY = 4, 6
-_ASIDE, _ASIDE_BITS = 2.0**-60, 256
-_AGREE = -300  # log2 of the relative gap that counts as the same limit
-_DECAY = -100  # log2 of the shrinkage between the two nudges that tells a power law to zero
-_VANISH = -1200  # below this, a nudged value stands for zero
+_ASIDE_BITS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ def nudge(program: Program, points: Sequence[Array], cotangents: Sequence[Array]
     runs: dict[tuple[int, int, int], list[Array]] = {}
     for scale in (FAR, NEAR):
         with working(_BITS[scale]):
-            step = arb(2) ** -scale
+            step = half_to(scale)
             rows: list[list[Array]] = []
             for direction in directions:
                 for sign in (-1, 1):
@@ -81,6 +87,11 @@ def nudge(program: Program, points: Sequence[Array], cotangents: Sequence[Array]
         return [_answer(runs, directions, row, len(cotangents)) for row in range(count)]
 
 
+def half_to(bits: int) -> arb:
+    """2⁻ᵇ as a ball, also far below what floats have."""
+    return arb(2) ** -bits
+
+
 def defined_nearby(program: Program, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
     """Rows of which some output is undefined here and defined a little aside.
 
@@ -90,7 +101,9 @@ def defined_nearby(program: Program, points: Sequence[Array], cotangents: Sequen
     if not count:
         return np.zeros(0, bool)
     directions = _directions([p.shape[1:] for p in points])[:2]
-    samples = [(d, sign * _ASIDE) for d in directions for sign in (-1, 1)] + [(directions[0], 0.0)]
+    samples = [(d, sign * ASIDE.value) for d in directions for sign in (-1, 1)] + [
+        (directions[0], 0.0)
+    ]
     with working(_ASIDE_BITS):
         args = [
             np.concatenate(
@@ -123,9 +136,9 @@ def _directions(shapes: Sequence[tuple[int, ...]]) -> list[list[Array]]:
     size = sum(int(np.prod(s, dtype=int)) for s in shapes)
     if size == 1:
         return [[np.ones(s) for s in shapes]]
-    rng = np.random.default_rng(12345)
+    rng = np.random.default_rng(NUDGE_SEED.value)
     made = []
-    for _ in range(_DIRECTIONS if size <= FEW else _DIRECTIONS_OF_MANY):
+    for _ in range((DIRECTIONS if size <= MOST_TIED.value else DIRECTIONS_OF_MANY).value):
         made.append([rng.choice([-1, 1], s) * _sizes(rng, s) for s in shapes])
     return made
 
@@ -175,15 +188,15 @@ def _limit(far: arb, near: arb) -> tuple[str, arb | None]:
         return ("outside", None) if near.is_nan() else ("open", None)
     if not near.is_finite() or not far.is_finite():
         return "pole", None
-    small = arb(2) ** _VANISH
+    small = half_to(VANISHING_BITS.value)
     if abs(near) < small and abs(far) < small:
         return "limit", arb(0)
     gap = abs(near - far)
-    if gap < abs(near) * arb(2) ** _AGREE:
+    if gap < abs(near) * half_to(LIMIT_BITS.value):
         return "limit", near
-    if abs(near) < abs(far) * arb(2) ** _DECAY:
+    if abs(near) < abs(far) * half_to(DECAY_BITS.value):
         return "limit", arb(0)
-    if abs(near) > abs(far) * 3 / 2:
+    if abs(near) > abs(far) * POLE_GROWTH.value:
         return "pole", None
     return "open", None
 
@@ -205,5 +218,5 @@ def _together(states: Sequence[str], values: Sequence[arb | None]) -> tuple[int,
 
 
 def _same(a: arb, b: arb) -> bool:
-    small = arb(2) ** _VANISH
-    return bool(abs(a - b) < (abs(a) + abs(b)) * arb(2) ** _AGREE or abs(a - b) < small)
+    small = half_to(VANISHING_BITS.value)
+    return bool(abs(a - b) < (abs(a) + abs(b)) * half_to(LIMIT_BITS.value) or abs(a - b) < small)

@@ -12,6 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import (
+    PART_BALLS,
+    PART_EACH,
+    PART_FLOATS,
+    PART_STEPS,
+    PART_SUSPECT,
+)
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.reals.cost import by_flint
@@ -24,15 +31,9 @@ from gradcheck_cli.subject.protocol import LibraryFunction, Shaped, Subject, Tra
 from gradcheck_cli.subject.refusals import RuleError
 from gradcheck_cli.subject.results import VALUE, Array, Floats, Sample, Traces
 
-# Steps of flint that the rows of one gradient may cost at the lowest precision: about a minute.
-_MOST_STEPS = 40_000_000
-# Components of all rows together that are kept as balls.
-_MOST_BALLS = 2_000_000
-_MOST_FLOATS = 50_000_000
 _PROBES = 4  # that laws ask for at each point, about
 _FEWEST_POINTS = 8
 _LOOKED_AT = 8  # points at which all components are looked at
-_EACH = 16  # the worst of each output and argument, and as many at random
 
 
 @dataclass(slots=True)
@@ -154,7 +155,9 @@ def components(subject: Shaped) -> int:
 def affordable_points(subject: Traced, wanted: int) -> int:
     """So many points that neither the floats nor the reals of all probes go beyond all bounds."""
     steps = max(map(by_flint, _programs(subject)), default=1)
-    most = min(_MOST_FLOATS // components(subject), _MOST_STEPS // max(1, steps)) // _PROBES
+    most = (
+        min(PART_FLOATS.value // components(subject), PART_STEPS.value // max(1, steps)) // _PROBES
+    )
     return wanted if most >= wanted else max(_FEWEST_POINTS, most)
 
 
@@ -165,7 +168,7 @@ def too_large(subject: Traced, rows: int) -> bool:
     if any([a.shape for a in p.out_avals] != shapes for p in (traces.primal, traces.rule) if p):
         return False  # of the wrong shape: that is what will be told
     steps = sum(map(by_flint, _programs(subject)))
-    return rows * steps > _MOST_STEPS or rows * components(subject) > _MOST_BALLS
+    return rows * steps > PART_STEPS.value or rows * components(subject) > PART_BALLS.value
 
 
 def _programs(subject: Traced) -> list[Program]:
@@ -188,9 +191,11 @@ def part_of(subject: Subject, points: Sequence[Array], seed: int) -> tuple[Part,
     picks = []
     for k, shape in enumerate(shapes):
         size = int(np.prod(shape, dtype=int))
-        chosen = rng.permutation(size)[:_EACH]
+        chosen = rng.permutation(size)[: PART_EACH.value]
         if suspicion is not None:
-            chosen = np.concatenate([np.argsort(-suspicion[k], kind="stable")[:_EACH], chosen])
+            chosen = np.concatenate(
+                [np.argsort(-suspicion[k], kind="stable")[: PART_EACH.value], chosen]
+            )
         picks.append(np.unique(chosen))
     outputs = len(subject.outputs)
     return Part(subject, Sample(tuple(picks[:outputs]), tuple(picks[outputs:]))), how
@@ -217,7 +222,7 @@ def _distance(got: Array, mid: Array, rad: Array) -> Array:
     with np.errstate(all="ignore"):
         size = np.where(np.isfinite(mid), np.abs(mid), 0.0).max(axis=1, initial=0.0)[:, None]
         gap = np.maximum(np.abs(got - mid) - rad, 0.0) / np.where(size > 0, size, 1.0)
-        own = np.abs(got - mid) > rad + 2.0**-12 * np.abs(
+        own = np.abs(got - mid) > rad + PART_SUSPECT.value * np.abs(
             mid
         )  # wrong in itself, if not beside others
     gap = np.where(

@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import FORMULA_EPS
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.inputs.simplify import first_found
 from gradcheck_cli.measure.engine import Measurements, moved
-from gradcheck_cli.measure.formula_gap import ROUNDING_EPS, comparison
+from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
 
@@ -55,4 +56,4 @@ def _gravely(m: Measurements) -> bool:
     error = Severity.ERROR.rank
     if any((grades(m, m.mode, w).severity == error).any() for w in (VALUE, who)):
         return True
-    return m.rule is not None and bool((comparison(m).gap > ROUNDING_EPS * m.fmt.eps).any())
+    return m.rule is not None and bool((comparison(m).gap > FORMULA_EPS.value * m.fmt.eps).any())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
+from gradcheck_cli.contract import limits
 from gradcheck_cli.reals.balls.balls import Balls, exact
 from gradcheck_cli.reals.balls.domain import Flags
 from gradcheck_cli.reals.cost import by_flint, worth_compiling
@@ -20,22 +21,22 @@ from gradcheck_cli.reals.walk import NoRealMeaning, walk
 
 Array = np.ndarray[Any, Any]
 
-START_BITS = 128
-MOST_BITS = 8192
+START_BITS = limits.START_BITS.value
+MOST_BITS = limits.MOST_BITS.value
 # What is undefined at three precisions is undefined: only a nudge can tell more.
 _UNDEFINED_ROUNDS = 2
 # Doubts that survive so many bits are exact ties in disguise.
-_MOST_BITS_FOR_DOUBTS = 2048
+_MOST_BITS_FOR_DOUBTS = limits.TIE_BITS.value
 # Beyond this relative accuracy, float64 balls decide too little to be asked.
 _FLOAT_BITS = 42
 # A goal has bits to spare; float64 balls may leave so many of them open (SEMANTICS C2).
 _SPARE_BITS = 12
 # What one program's rows may cost in steps of flint, at the lowest precision: a minute; and
 # what they may where the answer only forgives.
-_MOST_STEPS, _MOST_LOOSE_STEPS = 60_000_000, 6_000_000
+_MOST_STEPS, _MOST_LOOSE_STEPS = limits.WALK_STEPS.value, 6_000_000
 _FEWEST_ROWS = 4
 # From so many steps for one row, it is dear: a tenth of a second and more.
-DEAR = 100_000
+DEAR = limits.DEAR_STEPS.value
 # Balls that a walk holds at once: a gigabyte.
 _MOST_HELD = 8_000_000
 _UNKNOWN = arb("nan")

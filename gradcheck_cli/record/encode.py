@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import STRUCTURE
 from gradcheck_cli.contract.recorded import (
     FloatArg,
     IntArg,
@@ -89,14 +90,13 @@ def structure_of(numbers: Array) -> str | None:
         return None
     if np.isin(numbers, (0.0, 1.0)).all():
         return "binary"
-    slack = 1e-3  # they were floats: it is a guess where values come from, and judges nothing
     rows = numbers.reshape(-1, numbers.shape[-1])
-    if (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) < slack).all():
+    if (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) < STRUCTURE.value).all():
         return "simplex"
     if numbers.ndim >= 2 and numbers.shape[-1] == numbers.shape[-2]:
         transposed = np.swapaxes(numbers, -1, -2)
-        if np.abs(numbers @ transposed - np.eye(numbers.shape[-1])).max() < slack:
+        if np.abs(numbers @ transposed - np.eye(numbers.shape[-1])).max() < STRUCTURE.value:
             return "orthogonal"
         if (numbers == transposed).all() and (np.linalg.eigvalsh(numbers) > 0).all():
             return "spd"
-    return "unit" if (np.abs((rows * rows).sum(axis=1) - 1) < slack).all() else None
+    return "unit" if (np.abs((rows * rows).sum(axis=1) - 1) < STRUCTURE.value).all() else None

@@ -15,14 +15,13 @@ from gradcheck_cli.check.sweep.classes import (
     FINE,
     INFINITE,
     NAN,
-    REACH_ULP,
     Known,
     Limits,
     classes,
 )
 from gradcheck_cli.check.sweep.jets import Pieces
+from gradcheck_cli.contract.limits import FLUSH, ROUNDING_ULP, SWEEP_REACH_ULP
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.measure.accuracy import FEW_ULP, FLUSH
 from gradcheck_cli.measure.correct_bits import correct_bits
 
 Array = np.ndarray[Any, Any]
@@ -94,7 +93,7 @@ def _polynomial(x: Any, centre: Any, coefficients: Any) -> tuple[Any, Any]:
 @functools.cache
 def _all_fine(fmt: Format) -> Any:
     """(floats, results, polynomials) → is every result of the block good to a few ulps?"""
-    slack, flush = FEW_ULP * fmt.eps, FLUSH * fmt.tiny
+    slack, flush = ROUNDING_ULP.value * fmt.eps, FLUSH.value * fmt.tiny
 
     def run(xs: Any, got: Any, centre: Any, coefficients: Any, rad: Any) -> Any:
         mid, _ = _polynomial(xs.astype(jnp.float64), centre, coefficients)
@@ -112,7 +111,7 @@ def _each(fmt: Format, value: bool) -> Any:
     def run(xs: Any, got: Any, centre: Any, coefficients: Any, rad: Any, scale: Any) -> Any:
         x = xs.astype(jnp.float64)
         mid, slope = _polynomial(x, centre, coefficients)
-        reach = jnp.maximum(REACH_ULP * _ulp(xs, fmt), jnp.where(jnp.abs(x) < fmt.tiny, fmt.tiny, 0.0))  # fmt: skip
+        reach = jnp.maximum(SWEEP_REACH_ULP.value * _ulp(xs, fmt), jnp.where(jnp.abs(x) < fmt.tiny, fmt.tiny, 0.0))  # fmt: skip
         known = Known(mid, rad[:, None], slope * reach, scale[:, None])
         return classes(jnp, got.astype(jnp.float64), known, limits)
 

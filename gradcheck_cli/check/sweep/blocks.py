@@ -13,8 +13,8 @@ from gradcheck_cli.check.sweep.block_codes import judge
 from gradcheck_cli.check.sweep.chunk import Chunk
 from gradcheck_cli.check.sweep.classes import OUTSIDE, UNDECIDED
 from gradcheck_cli.check.sweep.jets import Jet, Pieces, pieces, sharper
+from gradcheck_cli.contract.limits import FLUSH, ROUNDING_ULP, SWEEP_OPEN_PART
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.measure.accuracy import FEW_ULP, FLUSH
 from gradcheck_cli.reals.ranges.ranges import Span, Undefined, spans
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +22,6 @@ Array = np.ndarray[Any, Any]
 _SIZES = tuple(1 << n for n in (21, 18, 14, 12, 10, 8, 6))
 _FEW = 64  # blocks of which ranges are tried too
 _MOST_SHARPER = 1 << 14
-_OPEN_PART = 2.0**-8  # of the slack: so much of the truth may be left open
 
 
 def judge_blocks(jet: Jet, chunk: Chunk) -> None:
@@ -66,12 +65,14 @@ def _ends(chunk: Chunk, starts: Array, size: int) -> tuple[Array, Array]:
 
 
 def _slack(found: Pieces, fmt: Format) -> Array:
-    return np.asarray(FEW_ULP * fmt.eps * np.abs(found.coefficients[0]) + FLUSH * fmt.tiny)
+    return np.asarray(
+        ROUNDING_ULP.value * fmt.eps * np.abs(found.coefficients[0]) + FLUSH.value * fmt.tiny
+    )
 
 
 def _tight(found: Pieces, fmt: Format) -> Array:
     """Blocks over which every result is known so well that hardly a float is left open."""
-    return np.asarray((found.rads <= _OPEN_PART * _slack(found, fmt)).all(axis=0))
+    return np.asarray((found.rads <= SWEEP_OPEN_PART.value * _slack(found, fmt)).all(axis=0))
 
 
 def _worth_more(found: Pieces, fmt: Format) -> Array:
@@ -79,14 +80,14 @@ def _worth_more(found: Pieces, fmt: Format) -> Array:
     with np.errstate(all="ignore"):
         rest = found.bounds * found.halves**3 / 6
         size = np.abs(found.coefficients[0]) + found.rads
-        slack = FEW_ULP * fmt.eps * size + FLUSH * fmt.tiny
-        return np.asarray((rest <= _OPEN_PART * slack).all(axis=0))
+        slack = ROUNDING_ULP.value * fmt.eps * size + FLUSH.value * fmt.tiny
+        return np.asarray((rest <= SWEEP_OPEN_PART.value * slack).all(axis=0))
 
 
 def _broken(chunk: Chunk, found: Pieces, starts: Array, size: int) -> Array:
     """Blocks where no result is a number, or all are known: there it is enough that the truth is one."""
     enough = np.ones(len(starts), bool)
-    tight = found.rads <= _OPEN_PART * _slack(found, chunk.fmt)
+    tight = found.rads <= SWEEP_OPEN_PART.value * _slack(found, chunk.fmt)
     for k, got in enumerate(chunk.got):
         asked = np.flatnonzero(enough & ~tight[k])
         for i in asked.tolist():

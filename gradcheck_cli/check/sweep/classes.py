@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import FLUSH, HEADROOM, ROUNDING_ULP, WARNING_EPS
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.measure.accuracy import FEW_ULP, FLUSH, HEADROOM, WARNING_EPS
 
 # Codes of a map, from good to bad (SEMANTICS A4); then those of what is not judged.
 FINE, TAIL, ZERO, LOST, HALF, INFINITE, NAN, OUTSIDE, OPEN, SUBNORMAL = range(10)
 UNDECIDED = 255  # the truth is not known well enough to say: look closer
 NAMES = ("fine", "tail", "zero", "lost", "half", "infinite", "nan", "outside", "open", "subnormal")
 DIGITS = (TAIL, LOST, HALF)  # of which it is worth saying how many are left
-REACH_ULP = 5.0  # a float stands for the numbers that lie so near (SEMANTICS A2)
 
 
 class Known(NamedTuple):
@@ -42,8 +41,10 @@ class Limits(NamedTuple):
 
     @staticmethod
     def of(fmt: Format, *, value: bool) -> Limits:
-        top = fmt.max * (1 - FEW_ULP * fmt.eps)
-        return Limits(fmt.eps, FLUSH * fmt.tiny, top, top * (1.0 if value else HEADROOM))
+        top = fmt.max * (1 - ROUNDING_ULP.value * fmt.eps)
+        return Limits(
+            fmt.eps, FLUSH.value * fmt.tiny, top, top * (1.0 if value else HEADROOM.value)
+        )
 
 
 def classes(xp: Any, got: Any, truth: Known, limits: Limits) -> Any:
@@ -51,15 +52,17 @@ def classes(xp: Any, got: Any, truth: Known, limits: Limits) -> Any:
     size = xp.abs(truth.mid)
     least, most = xp.maximum(size - truth.rad, 0.0), size + truth.rad
     error = xp.abs(got - truth.mid)
-    slack = FEW_ULP * limits.eps
+    slack = ROUNDING_ULP.value * limits.eps
     fine = error + truth.rad <= truth.reach + slack * least + limits.flush
     bad = error - truth.rad > truth.reach + slack * most + limits.flush
     weak = limits.eps**0.5
     digits = xp.where(error > weak * size, xp.where(got == 0, ZERO, TAIL), FINE)
-    digits = xp.where(error > WARNING_EPS * limits.eps * truth.scale, LOST, digits)
+    digits = xp.where(error > WARNING_EPS.value * limits.eps * truth.scale, LOST, digits)
     digits = xp.where(error > weak * truth.scale, HALF, digits)
-    vague = _near(error, weak * size, truth.rad) & (error <= WARNING_EPS * limits.eps * truth.scale)
-    for edge in (WARNING_EPS * limits.eps, weak):
+    vague = _near(error, weak * size, truth.rad) & (
+        error <= WARNING_EPS.value * limits.eps * truth.scale
+    )
+    for edge in (WARNING_EPS.value * limits.eps, weak):
         vague = vague | _near(error, edge * truth.scale, truth.rad)
     digits = xp.where(vague, UNDECIDED, digits)
     code = xp.where(fine, FINE, xp.where(bad, digits, UNDECIDED))

@@ -22,6 +22,7 @@ from gradcheck_cli.check.sweep.classes import (
     classes,
 )
 from gradcheck_cli.check.sweep.jets import SCALES, Jet, spread_floor
+from gradcheck_cli.contract.limits import MARGIN
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
@@ -39,7 +40,6 @@ from gradcheck_cli.subject.results import Floats
 Array = np.ndarray[Any, Any]
 
 _MOVES = np.array([0, -4, -3, -2, -1, 1, 2, 3, 4])
-_MARGIN = 1.25  # a range of a few samples falls short of the whole range
 _ROWS = 1 << 16
 _BATCH = 1024
 
@@ -76,7 +76,7 @@ def _by_pairs(jet: Jet, fmt: Format, xs: Array, got: Sequence[Array]) -> tuple[l
             scale = np.maximum(scale, spread_floor(largest, xs))
         largest = np.maximum(largest, scale)
         with np.errstate(all="ignore"):
-            reach = _MARGIN * np.abs(near - near[:, :1]).max(axis=1)
+            reach = (1 + MARGIN.value) * np.abs(near - near[:, :1]).max(axis=1)
             rad = np.where(sure & np.isfinite(near).all(axis=1), moves.max(axis=1), np.inf)
         known = Known(near[:, 0], rad, np.where(np.isfinite(reach), reach, 0.0), scale)
         with np.errstate(all="ignore"):

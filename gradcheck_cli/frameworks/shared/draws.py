@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_SEED = 2026
+from gradcheck_cli.contract.limits import DRAWS_SEED
+
 _SHIFT = ContextVar("shift", default=0)
 
 
 def seed() -> int:
-    return _SEED + _SHIFT.get()
+    return DRAWS_SEED.value + _SHIFT.get()
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradcheck_cli.contract.limits import ROW_ALONE
 from gradcheck_cli.frameworks.shared.draws import another
 from gradcheck_cli.frameworks.shared.library import Library, Stable, offered
 from gradcheck_cli.frameworks.shared.tracing import (
@@ -365,6 +366,7 @@ def _alike(whole: Row, alone: Row, i: int) -> bool:
     for many, one in zip(whole, alone, strict=True):
         for a, b in zip(many or (), one or (), strict=True):
             size = np.abs(b).astype(np.float64)
-            if not np.allclose(a[i], b, rtol=2.0**-16, atol=2.0**-120 * (1 + size), equal_nan=True):
+            tiny = 2.0**-120 * (1 + size)
+            if not np.allclose(a[i], b, rtol=ROW_ALONE.value, atol=tiny, equal_nan=True):
                 return False
     return True

@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import SECOND_ORDER
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.frameworks.shared.tracing import brief
@@ -210,7 +211,9 @@ def shares(size: int) -> Array:
 def near(some: Sequence[Array], others: Sequence[Array]) -> bool:
     """Within half of the digits of a float32 beside the largest: the second is worth a look."""
     return all(np.isfinite(b).all() for b in others) and all(
-        np.allclose(a, b, rtol=0, atol=2.0**-12 * max(1e-30, float(np.abs(b).max(initial=0))))
+        np.allclose(
+            a, b, rtol=0, atol=SECOND_ORDER.value * max(1e-30, float(np.abs(b).max(initial=0)))
+        )
         for a, b in zip(some, others, strict=True)
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import LEAST_LOSS
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.measure.accuracy import VALUES, as_floats
 from gradcheck_cli.measure.correct_bits import correct_bits
@@ -24,7 +25,6 @@ from gradcheck_cli.subject.results import EAGER, OP_BY_OP
 Array = np.ndarray[Any, Any]
 
 _BITS = 512
-_LEAST_LOSS = 4.0  # bits that a step must lose to be looked at
 _MOST_TRIED = 48
 _SUMS = named(lambda facts: facts.sums)
 
@@ -59,7 +59,7 @@ def find_blame(failure: Failure, m: Measurements) -> Blame | None:
     full = float(m.fmt.digits)
     for index, lost in _suspects(run):
         after = aim.bits(run.repaired(index), run)
-        if after - before > max(_LEAST_LOSS, (full - before) / 2):
+        if after - before > max(LEAST_LOSS.value, (full - before) / 2):
             return _blame(run, program.steps[index], lost)
     return None
 
@@ -100,7 +100,7 @@ def _suspects(run: Shadow) -> Iterator[tuple[int, float]]:
     for index, step in enumerate(run.program.steps):
         into = min((_worst(run, slot) for slot in step.ins), default=None)
         out = min((_worst(run, slot) for slot in step.outs), default=None)
-        if into is None or out is None or into - out < _LEAST_LOSS:
+        if into is None or out is None or into - out < LEAST_LOSS.value:
             continue
         yield index, into - out  # infinite where nothing inexact went in
         tried += 1

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import SCREEN
 from gradcheck_cli.judge.diagnose.edits import Edit, edits
 from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
@@ -30,7 +31,6 @@ Array = np.ndarray[Any, Any]
 _MOST_TRIES = 400
 _SCREENED = 2  # points of a signature at which a change is tried first
 _HUGE = 20.0
-_ROUGH = 2.0**-8  # of the largest component: a screen, not a verdict
 _GOAL = 40
 _MOST_BITS = 1024
 _MOST_STEPS = 3_000_000  # of flint, for the rows at which one change is verified
@@ -103,7 +103,7 @@ def _passes(trial: Trial, rows: Sequence[int]) -> bool:
         if got.shape != truth[row].shape:
             return False
         off = np.abs(got - truth[row])
-        if not (off <= _ROUGH * np.abs(truth[row]).max(initial=0)).all():
+        if not (off <= SCREEN.value * np.abs(truth[row]).max(initial=0)).all():
             return False
     return True
 

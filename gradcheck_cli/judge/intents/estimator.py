@@ -13,6 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import (
+    ESTIMATOR_KEYS,
+    ESTIMATOR_STEP,
+    ESTIMATOR_TELLING,
+    SIGMAS,
+    half_of_the_digits,
+)
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import Doubt, at
 from gradcheck_cli.measure.derived import derived
@@ -21,11 +28,7 @@ from gradcheck_cli.measure.failure import Failure
 
 Array = np.ndarray[Any, Any]
 
-_KEYS = (48, 384)  # the more where the fewer are too noisy
 _DIRECTIONS = 3
-_STEP = 2.0**-4  # of the argument's size; half of it tells how far the difference itself is off
-_SIGMAS = 5.0
-_TELLING = 0.5  # of the slope: an interval that is wider tells nothing
 _NO_KEY = "it takes no key and draws nothing: there is nothing to take the mean over"
 
 
@@ -51,18 +54,19 @@ def _off_on_average(m: Measurements) -> str | Doubt | None:
     row = _plain_row(m)
     point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
     ways = _directions(point, m.seed)
+    steps = (ESTIMATOR_STEP.value, ESTIMATOR_STEP.value / 2)
     ends = [
-        np.stack([x + s * h * w[i] for h in (_STEP, _STEP / 2) for w in ways for s in (1, -1)])
+        np.stack([x + s * h * w[i] for h in steps for w in ways for s in (1, -1)])
         for i, x in enumerate(point)
     ]
-    for keys in _KEYS:
+    for keys in ESTIMATOR_KEYS.value:
         drawn = m.subject.with_new_draws(keys, point, cotangent, ends)
         if drawn is None:
             return _NO_KEY
         gradients, values = drawn
         found = _Slopes(np.stack([_along(gradients, way) for way in ways], axis=1), *_slopes(values, cotangent))  # fmt: skip
         worst = found.worst
-        if found.off[worst] > math.sqrt(m.fmt.eps):
+        if found.off[worst] > half_of_the_digits(m.fmt.eps):
             return f"at {at(m, row)}, {found.told(worst)}"
         if found.telling:
             return None
@@ -80,7 +84,7 @@ class _Slopes:
     @property
     def spread(self) -> Array:
         gaps = self.rule - self.wide
-        return np.asarray(_SIGMAS * gaps.std(axis=0, ddof=1) / math.sqrt(len(gaps)))
+        return np.asarray(SIGMAS.value * gaps.std(axis=0, ddof=1) / math.sqrt(len(gaps)))
 
     @property
     def off(self) -> Array:
@@ -95,7 +99,7 @@ class _Slopes:
     @property
     def telling(self) -> bool:
         size = max(float(np.abs(s.mean(axis=0)).max()) for s in (self.rule, self.wide))
-        return bool(self.spread.max() <= _TELLING * size)
+        return bool(self.spread.max() <= ESTIMATOR_TELLING.value * size)
 
     def told(self, way: int) -> str:
         return (
@@ -127,7 +131,7 @@ def _slopes(values: Sequence[Array], cotangent: Sequence[Array]) -> tuple[Array,
     parts = [(v * c).reshape(len(v), 4 * _DIRECTIONS, -1).sum(axis=2) for v, c in zip(values, cotangent, strict=True)]  # fmt: skip
     ends = np.sum(parts, axis=0).reshape(-1, 2, _DIRECTIONS, 2)
     gaps = (ends[..., 0] - ends[..., 1]) / 2
-    return gaps[:, 0] / _STEP, gaps[:, 1] / (_STEP / 2)
+    return gaps[:, 0] / ESTIMATOR_STEP.value, gaps[:, 1] / (ESTIMATOR_STEP.value / 2)
 
 
 ESTIMATOR = Estimator()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.contract.limits import GAUGE_TELLING
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import Doubt, at
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
@@ -31,7 +32,6 @@ Blind = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 
 _BITS = 192
 _MOST, _FEWEST = 6, 3  # rows
-_TELLING = 2.0**-30  # balls must be so narrow beside the largest gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _agree(m: Measurements, rows: Sequence[int], weights: Sequence[Array]) -> bo
         if any(gap.is_finite() and not gap.contains(0) for gap in gaps):
             return False
         largest = max(float(abs(t).upper()) for t in theirs)
-        telling += all(float(gap.rad()) < _TELLING * largest for gap in gaps)
+        telling += all(float(gap.rad()) < GAUGE_TELLING.value * largest for gap in gaps)
     return telling >= _FEWEST
 
 

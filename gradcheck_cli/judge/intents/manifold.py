@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.contract.limits import SPHERE
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import Doubt, argument_of, at, formula, regular
 from gradcheck_cli.measure.accuracy import GRADIENTS
@@ -22,7 +23,6 @@ from gradcheck_cli.reals.enclose import START_BITS, working
 
 Array = np.ndarray[Any, Any]
 
-_NEAR = 1e-3  # of unit length: only there is tangency asked for
 _FEWEST = 3
 
 
@@ -89,7 +89,7 @@ def _on_the_sphere(x: Array, ours: Array, truth: Array) -> bool:
         if any(not (taken[i] * q[k] - taken[k] * q[i]).contains(0) for i in range(size)):
             return False
         off = abs(_dot(q, q) - 1)
-        if off < _NEAR and abs(_dot(g, q)) > off * abs(_dot(t, q)):
+        if off < SPHERE.value and abs(_dot(g, q)) > off * abs(_dot(t, q)):
             return False
     return True
 

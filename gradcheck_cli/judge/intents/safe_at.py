@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import RADIUS
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import at, regular
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.formula_gap import comparison
-
-_RADIUS = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class SafeAt:
         if name.strip() not in paths:
             return f"there is no argument `{name.strip()}`"
         values = m.points[paths.index(name.strip())].reshape(m.count, -1)
-        near = np.asarray(np.abs(values - float(number)).min(axis=1) <= _RADIUS)
+        near = np.asarray(np.abs(values - float(number)).min(axis=1) <= RADIUS.value)
         facts = comparison(m)
         for row, k in regular(m):
             if facts.differs[row, k] and not near[row]:

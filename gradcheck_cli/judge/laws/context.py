@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import half_of_the_digits
 from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
@@ -115,7 +116,7 @@ def _apart(
             )
             at = int(np.nanargmax(gap)) if not np.isnan(gap).all() else 0
             over = gap[at] / size if size else gap[at]
-            if over > max(math.sqrt(eps), largest):
+            if over > max(half_of_the_digits(eps), largest):
                 largest = float(over)
                 worst = (start + at, float(ours.reshape(-1)[at]), float(theirs.reshape(-1)[at]))
         start += theirs.size

@@ -6,13 +6,19 @@ even find that the formula is right, and that autodiff through the primal is not
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import (
+    EVERYWHERE,
+    FORMULA_EPS,
+    OPINIONS,
+    ORDINARY,
+    half_of_the_digits,
+)
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.diagnose.constant_factor import describe_factor
@@ -21,14 +27,12 @@ from gradcheck_cli.judge.laws.singularity import radius_around_singularities
 from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind, component_name
-from gradcheck_cli.measure.formula_gap import ROUNDING_EPS, Comparison, comparison, only_at_points
+from gradcheck_cli.measure.formula_gap import Comparison, comparison, only_at_points
 from gradcheck_cli.measure.integral import Opinion, third_opinion
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 
 Array = np.ndarray[Any, Any]
 
-_ROWS_ASKED = 3  # of the third opinion
-_EVERYWHERE = 0.9  # of the rows
 _REPORTED = {
     Kind.FORMULA: (RuleName.GRADIENT_MISMATCH, Severity.ERROR),
     Kind.APPROXIMATE: (RuleName.APPROXIMATE_RULE, Severity.WARNING),
@@ -55,7 +59,7 @@ class Mismatch:
     @property
     def large(self) -> Array:
         """Rows where more than half of the digits are apart."""
-        return np.flatnonzero(self.worst > math.sqrt(self.m.fmt.eps))
+        return np.flatnonzero(self.worst > half_of_the_digits(self.m.fmt.eps))
 
     @property
     def constant_primal(self) -> bool:
@@ -91,7 +95,7 @@ def mismatches(m: Measurements, facts: Comparison) -> Iterator[Mismatch]:
         part = slice(start, start + len(elements))
         start = part.stop
         gap = np.where(facts.differs[:, part], facts.gap[:, part], 0.0)
-        if gap.max(initial=0.0) > ROUNDING_EPS * m.fmt.eps:
+        if gap.max(initial=0.0) > FORMULA_EPS.value * m.fmt.eps:
             yield Mismatch(m, facts, part, gap)
 
 
@@ -165,8 +169,9 @@ def _gravest_opinion(m: Measurements, rows: Array) -> Opinion:
     states = np.concatenate([m.reference.states(VALUES), m.reference.states(GRADIENTS)], axis=1)
     # One element outside would hide the rest.
     inside: Array = np.asarray(np.isin(states, (REGULAR, LIMIT)).all(axis=1))
-    plain = sorted(rows.tolist(), key=lambda r: (not inside[r], not 1e-2 <= size[r] <= 1e2, r))
-    asked = [third_opinion(m, row) for row in plain[:_ROWS_ASKED]]
+    low, high = ORDINARY.value
+    plain = sorted(rows.tolist(), key=lambda r: (not inside[r], not low <= size[r] <= high, r))
+    asked = [third_opinion(m, row) for row in plain[: OPINIONS.value]]
     opinions = {third.opinion for third in asked if third is not None}
     gravest_first = (Opinion.WRONG, Opinion.STEP, Opinion.OPEN, Opinion.RIGHT)
     return next((opinion for opinion in gravest_first if opinion in opinions), Opinion.OPEN)
@@ -175,7 +180,7 @@ def _gravest_opinion(m: Measurements, rows: Array) -> Opinion:
 def _wrong(mismatch: Mismatch, row: int) -> Failure:
     m, facts = mismatch.m, mismatch.facts
     share = facts.differs[facts.rows, mismatch.part].any(axis=1).mean()
-    everywhere = bool(share > _EVERYWHERE)
+    everywhere = bool(share > EVERYWHERE.value)
     plain = next(iter(m.floats.values())).custom is None
     message = "the custom rules that it calls make it wrong" if plain else "the formula is wrong"
     explanation = _explanation(mismatch)
@@ -212,6 +217,6 @@ def _differs_at(component: int) -> Holds:
 
 def _far_apart_at(component: int) -> Holds:
     def holds(m: Measurements) -> Array:
-        return np.asarray(comparison(m).gap[:, component] > math.sqrt(m.fmt.eps))
+        return np.asarray(comparison(m).gap[:, component] > half_of_the_digits(m.fmt.eps))
 
     return holds

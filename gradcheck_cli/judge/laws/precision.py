@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.contract.limits import SPARE_BITS
 from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.cotangents import BASE
@@ -14,8 +15,6 @@ from gradcheck_cli.measure.accuracy import DIGITS, ZERO
 from gradcheck_cli.measure.engine import Measurements, Probe
 
 _CAUSES = (ZERO, DIGITS)
-# A truth in floats must be so much finer than what it judges.
-_SPARE_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class Precision:
             text = f"{m.sources.reason}, and differences cannot judge digits"
             return Reason(Outcome.NOT_COVERED, text)
         digits = m.sources.digits
-        if digits is not None and digits < m.fmt.digits + _SPARE_BITS:
+        if digits is not None and digits < m.fmt.digits + SPARE_BITS.value:
             text = f"{m.sources.reason}, and a truth of {digits} bits cannot judge the digits of {m.fmt.name}"
             return Reason(Outcome.NOT_COVERED, text)
         return None

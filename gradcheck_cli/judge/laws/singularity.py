@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import RADIUS
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.measure.accuracy import GRADIENTS, columns
@@ -15,8 +16,6 @@ from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import Comparison
 
 Array = np.ndarray[Any, Any]
-
-_RADIUS = 1e-3
 
 
 def singularities(facts: Comparison) -> Iterator[Failure]:
@@ -51,4 +50,4 @@ def radius_around_singularities(m: Measurements, facts: Comparison, rows: Array)
     own = np.where(facts.singular_at[singular][None], apart, np.inf).min(axis=1)
     alone = np.where(facts.differs[rows], own, 0.0).max(axis=1)
     radius = float(np.minimum(joint, alone).max())
-    return radius if 0 < radius <= _RADIUS else None
+    return radius if 0 < radius <= RADIUS.value else None

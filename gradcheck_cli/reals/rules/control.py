@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import COUNTED_TRIPS, FLOAT_TRIPS
 from gradcheck_cli.reals.rules.rule import Rule, batched, spread
 from gradcheck_cli.reals.three_valued import NO, UNKNOWN, YES
-
-# A loop that waits for a float and runs longer than this over the reals is given up.
-FLOAT_TRIPS = 256
-INTEGER_TRIPS = 4096
 
 
 def _rows(values: list[Any], rows: Any) -> list[Any]:
@@ -61,7 +58,7 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     state = [np.array(spread(v, batch)) for v in state]
     active = np.arange(batch)
     floats = any(aval.kind == "f" for s in cond.steps for aval in s.in_avals)
-    for _ in range(FLOAT_TRIPS if floats else INTEGER_TRIPS):
+    for _ in range((FLOAT_TRIPS if floats else COUNTED_TRIPS).value):
         view = domain.view(active, batch)
         (go,) = walk(cond, view, [*_rows(cond_consts, active), *_rows(state, active)])
         each = spread(go, len(active))

@@ -7,8 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from gradcheck_cli.contract.limits import COUNTED_TRIPS, FLOAT_TRIPS
 from gradcheck_cli.reals.float64.pairs import Pair
-from gradcheck_cli.reals.rules.control import FLOAT_TRIPS, INTEGER_TRIPS
 from gradcheck_cli.reals.rules.rule import Rule
 
 
@@ -73,7 +73,7 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     a, b = step.params["cond_nconsts"], step.params["body_nconsts"]
     cond_consts, body_consts = values[:a], values[a : a + b]
     floats = any(aval.kind == "f" for s in cond.steps for aval in s.in_avals)
-    most = FLOAT_TRIPS if floats else INTEGER_TRIPS
+    most = (FLOAT_TRIPS if floats else COUNTED_TRIPS).value
     state = [_settled(v, aval) for v, aval in zip(values[a + b :], step.out_avals, strict=True)]
 
     def asked(held: list[Any], flags: Any) -> Any:
