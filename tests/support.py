@@ -124,8 +124,9 @@ def measured(
 
 def jax_subject(function: Callable[..., Any], shape: tuple[int, ...] = ()) -> Any:
     """A plain JAX function of one float32 array, as a subject; JAX is loaded where it is asked for."""
-    from gradcheck_cli.frameworks.jax.fit import fit, of_function
+    from gradcheck_cli.frameworks.jax.fit import fit
+    from gradcheck_cli.frameworks.jax.gradient import of_function
     from gradcheck_cli.subject.results import Place
 
-    gradient = of_function(function, "f", Place(__file__, 1, "f"), lambda path: False)
+    gradient = of_function(function, "f", Place(__file__, 1, "f"), lambda path: False, fit)
     return fit(gradient, Signature((("x", Leaf("x", shape, "test")),)), "float32")

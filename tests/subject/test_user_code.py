@@ -128,8 +128,8 @@ def a_bug(*_: Any, **__: Any) -> Any:
         ("gradcheck_cli.frameworks.jax.subject.JaxSubject.rule_program", WRONG),
         ("gradcheck_cli.judge.diagnose.correction.enclose", WRONG),
         ("gradcheck_cli.judge.diagnose.blame.shadow", CANCELS),
-        ("gradcheck_cli.frameworks.jax.other_calls.build", RIGHT),
-        ("gradcheck_cli.frameworks.jax.other_calls.enclose", RIGHT),
+        ("gradcheck_cli.frameworks.jax.over_reals.build", RIGHT),
+        ("gradcheck_cli.frameworks.jax.over_reals.enclose", RIGHT),
     ],
 )
 def test_a_bug_of_ours_shows(

@@ -11,14 +11,13 @@ from typing import Any
 
 import jax
 
-from gradcheck_cli.frameworks.jax.fit import fit, of_function
-from gradcheck_cli.frameworks.jax.gradient import JaxGradient
+from gradcheck_cli.frameworks.jax.fit import fit
+from gradcheck_cli.frameworks.jax.gradient import JaxGradient, of_function
 from gradcheck_cli.frameworks.jax.hooks import is_custom_gradient, label, user_function
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
+from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.refusals import NO_GRAD_FUNCTION, RuleError
 from gradcheck_cli.subject.results import Found, Place
-
-Own = Callable[[str], bool]
 
 _FILTER_VJP, _FILTER_JVP, _NNX_VJP = "filter_custom_vjp", "filter_custom_jvp", "CustomVjp"
 
@@ -98,7 +97,7 @@ def adopt(found: Found, own: Own, bound: tuple[Any, ...] = ()) -> JaxGradient | 
 
 def adopt_function(function: Callable[..., Any], name: str, place: Place, own: Own) -> JaxGradient:
     """A plain function, with the rules that it is wrapped around."""
-    return replace(of_function(function, name, place, own), written=rule_code(function))
+    return replace(of_function(function, name, place, own, fit), written=rule_code(function))
 
 
 def place_of(function: Any, found: Found) -> Place:

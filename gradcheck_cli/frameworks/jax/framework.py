@@ -1,4 +1,4 @@
-"""JAX as a `Framework`: the seam's view of this folder."""
+"""JAX as a `Framework`, by the modules of this folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradcheck_cli.inputs.signature import Hints
 
 
 class Jax:
-    """See `Framework` in the seam."""
+    """`Framework` of the protocol."""
 
     name = "jax"
     version = str(jax.__version__)

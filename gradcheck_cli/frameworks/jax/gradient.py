@@ -9,13 +9,16 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
-from gradcheck_cli.frameworks.shared.library import Library
+from gradcheck_cli.frameworks.jax.library import LIBRARY
+from gradcheck_cli.frameworks.shared.library import Library, Stable
 from gradcheck_cli.inputs.parameters import declared
 from gradcheck_cli.inputs.signature import Parameter, Signature
-from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.protocol import Own, Subject
 from gradcheck_cli.subject.results import Place
 
 FUNCTION = "function"
+
+Fitter = Callable[["JaxGradient", Signature, str], Subject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +30,15 @@ class JaxGradient:
     place: Place
     rule: Callable[..., Any]
     primal: Callable[..., Any]
-    own: Callable[[str], bool]
-    fitter: Callable[[JaxGradient, Signature, str], Subject]
+    own: Own
+    fitter: Fitter
     written: tuple[FunctionType, ...] = ()  # the functions that the user gave as the rule
     nondiff: frozenset[int] = frozenset()
     only_first: bool = False
     bound: tuple[Any, ...] = ()
     framework: str = field(default="jax")
     backend: str = field(default="jax")
-    library: Library | None = None  # whose stable functions are offered, if not JAX's own
+    library: Library = LIBRARY  # whose stable functions are offered
 
     @property
     def spelling(self) -> str:
@@ -68,3 +71,18 @@ class JaxGradient:
 
     def called(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         return functools.partial(fun, *self.bound) if self.bound else fun
+
+    def stand_in(self, stable: Stable) -> JaxGradient:
+        """A library function as a plain one: no rule in it is the user's own."""
+        return of_function(
+            stable.function, stable.value, self.place, lambda path: False, self.fitter
+        )
+
+
+def of_function(
+    function: Callable[..., Any], name: str, place: Place, own: Own, fitter: Fitter
+) -> JaxGradient:
+    """A plain function: its value and its automatic gradient are judged."""
+    return JaxGradient(
+        name=name, kind=FUNCTION, place=place, rule=function, primal=function, own=own, fitter=fitter,
+    )  # fmt: skip

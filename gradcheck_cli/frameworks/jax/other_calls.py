@@ -13,11 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flint import arb
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.frameworks.jax.devices import spread, two
 from gradcheck_cli.frameworks.jax.leaks import tracers
+from gradcheck_cli.frameworks.jax.over_reals import OverReals
 from gradcheck_cli.frameworks.jax.subject import JaxSubject
 from gradcheck_cli.frameworks.shared.other_calls import (
     ELSEWHERE,
@@ -38,26 +38,19 @@ from gradcheck_cli.frameworks.shared.other_calls import (
     user_error_counts,
 )
 from gradcheck_cli.frameworks.shared.tracing import cast, precision
-from gradcheck_cli.reals.cost import by_flint
-from gradcheck_cli.reals.enclose import DEAR, enclose
-from gradcheck_cli.reals.program import Program, build
-from gradcheck_cli.reals.walk import NoRealMeaning, uncovered
+from gradcheck_cli.reals.walk import uncovered
 from gradcheck_cli.subject.other_calls import OtherCall, WentWrong
 from gradcheck_cli.subject.results import JIT, Array
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Function = Callable[..., Any]
+Walk = Callable[[Numbers, Numbers], list[Array] | None]
 
 _LEAKS = (
     "the rule leaves a tracer in `{}`: under `jit` it is dead when the trace is over, and whoever "
     "uses it gets an UnexpectedTracerError"
 )
 _THROUGH = "autodiff through the primal"
-_BITS = 40
-
-
-class _Silent(Exception):
-    """It has no meaning over the reals, or would cost too much: this way says nothing."""
 
 
 def other_calls(subject: JaxSubject) -> list[OtherCall]:
@@ -65,52 +58,26 @@ def other_calls(subject: JaxSubject) -> list[OtherCall]:
     if subject.loops:
         return []  # reverse mode through what is bounded for it is not what user code has
     own = _Ways(subject)
-    found = [
+    calls = [
         OtherCall("under vmap", own.under_vmap),
         OtherCall("inside scan", own.beside(own.in_scan)),
         twice(own.second(own.reverse), _THROUGH),
         twice(own.second(own.forward), _THROUGH),
     ]
     if len(subject.leaves) > 1:  # the others are constants to it, or symbolic zeros
-        found.append(
+        calls.append(
             OtherCall("differentiated in one argument at a time", own.beside(own.each_argument))
         )
     if len(subject.outputs) > 1:
-        found.append(OtherCall("with one output used at a time", own.beside(own.each_output)))
+        calls.append(OtherCall("with one output used at a time", own.beside(own.each_output)))
     if subject.gradient.kind != "custom_jvp":  # what has a forward and a backward may carry a state
-        found.append(crossed(own.between))
-    found.append(OtherCall("traced", own.traced, IMPURE, Severity.WARNING, help=KEEP_IT))
+        calls.append(crossed(own.between))
+    calls.append(OtherCall("traced", own.traced, IMPURE, Severity.WARNING, help=KEEP_IT))
     if alike(subject.leaves) is not None:
-        found.append(OtherCall("with one array for two arguments", own.one_for_two))
+        calls.append(OtherCall("with one array for two arguments", own.one_for_two))
     if two() is not None:
-        found.append(OtherCall("spread over two devices", own.on_two_devices))
-    return [named(way) for way in found]
-
-
-class _Walk:
-    """A function of leaves and cotangents over the reals; traced once, when it is first asked for."""
-
-    def __init__(self, subject: JaxSubject, function: Function) -> None:
-        self._subject, self._function = subject, function
-
-    @functools.cached_property
-    def _program(self) -> Program:
-        with precision(self._subject.dtype):
-            avals = (*self._subject.avals, *self._subject.out_avals)
-            with calling_user_code():
-                jaxpr = jax.make_jaxpr(self._function)(*avals)
-        program = build(jaxpr)
-        with calling_user_code():
-            for leaked in (c for c in program.all_constants() if isinstance(c, jax.core.Tracer)):
-                np.asarray(leaked)  # raises: a rule kept it from another trace
-        return program
-
-    def __call__(self, point: Numbers, cotangent: Numbers) -> list[Array]:
-        """The function's numbers at this row."""
-        if uncovered(self._program) or by_flint(self._program) > DEAR:
-            raise _Silent
-        row = [np.asarray(a, np.float64)[None] for a in (*point, *cotangent)]
-        return [_middles(out[0]) for out in enclose(self._program, row, goal=_BITS).outs]
+        calls.append(OtherCall("spread over two devices", own.on_two_devices))
+    return [named(way) for way in calls]
 
 
 class _Ways:
@@ -202,7 +169,11 @@ class _Ways:
         def shared(*xs: Any) -> Any:
             return self.subject.rule(*(xs[i] if k == j else x for k, x in enumerate(xs)))
 
-        run = self.beside(self._pulled(shared), lambda p, c: summed(self._plain(p, c), pair))
+        def both_paths(point: Numbers, cotangent: Numbers) -> list[Array] | None:
+            plain = self._plain(point, cotangent)
+            return None if plain is None else summed(plain, pair)
+
+        run = self.beside(self._pulled(shared), both_paths)
         return lambda point, cotangent: run(
             [point[i] if k == j else p for k, p in enumerate(point)], cotangent
         )
@@ -212,11 +183,9 @@ class _Ways:
         walk = self._walk(self.crossed)
 
         def run(point: Numbers, cotangent: Numbers) -> Result:
-            try:
-                with user_error_counts(IMPURE):
-                    return walk(point, cotangent), self._plain(point, cotangent)
-            except (_Silent, NoRealMeaning):
-                return self._between_eagerly(point, cotangent)
+            with user_error_counts(IMPURE):
+                both = _both(walk, self._plain, point, cotangent)
+            return both or self._between_eagerly(point, cotangent)
 
         return run
 
@@ -233,8 +202,8 @@ class _Ways:
             except UserCodeError:  # it says so itself, or it takes no such numbers
                 return None
             with raising_counts(IMPURE):
-                found = pull(weights)
-        return [np.asarray(g, np.float64) for g in found], [np.asarray(g, np.float64) for g in plain]  # fmt: skip
+                pulled = pull(weights)
+        return [np.asarray(g, np.float64) for g in pulled], [np.asarray(g, np.float64) for g in plain]  # fmt: skip
 
     def traced(self, point: Numbers, cotangent: Numbers) -> Result:
         """A trace is over when it is over: nothing of it stays in the user's own variables."""
@@ -258,35 +227,30 @@ class _Ways:
             if not self._maps():
                 return None
             with raising_counts():
-                found = self._spread(*args)
+                gradients = self._spread(*args)
             program = self.subject.traces().rule
             if program is not None and not uncovered(program):
                 return None
             rows = [np.asarray(a)[None] for a in (*point, *cotangent)]
             floats = self.subject.run(rows[: self.count], rows[self.count :], (JIT,))[JIT]
-        return found, [g[0] for g in floats.custom or []]
+        return gradients, [g[0] for g in floats.custom or []]
 
     # -- pieces ---------------------------------------------------------------------------
 
-    def beside(
-        self, function: Function, plain: Callable[[Numbers, Numbers], list[Array]] | None = None
-    ) -> Make:
+    def beside(self, function: Function, plain: Walk | None = None) -> Make:
         """The function's gradients beside the plain ones, over the reals."""
         walk, expected = self._walk(function), plain or self._plain
 
         def run(point: Numbers, cotangent: Numbers) -> Result:
-            try:
-                with user_error_counts():
-                    return walk(point, cotangent), expected(point, cotangent)
-            except (_Silent, NoRealMeaning):
-                return None
+            with user_error_counts():
+                return _both(walk, expected, point, cotangent)
 
         return run
 
     def second(self, again: Callable[[Function, Sequence[Any], Sequence[Any]], Any]) -> Make:
         """The rule's second derivative beside the primal's, where their first ones agree."""
 
-        def both(function: Function) -> _Walk:
+        def both(function: Function) -> OverReals:
             pulled = self._pulled(function)
 
             def firsts_and_seconds(*args: Any) -> Any:
@@ -303,16 +267,12 @@ class _Ways:
 
         return run
 
-    def _halves(self, walk: _Walk, point: Numbers, cotangent: Numbers) -> Derivatives | None:
+    def _halves(self, walk: OverReals, point: Numbers, cotangent: Numbers) -> Derivatives | None:
         try:
             outs = walk(point, cotangent)
-        except (
-            UserCodeError,
-            _Silent,
-            NoRealMeaning,
-        ):  # it says so itself, or has no meaning over the reals
+        except UserCodeError:  # it says so itself
             return None
-        return outs[: self.count], outs[self.count :]
+        return None if outs is None else (outs[: self.count], outs[self.count :])
 
     @functools.cached_property
     def _spread(self) -> Callable[..., list[Array]]:
@@ -332,22 +292,16 @@ class _Ways:
     def _pulled(self, function: Function) -> Function:
         return lambda *args: jax.vjp(function, *args[: self.count])[1](tuple(args[self.count :]))
 
-    def _walk(self, function: Function) -> _Walk:
-        return _Walk(self.subject, function)
+    def _walk(self, function: Function) -> OverReals:
+        return OverReals(self.subject, function)
+
+
+def _both(walk: Walk, plain: Walk, point: Numbers, cotangent: Numbers) -> Result:
+    """The numbers of a way, and those that they must be, where both are to be had."""
+    got = walk(point, cotangent)
+    expected = None if got is None else plain(point, cotangent)
+    return None if got is None or expected is None else (got, expected)
 
 
 def _weights(x: Any) -> Any:
     return jnp.asarray(shares(x.size), x.dtype).reshape(x.shape)
-
-
-def _middles(balls: Any) -> Array:
-    """Midpoints, 0 for what may be 0; NaN where there is no number."""
-    flat = np.asarray(balls, object).reshape(-1)
-    numbers = [_number(ball) for ball in flat]
-    return np.array(numbers, np.float64).reshape(np.shape(balls))
-
-
-def _number(ball: arb) -> float:
-    if not ball.is_finite():
-        return float("nan")
-    return 0.0 if ball.contains(0) else float(ball.mid())

@@ -5,31 +5,56 @@ Long because one object answers the seam: its traces and its floats share the fl
 
 from __future__ import annotations
 
+import abc
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradcheck_cli.frameworks.jax.call import batch_size, host, padded
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
-from gradcheck_cli.frameworks.jax.places import own_lines
-from gradcheck_cli.frameworks.jax.trace import bounded, stepwise, without_own_rules
-from gradcheck_cli.frameworks.shared.tracing import POINTWISE, brief, cast, precision, with_pullback
-from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature, filled
+from gradcheck_cli.frameworks.jax.trace import (
+    bounded,
+    pullback_jaxpr,
+    stepwise,
+    without_own_rules,
+)
+from gradcheck_cli.frameworks.shared.library import offered
+from gradcheck_cli.frameworks.shared.tracing import (
+    POINTWISE,
+    brief,
+    cast,
+    lacks_a_kernel,
+    precision,
+    with_pullback,
+)
+from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.reals.program import Program, build
+from gradcheck_cli.subject.other_calls import OtherCall
+from gradcheck_cli.subject.protocol import LibraryFunction
 from gradcheck_cli.subject.refusals import Rejected, RuleError
-from gradcheck_cli.subject.results import AUTO, JIT, OP_BY_OP, VALUE, Floats, Sample, Traces
+from gradcheck_cli.subject.results import (
+    AUTO,
+    JIT,
+    OP_BY_OP,
+    VALUE,
+    Floats,
+    Sample,
+    Spelled,
+    Traces,
+)
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True)
-class JaxSubject:
-    """A gradient's programs and its floats; `fit` adds what is to be had of it otherwise."""
+class JaxSubject(abc.ABC):
+    """A gradient's programs and its floats; `fit` adds other calls, other keys and other dtypes."""
 
     gradient: JaxGradient
     signature: Signature
@@ -43,6 +68,20 @@ class JaxSubject:
     loops: bool = False
     _compiled: dict[tuple[str, int], Any] = field(default_factory=dict)
     _traces: Traces | None = None
+
+    @abc.abstractmethod
+    def in_dtype(self, dtype: str) -> JaxSubject:
+        """A subject for this call in another dtype; `Rejected` if the function does not take that."""
+
+    @abc.abstractmethod
+    def other_calls(self) -> Sequence[OtherCall]:
+        """Other ways to make the call."""
+
+    @abc.abstractmethod
+    def with_new_draws(
+        self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]] | None:
+        """The rule's gradients here, the primal's values at the ends; None if it draws nothing."""
 
     @property
     def leaves(self) -> Sequence[Leaf]:
@@ -106,19 +145,13 @@ class JaxSubject:
 
     def _pullback_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         try:
-            with calling_user_code():
-                return jax.make_jaxpr(with_pullback(fun, len(self.avals)))(
-                    *self.avals, *self.out_avals
-                )
+            return pullback_jaxpr(fun, self.avals, self.out_avals)
         except UserCodeError:  # reverse mode does not go through it
             return None
 
     def _rule_jaxpr(self) -> Any:
         try:
-            with own_lines(self.gradient.rule), calling_user_code():
-                return jax.make_jaxpr(with_pullback(self.rule, len(self.avals)))(
-                    *self.avals, *self.out_avals
-                )
+            return pullback_jaxpr(self.rule, self.avals, self.out_avals, self.gradient.rule)
         except UserCodeError as raised:
             message = brief(raised.error)
             raise RuleError(
@@ -131,8 +164,8 @@ class JaxSubject:
         """Op by op, by JAX itself: nothing is compiled for one row."""
         with precision(self.dtype):
             _, pull = jax.vjp(self.rule, *cast(point, self.avals))
-            found = pull(tuple(cast(cotangent, self.out_avals)))
-            return [np.asarray(g, np.float64) for g in found]
+            gradients = pull(tuple(cast(cotangent, self.out_avals)))
+            return [np.asarray(g, np.float64) for g in gradients]
 
     def rule_program(self) -> Program | None:
         """The rule as it stands, which may have been changed; None if that cannot be traced."""
@@ -181,16 +214,15 @@ class JaxSubject:
         modes = modes or self.modes
         count = len(points[0])
         size = self._size(count)
-        padded = [_padded(a, size, self.dtype) for a in points]
-        padded += [
-            _padded(a, size, dtype) for a, dtype in zip(cotangents, self.output_dtypes, strict=True)
+        rows = [padded(a, size, self.dtype) for a in points]
+        rows += [
+            padded(a, size, dtype) for a, dtype in zip(cotangents, self.output_dtypes, strict=True)
         ]
         with precision(self.dtype):
             self._compile_all(size, modes)
             try:
                 return {
-                    mode: self._unpacked(self._compiled[mode, size](*padded), count)
-                    for mode in modes
+                    mode: self._unpacked(self._compiled[mode, size](*rows), count) for mode in modes
                 }
             except jax.errors.JaxRuntimeError as error:  # a callback of the user's
                 raise Rejected(f"it raises while it runs: {brief(error)}") from None
@@ -200,14 +232,16 @@ class JaxSubject:
         key = ("along", len(xs))
         if key not in self._compiled:
             aval = jax.ShapeDtypeStruct((len(xs),), xs.dtype)
-            given = [jnp.asarray(c, a.dtype) for c, a in zip(cotangents, self.out_avals, strict=True)]  # fmt: skip
+            weights = [jnp.asarray(c, a.dtype) for c, a in zip(cotangents, self.out_avals, strict=True)]  # fmt: skip
             both = with_pullback(self.rule, 1)
-            self._compiled[key] = jax.jit(jax.vmap(lambda x: both(x, *given))).lower(aval).compile()
+            self._compiled[key] = (
+                jax.jit(jax.vmap(lambda x: both(x, *weights))).lower(aval).compile()
+            )
         return [np.asarray(out) for out in jax.tree.leaves(self._compiled[key](xs))]
 
     def primal_values(self, points: Sequence[Array]) -> list[Array]:
         """Of the primal alone: nothing else of the user's runs."""
-        count, size = len(points[0]), _bucket(len(points[0]))
+        count, size = len(points[0]), batch_size(len(points[0]))
         key = ("values", size)
         with precision(self.dtype):
             if key not in self._compiled:
@@ -220,10 +254,10 @@ class JaxSubject:
                 with calling_user_code():
                     self._compiled[key] = jax.jit(mapped).lower(*rows).compile()
             try:
-                found = self._compiled[key](*(_padded(p, size, self.dtype) for p in points))
+                values = self._compiled[key](*(padded(p, size, self.dtype) for p in points))
             except jax.errors.JaxRuntimeError as error:
                 raise Rejected(f"it raises while it runs: {brief(error)}") from None
-            return host(found, count)
+            return host(values, count)
 
     def run_row(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
@@ -249,7 +283,7 @@ class JaxSubject:
     def _size(self, count: int) -> int:
         """A batch size that is compiled already, if one is large enough."""
         ready = [size for mode, size in self._compiled if mode == JIT and size >= count]
-        return min(ready, default=_bucket(count))
+        return min(ready, default=batch_size(count))
 
     def _one(self, *args: Any) -> Any:
         count = len(self.avals)
@@ -299,51 +333,62 @@ class JaxSubject:
             rows(value), rows(rule_value), rows(gradients), None if auto is None else rows(auto)
         )
 
+    # -- in other dtypes ----------------------------------------------------------------
 
-# -- pieces -----------------------------------------------------------------------
+    def in_float64(self) -> JaxSubject | None:
+        """In float64, its primal free of the user's own rules."""
+        try:
+            wide = self.in_dtype("float64")
+            with precision("float64"):
+                bare = without_own_rules(wide.primal, self.gradient.own, *wide.avals)
+        except (Rejected, UserCodeError):  # it insists on its own dtype
+            return None
+        return replace(wide, primal=bare, rule=wide.rule if self.gradient.has_rule else bare)
 
+    def refusal(self, dtype: str) -> RuleError | None:
+        """By a trace: nothing is compiled for another dtype."""
+        try:
+            other = self.in_dtype(dtype)
+            with precision(dtype):
+                other._rule_jaxpr()
+        except RuleError as error:
+            return None if lacks_a_kernel(error.message) else error
+        except Rejected:
+            return None
+        return None
 
-def flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
-    """The function of its float leaves alone, returning its float outputs alone."""
+    # -- library functions ------------------------------------------------------------
 
-    def flat(*leaves: Any) -> tuple[Any, ...]:
-        supply = iter(leaves)
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
-        positional = True
-        for name, value in signature.arguments:
-            if value is OMITTED:
-                positional = False
-                continue
-            given = filled(value, supply)
-            if positional and name not in signature.keywords:
-                args.append(given)
-            else:
-                kwargs[name] = given
-        out = jax.tree_util.tree_leaves(fun(*args, **kwargs))
-        return tuple(jnp.asarray(x) for x in out if jnp.issubdtype(jnp.result_type(x), jnp.inexact))
+    def library_functions(self) -> Iterator[LibraryFunction]:
+        """Stable library functions at this signature, spelled for its arguments."""
+        return offered(self.gradient, self.leaves, self.dtype, self._spelled)
 
-    return flat
+    def _spelled(self, text: str) -> Spelled | None:
+        """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""
+        names = [leaf.path for leaf in self.leaves]
+        if not all(name.isidentifier() for name in names):
+            return None
+        try:
+            written = self.gradient.library.written(names, text)
+            with precision(self.dtype), calling_user_code():
+                jaxpr = jax.make_jaxpr(written)(*self.avals, *self.out_avals)
+        except (UserCodeError, SyntaxError):  # it does not fit these arguments
+            return None
+        program = build(jaxpr)
+
+        def run(points: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
+            rows = [
+                a.astype(v.dtype)
+                for a, v in zip((*points, *cotangents), (*self.avals, *self.out_avals), strict=True)
+            ]
+            with precision(self.dtype):
+                outs = jax.jit(lambda *args: jax.lax.map(lambda row: written(*row), args))(*rows)
+            return host(jax.tree.leaves(outs), len(rows[0]))
+
+        return Spelled(program, run)
 
 
 def _gradients(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
     """(leaves…, cotangents…) → gradients."""
     both = with_pullback(fun, count)
     return lambda *args: both(*args)[1]
-
-
-def _bucket(count: int) -> int:
-    return max(16, 1 << (count - 1).bit_length())
-
-
-def _padded(array: Array, size: int, dtype: str) -> Any:
-    cast = np.asarray(array).astype(jnp.dtype(dtype))
-    if len(cast) == size:
-        return cast
-    fill = np.broadcast_to(cast[-1:], (size - len(cast), *cast.shape[1:]))
-    return np.concatenate([cast, fill])
-
-
-def host(arrays: Sequence[Any], count: int) -> list[Array]:
-    """The first rows of each, as arrays of ours."""
-    return [np.asarray(a)[:count].astype(np.float64) for a in arrays]

@@ -13,10 +13,11 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
+from gradcheck_cli.frameworks.jax.places import own_lines
+from gradcheck_cli.frameworks.shared.tracing import with_pullback
 from gradcheck_cli.reals.inner_jaxprs import call_param, inlined
+from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.user_code import calling_user_code
-
-Own = Callable[[str], bool]
 
 # A float loop that runs longer than this is taken to hang.
 MOST_TRIPS = 100_000
@@ -27,6 +28,14 @@ _CONTROL_PARAMS = {
     "while": ("cond_jaxpr", "body_jaxpr"),
     "scan": ("jaxpr",),
 }
+
+
+def pullback_jaxpr(
+    fun: Callable[..., Any], avals: Sequence[Any], out_avals: Sequence[Any], rule: Any = None
+) -> Any:
+    """(leaves…, cotangents…) → (values, gradients); the backward pass of `rule` keeps its own lines."""
+    with own_lines(rule), calling_user_code():
+        return jax.make_jaxpr(with_pullback(fun, len(avals)))(*avals, *out_avals)
 
 
 def without_own_rules(fun: Callable[..., Any], own: Own, *avals: Any) -> Callable[..., Any]:

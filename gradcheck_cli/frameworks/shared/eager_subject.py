@@ -18,7 +18,7 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import ROW_ALONE
 from gradcheck_cli.frameworks.shared.draws import another
-from gradcheck_cli.frameworks.shared.library import Library, Stable, offered
+from gradcheck_cli.frameworks.shared.library import Offering, offered
 from gradcheck_cli.frameworks.shared.tracing import (
     POINTWISE,
     Untraceable,
@@ -29,7 +29,8 @@ from gradcheck_cli.frameworks.shared.tracing import (
 )
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.reals.program import Program, build
-from gradcheck_cli.subject.protocol import LibraryFunction, Subject
+from gradcheck_cli.subject.other_calls import OtherCall
+from gradcheck_cli.subject.protocol import LibraryFunction
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.results import AUTO, EAGER, VALUE, Array, Floats, Sample, Spelled, Traces
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -59,8 +60,9 @@ class Row:
 
 @dataclass(slots=True, kw_only=True)
 class EagerSubject(abc.ABC):
-    """See `Subject` in the seam; `has_auto` and `elementwise` are known once it is traced."""
+    """`Subject` of the protocol; `has_auto` and `elementwise` hold once it is traced."""
 
+    gradient: Offering
     signature: Signature
     dtype: str
     outputs: list[tuple[int, ...]]
@@ -90,28 +92,23 @@ class EagerSubject(abc.ABC):
 
     @abc.abstractmethod
     def trusting_jaxpr(self) -> Any | None:
-        """The same with them; None if there are none."""
+        """leaves → values, with the rules of inner functions; None if there are none."""
 
     @abc.abstractmethod
     def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
         """(leaves, cotangents) → (values, gradients)."""
 
     @abc.abstractmethod
-    def fitted(self, stable: Stable, plain: Signature) -> Subject:
-        """A library function as a subject of its own."""
-
-    @abc.abstractmethod
     def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
         """A derivative given as text: its jaxpr, and its numbers at one probe."""
 
-    @property
-    @abc.abstractmethod
-    def library(self) -> Library:
-        """The framework's stable functions."""
-
     @abc.abstractmethod
     def in_dtype(self, dtype: str) -> EagerSubject:
-        """The same call; `Rejected` if the function does not take that."""
+        """A subject for this call in another dtype; `Rejected` if the function does not take that."""
+
+    @abc.abstractmethod
+    def other_calls(self) -> Sequence[OtherCall]:
+        """Other ways to make the call."""
 
     # -- what follows -----------------------------------------------------------------------
 
@@ -164,6 +161,13 @@ class EagerSubject(abc.ABC):
         names = rule.primitives() | (primal.primitives() if primal is not None else frozenset())
         self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
         return Traces(primal, rule, trusting)
+
+    def in_float64(self) -> EagerSubject | None:
+        """None where the function insists on its own dtype."""
+        try:
+            return self.in_dtype("float64")
+        except Rejected:
+            return None
 
     def refusal(self, dtype: str) -> RuleError | None:
         try:
@@ -318,7 +322,7 @@ class EagerSubject(abc.ABC):
 
     def library_functions(self) -> Iterator[LibraryFunction]:
         """Stable library functions at this signature, spelled for its arguments."""
-        return offered(self.library.table, self.leaves, self.fitted, self._spelled)
+        return offered(self.gradient, self.leaves, self.dtype, self._spelled)
 
     def _spelled(self, text: str) -> Spelled | None:
         """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from gradcheck_cli.inputs.signature import Leaf, Signature
-from gradcheck_cli.subject.protocol import LibraryFunction, Subject
+from gradcheck_cli.subject.protocol import CustomGradient, LibraryFunction
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.results import Spelled
 
@@ -30,22 +30,37 @@ class Library:
     table: tuple[Stable, ...]
     scope: dict[str, Any]
 
+    def written(self, names: Sequence[str], text: str) -> Callable[..., Any]:
+        """A derivative given as text: a function of these arguments and `ct`."""
+        function: Callable[..., Any] = eval(  # noqa: S307
+            f"lambda {', '.join(names)}, ct: ({text},)", dict(self.scope)
+        )
+        return function
+
+
+class Offering(Protocol):
+    """A gradient whose framework offers stable functions in its place."""
+
+    @property
+    def library(self) -> Library: ...
+    def stand_in(self, stable: Stable) -> CustomGradient: ...
+
 
 def offered(
-    table: Sequence[Stable],
+    gradient: Offering,
     leaves: Sequence[Leaf],
-    fit: Callable[[Stable, Signature], Subject],
+    dtype: str,
     spelled: Callable[[str], Spelled | None],
 ) -> Iterator[LibraryFunction]:
-    """Those that take these leaves, spelled for their names."""
+    """Library functions that take these leaves, spelled for their names."""
     plain = Signature(tuple((leaf.path, leaf) for leaf in leaves))
     scalar = all(not leaf.shape for leaf in leaves)
     names = ", ".join(leaf.path for leaf in leaves)
-    for stable in table:
+    for stable in gradient.library.table:
         if stable.arrays and scalar:
             continue
         try:
-            subject = fit(stable, plain)
+            subject = gradient.stand_in(stable).fit(plain, dtype)
             subject.traces()
         except (Rejected, RuleError):
             continue

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from gradcheck_cli.discover.factories import instance_of
 from gradcheck_cli.frameworks.tensorflow.fit import fit
-from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
-from gradcheck_cli.frameworks.tensorflow.hooks import CUSTOM, REGISTERED, source
+from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, REGISTERED, TfGradient
+from gradcheck_cli.frameworks.tensorflow.hooks import source
 from gradcheck_cli.frameworks.tensorflow.private_api import decorated, op_def_registry
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place

@@ -16,9 +16,9 @@ from gradcheck_cli.discover.factories import attributes, enter
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.same_definition import told_apart
 from gradcheck_cli.frameworks.tensorflow.adopt import adopt, registered
-from gradcheck_cli.frameworks.tensorflow.fit import of_function
-from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
-from gradcheck_cli.frameworks.tensorflow.hooks import BIND, CUSTOM, source
+from gradcheck_cli.frameworks.tensorflow.fit import fit
+from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, TfGradient, of_function
+from gradcheck_cli.frameworks.tensorflow.hooks import BIND, source
 from gradcheck_cli.frameworks.tensorflow.private_api import decorated
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
@@ -62,7 +62,7 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> TfGradient | No
         return adopt(module, thing, own)
     where, line = source(thing)
     place = Place(where or path, line, name)
-    return of_function(thing, name.rpartition(".")[2], place, own)
+    return of_function(thing, name.rpartition(".")[2], place, own, fit)
 
 
 def _signatures(module: ModuleType) -> dict[int, tuple[Any, ...]]:

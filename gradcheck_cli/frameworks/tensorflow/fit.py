@@ -1,28 +1,23 @@
-"""A TensorFlow gradient put together with a signature: its subject, and what is to be had of it otherwise."""
+"""A TensorFlow gradient put together with a signature: a subject that has other calls and other dtypes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
 
 from gradcheck_cli.frameworks.shared.eager_subject import plain
-from gradcheck_cli.frameworks.shared.library import Library, Stable
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, tensor
-from gradcheck_cli.frameworks.tensorflow.gradient import FUNCTION, TfGradient
-from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
-from gradcheck_cli.frameworks.tensorflow.library import LIBRARY
+from gradcheck_cli.frameworks.tensorflow.gradient import REGISTERED, TfGradient
 from gradcheck_cli.frameworks.tensorflow.other_calls import other_calls
 from gradcheck_cli.frameworks.tensorflow.private_api import record
 from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.subject.other_calls import OtherCall
-from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.refusals import Rejected, RuleError
-from gradcheck_cli.subject.results import Place
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
@@ -41,54 +36,29 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
     except UserCodeError as raised:
         _ask_a_graph(call, signature)
         raise Rejected(brief(raised.error)) from None
-    found = {i: out for i, out in enumerate(outs) if tf.is_tensor(out) and out.dtype.is_floating}
-    if not found:
+    floats = {i: out for i, out in enumerate(outs) if tf.is_tensor(out) and out.dtype.is_floating}
+    if not floats:
         raise Rejected("it returns no float tensor that can be differentiated")
-    call.kept = tuple(found)
+    call.kept = tuple(floats)
     call.variables = _trainable(watcher.watched_variables())
     call.signature = signature = _with_variables(signature, call.variables)
     return FittedTf(
         signature=signature, dtype=dtype, gradient=gradient, call=call,
         has_rule=gradient.has_rule,
-        outputs=[tuple(out.shape) for out in found.values()],
-        output_dtypes=[out.dtype.name for out in found.values()],
-    )  # fmt: skip
-
-
-def of_function(function: Callable[..., Any], name: str, place: Place, own: Own) -> TfGradient:
-    """A plain function: its value and its automatic gradient are judged."""
-    return TfGradient(
-        name=name, kind=FUNCTION, place=place, primal=function, rule=function,
-        split=lambda *args, **kwargs: (function(*args, **kwargs), None), own=own,
-        fitter=fit,
+        outputs=[tuple(out.shape) for out in floats.values()],
+        output_dtypes=[out.dtype.name for out in floats.values()],
     )  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
 class FittedTf(TfSubject):
-    """A TensorFlow gradient at one signature, with its other calls, library functions and dtypes."""
+    """A TensorFlow gradient at one signature, with its other calls and dtypes."""
 
     def in_dtype(self, dtype: str) -> FittedTf:
         return fit(self.gradient, self.signature, dtype)
 
-    def in_float64(self) -> FittedTf | None:
-        try:
-            return self.in_dtype("float64")
-        except Rejected:  # it insists on its own dtype
-            return None
-
     def other_calls(self) -> Sequence[OtherCall]:
         return other_calls(self)
-
-    @property
-    def library(self) -> Library:
-        return self.gradient.library or LIBRARY
-
-    def fitted(self, stable: Stable, plain: Signature) -> FittedTf:
-        gradient = of_function(
-            stable.function, stable.value, self.gradient.place, self.gradient.own
-        )
-        return fit(gradient, plain, self.dtype)
 
 
 def _ask_a_graph(call: Call, signature: Signature) -> None:
@@ -99,11 +69,11 @@ def _ask_a_graph(call: Call, signature: Signature) -> None:
             call.outs([v1.placeholder(call.dtype, leaf.shape) for leaf in signature.leaves])
     except UserCodeError as raised:
         if isinstance(raised.error, TypeError) and "ResourceVariable" in str(raised.error):
-            told = (
+            message = (
                 "TypeError: it uses a variable that is no resource, which tf.custom_gradient "
                 "refuses: `use_resource=True` in its variable scope"
             )
-            raise RuleError("TypeError", told, certain=True) from None
+            raise RuleError("TypeError", message, certain=True) from None
 
 
 def _trainable(watched: Sequence[Any]) -> tuple[Any, ...]:

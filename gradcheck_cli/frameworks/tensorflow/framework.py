@@ -1,4 +1,4 @@
-"""TensorFlow as a `Framework`: the seam's view of this folder."""
+"""TensorFlow as a `Framework`, by the modules of this folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradcheck_cli.project.input_specs import ArraySpec, Spec
 
 
 class TensorFlow:
-    """See `Framework` in the seam."""
+    """`Framework` of the protocol."""
 
     name = "tensorflow"
     version = str(tf.__version__)
@@ -38,9 +38,9 @@ class TensorFlow:
             for p, spec in zip(gradient.parameters(), gradient.specs, strict=False)
         }
         functions = [("tf.tanh", tf.tanh), ("tf.add", tf.add)]
-        found = read(gradient.primal, gradient.parameters(), functions)
+        hints = read(gradient.primal, gradient.parameters(), functions)
         source = "the input signature of its tf.function"
-        return dataclasses.replace(found, specs=specs, spec_source=source)
+        return dataclasses.replace(hints, specs=specs, spec_source=source)
 
 
 def _spec(spec: Any) -> ArraySpec:

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
-from gradcheck_cli.frameworks.shared.library import Library
+from gradcheck_cli.frameworks.shared.library import Library, Stable
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
+from gradcheck_cli.frameworks.tensorflow.library import LIBRARY
 from gradcheck_cli.inputs.parameters import annotation, declared
 from gradcheck_cli.inputs.signature import Parameter, Signature
-from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.protocol import Own, Subject
 from gradcheck_cli.subject.results import Place
 
-FUNCTION = "function"
-Own = Callable[[str], bool]
+FUNCTION, CUSTOM, REGISTERED = "function", "custom_gradient", "RegisterGradient"
+
+Fitter = Callable[["TfGradient", Signature, str], Subject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,13 @@ class TfGradient:
     rule: Callable[..., Any]
     split: Callable[..., tuple[Any, Any]]
     own: Own
-    fitter: Callable[[TfGradient, Signature, str], Subject]
+    fitter: Fitter
     parameter_names: tuple[str, ...] = ()  # of an op, whose function says nothing
     specs: tuple[Any, ...] = ()  # of a `tf.function` around it: its input signature
     bound: int = 0  # leading parameters that are given already: self
     backend: str = field(default="tensorflow")
     framework: str = field(default="tensorflow")
-    library: Library | None = None  # whose stable functions are offered, if not TensorFlow's own
+    library: Library = LIBRARY  # whose stable functions are offered
     reference: Callable[..., Any] | None = None
 
     @property
@@ -60,6 +62,21 @@ class TfGradient:
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
         return self.fitter(self, signature, dtype)
+
+    def stand_in(self, stable: Stable) -> TfGradient:
+        """A library function as a plain one."""
+        return of_function(stable.function, stable.value, self.place, self.own, self.fitter)
+
+
+def of_function(
+    function: Callable[..., Any], name: str, place: Place, own: Own, fitter: Fitter
+) -> TfGradient:
+    """A plain function: its value and its automatic gradient are judged."""
+    return TfGradient(
+        name=name, kind=FUNCTION, place=place, primal=function, rule=function,
+        split=lambda *args, **kwargs: (function(*args, **kwargs), None), own=own,
+        fitter=fitter,
+    )  # fmt: skip
 
 
 _NO_TENSORS = ("int", "bool", "str")

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, REGISTERED
 from gradcheck_cli.frameworks.tensorflow.private_api import custom_gradient, decorated, ops
 from gradcheck_cli.subject.protocol import Note
 from gradcheck_cli.subject.results import Found
-
-CUSTOM, REGISTERED = "custom_gradient", "RegisterGradient"
 
 BIND: Any = custom_gradient.Bind
 

@@ -27,7 +27,7 @@ from gradcheck_cli.frameworks.shared.other_calls import (
     twice,
 )
 from gradcheck_cli.frameworks.tensorflow.call import host, taped, tensor, zeros_for_none
-from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED
+from gradcheck_cli.frameworks.tensorflow.gradient import REGISTERED
 from gradcheck_cli.frameworks.tensorflow.random import drawing
 from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
 from gradcheck_cli.subject.other_calls import OtherCall

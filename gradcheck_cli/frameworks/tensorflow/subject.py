@@ -14,9 +14,9 @@ import tensorflow as tf
 from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject, Row, plain, stacked
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.tensorflow.call import Call, Tensors, host, taped, tensor
-from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
+from gradcheck_cli.frameworks.tensorflow.gradient import REGISTERED, TfGradient
 from gradcheck_cli.frameworks.tensorflow.graphs import Graph
-from gradcheck_cli.frameworks.tensorflow.hooks import REGISTERED, bypassed
+from gradcheck_cli.frameworks.tensorflow.hooks import bypassed
 from gradcheck_cli.frameworks.tensorflow.trace import traced
 from gradcheck_cli.subject.refusals import NO_GRAD_FUNCTION, Rejected, RuleError
 from gradcheck_cli.subject.results import EAGER, Floats
@@ -29,7 +29,7 @@ _FEW = 8  # points that are not worth being run again
 
 @dataclass(slots=True, kw_only=True)
 class TfSubject(EagerSubject):
-    """A gradient's programs and its floats; `fit` adds what is to be had of it otherwise."""
+    """A gradient's programs and its floats; `fit` adds other calls and other dtypes."""
 
     gradient: TfGradient
     call: Call
@@ -246,14 +246,13 @@ class TfSubject(EagerSubject):
     # -- library functions ------------------------------------------------------------------
 
     def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
-        scope = dict(self.library.scope)
-        function = eval(f"lambda {', '.join(names)}, ct: ({text},)", scope)  # noqa: S307
+        function = self.gradient.library.written(names, text)
         outs = [jax.ShapeDtypeStruct(s, jnp.dtype(self.dtype)) for s in self.outputs]
 
         def one(point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
             with self.call.eagerly():
-                given = [tensor(p, self.call.dtype) for p in point]
-                return [host(g) for g in function(*given, *self.cotangents(cotangent))]
+                leaves = [tensor(p, self.call.dtype) for p in point]
+                return [host(g) for g in function(*leaves, *self.cotangents(cotangent))]
 
         with self.call.eagerly():
             return traced(function, (*self.avals, *outs)), one

@@ -1,7 +1,4 @@
-"""All torch custom gradients of one module: Functions, custom ops, nested ones.
-
-torch keeps every subclass of Function: nothing has to be recorded while a module is imported.
-"""
+"""All torch custom gradients of one module: Functions, custom ops, nested ones."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import inspect
 import linecache
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,17 +18,11 @@ from gradcheck_cli.discover.factories import attributes, enter
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.same_definition import told_apart
 from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
-from gradcheck_cli.frameworks.torch.fit import of_function
-from gradcheck_cli.frameworks.torch.gradient import TorchGradient
+from gradcheck_cli.frameworks.torch.fit import fit
+from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
 from gradcheck_cli.frameworks.torch.private_api import CustomOpDef, parts_of
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
-
-
-@contextmanager
-def recording() -> Iterator[list[Found]]:
-    """Nothing has to be recorded."""
-    yield []
 
 
 def find(
@@ -109,7 +99,7 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> TorchGradient |
     if inspect.isclass(thing) or not callable(thing):
         return None
     place = _place(thing, name) or Place(path, 1, name)
-    return of_function(thing, name.rpartition(".")[2], place)
+    return of_function(thing, name.rpartition(".")[2], place, fit)
 
 
 def _functions() -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""PyTorch as a `Framework`: the seam's view of this folder."""
+"""PyTorch as a `Framework`, by the modules of this folder."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from gradcheck_cli.frameworks.torch.call import device
-from gradcheck_cli.frameworks.torch.find import find, named, recording
-from gradcheck_cli.frameworks.torch.inner_rules import watching
+from gradcheck_cli.frameworks.torch.find import find, named
+from gradcheck_cli.frameworks.torch.hooks import recording, watching
 from gradcheck_cli.frameworks.torch.script import WRITING
 from gradcheck_cli.frameworks.torch.trace import warm
 from gradcheck_cli.infer.reading import read
@@ -21,7 +21,7 @@ torch.set_num_threads(1)  # calls are small, and workers share the cores
 
 
 class Torch:
-    """See `Framework` in the seam."""
+    """`Framework` of the protocol."""
 
     name = "torch"
     version = str(torch.__version__)
@@ -38,8 +38,8 @@ class Torch:
 
     def hints(self, gradient: Any) -> Hints:
         functions = [("torch.tanh", torch.tanh), ("torch.add", torch.add)]
-        found = read(gradient.primal, gradient.parameters(), functions)
-        return dataclasses.replace(found, classes={})  # torch differentiates tensors, not objects
+        hints = read(gradient.primal, gradient.parameters(), functions)
+        return dataclasses.replace(hints, classes={})  # torch differentiates tensors, not objects
 
 
 FRAMEWORK = Torch()

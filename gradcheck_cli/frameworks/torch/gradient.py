@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
-from gradcheck_cli.frameworks.shared.library import Library
+from gradcheck_cli.frameworks.shared.library import Library, Stable
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
+from gradcheck_cli.frameworks.torch.library import LIBRARY
 from gradcheck_cli.inputs.parameters import annotation, declared
 from gradcheck_cli.inputs.signature import Parameter, Signature
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Place
 
 FUNCTION, CLASS, CUSTOM_OP = "function", "Function", "custom_op"
+
+Fitter = Callable[["TorchGradient", Signature, str], Subject]
+Surroundings = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +34,14 @@ class TorchGradient:
     rule: Callable[..., Any]
     forward: Callable[..., Any]  # (context, *inputs) → outputs
     backward: Callable[..., Any] | None  # (context, *cotangents) → a gradient for each input
-    fitter: Callable[[TorchGradient, Signature, str], Subject]
+    fitter: Fitter
     skipped: int = 0  # parameters of `primal` that are not inputs: ctx
     written: Callable[..., Any] | None = None  # holds the text of the rule, if `backward` does not
     reference: Callable[..., Any] | None = None  # what is differentiated instead of forward's body
     framework: str = field(default="torch")
     backend: str = field(default="torch")
-    library: Library | None = None  # whose stable functions are offered, if not torch's own
+    library: Library = LIBRARY  # whose stable functions are offered
+    surroundings: Surroundings = nullcontext  # of every trace: what a library on torch needs
     declined: set[str] = field(default_factory=set)  # arguments that turned out to be numbers
 
     @property
@@ -53,7 +59,7 @@ class TorchGradient:
         return plain_functions(self.written or self.backward)
 
     def parameters(self) -> Sequence[Parameter]:
-        """Those of forward, without `ctx`."""
+        """The parameters of forward, without `ctx`."""
         return declared(
             self.primal,
             self.skipped,
@@ -62,6 +68,21 @@ class TorchGradient:
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
         return self.fitter(self, signature, dtype)
+
+    def stand_in(self, stable: Stable) -> TorchGradient:
+        """A library function as a plain one, traced where this gradient is."""
+        function = of_function(stable.function, stable.value, self.place, self.fitter)
+        return replace(function, surroundings=self.surroundings)
+
+
+def of_function(
+    function: Callable[..., Any], name: str, place: Place, fitter: Fitter
+) -> TorchGradient:
+    """A plain function: its value and its automatic gradient are judged."""
+    return TorchGradient(
+        name=name, kind=FUNCTION, place=place, primal=function, rule=function,
+        forward=lambda ctx, *inputs: function(*inputs), backward=None, fitter=fitter,
+    )  # fmt: skip
 
 
 _NO_TENSORS = ("int", "bool", "str", "dim", "size", "device", "dtype")

@@ -6,9 +6,7 @@ bypasses every rule that users wrote (SEMANTICS D1).
 
 from __future__ import annotations
 
-import functools
-import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,61 +15,24 @@ import jax.numpy as jnp
 import torch
 
 from gradcheck_cli.frameworks.torch.context import Context, with_a_context
+from gradcheck_cli.frameworks.torch.gradient import Surroundings
+from gradcheck_cli.frameworks.torch.hooks import calls_through
 from gradcheck_cli.frameworks.torch.trace import environment
-from gradcheck_cli.subject.protocol import Note
-
-_MODULE: Any = torch.autograd.function
-_HOOK = "_cgcheck_apply"
-
-
-class _Code:
-    """Code for `Function.apply` that asks the hook; it has the cell that torch's own has."""
-
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
-        __class__  # type: ignore[name-defined]  # noqa: B018
-        return _cgcheck_apply(cls, *args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 @contextmanager
-def kept() -> Iterator[list[Any]]:
-    """While active, traced calls of Functions are differentiated by their rules; those met are listed."""
-    met: list[Any] = []
+def keeping_rules(surroundings: Surroundings) -> Iterator[list[Any]]:
+    """While active, traced calls of Functions are differentiated by their rules, and are listed."""
+    called: list[Any] = []
 
     def hook(original: Any, cls: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs or not any(_is_traced(a) for a in args):
             return original(cls, *args, **kwargs)
-        met.append(cls)
-        return _with_its_rule(cls, args)
+        called.append(cls)
+        return _with_its_rule(cls, args, surroundings)
 
-    with _through(hook):
-        yield met
-
-
-@contextmanager
-def watching(note: Note) -> Iterator[None]:
-    """While active, every call of a Function is noted."""
-
-    def hook(original: Any, cls: Any, *args: Any, **kwargs: Any) -> Any:
-        note(cls, args, kwargs)
-        return original(cls, *args, **kwargs)
-
-    with _through(hook):
-        yield
-
-
-@contextmanager
-def _through(hook: Callable[..., Any]) -> Iterator[None]:
-    """`apply` may be bound to a name already, so it is its code that is exchanged."""
-    apply = torch.autograd.Function.__dict__["apply"].__func__
-    before = apply.__code__
-    original = types.FunctionType(before, apply.__globals__, "apply", apply.__defaults__, apply.__closure__)  # fmt: skip
-    setattr(_MODULE, _HOOK, functools.partial(hook, original))
-    apply.__code__ = _Code.apply.__code__
-    try:
-        yield
-    finally:
-        apply.__code__ = before
-        delattr(_MODULE, _HOOK)
+    with calls_through(hook):
+        yield called
 
 
 def _is_traced(value: Any) -> bool:
@@ -81,7 +42,7 @@ def _is_traced(value: Any) -> bool:
     return isinstance(value, (Tensor, View)) and value.is_floating_point()
 
 
-def _with_its_rule(cls: Any, args: Sequence[Any]) -> Any:
+def _with_its_rule(cls: Any, args: Sequence[Any], surroundings: Surroundings) -> Any:
     """The call as a JAX function with a derivative of its own; backward runs forward again."""
     from torchax import interop
 
@@ -94,7 +55,9 @@ def _with_its_rule(cls: Any, args: Sequence[Any]) -> Any:
         for k, array in zip(at, arrays, strict=True):
             inputs[k] = interop.torch_view(array)
         context = Context(tuple(k in at for k in range(len(args))))
-        with environment():  # JAX calls this again after the trace of the body has ended
+        with environment(
+            surroundings
+        ):  # JAX calls this again after the trace of the body has ended
             out = body(context, *inputs)
         single[:] = [not isinstance(out, tuple)]
         return context, list(out) if isinstance(out, tuple) else [out]
@@ -106,15 +69,15 @@ def _with_its_rule(cls: Any, args: Sequence[Any]) -> Any:
         return primal(*arrays), arrays
 
     def backward(arrays: Any, cotangents: Any) -> tuple[Any, ...]:
-        with environment():
+        with environment(surroundings):
             context, outs = run(arrays)
-            given = [_weight(out, ct) for out, ct in zip(outs, cotangents, strict=True)]
-            pulled = cls.backward(context, *given)
+            weights = [_weight(out, ct) for out, ct in zip(outs, cotangents, strict=True)]
+            pulled = cls.backward(context, *weights)
         pulled = pulled if isinstance(pulled, (tuple, list)) else (pulled,)
         return tuple(_array(pulled[k] if k < len(pulled) else None, a) for k, a in zip(at, arrays, strict=True))  # fmt: skip
 
-    function: Callable[..., Any] = jax.custom_vjp(primal)
-    function.defvjp(forward, backward)  # type: ignore[attr-defined]
+    function = jax.custom_vjp(primal)
+    function.defvjp(forward, backward)
     outs = interop.torch_view(function(*interop.jax_view([args[k] for k in at])))
     return outs[0] if single[0] else tuple(outs)
 

@@ -15,8 +15,9 @@ from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject, Row, pla
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
-from gradcheck_cli.frameworks.torch.inner_rules import kept
+from gradcheck_cli.frameworks.torch.inner_rules import keeping_rules
 from gradcheck_cli.frameworks.torch.pull import gradients
+from gradcheck_cli.frameworks.torch.random import draws
 from gradcheck_cli.frameworks.torch.returned_slots import overgrown, shifted
 from gradcheck_cli.frameworks.torch.trace import traced
 from gradcheck_cli.inputs.signature import Leaf
@@ -30,7 +31,7 @@ _REFUSED = object()
 
 @dataclass(slots=True, kw_only=True)
 class TorchSubject(EagerSubject):
-    """A gradient's programs and its floats; `fit` adds what is to be had of it otherwise."""
+    """A gradient's programs and its floats; `fit` adds other calls and other dtypes."""
 
     gradient: TorchGradient
     call: Call
@@ -100,15 +101,16 @@ class TorchSubject(EagerSubject):
             return [_REFUSED] * len(leaves)
 
     def forward_jaxpr(self) -> Any:
-        return traced(self._forward, self.avals)
+        return traced(self._forward, self.avals, self.gradient.surroundings)
 
     def trusting_jaxpr(self) -> Any | None:
-        with kept() as met:
-            forward = traced(self._forward, self.avals)
-            return forward if met else None
+        surroundings = self.gradient.surroundings
+        with keeping_rules(surroundings) as called:
+            forward = traced(self._forward, self.avals, surroundings)
+            return forward if called else None
 
     def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
-        return traced(self._rule, (*self.avals, *outs))
+        return traced(self._rule, (*self.avals, *outs), self.gradient.surroundings)
 
     def _forward(self, *leaves: Any) -> Any:
         return tuple(self.call.judged(self.call.primal_outputs(leaves)))
@@ -169,18 +171,23 @@ class TorchSubject(EagerSubject):
             for a, name in zip(arrays, self.output_dtypes, strict=True)
         ]
 
+    def in_float64(self) -> EagerSubject | None:
+        """None for a call that draws, too: in float64 it would draw other numbers."""
+        if draws(lambda: self.primal_row([plain(leaf.shape) for leaf in self.leaves])):
+            return None
+        return EagerSubject.in_float64(self)
+
     # -- library functions ------------------------------------------------------------------
 
     def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
-        scope = dict(self.library.scope)
-        function = eval(f"lambda {', '.join(names)}, ct: ({text},)", scope)  # noqa: S307
+        function = self.gradient.library.written(names, text)
         outs = [jax.ShapeDtypeStruct(s, jnp.dtype(self.dtype)) for s in self.outputs]
 
         def one(point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array]:
-            given = [tensor(p, self.call.dtype) for p in point]
-            return _host(function(*given, *self.cotangents(cotangent)))
+            leaves = [tensor(p, self.call.dtype) for p in point]
+            return _host(function(*leaves, *self.cotangents(cotangent)))
 
-        return traced(function, (*self.avals, *outs)), one
+        return traced(function, (*self.avals, *outs), self.gradient.surroundings), one
 
 
 def _zeros_for_none(found: Sequence[Any], held: Tensors) -> list[Any]:

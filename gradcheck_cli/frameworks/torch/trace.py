@@ -16,6 +16,7 @@ import jax
 import torch
 
 from gradcheck_cli.frameworks.shared.tracing import Untraceable
+from gradcheck_cli.frameworks.torch.gradient import Surroundings
 from gradcheck_cli.frameworks.torch.native_ops import constant, operation
 from gradcheck_cli.frameworks.torch.private_api import OpOverloadPacket, tree_map_only
 from gradcheck_cli.frameworks.torch.random import draw_natively
@@ -40,13 +41,13 @@ def _environment() -> Any:
     except UserCodeError as raised:
         error = raised.error
         if isinstance(error, ImportError):
-            told = f"PyTorch is traced by torchax, which is not installed: {INSTALL}"
+            reason = f"PyTorch is traced by torchax, which is not installed: {INSTALL}"
         else:
-            told = (
+            reason = (
                 f"torchax does not fit this torch ({torch.__version__}): {type(error).__name__}: "
                 f"{error}; try {INSTALL}"
             )
-        raise Untraceable(told) from None
+        raise Untraceable(reason) from None
 
 
 def _take_plain_tensors(environment: Any) -> None:
@@ -97,11 +98,11 @@ def _write_in_place(environment: Any) -> None:
     from torchax.ops.ops_registry import Operator
     from torchax.tensor import OperatorNotFound
 
-    known = environment._get_op_or_decomp
+    own_lookup = environment._get_op_or_decomp
 
     def lookup(function: Any) -> Any:
         try:
-            return known(function)
+            return own_lookup(function)
         except OperatorNotFound:
             name = operation(function)
             plain = getattr(torch.ops.aten, name.removesuffix("_"), None)
@@ -155,26 +156,24 @@ class _Absent:
     """An overload that this torch does not have: equal to none that it has."""
 
 
-# What a library on top of torch must be told while its code is traced: contexts of its own.
-SCOPES: list[Callable[[], contextlib.AbstractContextManager[Any]]] = []
-
-
 @contextlib.contextmanager
-def environment() -> Iterator[None]:
+def environment(surroundings: Surroundings) -> Iterator[None]:
     """The context in which torch operations are JAX's, and new tensors its arrays."""
-    with _environment(), torch.device("jax"), contextlib.ExitStack() as stack:
-        for scope in SCOPES:
-            stack.enter_context(scope())
+    with _environment(), torch.device("jax"), surroundings():
         yield
 
 
-def traced(function: Callable[..., Any], avals: Sequence[Any]) -> Any:
+def traced(
+    function: Callable[..., Any],
+    avals: Sequence[Any],
+    surroundings: Surroundings = contextlib.nullcontext,
+) -> Any:
     """The closed jaxpr of a function of torch tensors, given as torchax's."""
     _environment()
     from torchax import interop
 
     def run(*arrays: Any) -> Any:
-        with environment():
+        with environment(surroundings):
             return interop.jax_view(function(*map(interop.torch_view, arrays)))
 
     with calling_user_code():

@@ -1,0 +1,60 @@
+"""A JAX function of its float leaves alone, and arrays as its compiled batches take and give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradcheck_cli.inputs.signature import OMITTED, Signature, filled
+
+Array = np.ndarray[Any, Any]
+
+
+def flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+    """The function of its float leaves alone, returning its float outputs alone."""
+
+    def flat(*leaves: Any) -> tuple[Any, ...]:
+        args, kwargs = _arguments(signature, leaves)
+        out = jax.tree_util.tree_leaves(fun(*args, **kwargs))
+        return tuple(jnp.asarray(x) for x in out if jnp.issubdtype(jnp.result_type(x), jnp.inexact))
+
+    return flat
+
+
+def _arguments(signature: Signature, leaves: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """What comes after an argument that is left out is given by its name."""
+    supply = iter(leaves)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    positional = True
+    for name, value in signature.arguments:
+        if value is OMITTED:
+            positional = False
+        elif positional and name not in signature.keywords:
+            args.append(filled(value, supply))
+        else:
+            kwargs[name] = filled(value, supply)
+    return args, kwargs
+
+
+def batch_size(count: int) -> int:
+    """Rows that are compiled for so many: a power of two, so that few sizes are compiled."""
+    return max(16, 1 << (count - 1).bit_length())
+
+
+def padded(array: Array, size: int, dtype: str) -> Array:
+    """Rows in the function's dtype, the last one repeated up to the batch's size."""
+    cast = np.asarray(array).astype(jnp.dtype(dtype))
+    if len(cast) == size:
+        return cast
+    fill = np.broadcast_to(cast[-1:], (size - len(cast), *cast.shape[1:]))
+    return np.concatenate([cast, fill])
+
+
+def host(arrays: Sequence[Any], count: int) -> list[Array]:
+    """The first rows of each, as arrays of ours."""
+    return [np.asarray(a)[:count].astype(np.float64) for a in arrays]

@@ -1,0 +1,66 @@
+"""From an object of `keras.ops.custom_gradient` on PyTorch to a `TorchGradient`.
+
+It is run as Keras runs it there: the grad function gets the inputs again, and `upstream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gradcheck_cli.frameworks.keras.hooks import KIND, source
+from gradcheck_cli.frameworks.torch.fit import fit
+from gradcheck_cli.frameworks.torch.gradient import TorchGradient
+from gradcheck_cli.subject.refusals import RuleError
+from gradcheck_cli.subject.results import Place
+
+FORGOTTEN = (
+    "TypeError: it returns no grad function, and on PyTorch its gradient is NaN without a word: "
+    "write `return value, grad`"
+)
+
+
+def adopt(thing: Any) -> TorchGradient:
+    """A custom gradient whose context keeps its inputs and its grad function."""
+    body = thing.forward_fn
+    path, line = source(body)
+    qualname = getattr(body, "__qualname__", KIND)
+
+    def split(*inputs: Any, **keywords: Any) -> tuple[Any, Any]:
+        result = body(*inputs, **keywords)
+        pair = isinstance(result, tuple) and len(result) == 2 and callable(result[1])
+        return result if pair else (result, None)
+
+    def forward(ctx: Any, *inputs: Any, **keywords: Any) -> Any:
+        out, grad = split(*inputs, **keywords)
+        ctx.save_for_backward(*inputs)
+        ctx.grad_fn = grad
+        return out
+
+    def backward(ctx: Any, *upstream: Any) -> Any:
+        (weight,) = upstream  # Keras's own backward takes one
+        pulled = ctx.grad_fn(*ctx.saved_tensors, upstream=weight)
+        return pulled if isinstance(pulled, tuple) else (pulled,)
+
+    return TorchGradient(
+        name=qualname.rpartition(".")[2], kind=KIND, place=Place(path, line, qualname), primal=body,
+        rule=_asking(thing, split), forward=forward, backward=backward, fitter=fit, written=body,
+    )  # fmt: skip
+
+
+def _asking(thing: Any, split: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
+    """What user code calls; the first time, whether there is a grad function at all is looked at."""
+    answers: list[bool] = []
+
+    def rule(*inputs: Any, **keywords: Any) -> Any:
+        if not answers:
+            with torch.no_grad():
+                _, grad = split(*inputs, **keywords)
+            answers.append(grad is not None)
+        if not answers[0]:
+            raise RuleError("TypeError", FORGOTTEN, certain=True)
+        return thing(*inputs, **keywords)
+
+    return rule

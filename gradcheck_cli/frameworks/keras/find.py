@@ -1,0 +1,67 @@
+"""All Keras custom gradients of one module: the backend's own, and on PyTorch Keras's class."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from gradcheck_cli.discover.factories import attributes, enter
+from gradcheck_cli.discover.same_definition import told_apart
+from gradcheck_cli.frameworks.keras import backend
+from gradcheck_cli.frameworks.keras.hooks import KIND, source
+from gradcheck_cli.frameworks.keras.library import LIBRARY
+from gradcheck_cli.frameworks.keras.private_api import custom_gradient_on_torch
+from gradcheck_cli.frameworks.keras.trace import on_traced_device
+from gradcheck_cli.subject.protocol import CustomGradient, Own
+from gradcheck_cli.subject.results import Found, Missing
+
+if TYPE_CHECKING:
+    from gradcheck_cli.frameworks.torch.gradient import TorchGradient
+
+
+def find(
+    module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
+) -> tuple[Sequence[CustomGradient], Sequence[Missing]]:
+    """The module's own custom gradients, in the order of their lines."""
+    gradients: Sequence[Any]
+    missing: Sequence[Missing]
+    if backend.name() == "torch":
+        gradients, missing = _find_on_torch(module, path, recorded, scopes)
+    else:
+        gradients, missing = backend.framework().find(module, path, recorded, scopes, own)
+    return [_of_keras(gradient) for gradient in gradients], missing
+
+
+def named(module: ModuleType, name: str, path: str, own: Own) -> CustomGradient | None:
+    """One function by name, as the backend sees it."""
+    gradient = backend.framework().named(module, name, path, own)
+    return None if gradient is None else _of_keras(gradient)
+
+
+def _of_keras(gradient: Any) -> CustomGradient:
+    """A gradient of the backend, under the name and with the library of Keras."""
+    placed = {"surroundings": on_traced_device} if backend.name() == "torch" else {}
+    adopted: CustomGradient = dataclasses.replace(
+        gradient, framework="keras", backend=backend.name(), library=LIBRARY, **placed
+    )
+    return adopted
+
+
+def _find_on_torch(
+    module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str]
+) -> tuple[list[TorchGradient], list[Missing]]:
+    import torch
+
+    from gradcheck_cli.frameworks.keras.adopt import adopt
+
+    cls = custom_gradient_on_torch()
+    listed = {id(object_.thing) for object_ in recorded}
+    for _, value in attributes(module):
+        if isinstance(value, cls) and id(value) not in listed:
+            recorded.append(Found(value, KIND, *source(value.forward_fn)))
+    missing = [m for scope in scopes if (m := enter(module, path, scope, [torch.tanh])) is not None]
+    adopted = [(each.thing, adopt(each.thing)) for each in recorded if each.path == path]
+    gradients, more = told_apart(adopted, module)
+    return gradients, [*missing, *more]
