@@ -1,0 +1,43 @@
+"""Arguments are guessed from names and annotations first, then from the plainest values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.discover.guesses import guesses
+
+
+def first(function: Callable[..., Any], functions: Any = (np.tanh,)) -> list[Any]:
+    return next(guesses(function, functions))
+
+
+@pytest.mark.parametrize("name", ["f", "fn", "activation", "inner_fun", "_func"])
+def test_a_parameter_with_the_name_of_a_function_gets_one(name: str) -> None:
+    function = eval(f"lambda {name}: None")
+    assert first(function) == [np.tanh]
+
+
+def test_an_annotation_says_that_it_is_called() -> None:
+    def factory(rule: Callable[[float], float]) -> None: ...
+
+    assert first(factory, [np.cos]) == [np.cos]
+
+
+def test_without_required_parameters_there_is_one_guess() -> None:
+    assert list(guesses(lambda x=1, *args, y=2: None)) == [[]]
+
+
+def test_several_parameters_are_tried_alike_and_then_in_all_combinations() -> None:
+    rows = list(guesses(lambda q, r: None))
+    assert rows[0] == [0.5, 0.5]
+    assert any(row[0] == 2 and row[1] == 0.5 for row in rows if not isinstance(row[0], np.ndarray))
+    assert all(len(row) == 2 for row in rows)
+
+
+def test_what_has_no_signature_is_not_guessed_for() -> None:
+    no_function: Any = 5
+    assert list(guesses(no_function)) == []
