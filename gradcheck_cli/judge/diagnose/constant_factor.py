@@ -9,14 +9,14 @@ from flint import arb
 from gradcheck_cli.measure.formula_gap import ratio
 
 _NAMED = {
-    "2": 2.0,
-    "1/2": 0.5,
-    "3": 3.0,
-    "1/3": 1 / 3,
-    "4": 4.0,
-    "1/4": 0.25,
-    "-2": -2.0,
-    "-1/2": -0.5,
+    "2": arb(2),
+    "1/2": arb(1) / 2,
+    "3": arb(3),
+    "1/3": arb(1) / 3,  # a ball: no float is a third
+    "4": arb(4),
+    "1/4": arb(1) / 4,
+    "-2": arb(-2),
+    "-1/2": arb(-1) / 2,
 }
 
 
@@ -32,6 +32,6 @@ def describe_factor(truth: Sequence[arb], formula: Sequence[arb]) -> str | None:
     if factor.overlaps(arb(-1)):
         return "its sign is reversed"
     for name, value in _NAMED.items():
-        if factor.overlaps(arb(value)):
+        if factor.overlaps(value):
             return f"it is {name} times the truth"
     return f"it is {float(factor.mid()):.6g} times the truth"

@@ -1,0 +1,54 @@
+"""A formula that is a constant times the truth: the constant in words."""
+
+from __future__ import annotations
+
+import pytest
+from flint import arb
+
+from gradcheck_cli.judge.diagnose.constant_factor import describe_factor
+
+TRUTH = [1.0, -3.0, 0.0, 7.0]
+
+
+def said_of(formula: list[float], truth: list[float] = TRUTH) -> str | None:
+    return describe_factor([arb(t) for t in truth], [arb(f) for f in formula])
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [
+        (-1, "its sign is reversed"),
+        (2, "it is 2 times the truth"),
+        (0.5, "it is 1/2 times the truth"),
+        (-0.5, "it is -1/2 times the truth"),
+        (0.7, "it is 0.7 times the truth"),
+        (-1234567, "it is -1.23457e+06 times the truth"),
+    ],
+)
+def test_a_constant_factor_is_named(factor: float, text: str) -> None:
+    truth = [1.0, 2.0, 0.0, 4.0]  # so that the products are exact
+    assert said_of([factor * t for t in truth], truth) == text
+
+
+def test_a_third_is_named_as_one() -> None:
+    thirds = [arb(t) / 3 for t in TRUTH]
+    assert describe_factor([arb(t) for t in TRUTH], thirds) == "it is 1/3 times the truth"
+
+
+def test_a_formula_that_is_zero_is_said_to_be() -> None:
+    assert said_of([0.0, 0.0, 0.0, 0.0]) == "it is zero everywhere, the truth is not"
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        [2.0, -6.0, 0.0, 15.0],  # not the same factor everywhere
+        [1.0, -3.0, 1.0, 7.0],  # right wherever the truth is not zero
+    ],
+)
+def test_what_is_no_constant_factor_gets_no_words(formula: list[float]) -> None:
+    assert said_of(formula) is None
+
+
+def test_one_number_is_not_enough() -> None:
+    assert said_of([2.0, 5.0], [1.0, 0.0]) is None
