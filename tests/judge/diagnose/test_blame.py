@@ -2,51 +2,86 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import linecache
+from collections.abc import Callable
+from typing import Any
 
+import jax.numpy as jnp
 import pytest
 
-from tests.conftest import FIXTURES, check_json
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.diagnose.blame import Blame, find_blame
+from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
+from gradcheck_cli.subject.results import JIT
+from tests.conftest import FIXTURES
+from tests.traced import failure, fixture, traced
 
-pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
 
-HEAD = "import jax\nimport jax.numpy as jnp\n\n\n"
-# Body of a function of x, the finding that it must give, the expression, and what is said of it.
-CASES = {
-    "cancellation": ("return jnp.sqrt(x + 1) - jnp.sqrt(x)", "imprecise-value", "jnp.sqrt(x + 1) - jnp.sqrt(x)", "cancels"),
-    "overflow": ("return jnp.log(1 + jnp.exp(x))", "non-finite-value", "jnp.exp(x)", "overflows in float32: it is 2.69e+43"),
-    "square of a large number": ("return jnp.sqrt(jnp.square(jnp.exp(x)))", "non-finite-value", "jnp.square(jnp.exp(x))", "overflows"),
-    "underflow": ("return jnp.log(jnp.exp(-x * x))", "non-finite-value", "jnp.exp(-x * x)", "underflows to 0"),
-    "behind a name": ("e = jnp.cos(x)\n    d = 1 - e\n    return d / (x * x)", "imprecise-value", "1 - e", "cancels"),
-    "over two lines": ("return (\n        jnp.cosh(x)\n        - jnp.sinh(x)\n    )", "non-finite-value", "jnp.cosh(x)", "overflows"),
+def behind_a_name(x):
+    e = jnp.cos(x)
+    d = 1 - e
+    return d / (x * x)
+
+
+def over_two_lines(x):
+    return (
+        jnp.cosh(x)
+        - jnp.sinh(x)
+    )  # fmt: skip
+
+
+# A function, where it loses its digits, the expression that does it, and what happens there.
+CASES: dict[str, tuple[Callable[[Any], Any], float, str, str]] = {
+    "cancellation": (lambda x: jnp.sqrt(x + 1) - jnp.sqrt(x), 1e8, "jnp.sqrt(x + 1) - jnp.sqrt(x)", "cancels: 24 of 24 bits lost"),
+    "overflow": (lambda x: jnp.log(1 + jnp.exp(x)), 100.0, "jnp.exp(x)", "overflows in float32: it is 2.69e+43"),
+    "square of a large number": (lambda x: jnp.sqrt(jnp.square(jnp.exp(x))), 60.0, "jnp.square(jnp.exp(x))", "overflows in float32: it is 1.30e+52"),
+    "underflow": (lambda x: jnp.log(jnp.exp(-x * x)), 20.0, "jnp.exp(-x * x)", "underflows to 0 in float32: it is 1.92e-174"),
+    "behind a name": (behind_a_name, 1e-4, "1 - e", "cancels: 24 of 24 bits lost"),
+    "over two lines": (over_two_lines, 100.0, "jnp.cosh(x)", "overflows in float32: it is 1.34e+43"),
 }  # fmt: skip
 
 
+def blame(function: Any, x: float, what: str = VALUES, **others: Any) -> Blame | None:
+    m = traced(function, [x], cotangents=["base"])
+    return find_blame(failure(RuleName.IMPRECISE_VALUE, what=what, **others), m)
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_the_cause_has_its_line_and_expression(project: Path, name: str) -> None:
-    body, rule, expression, said = CASES[name]
-    source = f"{HEAD}def f(x):\n    {body}\n"
-    (project / "a.py").write_text(source)
-    run = check_json("a.py:f", cwd=project)
-    finding = next(f for f in run.findings() if f["rule"] == rule)
-    cause = finding["cause"]
-    assert cause["expression"] == expression
-    assert said in cause["text"]
-    assert cause["path"] == "a.py"
-    line = source.splitlines()[cause["line"] - 1]
-    assert expression.split()[0] in line[cause["column"] - 1 :]
+def test_the_operation_has_its_line_and_expression(name: str) -> None:
+    function, x, expression, text = CASES[name]
+    cause = blame(function, x)
+    assert cause is not None
+    assert cause.text == text
+    assert cause.spot is not None
+    assert (cause.spot.path, cause.spot.text) == (__file__, expression)
+    line = linecache.getline(__file__, cause.spot.line)
+    assert line[cause.spot.column - 1 :].startswith(expression.split()[0])
 
 
 def test_a_backward_pass_is_blamed_where_it_stands() -> None:
-    run = check_json("fixtures/wrong/stability.py")
-    (error,) = (f for f in run.findings("overflowing") if f["severity"] == "error")
+    cause = blame(fixture("wrong/stability").overflowing, 100.0, GRADIENTS)
+    assert cause is not None
+    assert cause.spot is not None
+    assert cause.spot.text == "jnp.exp(x)"
     lines = (FIXTURES / "wrong" / "stability.py").read_text().splitlines()
-    assert "lambda x, ct:" in lines[error["cause"]["line"] - 1]
-    assert error["cause"]["expression"] == "jnp.exp(x)"
+    assert "lambda x, ct:" in lines[cause.spot.line - 1]
 
 
-def test_the_report_shows_the_cause() -> None:
-    run = check_json("fixtures/seeds/custom_gradient.py")
-    causes = {f["rule"]: f["cause"] for f in run.findings() if f["cause"]}
-    assert causes["imprecise-gradient"]["expression"] == "1 - 1 / (1 + e)"
-    assert causes["imprecise-gradient"]["text"] == "cancels: 24 of 24 bits lost"
+def test_a_backward_pass_that_cancels_says_how_many_bits_are_lost() -> None:
+    cause = blame(fixture("seeds/custom_vjp").log1pexp, -20.0, GRADIENTS)
+    assert cause is not None
+    assert cause.spot is not None
+    assert cause.spot.text == "1 - 1 / (1 + e)"
+    assert cause.text == "cancels: 24 of 24 bits lost"
+
+
+def test_what_is_accurate_is_not_blamed() -> None:
+    assert blame(lambda x: jnp.log1p(jnp.exp(-x)), 100.0) is None
+
+
+def test_the_same_function_is_not_blamed_where_it_is_good() -> None:
+    assert blame(lambda x: jnp.log(1 + jnp.exp(x)), 1.0) is None
+
+
+def test_what_shows_only_when_it_is_compiled_cannot_be_pinned_on_one_operation() -> None:
+    assert blame(lambda x: jnp.log(1 + jnp.exp(x)), 100.0, modes=(JIT,)) is None

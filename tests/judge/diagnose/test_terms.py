@@ -4,68 +4,56 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.conftest import check_json
+from gradcheck_cli.judge.diagnose.parts import Part
+from gradcheck_cli.judge.diagnose.terms import terms
+from tests.judge.diagnose.by_hand import balls, case, fitting
 
-pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
-
-RULES = """
-import jax
-import jax.numpy as jnp
-
-
-@jax.custom_vjp
-def swish(x):
-    return x * jax.nn.sigmoid(x)
+TRUTH = np.array([10.0, 28.0, 45.0])
+STEP = np.array([2.0, 7.0, 9.0])
+STEPS = [Part("`step(x)` (line 3)", balls(STEP))]
 
 
-swish.defvjp(lambda x: (swish(x), x), lambda x, g: (g * jax.nn.sigmoid(x),))
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        (TRUTH - STEP, "a term is missing, what comes through `step(x)` (line 3)"),
+        (STEP, "it stops at `step(x)` (line 3): the way on from there is missing"),
+        (TRUTH - 2 * STEP, "a term is missing or has the wrong sign, what comes through `step(x)` (line 3)"),
+        (TRUTH + STEP, "a term is there twice, what comes through `step(x)` (line 3)"),
+        (TRUTH / STEP, "a factor is missing: `step(x)` (line 3)"),
+        (TRUTH * STEP, "a factor is too much: `step(x)` (line 3)"),
+    ],
+)  # fmt: skip
+def test_the_part_is_named(formula: Any, text: str) -> None:
+    sum_of_parts = case(TRUTH)
+    assert fitting(terms(sum_of_parts, STEPS), sum_of_parts, formula) == [text]
 
 
-@jax.custom_vjp
-def bell(x):
-    return jnp.exp(-x * x / 2)
+@pytest.mark.parametrize("formula", [TRUTH, TRUTH + 3 * STEP, TRUTH * STEP * STEP])
+def test_what_a_single_part_does_not_explain_gets_no_words(formula: Any) -> None:
+    sum_of_parts = case(TRUTH)
+    assert fitting(terms(sum_of_parts, STEPS), sum_of_parts, formula) == []
 
 
-bell.defvjp(lambda x: (bell(x), x), lambda x, g: (-g * jnp.exp(-x * x / 2),))
+def test_a_constant_is_no_part() -> None:
+    assert list(terms(case(TRUTH), [Part("2", balls([2.0, 2.0, 2.0]))])) == []
 
 
-@jax.custom_vjp
-def triple(x, y, z):
-    return x * y * z
+def test_a_factor_that_is_zero_somewhere_is_not_divided_by() -> None:
+    texts = [idea.text for idea in terms(case(TRUTH), [Part("`x`", balls([0.0, 1.0, 2.0]))])]
+    assert "a factor is missing: `x`" not in texts
+    assert "a factor is too much: `x`" in texts
 
 
-triple.defvjp(
-    lambda x, y, z: (triple(x, y, z), (x, y, z)),
-    lambda r, g: (g * r[1], g * r[0] * r[2] * jnp.sin(r[1]), g * r[0] * r[1]),
-)
+def test_one_number_a_row_goes_with_each_element_of_a_vector() -> None:
+    vectors = case(np.array([[10.0, 20.0], [30.0, 40.0]]))
+    per_row = [Part("`norm`", balls([2.0, 5.0]))]
+    formula = [[5.0, 10.0], [6.0, 8.0]]
+    assert fitting(terms(vectors, per_row), vectors, formula) == ["a factor is missing: `norm`"]
 
 
-@jax.custom_vjp
-def curve(x):
-    return jnp.sin(x) + x * x * x
-
-
-curve.defvjp(lambda x: (curve(x), x), lambda x, g: (g * (3 * x * x - jnp.cos(x)),))
-"""
-SAYS = {
-    "swish": ["a term is missing, what comes through `jax.nn.sigmoid(x)` (line 8)"],
-    "bell": ["a factor is missing: x"],
-    "triple": ["d/dx: the formula is wrong: a factor is missing: z", "d/dy: the formula is wrong"],
-    "curve": ["a term is missing or has the wrong sign, what comes through `jnp.sin(x)` (line 35)"],
-}
-
-
-@pytest.fixture(scope="module")
-def findings(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("terms")
-    (folder / "rules_terms.py").write_text(RULES)
-    return check_json("rules_terms.py", cwd=folder).report["findings"]
-
-
-@pytest.mark.parametrize("name", SAYS)
-def test_the_part_is_named(name: str, findings: list[dict[str, Any]]) -> None:
-    told = [f["message"] for f in findings if f["gradient"] == name and f["severity"] == "error"]
-    for says, message in zip(SAYS[name], told, strict=True):
-        assert says in message
+def test_a_part_of_another_shape_is_left_out() -> None:
+    assert list(terms(case(TRUTH), [Part("`m`", balls(np.ones((3, 2))))])) == []

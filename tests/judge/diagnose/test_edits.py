@@ -1,0 +1,102 @@
+"""Small changes to the text of a rule: which are tried, in which order, and what they leave alone."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from gradcheck_cli.judge.diagnose.edits import Edit, Function, edits
+
+
+def parsed(source: str) -> Function:
+    (tree,) = ast.parse(source).body
+    assert isinstance(tree, ast.FunctionDef)
+    return tree
+
+
+def backward(expression: str) -> Function:
+    return parsed(f"def backward(x, ct):\n    return {expression}")
+
+
+def changes(function: Function) -> list[tuple[str, str]]:
+    return [(edit.old, edit.new) for edit in edits(function)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "old", "new"),
+    [
+        ("-ct", "-ct", "ct"),
+        ("ct", "ct", "-ct"),
+        ("ct + x", "ct + x", "ct - x"),
+        ("ct / x", "ct / x", "ct * x"),
+        ("ct - x", "ct - x", "x - ct"),
+        ("ct - x", "ct - x", "ct - 2 * x"),
+        ("ct @ x", "ct @ x", "ct @ x.T"),
+        ("ct @ x.T", "x.T", "x"),
+        ("ct * (x > 1)", "x > 1", "x < 1"),
+        ("ct[0]", "ct[0]", "ct"),
+        ("ct * 2", "2", "3"),
+        ("ct * x ** 2", "2", "1"),
+        ("ct * sin(x)", "sin(x)", "x"),
+        ("ct * jnp.sin(x)", "jnp.sin(x)", "jnp.cos(x)"),
+        ("ct.sum()", "ct.sum()", "ct.mean()"),
+        ("jnp.where(x > 0, ct, 0)", "jnp.where(x > 0, ct, 0)", "jnp.where(x > 0, 0, ct)"),
+        ("ct * x", "x", "ct"),
+        ("ct", "ct", "ct * x"),
+        ("x", "x", "ct * x"),
+        ("x", "x", "0.5 * x"),
+        ("x", "x", "x + ct"),
+        ("x", "x", "x + ct[1]"),
+        ("(ct, None)", "None", "x * ct"),
+        ("(ct * x, ct)", "(ct * x, ct)", "(ct, ct * x)"),
+    ],
+)
+def test_a_fault_that_authors_make_is_undone(wrong: str, old: str, new: str) -> None:
+    assert (old, new) in changes(backward(wrong))
+
+
+@pytest.mark.parametrize("new", ["ct * jnp.exp(x)", "ct + 3", "x * x * ct"])
+def test_what_is_no_small_change_is_not_tried(new: str) -> None:
+    tried = [ast.unparse(edit.tree) for edit in edits(backward("ct * jnp.sin(x)"))]
+    assert f"return {new}" not in " ".join(tried)
+
+
+def test_changes_inside_come_before_changes_of_the_whole() -> None:
+    tried = [new for _, new in changes(backward("ct + x"))]
+    assert tried.index("ct - x") < tried.index("-(ct + x)") < tried.index("ct + x * ct")
+
+
+def test_an_edit_has_its_line() -> None:
+    tree = parsed("def backward(x, ct):\n    y = 2 * x\n    return ct * y")
+    assert {edit.line for edit in edits(tree) if edit.old == "2"} == {2}
+
+
+def test_how_often_something_runs_is_left_alone() -> None:
+    tree = parsed("def f(n, ct):\n    while n > 2:\n        n = n - 1\n    return ct * n")
+    assert {edit.old for edit in edits(tree) if edit.line == 2} == set()
+    assert {edit.old for edit in edits(tree) if edit.line == 3} == {"n - 1", "n", "1"}
+
+
+def test_of_a_function_that_returns_its_rule_only_the_rule_is_changed() -> None:
+    tree = parsed("def f(x):\n    y = x + 1\n    return y, lambda ct: ct - y")
+    assert {edit.line for edit in edits(tree)} == {3}
+
+
+def test_the_tree_is_the_whole_function_with_the_one_change() -> None:
+    function = backward("ct + x")
+    edit = next(e for e in edits(function) if e.new == "ct - x")
+    assert ast.unparse(edit.tree) == "def backward(x, ct):\n    return ct - x"
+
+
+def test_the_function_stays_as_it_is_and_is_not_copied() -> None:
+    """A rule of n nodes has about n changes: a copy of all of it for each would take n² steps."""
+    function = parsed("def backward(x, ct):\n    y = 2 * x\n    return ct + y")
+    before = ast.dump(function)
+    every: list[Edit] = list(edits(function))
+    assert ast.dump(function) == before
+    changed = next(e for e in every if e.new == "ct - y").tree
+    assert isinstance(changed, ast.FunctionDef)
+    assert isinstance(function, ast.FunctionDef)
+    assert changed.body[0] is function.body[0]
+    assert changed.body[1] is not function.body[1]

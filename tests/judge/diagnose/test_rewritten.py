@@ -1,0 +1,88 @@
+"""A function runs other source for a while."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.judge.diagnose.edits import edits
+from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
+
+
+def with_factor(factor: int) -> FunctionType:
+    def backward(x: Any, ct: Any) -> Any:
+        return ct * factor * x
+
+    return backward
+
+
+def tree_from(source: str) -> ast.FunctionDef:
+    (tree,) = ast.parse(source).body
+    assert isinstance(tree, ast.FunctionDef)
+    return tree
+
+
+def test_a_closure_keeps_its_variables() -> None:
+    function = with_factor(3)
+    tree = tree_of(function)
+    assert isinstance(tree, ast.FunctionDef)
+    results = {}
+    for edit in edits(tree):
+        with rewritten(function, edit.tree) as runs, contextlib.suppress(AttributeError, TypeError):
+            if runs:
+                results[edit.new] = function(2, 5)
+    assert results["ct * factor / x"] == 5 * 3 / 2
+    assert results["-(ct * factor * x)"] == -30
+    assert function(2, 5) == 30  # as before
+
+
+def test_after_an_error_the_function_is_as_before() -> None:
+    function = with_factor(3)
+    broken = tree_from("def backward(x, ct): return factor / 0")
+    with pytest.raises(ZeroDivisionError), rewritten(function, broken):
+        function(2, 5)
+    assert function(2, 5) == 30
+
+
+def test_other_variables_than_it_closes_over_cannot_be_written_in() -> None:
+    function = with_factor(3)
+    with rewritten(function, tree_from("def backward(x, ct): return ct")) as runs:
+        assert not runs
+        assert function(2, 5) == 30
+
+
+def test_a_text_that_is_no_code_is_refused() -> None:
+    with rewritten(with_factor(3), tree_from("def backward(x, x): return factor")) as runs:
+        assert not runs
+
+
+def test_two_lambdas_on_one_line_are_told_apart() -> None:
+    pair = (lambda x: x + 1, lambda x: x - 1)
+    trees = [tree_of(function) for function in pair]
+    assert [ast.unparse(tree) for tree in trees if tree] == ["lambda x: x + 1", "lambda x: x - 1"]
+
+
+def test_two_equal_lambdas_on_one_line_are_not() -> None:
+    pair = (lambda x: x + 1, lambda x: x + 1)
+    assert [tree_of(function) for function in pair] == [None, None]
+
+
+def test_a_decorated_function_is_found_by_its_first_line() -> None:
+    @contextlib.contextmanager
+    def decorated() -> Any:
+        yield 1
+
+    function: Any = vars(decorated)["__wrapped__"]
+    tree = tree_of(function)
+    assert isinstance(tree, ast.FunctionDef)
+    assert tree.name == "decorated"
+
+
+def test_a_function_without_a_file_has_no_tree() -> None:
+    scope: dict[str, Any] = {}
+    exec("def made(x): return x", scope)
+    assert tree_of(scope["made"]) is None
