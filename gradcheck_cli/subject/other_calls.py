@@ -12,11 +12,17 @@ from gradcheck_cli.subject.results import Array
 
 
 class WentWrong(CgcheckError):
-    """What went wrong while a call was made in another way, and the rule that says so."""
+    """What went wrong while a call was made in another way, with the rule that it breaks.
 
-    def __init__(self, rule: RuleName, severity: Severity, message: str) -> None:
-        super().__init__(message)
-        self.rule, self.severity, self.message = rule, severity, message
+    `during` names that way where the message begins with it; `error` is the rest, the same in all ways.
+    """
+
+    def __init__(
+        self, rule: RuleName, severity: Severity, error: str, during: str | None = None
+    ) -> None:
+        self.rule, self.severity, self.error = rule, severity, error
+        self.message = error if during is None else f"{during}, {error}"
+        super().__init__(self.message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,9 @@ KEEP_IT = (
 class _RuleRaised(Exception):
     """The rule raised while the other call was made; the way's name is still to be added."""
 
-    def __init__(self, rule: RuleName, severity: Severity, told: str) -> None:
-        super().__init__(told)
-        self.rule, self.severity, self.told = rule, severity, told
+    def __init__(self, rule: RuleName, severity: Severity, error: str) -> None:
+        super().__init__(error)
+        self.rule, self.severity, self.error = rule, severity, error
 
 
 @contextmanager
@@ -84,8 +84,7 @@ def named(way: OtherCall) -> OtherCall:
         try:
             return way.run(point, cotangent)
         except _RuleRaised as raised:
-            told = f"{way.name}, {raised.told}"
-            raise WentWrong(raised.rule, raised.severity, told) from None
+            raise WentWrong(raised.rule, raised.severity, raised.error, way.name) from None
 
     return replace(way, run=run)
 

@@ -1,6 +1,6 @@
-"""The same call in another way gives the same gradient, and leaves what it was given as it was.
+"""A call made in another way gives the gradient of the plain call, and leaves its arguments as they were.
 
-Which ways there are is the framework's business: memory layouts, subsets of arguments,
+Which other calls there are is the framework's business: memory layouts, subsets of arguments,
 transformations. Each is held to the plain call with the same numbers.
 """
 
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.contract.limits import half_of_the_digits
-from gradcheck_cli.contract.report import Outcome, Severity
+from gradcheck_cli.contract.report import Outcome
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import GRADIENTS
@@ -49,11 +49,12 @@ class Context:
 
     def judge(self, m: Measurements) -> Judgement:
         rows = _plain_rows(m)
-        failures: dict[tuple[str, str], Failure] = {}
-        for way in m.subject.other_calls():
-            slip = next(filter(None, (_slip(m, way, row) for row in rows)), None)
-            if slip is not None:  # an error that several ways raise is one failure
-                failures.setdefault((slip.failure.rule, slip.symptom), slip.failure)
+        failures: dict[tuple[RuleName, str], Failure] = {}
+        for call in m.subject.other_calls():
+            deviation = next(filter(None, (_deviation(m, call, row) for row in rows)), None)
+            if deviation is not None:  # an error that several calls raise is one failure
+                key = (deviation.failure.rule, deviation.symptom)
+                failures.setdefault(key, deviation.failure)
         return judged(self.name, len(rows), _telling(list(failures.values())))
 
 
@@ -78,58 +79,66 @@ def _plain_rows(m: Measurements) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Deviation:
-    """A failure in one way, and the symptom that other ways may share."""
+    """A failure of one call, and the symptom that other calls may share."""
 
     failure: Failure
     symptom: str
 
 
-def _slip(m: Measurements, way: OtherCall, row: int) -> _Deviation | None:
-    """What goes wrong in this way at this row, if anything."""
+def _deviation(m: Measurements, call: OtherCall, row: int) -> _Deviation | None:
+    """What goes wrong in this call at this row, if anything."""
     try:
-        found = way.run([p[row] for p in m.points], [c[row] for c in m.cotangents])
-    except WentWrong as slip:
-        failure = _failure(row, 0, slip.rule, slip.severity, slip.message, way)
-        return _Deviation(failure, slip.message.removeprefix(f"{way.name}, "))
-    worst = None if found is None else _apart(*found, m.fmt.eps)
+        pair = call.run([p[row] for p in m.points], [c[row] for c in m.cotangents])
+    except WentWrong as wrong:
+        broken = replace(call, rule=wrong.rule, severity=wrong.severity)
+        return _Deviation(_failure(broken, row, wrong.message), wrong.error)
+    worst = None if pair is None else _worst(*pair, m.fmt.eps)
     if worst is None:
         return None
-    component, ours, theirs = worst
-    message = way.says.format(way.name, m.fmt.show(ours), m.fmt.show(theirs))
-    failure = _failure(row, component, way.rule, way.severity, message, way)
-    return _Deviation(failure, way.name)
+    message = call.says.format(call.name, m.fmt.show(worst.got), m.fmt.show(worst.expected))
+    return _Deviation(_failure(call, row, message, worst.number), call.name)
 
 
-def _apart(
-    got: Sequence[Array | None], expected: Sequence[Array], eps: float
-) -> tuple[int, float, float] | None:
+@dataclass(frozen=True, slots=True)
+class _Component:
+    """One component of all gradients, in the other call and in the plain one."""
+
+    number: int
+    got: float
+    expected: float
+
+
+def _worst(got: Sequence[Array | None], expected: Sequence[Array], eps: float) -> _Component | None:
     """The worst component, if it differs by more than half of the digits beside the largest."""
-    start, worst = 0, None
-    largest = 0.0
+    start, worst, largest = 0, None, half_of_the_digits(eps)
     for ours, theirs in zip(got, expected, strict=True):
         if ours is not None and theirs.size:
-            size = float(np.abs(theirs).max())
-            with np.errstate(invalid="ignore"):  # inf on both sides is no difference
-                gap = np.abs(ours - theirs).reshape(-1)
-            gap = np.where(
-                np.isnan(ours.reshape(-1)) & ~np.isnan(theirs.reshape(-1)), math.inf, gap
-            )
-            at = int(np.nanargmax(gap)) if not np.isnan(gap).all() else 0
-            over = gap[at] / size if size else gap[at]
-            if over > max(half_of_the_digits(eps), largest):
-                largest = float(over)
-                worst = (start + at, float(ours.reshape(-1)[at]), float(theirs.reshape(-1)[at]))
+            at, gap = _widest(ours.reshape(-1), theirs.reshape(-1))
+            if gap > largest:
+                largest = gap
+                worst = _Component(start + at, float(ours.flat[at]), float(theirs.flat[at]))
         start += theirs.size
     return worst
 
 
-def _failure(
-    row: int, component: int, rule: RuleName, severity: Severity, message: str, way: OtherCall
-) -> Failure:
-    """A failure whose identity is the way: the text of an error has shapes and numbers."""
+def _widest(ours: Array, theirs: Array) -> tuple[int, float]:
+    """Where two flat arrays are furthest apart, and how far beside the largest number expected."""
+    with np.errstate(invalid="ignore"):  # inf on both sides is no difference
+        gap = np.abs(ours - theirs)
+    gap = np.where(np.isnan(ours) & ~np.isnan(theirs), math.inf, gap)
+    if np.isnan(gap).all():
+        return 0, math.nan
+    at = int(np.nanargmax(gap))
+    size = float(np.abs(theirs).max())
+    return at, float(gap[at] / size if size else gap[at])
+
+
+def _failure(call: OtherCall, row: int, message: str, component: int = 0) -> Failure:
+    """A failure whose ground is the call: the text of an error has shapes and numbers."""
+    ground = Ground(Kind.CONTEXT, f"{call.rule} {call.name}")
     return Failure(
-        rule, severity, row, GRADIENTS, component, Ground(Kind.CONTEXT, f"{rule} {way.name}"), message,
-        everywhere=True, help=way.help,
+        call.rule, call.severity, row, GRADIENTS, component, ground, message,
+        everywhere=True, help=call.help,
     )  # fmt: skip
 
 
