@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-# -- calls that were recorded --------------------------------------------------------
-
 
 class FloatArg(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="float", omit_defaults=True

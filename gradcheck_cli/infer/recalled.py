@@ -23,8 +23,6 @@ Array = np.ndarray[Any, Any]
 
 SOURCE = "a recorded call"
 
-# -- what it is later -------------------------------------------------------------------------
-
 
 def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) -> Signature | None:
     """None if the function has other parameters by now, or takes what cannot be kept."""

@@ -50,40 +50,40 @@ def load(file: Path) -> Calls:
     try:
         version = msgspec.json.decode(data, type=_Version).format
         if version != FORMAT:
-            told = f"it has format {version}, this cgcheck reads {FORMAT}"
-            raise SettingsError(f"{file}: {told}: record again")
-        found = msgspec.json.decode(data, type=_File).recorded
+            problem = f"it has format {version}, this cgcheck reads {FORMAT}"
+            raise SettingsError(f"{file}: {problem}: record again")
+        recorded = msgspec.json.decode(data, type=_File).recorded
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"{file}: no recording of ours: {error}") from None
-    for name, calls in found.items():
+    for name, calls in recorded.items():
         for call in calls:
             for argument in call.arguments.values():
                 _checked(argument, f"{file}: `{name}`", 0)
-    return found
+    return recorded
 
 
 def of_file(calls: Mapping[str, list[RecordedCall]], display: str) -> Calls:
-    """Those of one file, by qualname."""
+    """The calls of one file, by qualname."""
     start = f"{display}:"
     return {name.removeprefix(start): c for name, c in calls.items() if name.startswith(start)}
 
 
 def merged(old: Calls, new: Iterable[Calls]) -> Calls:
-    """What was met anew replaces what was known of it; the rest is kept."""
-    met: dict[str, dict[bytes, RecordedCall]] = {}
+    """New calls of a gradient replace its old ones; the others are kept."""
+    distinct: dict[str, dict[bytes, RecordedCall]] = {}
     for calls in new:
         for name, each in calls.items():
             for call in each:
-                met.setdefault(name, {})[msgspec.json.encode(call)] = call
+                distinct.setdefault(name, {})[msgspec.json.encode(call)] = call
     fresh = {
-        name: [c for _, c in sorted(found.items())][:MOST_CALLS] for name, found in met.items()
+        name: [c for _, c in sorted(same.items())][:MOST_CALLS] for name, same in distinct.items()
     }
     return dict(sorted({**old, **fresh}.items()))
 
 
 def save(file: Path, calls: Calls) -> None:
     """An argument a line, so that a change shows as one."""
-    each = ",\n".join(f"  {_json(name)}: [\n{_calls(found)}\n  ]" for name, found in calls.items())
+    each = ",\n".join(f"  {_json(name)}: [\n{_calls(own)}\n  ]" for name, own in calls.items())
     text = f'{{\n "format": {FORMAT},\n "recorded": {{\n{each}\n }}\n}}\n'
     unfinished = file.with_suffix(".part")
     unfinished.write_text(text, encoding="utf-8")

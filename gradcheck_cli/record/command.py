@@ -16,8 +16,8 @@ _BOOT = Path(__file__).parent / "boot"
 
 
 def record_command(command: list[str], root: Path, file: Path, *, fresh: bool) -> int:
-    """The command's own exit status; what was recorded is said on standard error."""
-    known = {} if fresh else recorded_calls.load(file)
+    """Run a command under watch and return its exit status; a line on standard error says what was recorded."""
+    old = {} if fresh else recorded_calls.load(file)
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "CGCHECK_RECORD": folder}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_BOOT), env.get("PYTHONPATH"))))
@@ -25,20 +25,20 @@ def record_command(command: list[str], root: Path, file: Path, *, fresh: bool) -
             status = subprocess.run(command, env=env, check=False).returncode
         except OSError as error:
             raise UsageError(f"cannot run `{command[0]}`: {error.strerror}") from None
-        found = [_of_process(part, root) for part in sorted(Path(folder).glob("*.json"))]
-    met = recorded_calls.merged({}, found)
-    if not met:
+        parts = [_of_process(part, root) for part in sorted(Path(folder).glob("*.json"))]
+    new = recorded_calls.merged({}, parts)
+    if not new:
         print("cgcheck: it called no custom gradient of this project", file=sys.stderr)
         return status
-    recorded_calls.save(file, recorded_calls.merged(known, [met]))
-    calls = sum(map(len, met.values()))
-    print(f"cgcheck: {_count(calls, 'way')} to call {_count(len(met), 'custom gradient')}, in {file.name}", file=sys.stderr)  # fmt: skip
+    recorded_calls.save(file, recorded_calls.merged(old, [new]))
+    calls = sum(map(len, new.values()))
+    print(f"cgcheck: {_count(calls, 'way')} to call {_count(len(new), 'custom gradient')}, in {file.name}", file=sys.stderr)  # fmt: skip
     return status
 
 
 def _of_process(part: Path, root: Path) -> Calls:
     """Paths relative to the project; what lies outside of it is not the user's."""
-    found: Calls = {}
+    own: Calls = {}
     try:
         calls = recorded_calls.load(part)
     except SettingsError:
@@ -49,8 +49,8 @@ def _of_process(part: Path, root: Path) -> Calls:
             display = Path(path).resolve().relative_to(root.resolve()).as_posix()
         except ValueError:
             continue
-        found[f"{display}:{qualname}"] = each
-    return found
+        own[f"{display}:{qualname}"] = each
+    return own
 
 
 def _count(number: int, what: str) -> str:

@@ -1,8 +1,8 @@
-"""What is kept of a call: shapes, ranges, and few numbers."""
+"""A call as it is written down: shapes, ranges, and few numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,34 +17,27 @@ from gradcheck_cli.contract.recorded import (
     RecordedCall,
     TreeArg,
 )
-from gradcheck_cli.infer.calls import given_by_name, kind_of
-from gradcheck_cli.infer.recalled import Array
-from gradcheck_cli.inputs.signature import Parameter
+from gradcheck_cli.infer.calls import kind_of
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+Array = np.ndarray[Any, Any]
 
 _MOST_VALUES = 16  # of one array that are kept
 
 _TELLING = 8  # elements from which structure is no accident
 
-# -- what is kept -----------------------------------------------------------------------------
+
+def encoded(arguments: Mapping[str, Any]) -> RecordedCall:
+    """One call, as the file of recordings has it; `infer/recalled` reads it again."""
+    return RecordedCall(arguments={name: _encoded(value) for name, value in arguments.items()})
 
 
-def kept(
-    parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> RecordedCall | None:
-    """None if it is no call of this function."""
-    given = given_by_name(parameters, args, kwargs)
-    if given is None:
-        return None
-    return RecordedCall(arguments={name: _kept(value) for name, value in given.items()})
-
-
-def _kept(value: Any) -> RecordedArg:
+def _encoded(value: Any) -> RecordedArg:
     if isinstance(value, dict) and all(isinstance(k, str) for k in value):
         names = sorted(value)
-        return TreeArg(kind="dict", names=names, items=[_kept(value[k]) for k in names])
+        return TreeArg(kind="dict", names=names, items=[_encoded(value[k]) for k in names])
     if type(value) in (tuple, list):
-        return TreeArg(kind=type(value).__name__, items=[_kept(v) for v in value])
+        return TreeArg(kind=type(value).__name__, items=[_encoded(v) for v in value])
     if value is None or type(value) in (bool, int, str):
         return PlainArg(value=value)
     if type(value) is float and np.isfinite(value):
@@ -58,11 +51,11 @@ def _kept(value: Any) -> RecordedArg:
 
 
 def _numbers(value: Any) -> Array | None:
-    """None where it has none, as under a trace."""
+    """The numbers of an array; None where it has none, as under a trace."""
     try:
         with calling_user_code():
-            found = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-            return found.astype(np.float64) if found.dtype.kind not in "iub" else found
+            array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+            return array.astype(np.float64) if array.dtype.kind not in "iub" else array
     except UserCodeError:
         return None
 

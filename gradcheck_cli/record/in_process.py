@@ -8,14 +8,18 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.project.framework_marks import WATCHED
+
+if TYPE_CHECKING:
+    from gradcheck_cli.project.recorded_calls import Calls
+    from gradcheck_cli.subject.protocol import CustomGradient
 
 
 def start(folder: str) -> None:
@@ -28,6 +32,7 @@ class _Watcher(MetaPathFinder):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.calls: Calls = {}
         self.recorder: Any = None
         self.importing: set[str] = set()
 
@@ -48,29 +53,37 @@ class _Watcher(MetaPathFinder):
         """A framework is there: from now on its calls are seen."""
         with contextlib.suppress(Exception):  # the user's program runs on, whatever we lack
             if self.recorder is None:
+                from gradcheck_cli.project.recorded_calls import MOST_CALLS
                 from gradcheck_cli.record.watch import Recorder
 
-                self.recorder = Recorder(self.write)
+                self.recorder = Recorder(MOST_CALLS, self.write)
             self.recorder.watch()
 
-    def write(self) -> None:
-        """Called at each new way of calling: whatever kills the process later, this is kept."""
-        from gradcheck_cli.project import recorded_calls
+    def write(self, gradient: CustomGradient, arguments: Mapping[str, Any]) -> None:
+        """Write each new way of calling at once: whatever kills the process later, it is kept.
 
-        file = self.folder / f"{os.getpid()}.json"
-        recorded_calls.save(file, self.recorder.calls())
+        Objects of one definition share a name, and with it the number of calls that are kept.
+        """
+        from gradcheck_cli.project.recorded_calls import MOST_CALLS, save
+        from gradcheck_cli.record.encode import encoded
+
+        call = encoded(arguments)
+        calls = self.calls.setdefault(f"{gradient.place.path}:{gradient.place.qualname}", [])
+        if call not in calls and len(calls) < MOST_CALLS:
+            calls.append(call)
+            save(self.folder / f"{os.getpid()}.json", self.calls)
 
 
 class _Loader(Loader):
-    """The framework's own, and a word once it is done."""
+    """The framework's own loader; it tells the watcher once the framework is imported."""
 
     def __init__(self, loader: Any, watcher: _Watcher) -> None:
         self.loader = loader
         self.watcher = watcher
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self.loader.create_module(spec)
-        return made
+        module: ModuleType | None = self.loader.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         self.loader.exec_module(module)

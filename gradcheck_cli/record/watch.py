@@ -3,45 +3,49 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from gradcheck_cli.contract.recorded import RecordedCall
 from gradcheck_cli.frameworks.load import load
-from gradcheck_cli.infer.calls import signature_of
+from gradcheck_cli.infer.calls import given_by_name, signature_of
 from gradcheck_cli.infer.recalled import SOURCE
 from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.project.framework_marks import WATCHED
-from gradcheck_cli.project.recorded_calls import MOST_CALLS, Calls
-from gradcheck_cli.record.encode import kept
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 
-_MOST_SIGNATURES = 2  # that are checked in the tests' own process
 _MOST_CALLS = 64  # of one gradient that are looked at
 
 
 @dataclass(slots=True)
 class Called:
-    """One custom gradient, with the different ways in which it was called."""
+    """One custom gradient of the user, with the different ways in which it was called."""
 
     gradient: CustomGradient
     framework: Framework
     signatures: dict[str, Signature] = field(default_factory=dict)
-    kept: dict[str, RecordedCall] = field(default_factory=dict)
-    seen: int = 0
+    calls: int = 0
+
+
+Listener = Callable[[CustomGradient, Mapping[str, Any]], None]
 
 
 class Recorder:
-    """Watches every framework that is imported by then; `watch` may be asked again and again."""
+    """Watches every framework that is imported by then; `watch` may be asked again and again.
 
-    def __init__(self, told: Callable[[], None] | None = None) -> None:
-        self.told = told  # hears of each new way in which something was called
+    Of each gradient it keeps so many signatures; `listener` hears of each, with the arguments by name.
+    """
+
+    def __init__(
+        self, signatures: int, listener: Listener = lambda gradient, arguments: None
+    ) -> None:
+        self.signatures = signatures
+        self.listener = listener
         self.called: dict[int, Called | None] = {}
-        self._kept: list[object] = []  # so that an identity stays one object's
+        self._alive: list[object] = []  # so that an identity stays one object's
         self._watched: set[str] = set()
         self._stack = ExitStack()
 
@@ -60,38 +64,28 @@ class Recorder:
     def _noting(self, framework: Framework) -> Any:
         def note(thing: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if id(thing) not in self.called:
-                self._kept.append(thing)
+                self._alive.append(thing)
                 self.called[id(thing)] = self._adopted(framework, thing)
             called = self.called[id(thing)]
-            if called is None or called.seen >= _MOST_CALLS:
+            if called is None or called.calls >= _MOST_CALLS:
                 return
-            called.seen += 1
-            if len(called.signatures) < self._most:
-                parameters = expanded(called.gradient.parameters(), len(args))
-                made = signature_of(parameters, args, kwargs, SOURCE)
-                if made is not None and made.leaves:
-                    self._keep(called, made, kept(parameters, args, kwargs))
+            called.calls += 1
+            if len(called.signatures) < self.signatures:
+                self._keep(called, args, kwargs)
 
         return note
 
-    @property
-    def _most(self) -> int:
-        return _MOST_SIGNATURES if self.told is None else MOST_CALLS
-
-    def _keep(self, called: Called, made: Signature, call: RecordedCall | None) -> None:
-        """A signature that was not met before."""
-        key = f"{made.describe()} {[leaf.shape for leaf in made.leaves]}"
-        if key in called.signatures:
+    def _keep(self, called: Called, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The signature of a call, unless it has no arrays or was met before."""
+        parameters = expanded(called.gradient.parameters(), len(args))
+        arguments = given_by_name(parameters, args, kwargs)
+        signature = signature_of(parameters, args, kwargs, SOURCE)
+        if arguments is None or signature is None or not signature.leaves:
             return
-        called.signatures[key] = made
-        if self.told is not None and call is not None:
-            called.kept[key] = call
-            self.told()
-
-    def calls(self) -> Calls:
-        """What is kept, by the file and the name of each gradient."""
-        found = [c for c in self.called.values() if c is not None and c.kept]
-        return {f"{c.gradient.place.path}:{c.gradient.place.qualname}": list(c.kept.values()) for c in found}  # fmt: skip
+        key = f"{signature.describe()} {[leaf.shape for leaf in signature.leaves]}"
+        if key not in called.signatures:
+            called.signatures[key] = signature
+            self.listener(called.gradient, arguments)
 
     def _adopted(self, framework: Framework, thing: Any) -> Called | None:
         """None for a library's own."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.testing.check_gradient import LoadedSession
 
 _KEY = "cgcheck"
+_MOST_SIGNATURES = 2  # of one gradient that are checked
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,16 +32,20 @@ class _Plugin:
 
     def __init__(self, config: pytest.Config) -> None:
         from gradcheck_cli.contract.errors import UserError
+        from gradcheck_cli.project import recorded_calls
         from gradcheck_cli.project.settings import load, with_flags
+        from gradcheck_cli.project.suppressions import Filter
         from gradcheck_cli.record.watch import Recorder
 
         self.config = config
-        self.recorder = Recorder()
+        self.recorder = Recorder(_MOST_SIGNATURES)
         self.loaded: LoadedSession | None = None
         try:
             settings, self.root = load(config.rootpath)
             flags = {"points": config.getoption("--cgcheck-points")}
             self.settings = with_flags(settings, flags, "--cgcheck")
+            Filter.of(settings.select, settings.ignore)
+            recorded_calls.load(self.root / settings.recordings)
         except UserError as error:
             raise pytest.UsageError(f"cgcheck: {error}") from None
 
