@@ -16,7 +16,7 @@ from gradcheck_cli.project.rule_pages import rules
 
 PACKAGE = Path(gradcheck_cli.__file__).parent
 # Names of rules that mean something else there: how a worker's process ended.
-_ELSE = {"runner/pool.py": {"timed-out", "out-of-memory"}}
+_ELSE = {"workers/pool.py": {"timed-out", "out-of-memory"}}
 _HOMES = {"rule_names.py"}
 
 

@@ -78,7 +78,7 @@ def test_a_wrong_one_raises_with_the_report(function: Any, said: str) -> None:
     with pytest.raises(AssertionError) as caught:
         check_gradient(function)
     assert said in str(caught.value)
-    assert "tests/test_unit.py" in str(caught.value)
+    assert "tests/testing/test_check_gradient.py" in str(caught.value)
 
 
 def test_what_cannot_be_checked_raises_too() -> None:
