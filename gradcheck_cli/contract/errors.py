@@ -7,10 +7,10 @@ CgcheckError
 │   └── TargetError      a path or module that is not there
 ├── InternalError        our bug: exit code 3
 ├── UserCodeError        code that is not ours raised             (subject/user_code)
-├── Rejected             a signature that a function refuses      (frameworks/seam)
-├── RuleError            a rule raises where its function runs    (frameworks/seam)
-├── Slip                 a call made in another way goes wrong    (frameworks/seam)
-└── Untraceable          no program over the reals                (frameworks/tracing)
+├── Rejected             a signature that a function refuses      (subject/refusals)
+├── RuleError            a rule raises where its function runs    (subject/refusals)
+├── WentWrong            a call made in another way goes wrong    (subject/other_calls)
+└── Untraceable          no program over the reals                (frameworks/shared/tracing)
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One folder a framework, behind one seam. Nothing here imports a framework."""
+"""One folder a framework, behind the protocols of `subject`. Nothing here imports a framework."""

@@ -138,7 +138,7 @@ class CustomGradient(Protocol):
 
 
 class Framework(Protocol):
-    """One framework behind the seam: how its gradients are found, and what their inputs may be."""
+    """One framework: how its gradients are found, and what their inputs may be."""
 
     @property
     def name(self) -> str: ...

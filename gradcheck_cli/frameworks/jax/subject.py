@@ -1,6 +1,6 @@
 """A JAX custom gradient at one signature: traced once, compiled once a mode, run in batches.
 
-Long because one object answers the seam: its traces and its floats share the flat functions.
+Long because one object answers the protocol: its traces and its floats share the flat functions.
 """
 
 from __future__ import annotations
