@@ -13,8 +13,7 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.frameworks.jax.adopt import adopt, kind_of
-from gradcheck_cli.frameworks.jax.fit import of_function
+from gradcheck_cli.frameworks.jax.adopt import adopt, adopt_function, kind_of
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.inputs.cotangents import BASE, OTHER, cotangent
 from gradcheck_cli.inputs.floats import format_of
@@ -39,7 +38,7 @@ def ruled(function: Callable[..., Any], backward: Callable[..., Any]) -> Any:
 def gradient_of(function: Any) -> JaxGradient:
     """A custom gradient, or a plain function, as cgcheck finds it in a module."""
     if kind_of(function) is None:
-        return of_function(function, "f", Place(__file__, 1, "f"), lambda path: False)
+        return adopt_function(function, "f", Place(__file__, 1, "f"), lambda path: False)
     gradient = adopt(Found(function, "custom_vjp", __file__, 1), lambda path: True)
     assert gradient is not None
     return gradient
