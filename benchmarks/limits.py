@@ -240,7 +240,7 @@ def float64() -> Iterator[str]:
     for name, function in SMOOTH.items():
         got = [np.asarray(jax.jit(jax.vmap(g))(XS)) for g in (function, jax.grad(function))]
         program = Reals(build(jax.make_jaxpr(lambda x, f=function: (f(x), jax.grad(f)(x)))(1.0)))
-        from gradcheck_cli.measure.accuracy import as_floats
+        from gradcheck_cli.measure.components import as_floats
         from gradcheck_cli.reals.balls.balls import exact
         from gradcheck_cli.reals.enclose import enclose
 

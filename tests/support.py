@@ -14,8 +14,9 @@ from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.judge.laws import LAWS
 from gradcheck_cli.measure.ball_truth import Ask, Truth
-from gradcheck_cli.measure.engine import Measurements, measure
+from gradcheck_cli.measure.engine import measure
 from gradcheck_cli.measure.float64_truth import numbers
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.sources import Sources
 from gradcheck_cli.measure.states import OUTSIDE, REGULAR
 from gradcheck_cli.reals.balls.balls import exact

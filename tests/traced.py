@@ -18,9 +18,10 @@ from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.inputs.cotangents import BASE, OTHER, cotangent
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
-from gradcheck_cli.measure.accuracy import GRADIENTS
-from gradcheck_cli.measure.engine import Measurements, Probe, Rows, measure_rows
+from gradcheck_cli.measure.components import GRADIENTS
+from gradcheck_cli.measure.engine import measure_rows
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.measurements import Measurements, Probe, Rows
 from gradcheck_cli.measure.sources import sources
 from gradcheck_cli.subject.results import OP_BY_OP, Floats, Found, Place
 from tests.conftest import FIXTURES

@@ -35,9 +35,10 @@ from gradcheck_cli.judge.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.judge.script import written
 from gradcheck_cli.judge.unjudged import failed, refused
 from gradcheck_cli.judge.witness import call_inputs
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
-from gradcheck_cli.measure.engine import Measurements, Probe, measure
+from gradcheck_cli.measure.components import GRADIENTS, VALUES
+from gradcheck_cli.measure.engine import measure
 from gradcheck_cli.measure.failure import Failure, Kind
+from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.mined_constants import mined
 from gradcheck_cli.measure.run_alone import with_reruns
 from gradcheck_cli.measure.sampled_subject import (

@@ -30,8 +30,8 @@ from gradcheck_cli.judge.fingerprint import Site, fingerprint
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.laws import Judgement
 from gradcheck_cli.judge.laws.formula import FORMULA
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.verdict import verdict
 from gradcheck_cli.subject.protocol import CustomGradient, Shaped

@@ -6,10 +6,10 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Boundary, Severity
 from gradcheck_cli.judge.witness import as_number
-from gradcheck_cli.measure.accuracy import GRADIENTS
 from gradcheck_cli.measure.boundary import Interval, find_boundaries
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, component_name
+from gradcheck_cli.measure.measurements import Measurements
 
 _MOST_ARGUMENTS = 3
 

@@ -7,8 +7,8 @@ from gradcheck_cli.discover import lines
 from gradcheck_cli.judge.diagnose.blame import find_blame
 from gradcheck_cli.judge.diagnose.replacement import find_replacement
 from gradcheck_cli.judge.fingerprint import Site
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.rule_pages import find
 
 

@@ -15,8 +15,8 @@ from gradcheck_cli.judge.profile import profile_of
 from gradcheck_cli.judge.reproduce import reproducing
 from gradcheck_cli.judge.simplest import simplified
 from gradcheck_cli.judge.witness import witness_of
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure, component_name
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.subject.protocol import CustomGradient
 
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Profile
 from gradcheck_cli.judge.witness import as_number
-from gradcheck_cli.measure.accuracy import VALUES, columns
+from gradcheck_cli.measure.components import VALUES, columns
 from gradcheck_cli.measure.correct_bits import correct_bits
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 from gradcheck_cli.project.rule_pages import find
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.judge.fingerprint import Site
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.files import named
 
 _MOST_TYPED = 8  # numbers in a command that one can still read

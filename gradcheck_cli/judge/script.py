@@ -16,9 +16,9 @@ from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.judge.finding import GroundedFinding
 from gradcheck_cli.judge.fingerprint import Site
-from gradcheck_cli.measure.accuracy import GRADIENTS
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import component_name
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.subject.protocol import CustomGradient
 from gradcheck_cli.subject.results import JIT
 from gradcheck_cli.subject.script_style import ScriptStyle

@@ -7,8 +7,9 @@ from typing import Any
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.simplify import simplest
-from gradcheck_cli.measure.engine import Measurements, moved
+from gradcheck_cli.measure.engine import moved
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 
 
 def simplified(failure: Failure, m: Measurements) -> tuple[Failure, Measurements]:

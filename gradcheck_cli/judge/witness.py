@@ -11,10 +11,10 @@ from flint import arb
 from gradcheck_cli.contract.report import Number, Witness, WitnessInput
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.signature import Fixed
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.correct_bits import correct_bits
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure, component_name
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import Shaped

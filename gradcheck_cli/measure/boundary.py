@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.measure.engine import Measurements, line
+from gradcheck_cli.measure.engine import line
+from gradcheck_cli.measure.measurements import Measurements
 
 Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]

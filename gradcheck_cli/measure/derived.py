@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.measurements import Measurements
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.run_alone import Alone
 
 Array = np.ndarray[Any, Any]

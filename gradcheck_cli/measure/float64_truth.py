@@ -23,8 +23,8 @@ from gradcheck_cli.contract.limits import (
     SIDES_SEED,
 )
 from gradcheck_cli.contract.report import Evidence
-from gradcheck_cli.measure.accuracy import as_floats
 from gradcheck_cli.measure.ball_truth import Ask, Truth, close_domain, factors
+from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.rules.rule import elements
 from gradcheck_cli.subject.protocol import Subject

@@ -18,10 +18,10 @@ from gradcheck_cli.contract.limits import (
     VANISHING_BITS,
 )
 from gradcheck_cli.inputs.cotangents import BASE, OTHER
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.ball_truth import Ask
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.derived import derived
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.nudge import Side, half_to
 from gradcheck_cli.measure.states import KINK, LIMIT, POLE, REGULAR
 from gradcheck_cli.reals.balls.balls import exact

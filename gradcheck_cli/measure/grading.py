@@ -11,10 +11,12 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.cotangents import HUGE, TINY, ZERO
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, Grades, Reference, columns
+from gradcheck_cli.measure.accuracy import Grades, grade
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.derived import derived
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.formula_gap import comparison, value_differs
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.reference import Reference
 from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
 
 
@@ -40,19 +42,19 @@ def _grade(m: Measurements, mode: str, who: str) -> Grades:
     formula = _formula(m)
     if who == VALUE:
         against = m.reference if formula is None or not value_differs(m) else formula
-        return against.grade(floats.rule_value, VALUES)
+        return grade(against, floats.rule_value, VALUES)
     arrays = (floats.custom if who == CUSTOM else floats.auto) or []
     if formula is None:
-        return m.reference.grade(arrays, GRADIENTS)
+        return grade(m.reference, arrays, GRADIENTS)
     facts = comparison(m)
     if facts.trusts.any():  # rule and autodiff alike rest on the inner rules
-        return formula.grade(arrays, GRADIENTS)
+        return grade(formula, arrays, GRADIENTS)
     if who == AUTO and floats.custom is not None:
-        return m.reference.grade(arrays, GRADIENTS)
-    by_formula = formula.grade(arrays, GRADIENTS)
+        return grade(m.reference, arrays, GRADIENTS)
+    by_formula = grade(formula, arrays, GRADIENTS)
     if facts.differs.any():
         return by_formula
-    by_truth = m.reference.grade(arrays, GRADIENTS)
+    by_truth = grade(m.reference, arrays, GRADIENTS)
     compared = np.isin(np.arange(m.count), facts.rows)
     return Grades(
         *(

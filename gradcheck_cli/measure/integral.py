@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import GROWTH, NODES, SEGMENTS, half_of_the_digits
-from gradcheck_cli.measure.accuracy import as_floats, columns
 from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import as_floats, columns
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.facts import named
 from gradcheck_cli.reals.walk import NoRealMeaning

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.measure.accuracy import Reference
 from gradcheck_cli.measure.derived import derived
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.reference import Reference
 from gradcheck_cli.subject.results import CUSTOM, VALUE, Floats
 
 Array = np.ndarray[Any, Any]

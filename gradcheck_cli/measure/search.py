@@ -10,9 +10,10 @@ from gradcheck_cli.contract.limits import FORMULA_EPS
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.inputs.simplify import first_found
-from gradcheck_cli.measure.engine import Measurements, moved
+from gradcheck_cli.measure.engine import moved
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.grading import grades
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
 
 Array = np.ndarray[Any, Any]

@@ -7,8 +7,8 @@ import pytest
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.grading import grades
+from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.run_alone import Alone, again, with_reruns
 from gradcheck_cli.subject.results import CUSTOM, EAGER
 from tests.support import measured

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gradcheck_cli.measure.accuracy import as_floats
 from gradcheck_cli.measure.ball_truth import Ask, Reals, Truth
+from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR
 from gradcheck_cli.reals.program import build
 

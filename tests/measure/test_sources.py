@@ -15,8 +15,8 @@ from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.frameworks.jax.fit import FittedJax, fit
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.inputs.signature import Leaf, Signature
-from gradcheck_cli.measure.accuracy import as_floats
 from gradcheck_cli.measure.ball_truth import Ask, Reals, Source
+from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.measure.difference_truth import Differences
 from gradcheck_cli.measure.float64_truth import Wide
 from gradcheck_cli.measure.sources import sources

@@ -14,7 +14,7 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradcheck_cli.measure.accuracy import as_floats
+from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.reals.balls.balls import Balls, exact
 from gradcheck_cli.reals.enclose import enclose, working
 from gradcheck_cli.reals.program import build

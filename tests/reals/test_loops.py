@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gradcheck_cli.measure.accuracy import as_floats
+from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import build
 

@@ -25,9 +25,10 @@ from gradcheck_cli.check.sweep.jets import SCALES, Jet, spread_floor
 from gradcheck_cli.contract.limits import MARGIN
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.correct_bits import correct_bits
-from gradcheck_cli.measure.engine import Measurements, Probe, Rows, measure_rows
+from gradcheck_cli.measure.engine import measure_rows
+from gradcheck_cli.measure.measurements import Measurements, Probe, Rows
 from gradcheck_cli.measure.sources import Sources
 from gradcheck_cli.measure.states import KINK, POLE
 from gradcheck_cli.measure.states import OUTSIDE as NOWHERE

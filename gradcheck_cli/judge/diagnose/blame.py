@@ -10,10 +10,10 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import LEAST_LOSS
 from gradcheck_cli.inputs.floats import Format, format_of
-from gradcheck_cli.measure.accuracy import VALUES, as_floats
+from gradcheck_cli.measure.components import VALUES, as_floats
 from gradcheck_cli.measure.correct_bits import correct_bits
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.framework_marks import PLUMBING
 from gradcheck_cli.reals.facts import named
 from gradcheck_cli.reals.float_trace import Shadow, shadow, single

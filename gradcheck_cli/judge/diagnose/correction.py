@@ -17,8 +17,8 @@ import numpy as np
 from gradcheck_cli.contract.limits import SCREEN
 from gradcheck_cli.judge.diagnose.edits import Edit, edits
 from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.enclose import enclose

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcheck_cli.judge.diagnose.case import Array, Elsewhere
 from gradcheck_cli.measure.ball_truth import Ask
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.enclose import START_BITS, working
 

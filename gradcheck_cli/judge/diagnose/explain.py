@@ -16,7 +16,7 @@ from gradcheck_cli.judge.diagnose.residuals import residuals
 from gradcheck_cli.judge.diagnose.slots import slots
 from gradcheck_cli.judge.diagnose.telling_rows import case_at, telling_rows
 from gradcheck_cli.judge.diagnose.terms import terms
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.reals.enclose import START_BITS, working
 
 # The simplest explanation first.

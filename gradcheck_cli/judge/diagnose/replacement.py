@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.derived import derived
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import Program

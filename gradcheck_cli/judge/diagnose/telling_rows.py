@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradcheck_cli.judge.diagnose.case import Array, Case
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
 
 _HUGE = 100.0

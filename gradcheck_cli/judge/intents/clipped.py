@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import at, formula, regular, shown
-from gradcheck_cli.measure.accuracy import GRADIENTS
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.formula_gap import comparison
+from gradcheck_cli.measure.measurements import Measurements
 
 _FEWEST = 3
 

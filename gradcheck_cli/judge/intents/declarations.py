@@ -9,9 +9,9 @@ from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents import INTENTS
 from gradcheck_cli.judge.intents.intent import Doubt
-from gradcheck_cli.measure.accuracy import GRADIENTS
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.intent_specs import Declared
 
 _BY_NAME = {intent.name: intent for intent in INTENTS}

@@ -23,8 +23,8 @@ from gradcheck_cli.contract.limits import (
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import Doubt, at
 from gradcheck_cli.measure.derived import derived
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 
 Array = np.ndarray[Any, Any]
 

@@ -17,11 +17,11 @@ from flint import arb
 from gradcheck_cli.contract.limits import GAUGE_TELLING
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import Doubt, at
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.ball_truth import Ask
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.derived import derived
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.enclose import working

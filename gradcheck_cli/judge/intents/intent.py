@@ -10,9 +10,9 @@ import numpy as np
 from flint import arb
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.measure.accuracy import GRADIENTS, columns
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS, columns
 from gradcheck_cli.measure.failure import Failure, component_name
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 
 Array = np.ndarray[Any, Any]

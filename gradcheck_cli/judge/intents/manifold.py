@@ -15,9 +15,9 @@ from flint import arb
 from gradcheck_cli.contract.limits import SPHERE
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import Doubt, argument_of, at, formula, regular
-from gradcheck_cli.measure.accuracy import GRADIENTS
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.enclose import START_BITS, working
 

@@ -10,9 +10,9 @@ import numpy as np
 from gradcheck_cli.contract.limits import RADIUS
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import at, regular
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.formula_gap import comparison
+from gradcheck_cli.measure.measurements import Measurements
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from flint import arb
 
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import at, formula, regular, shown
-from gradcheck_cli.measure.accuracy import GRADIENTS
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, component_name
 from gradcheck_cli.measure.formula_gap import ratio
+from gradcheck_cli.measure.measurements import Measurements
 
 
 @dataclass(frozen=True, slots=True)

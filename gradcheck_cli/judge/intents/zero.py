@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import argument_of, at, formula, known, shown
-from gradcheck_cli.measure.engine import Measurements
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 
 
 @dataclass(frozen=True, slots=True)

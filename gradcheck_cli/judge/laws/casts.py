@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.law import Judgement, Reason, judged
-from gradcheck_cli.measure.accuracy import VALUES
 from gradcheck_cli.measure.casts import narrowest
-from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.measurements import Measurements, Probe
 
 
 @dataclass(frozen=True, slots=True)

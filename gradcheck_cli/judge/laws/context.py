@@ -17,10 +17,10 @@ from gradcheck_cli.contract.limits import half_of_the_digits
 from gradcheck_cli.contract.report import Outcome
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
-from gradcheck_cli.measure.accuracy import GRADIENTS
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.derived import derived
-from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.subject.other_calls import OtherCall, WentWrong
 

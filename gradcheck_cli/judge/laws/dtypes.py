@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
-from gradcheck_cli.measure.accuracy import GRADIENTS
-from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.measurements import Measurements, Probe
 
 _LADDER = ("float64", "float32", "bfloat16", "float16")
 

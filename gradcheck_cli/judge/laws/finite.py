@@ -11,7 +11,7 @@ from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.laws.floats import failures
 from gradcheck_cli.judge.laws.law import Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import INFINITE, NAN
-from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.measurements import Measurements, Probe
 
 _CAUSES = (NAN, INFINITE)
 _NAMES = {NAN: "NaN", INFINITE: "infinite"}

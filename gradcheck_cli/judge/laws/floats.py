@@ -9,19 +9,11 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.measure.accuracy import (
-    DIGITS,
-    GRADIENTS,
-    INFINITE,
-    NAN,
-    VALUES,
-    ZERO,
-    Grades,
-    columns,
-)
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO, Grades
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind
 from gradcheck_cli.measure.grading import grades
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.run_alone import Alone, again
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 from gradcheck_cli.subject.results import OP_BY_OP

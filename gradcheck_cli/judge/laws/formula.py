@@ -14,10 +14,10 @@ from gradcheck_cli.inputs.cotangents import BASE, one_hot_names
 from gradcheck_cli.judge.laws.law import Judgement, Reason, judged, over_the_reals
 from gradcheck_cli.judge.laws.mismatch import mismatches, verdict
 from gradcheck_cli.judge.laws.singularity import singularities
-from gradcheck_cli.measure.accuracy import GRADIENTS
-from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import Comparison, comparison
+from gradcheck_cli.measure.measurements import Measurements, Probe
 
 _ONE_HOT_POINTS = 6
 _MOST_ONE_HOT = 6

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gradcheck_cli.contract.report import Evidence, Outcome, Severity
-from gradcheck_cli.measure.engine import Measurements, Probe
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements, Probe
 
 
 @dataclass(frozen=True, slots=True)

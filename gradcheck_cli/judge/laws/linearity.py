@@ -23,9 +23,9 @@ from gradcheck_cli.inputs.cotangents import (
     ZERO,
 )
 from gradcheck_cli.judge.laws.law import Judgement, Reason, judged, over_the_reals
-from gradcheck_cli.measure.accuracy import GRADIENTS, columns
-from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.components import GRADIENTS, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.enclose import working
 

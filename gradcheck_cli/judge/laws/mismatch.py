@@ -24,11 +24,11 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.diagnose.constant_factor import describe_factor
 from gradcheck_cli.judge.diagnose.explain import explain
 from gradcheck_cli.judge.laws.singularity import radius_around_singularities
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES, columns
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind, component_name
 from gradcheck_cli.measure.formula_gap import Comparison, comparison, only_at_points
 from gradcheck_cli.measure.integral import Opinion, third_opinion
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.laws.floats import failures
 from gradcheck_cli.judge.laws.law import Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import DIGITS, ZERO
-from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.measurements import Measurements, Probe
 
 _CAUSES = (ZERO, DIGITS)
 

@@ -10,10 +10,10 @@ import numpy as np
 from gradcheck_cli.contract.limits import RADIUS
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.measure.accuracy import GRADIENTS, columns
-from gradcheck_cli.measure.engine import Measurements
+from gradcheck_cli.measure.components import GRADIENTS, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import Comparison
+from gradcheck_cli.measure.measurements import Measurements
 
 Array = np.ndarray[Any, Any]
 

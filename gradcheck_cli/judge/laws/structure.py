@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
-from gradcheck_cli.measure.accuracy import GRADIENTS
-from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.measurements import Measurements, Probe
 
 STRUCTURE_LAW = "structure"
 

@@ -9,10 +9,10 @@ from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.laws.law import Judgement, Reason, judged, over_the_reals
-from gradcheck_cli.measure.accuracy import VALUES
-from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import value_differs
+from gradcheck_cli.measure.measurements import Measurements, Probe
 
 
 @dataclass(frozen=True, slots=True)

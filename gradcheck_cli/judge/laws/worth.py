@@ -10,11 +10,12 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.laws.floats import cause_holds
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
-from gradcheck_cli.measure.accuracy import DIGITS, GRADIENTS, INFINITE, NAN, ZERO
-from gradcheck_cli.measure.engine import Measurements, Probe
+from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.grading import grades
+from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.run_alone import Alone, again
 
 _GIVES = {NAN: "gives NaN", INFINITE: "is infinite", ZERO: "gives 0", DIGITS: "loses its digits"}

@@ -11,7 +11,7 @@ import pytest
 
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.diagnose.blame import Blame, find_blame
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
+from gradcheck_cli.measure.components import GRADIENTS, VALUES
 from gradcheck_cli.subject.results import JIT
 from tests.conftest import FIXTURES
 from tests.traced import failure, fixture, traced

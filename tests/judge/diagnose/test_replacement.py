@@ -13,7 +13,7 @@ import pytest
 
 from gradcheck_cli.frameworks.jax.fit import FittedJax
 from gradcheck_cli.judge.diagnose.replacement import find_replacement
-from gradcheck_cli.measure.accuracy import GRADIENTS, VALUES
+from gradcheck_cli.measure.components import GRADIENTS, VALUES
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.subject.protocol import LibraryFunction
 from gradcheck_cli.subject.results import OP_BY_OP, Floats, Spelled

@@ -1,0 +1,145 @@
+"""Floats beside the truth at some rows of one subject: frozen, with what follows from them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.report import Evidence
+from gradcheck_cli.inputs.cotangents import BASE
+from gradcheck_cli.inputs.floats import Format
+from gradcheck_cli.inputs.lattice import BEYOND
+from gradcheck_cli.measure.ball_truth import Truth
+from gradcheck_cli.measure.components import VALUES
+from gradcheck_cli.measure.reference import Reference
+from gradcheck_cli.measure.sources import Sources
+from gradcheck_cli.reals.cost import by_flint
+from gradcheck_cli.reals.enclose import DEAR
+from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.results import Floats
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a law asks for: a point by its number, a cotangent by its name."""
+
+    point: int
+    cotangent: str
+
+
+def read_only(array: Array) -> Array:
+    """The array itself, which nobody can write to from now on."""
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The numbers of some probes of one subject, a row a probe, before anything is measured."""
+
+    subject: Subject
+    fmt: Format
+    seed: int
+    probes: list[Probe]
+    points: list[Array]
+    cotangents: list[Array]
+    recipes: list[str]
+
+    @property
+    def count(self) -> int:
+        return len(self.probes)
+
+    @property
+    def in_part(self) -> bool:
+        """Are only some of the subject's components judged?"""
+        return self.subject.sample is not None
+
+    def row(self, probe: Probe) -> int | None:
+        return self._numbers.get(probe)
+
+    @functools.cached_property
+    def _numbers(self) -> dict[Probe, int]:
+        return {probe: row for row, probe in enumerate(self.probes)}
+
+    def components(self, what: str) -> list[tuple[tuple[int, ...], Array]]:
+        """For each output or argument: its shape, and which of its elements are judged."""
+        values = what == VALUES
+        shapes = list(self.subject.outputs) if values else [v.shape for v in self.subject.leaves]
+        sample = self.subject.sample
+        if sample is None:
+            return [(shape, np.arange(int(np.prod(shape, dtype=int)))) for shape in shapes]
+        return list(zip(shapes, sample.outputs if values else sample.leaves, strict=True))
+
+    @functools.cached_property
+    def beyond(self) -> Array:
+        """Rows outside of what models meet."""
+        return read_only(np.array([recipe == BEYOND for recipe in self.recipes], bool))
+
+    @functools.cached_property
+    def base_rows(self) -> Array:
+        """Rows at the base cotangent, within reach."""
+        base = np.array([p.cotangent == BASE for p in self.probes], bool)
+        return read_only(np.flatnonzero(base & ~self.beyond))
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements(Rows):
+    """Floats and truth at some rows of one subject; nothing of it is ever overwritten."""
+
+    floats: Mapping[str, Floats]
+    reference: Reference
+    sources: Sources
+    rule: Truth | None
+    spread: list[Array]  # the values that the whole subject was tried at
+
+    def __post_init__(self) -> None:
+        for truth in filter(None, (self.truth, self.rule)):
+            for array in truth.arrays():
+                read_only(array)
+        for run in self.floats.values():
+            for array in (*run.value, *run.rule_value, *(run.custom or ()), *(run.auto or ())):
+                read_only(array)
+
+    @property
+    def truth(self) -> Truth:
+        return self.reference.truth
+
+    @property
+    def mode(self) -> str:
+        """The float program that counts: the compiled one, or the only one."""
+        return next(iter(self.floats))
+
+    @property
+    def ruled(self) -> bool:
+        """Is there a custom rule, of its own or among the functions that it calls?"""
+        return self.subject.has_rule or self.sources.rule is not None
+
+    @property
+    def judged(self) -> str:
+        """Whose gradient is judged: the rule's, or for a plain function autodiff's."""
+        return "auto" if next(iter(self.floats.values())).custom is None else "custom"
+
+    @property
+    def evidence(self) -> Evidence:
+        """What truth and formula rest on: the weakest of all rows."""
+        strongest = self.sources.evidence
+        estimated = self.truth.estimated or (self.rule is not None and self.rule.estimated)
+        weaker = max(strongest, Evidence.MULTIPRECISION, key=lambda e: e.rank)
+        return weaker if estimated else strongest
+
+    @functools.cached_property
+    def dear(self) -> bool:
+        """Does one row cost so much that only what a verdict needs is asked for?
+
+        So it is where the truth comes from many calls, one after the other.
+        """
+        if self.sources.primal.dear:
+            return True
+        traces = self.subject.traces()
+        return any(by_flint(p) > DEAR for p in (traces.primal, traces.rule) if p is not None)

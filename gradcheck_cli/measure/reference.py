@@ -1,0 +1,180 @@
+"""The truth at some rows and around them: what floats are forgiven there, and how large its numbers are.
+
+Forgiveness is measured, not assumed: the range of the truth at inputs a few roundings away (SEMANTICS
+A2). So is the scale beside which an error matters (A3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.limits import MARGIN, MOVE_ULP, MOVES, SCALE_FACTORS, SPARE_BITS
+from gradcheck_cli.inputs.floats import Format
+from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns, radii
+from gradcheck_cli.reals.balls.balls import exact
+from gradcheck_cli.reals.enclose import START_BITS, working
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class Reference:
+    """The truth at some rows, with its range and scale around them, each computed once and when asked."""
+
+    source: Source
+    fmt: Format
+    points: Sequence[Array]
+    cotangents: Sequence[Array]
+    truth: Truth
+    seed: int
+    _middles: dict[str, Array] = field(default_factory=dict)
+    _hulls: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+    _scales: dict[str, Array] = field(default_factory=dict)
+    _hulled: Array | None = None
+    _scaled: Array | None = None
+
+    @property
+    def goal(self) -> int:
+        return goal_bits(self.fmt)
+
+    def balls(self, what: str) -> Array:
+        """All components of each row in one line."""
+        return columns(
+            self.truth.values if what == VALUES else self.truth.gradients, len(self.points[0])
+        )
+
+    def states(self, what: str) -> Array:
+        of = self.truth.value_states if what == VALUES else self.truth.gradient_states
+        return columns(of, len(self.points[0]))
+
+    def middle(self, what: str) -> Array:
+        """All components of each row as floats, turned into them once."""
+        if what not in self._middles:
+            self._middles[what] = as_floats(self.balls(what))
+            self._middles[what].flags.writeable = False
+        return self._middles[what]
+
+    # -- around the rows: forgiveness and scale -----------------------------------------
+
+    def hull(self, rows: Array, what: str, level: int) -> tuple[Array, Array]:
+        """Range of the truth at the rows and a few ulp around them, the wider the higher the level."""
+        count = len(self.points[0])
+        if self._hulled is None:
+            self._hulled = np.zeros(count, int)
+            for name in (VALUES, GRADIENTS):
+                mid, radius = self.middle(name), radii(self.balls(name))
+                with np.errstate(invalid="ignore"):
+                    self._hulls[name] = (mid - radius, mid + radius)
+        for step in range(level + 1):
+            new = rows[self._hulled[rows] <= step]
+            if len(new):
+                self._hulled[new] = step + 1
+                self._extend_hulls(new, step)
+        low, high = self._hulls[what]
+        return low[rows], high[rows]
+
+    def _extend_hulls(self, rows: Array, level: int) -> None:
+        rng = np.random.default_rng([self.seed, level])
+        moves = MOVES.value[level]
+        moved = []
+        for points in self.points:
+            base = np.concatenate([points[rows]] * moves)
+            ulp = np.abs(self.fmt.moved(base, 1) - base)
+            if self.source.normwise:
+                ulp = np.broadcast_to(_largest(ulp), ulp.shape)
+            # Reals, not floats: whole ulps of a large number may all be periods of a sine.
+            steps = rng.integers(-MOVE_ULP.value * 256, MOVE_ULP.value * 256 + 1, base.shape) / 256
+            with working(START_BITS):
+                moved.append(exact(base) + exact(steps) * exact(ulp))
+        cotangents = [np.concatenate([c[rows]] * moves) for c in self.cotangents]
+        truth = self.source.evaluate(moved, cotangents, Ask(self.goal, ties=False, nudged=False))
+        for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
+            balls = columns(outs, len(moved[0]))
+            mid = as_floats(balls).reshape(moves, len(rows), -1)
+            radius = radii(balls).reshape(mid.shape)
+            low, high = self._hulls[name]
+            with np.errstate(invalid="ignore"):  # infinite ones say nothing
+                below = np.fmin(low[rows], np.fmin.reduce(mid - radius))
+                above = np.fmax(high[rows], np.fmax.reduce(mid + radius))
+            with np.errstate(all="ignore"):
+                margin = np.nan_to_num((above - below) * MARGIN.value, nan=0.0, posinf=0.0)
+            low[rows], high[rows] = below - margin, above + margin
+
+    def scale(self, rows: Array, what: str) -> Array:
+        """Local scale of each row (SEMANTICS A3)."""
+        count = len(self.points[0])
+        if self._scaled is None:
+            self._scaled = np.zeros(count, bool)
+            self._scales = {name: np.zeros(count) for name in (VALUES, GRADIENTS)}
+        new = rows[~self._scaled[rows]]
+        if len(new):
+            self._scaled[new] = True
+            self._measure_scale(new)
+        return self._scales[what][rows]
+
+    def _measure_scale(self, rows: Array) -> None:
+        factors = self._factors()
+        points = [
+            np.concatenate([_scaled(p[rows], factor[i]) for factor in factors])
+            for i, p in enumerate(self.points)
+        ]
+        cotangents = [np.concatenate([c[rows]] * len(factors)) for c in self.cotangents]
+        truth = self.source.evaluate(points, cotangents, Ask(16, ties=False, nudged=False))
+        for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
+            size = np.abs(as_floats(columns(outs, len(points[0]))))
+            size[~np.isfinite(size)] = 0
+            nearby = size.max(axis=1, initial=0).reshape(len(factors), len(rows)).max(axis=0)
+            here = np.abs(self.middle(name)[rows])
+            here[~np.isfinite(here)] = 0
+            self._scales[name][rows] = np.maximum(nearby, here.max(axis=1, initial=0))
+        floor = self._floor(rows)
+        self._scales[GRADIENTS][rows] = np.maximum(self._scales[GRADIENTS][rows], floor)
+
+    def _factors(self) -> list[tuple[float, ...]]:
+        """Each argument scaled as a whole, all together and one by one."""
+        count = len(self.points)
+        factors = [(t,) * count for t in SCALE_FACTORS.value]
+        if 1 < count <= 4 and not self.source.dear:
+            factors += [
+                tuple(t if j == i else 1.0 for j in range(count))
+                for i in range(count)
+                for t in SCALE_FACTORS.value
+            ]
+        return factors
+
+    def _floor(self, rows: Array) -> Array:
+        """|ȳ|·|f(x)|/|x|: what the gradient would be if the value were spread evenly."""
+        values = np.abs(self.middle(VALUES)[rows])
+        values[~np.isfinite(values)] = 0
+        size = values.max(axis=1, initial=0)
+        ct = np.abs(columns(self.cotangents, len(self.points[0]))[rows]).max(axis=1, initial=0)
+        # Of several arguments the smallest counts: its gradient is the largest.
+        sizes = [np.abs(p[rows].reshape(len(rows), -1)).max(axis=1, initial=0) for p in self.points]
+        x = np.min([np.where(size > 0, size, np.inf) for size in sizes], axis=0)
+        with np.errstate(all="ignore"):
+            return np.where(np.isfinite(x), ct * size / x, 0.0)
+
+
+def _scaled(values: Array, factor: float) -> Array:
+    """Each argument times the factor; one that is all zero has no size, so it is moved instead."""
+    flat = values.reshape(len(values), -1)
+    zero = (flat == 0).all(axis=1) & (factor != 1)
+    moved: Array = flat * factor
+    moved[zero] = math.copysign(factor, factor - 0.6) / 8
+    return moved.reshape(values.shape)
+
+
+def _largest(values: Array) -> Array:
+    """The largest element of each row, with the axes that the row has."""
+    return np.asarray(values.max(axis=tuple(range(1, values.ndim)), keepdims=True))
+
+
+def goal_bits(fmt: Format) -> int:
+    """Relative accuracy in bits that the truth needs to judge this format."""
+    return fmt.digits + SPARE_BITS.value
