@@ -9,6 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gradcheck_cli.contract.number_text import tidy
+
 Array = np.ndarray[Any, Any]
 
 
@@ -52,10 +54,10 @@ class Format:
         if not np.isfinite(value):
             return str(float(value))
         if self.name == "float64":
-            return _tidy(repr(float(value)))
+            return tidy(repr(float(value)))
         if self.name == "float32":
-            return _tidy(str(np.float32(value)))
-        return _tidy(repr(float(f"{value:.5g}")))
+            return tidy(str(np.float32(value)))
+        return tidy(repr(float(f"{value:.5g}")))
 
 
 @functools.cache
@@ -73,10 +75,3 @@ def format_of(dtype: str) -> Format:
         max=float(info.max),
         digits=int(info.nmant) + 1,
     )
-
-
-def _tidy(text: str) -> str:
-    """100.0 → 100, 1e+09 → 1e9."""
-    mantissa, mark, exponent = text.partition("e")
-    mantissa = mantissa.removesuffix(".0")
-    return f"{mantissa}e{int(exponent)}" if mark else mantissa

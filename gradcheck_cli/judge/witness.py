@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.contract.report import Number, Witness, WitnessInput
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.signature import Fixed
@@ -107,14 +108,6 @@ def _real(ball: arb, state: int) -> str:
     if ball.contains(0) and not ball.is_zero():
         return "0"
     return tidy(ball.str(12, radius=False))
-
-
-def tidy(text: str) -> str:
-    """1.00000000000 → 1, 2.06115361819e-9 stays."""
-    mantissa, mark, exponent = text.partition("e")
-    if "." in mantissa:
-        mantissa = mantissa.rstrip("0").rstrip(".")
-    return f"{mantissa}e{int(exponent)}" if mark else mantissa
 
 
 def as_number(value: float, fmt: Format) -> Number:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.contract.report import Number, Profile
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -26,6 +27,4 @@ def plot_lines(profile: Profile, width: int) -> Iterator[str]:
 
 
 def _short(value: Number) -> str:
-    text = f"{value:.0e}" if isinstance(value, float) else str(value)
-    mantissa, mark, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}" if mark and mantissa else text
+    return tidy(f"{value:.0e}") if isinstance(value, float) else value

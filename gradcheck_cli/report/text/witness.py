@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.contract.report import Evidence, Finding, Number, Values, Witness
 
 _MOST_SHOWN = 8
@@ -67,8 +68,4 @@ def _values(value: Values | None, recipe: str | None) -> str:
 def _show(value: Number | None) -> str:
     if value is None:
         return "-"
-    if isinstance(value, str):
-        return value
-    text = repr(value).removesuffix(".0")
-    mantissa, mark, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}" if mark else text
+    return value if isinstance(value, str) else tidy(repr(value))
