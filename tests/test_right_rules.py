@@ -10,7 +10,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from gradcheck_cli.check.deadline import Clock
 from gradcheck_cli.check.gradient import examine
+from gradcheck_cli.check.progress import Progress
+from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Status
 from gradcheck_cli.contract.worker import Checked, Task
 from gradcheck_cli.frameworks.jax.adopt import adopt
@@ -74,7 +77,8 @@ def examined(seed: int) -> Checked:
         points=80, seed=0, max_time=None, at=[], reach=1e9, device="cpu", cache=None,
     )  # fmt: skip
     site = Site("right.py", 1, 1, 2, f"rule{seed}", "right.py")
-    return examine(gradient, load("jax"), task, site, lambda phase: None)
+    progress = Progress(f"rule{seed}", 1, lambda event: None, Clock(None))
+    return examine(Request(gradient, load("jax"), task, site, progress))
 
 
 @pytest.mark.slow

@@ -16,8 +16,11 @@ from types import ModuleType
 import msgspec
 
 from gradcheck_cli.check.deadline import Clock
-from gradcheck_cli.check.gradient import examine, shown
-from gradcheck_cli.contract.report import NotCovered, WitnessInput
+from gradcheck_cli.check.gradient import examine
+from gradcheck_cli.check.only_inputs import only_inputs
+from gradcheck_cli.check.progress import Progress
+from gradcheck_cli.check.request import Request
+from gradcheck_cli.contract.report import NotCovered
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import (
     Doing,
@@ -173,12 +176,8 @@ def _check_one(
     calls: Sequence[Signature] = (),
 ) -> None:
     site = site_of(gradient, task, path)
-
-    def doing(phase: Phase, detail: str = "", inputs: Sequence[WitnessInput] = ()) -> None:
-        name = gradient.place.qualname
-        clock.ours = phase.is_ours
-        emit(Doing(phase=phase, detail=detail, gradient=name, line=site.line, inputs=list(inputs)))
-
+    progress = Progress(gradient.place.qualname, site.line, emit, clock)
+    request = Request(gradient, framework, task, site, progress, calls)
     try:
         if task.sweep is not None:
             from gradcheck_cli.check.sweep.work import sweep
@@ -186,11 +185,7 @@ def _check_one(
             sweep(gradient, framework, task, site, emit)
             return
         with clock.running():
-            if task.only_inputs:
-                checked = shown(gradient, framework, task, site, doing)
-            else:
-                checked = examine(gradient, framework, task, site, doing, calls)
-        emit(checked)
+            emit(only_inputs(request) if task.only_inputs else examine(request))
     except Exception as error:
         told = traceback.format_exc(limit=-3)
         message = f"cgcheck itself failed on `{gradient.name}`: {type(error).__name__}: {error}"

@@ -13,7 +13,6 @@ from gradcheck_cli.contract.worker import Task
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.judge.fingerprint import Site
-from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.project.input_specs import condition
 from gradcheck_cli.project.input_specs import parse as parse_spec
 from gradcheck_cli.project.intent_specs import Declared
@@ -27,7 +26,7 @@ class Statement:
     """What the user says of a gradient in comments and settings; `findings` are about the saying."""
 
     hints: Hints
-    declarations: Declarations
+    intents: list[Declared]
     findings: list[Finding]
 
 
@@ -39,10 +38,10 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
     hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})
     key = next((k for k in places if k in task.inputs), None)
     if key is None:
-        return Statement(hints, Declarations(intents), [])
+        return Statement(hints, intents, [])
     specs = parse_spec(task.inputs[key])
     hints = dataclasses.replace(hints, specs=specs, spec_source=places[key])
-    return Statement(hints, Declarations(intents), _unknown(specs, gradient, site))
+    return Statement(hints, intents, _unknown(specs, gradient, site))
 
 
 def _domains(intents: Sequence[Declared]) -> dict[str, Domain]:

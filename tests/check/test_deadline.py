@@ -62,7 +62,7 @@ def test_findings_are_kept_when_no_time_is_left_for_a_correction(
         while time.monotonic() < end:
             time.sleep(0.01)
 
-    monkeypatch.setattr("gradcheck_cli.check.gradient.correction", endless)
+    monkeypatch.setattr("gradcheck_cli.check.corrections.correction", endless)
     (project / "a.py").write_text(WRONG)
     events: list[Event] = []
     check_file(_task(project / "a.py"), events.append)

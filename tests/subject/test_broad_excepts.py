@@ -15,8 +15,8 @@ ALLOWED = {
     "subject/user_code.py:calling_user_code": "what this is about",
     "check/file.py:_check_one": "the worker's top loop: a bug becomes a finding, `internal-error`",
     "check/file.py:_import": "a module may raise what is no Exception, as pytest's Skipped",
-    "check/gradient.py:_examine": "a bug becomes a finding, and other signatures are still judged",
-    "check/gradient.py:_judge_measured": "a bug becomes a finding, and other laws still judge",
+    "check/attempt.py:attempt": "a bug becomes a finding, and other signatures are still judged",
+    "check/judgements.py:_of_laws": "a bug becomes a finding, and other laws still judge",
     "record/in_process.py:imported": "in the user's own process: it runs on, whatever we lack",
     "workers/server.py:main": "the server's top: the command line is told why there is none",
 }

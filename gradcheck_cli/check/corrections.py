@@ -1,0 +1,37 @@
+"""A correction of a wrong formula: the one change that makes it right, if there is one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from msgspec.structs import replace
+
+from gradcheck_cli.check.deadline import OutOfTime
+from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.check.request import Request
+from gradcheck_cli.contract.report import Finding, Severity
+from gradcheck_cli.contract.worker import Phase
+from gradcheck_cli.judge.diagnose.correction import correction
+from gradcheck_cli.project.rule_pages import find
+
+CHANGE = "the change that makes it right"
+
+
+def correctable(outcome: GradientOutcome) -> tuple[Finding, ...]:
+    """Errors that a change of the rule's text may take away."""
+    return tuple(
+        f for f in outcome.findings if find(f.rule).correctable and f.severity is Severity.ERROR
+    )
+
+
+def corrected(request: Request, outcome: GradientOutcome) -> GradientOutcome:
+    """The outcome with the change in its findings; out of time, nothing but that is missing."""
+    wrong = correctable(outcome)
+    request.progress.doing(Phase.CORRECTING)
+    try:
+        with request.progress.timing(CHANGE):
+            fix = correction(outcome.trials, request.gradient)
+    except OutOfTime:
+        return outcome + GradientOutcome(left_out=((CHANGE, request.too_long),))
+    findings = tuple(replace(f, fix=fix) if f in wrong else f for f in outcome.findings)
+    return dataclasses.replace(outcome, findings=findings)

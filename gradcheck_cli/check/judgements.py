@@ -1,0 +1,90 @@
+"""The judgements of all laws on one subject, with what the user declares of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.check.outcome import JUDGED, GradientOutcome, weakest
+from gradcheck_cli.check.request import Request
+from gradcheck_cli.contract.report import LawResult, Outcome, Severity
+from gradcheck_cli.judge.diagnose.correction import Trial
+from gradcheck_cli.judge.intents.declarations import Declarations
+from gradcheck_cli.judge.laws import LAWS
+from gradcheck_cli.judge.laws.law import Judgement, judgement
+from gradcheck_cli.judge.unjudged import failed
+from gradcheck_cli.measure.failure import Failure, Kind
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.project.intent_specs import Declared
+from gradcheck_cli.project.rule_pages import find
+
+
+@dataclass(frozen=True, slots=True)
+class Judgements:
+    """What violates the laws, and what is left of that beside the declarations."""
+
+    m: Measurements
+    failures: Sequence[Failure]
+    undeclared: Sequence[Failure]
+    outcome: GradientOutcome
+
+    @property
+    def has_error(self) -> bool:
+        """Is an error among the failures, declared or not?"""
+        return any(f.severity is Severity.ERROR for f in self.failures)
+
+
+def judgements(request: Request, m: Measurements, intents: Sequence[Declared]) -> Judgements:
+    """All laws are asked; what is declared answers for some of the failures."""
+    results = list(_of_laws(request, m))
+    judged = [result for result in results if isinstance(result, Judgement)]
+    bugs = [
+        failed(request.gradient, request.site, m.subject, result)
+        for result in results
+        if isinstance(result, Exception)
+    ]
+    failures = [failure for each in judged for failure in each.failures]
+    declarations = Declarations(list(intents))
+    undeclared = declarations.answer(failures, m)
+    wrong = [f.row for f in undeclared if find(f.rule).correctable]
+    outcome = GradientOutcome(
+        findings=tuple(bugs),
+        laws=tuple(_law_result(_as_declared(each, undeclared), m) for each in judged),
+        trials=(Trial(m, wrong),),
+        answered=frozenset(declarations.used),
+        broken=frozenset(declarations.broken),
+    )
+    return Judgements(m, failures, undeclared, outcome)
+
+
+def _of_laws(request: Request, m: Measurements) -> Iterator[Judgement | Exception]:
+    """The judgement of each law, or a bug of ours in it: the other laws are left standing."""
+    for law in LAWS:
+        try:
+            with request.progress.timing(law.name):
+                result: Judgement | Exception = judgement(law, m)
+        except Exception as error:
+            result = error
+        yield result
+
+
+def _as_declared(each: Judgement, undeclared: Sequence[Failure]) -> Judgement:
+    """A law of which only declared deviations failed holds."""
+    left = [f for f in each.failures if f in undeclared and f.severity is not Severity.NOTE]
+    if each.outcome is not Outcome.FAIL or left:
+        return each
+    doubt = next((f for f in undeclared if f.ground.kind is Kind.DOUBT), None)
+    if doubt is not None:
+        return dataclasses.replace(each, outcome=Outcome.NOT_COVERED, reason=doubt.message)
+    return dataclasses.replace(each, outcome=Outcome.PASS, reason="every deviation is declared")
+
+
+def _law_result(each: Judgement, m: Measurements) -> LawResult:
+    return LawResult(
+        law=each.law,
+        outcome=each.outcome,
+        evidence=weakest((each.evidence, m.evidence)) if each.outcome in JUDGED else None,
+        points=each.points,
+        reason=each.reason,
+    )

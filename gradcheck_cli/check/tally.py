@@ -1,0 +1,37 @@
+"""A tally of one subject's trial: what it adds to the outcome before any law is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.check.listed_inputs import listed_inputs
+from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.check.trial import SubjectTrial
+from gradcheck_cli.measure.components import GRADIENTS, VALUES
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
+
+
+def lies_inside(m: Measurements) -> bool:
+    """Is there a row at which there is a gradient to judge?"""
+    return bool(np.isin(m.reference.states(GRADIENTS), (REGULAR, LIMIT, KINK)).any())
+
+
+def tried(trial: SubjectTrial) -> GradientOutcome:
+    """The gradient is checked: with these inputs, in this dtype, in part or whole."""
+    m = trial.measurements
+    return GradientOutcome(
+        checked=True,
+        in_part=m.in_part,
+        weaker=m.sources.reason,
+        dtypes=(m.subject.dtype,),
+        inputs=listed_inputs(m.subject, trial.points),
+        left_out=trial.left_out,
+    )
+
+
+def counted(m: Measurements) -> GradientOutcome:
+    """How many probes there are, and at how many the truth is not known."""
+    states = [m.reference.states(VALUES), m.reference.states(GRADIENTS)]
+    undecided = (np.concatenate(states, axis=1) == UNDECIDED).any(axis=1)
+    return GradientOutcome(points=m.count, undecided=int(undecided.sum()))

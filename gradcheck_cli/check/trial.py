@@ -1,0 +1,94 @@
+"""A trial of one subject: traced, run at its points, and measured beside the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.check.points import beyond, points_of
+from gradcheck_cli.check.request import Request
+from gradcheck_cli.contract.worker import Phase
+from gradcheck_cli.infer.domains import at_home
+from gradcheck_cli.inputs.lattice import Points
+from gradcheck_cli.judge.witness import call_inputs
+from gradcheck_cli.measure.engine import measure
+from gradcheck_cli.measure.measurements import Measurements, Probe
+from gradcheck_cli.measure.sampled_subject import Part, components, part_of, too_large
+from gradcheck_cli.measure.sources import Sources, sources
+from gradcheck_cli.subject.protocol import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectTrial:
+    """A subject at its points; `left_out` says which of its components are not judged, and why."""
+
+    points: Points
+    measurements: Measurements
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+def tried_at_home(request: Request, subject: Subject) -> SubjectTrial:
+    """A trial of the subject, or of it within a domain if it has no value at most of the points."""
+    first = _tried(request, subject)
+    m = first.measurements
+    if m.in_part:
+        return first
+    request.progress.doing(Phase.RUNNING, f"at {subject.signature.describe()}")
+    rows = m.base_rows
+    values = [v[rows] for v in m.floats[m.mode].value]
+    home = at_home(request.gradient, m.subject, [p[rows] for p in m.points], values, m.fmt)
+    return first if home is m.subject else _tried(request, home)
+
+
+def measured(
+    request: Request, subject: Subject, points: Points, probes: Sequence[Probe], rungs: Sources
+) -> Measurements:
+    """Floats and truth at these points; it is announced when the user's code has run."""
+    where = subject.signature.describe()
+
+    def ran() -> None:
+        request.progress.doing(Phase.COMPARING, f"at {where}")
+
+    return measure(subject, points, probes, rungs, seed=request.task.seed, ran=ran)
+
+
+def _tried(request: Request, subject: Subject) -> SubjectTrial:
+    """Traced, run and walked at all points of all laws."""
+    task, progress = request.task, request.progress
+    where = subject.signature.describe()
+    progress.doing(Phase.TRACING, f"at {where}")
+    subject.traces()
+    rungs = sources(subject)
+    points = points_of(subject, task, rungs)
+    progress.doing(Phase.RUNNING, f"at {where}")
+    points, probes = beyond(subject, points, task)
+    if task.alone is not None:
+        _one_by_one(request, subject, points)
+    if not too_large(subject, len(probes)):
+        return SubjectTrial(points, measured(request, subject, points, probes, rungs))
+    part, left_out = _in_part(subject, points, task.seed)
+    m = measured(request, part, points, probes, sources(part))
+    return SubjectTrial(points, m, left_out)
+
+
+def _in_part(
+    subject: Subject, points: Points, seed: int
+) -> tuple[Part, tuple[tuple[str, str], ...]]:
+    """What is judged of a subject that is too large to be judged whole, and what is not."""
+    part, how = part_of(subject, points.leaves, seed)
+    count = components(subject)
+    left = count - part.sample.size
+    what = f"{left:,} of {count:,} components at {subject.signature.describe()}"
+    return part, ((what, f"too large to judge whole: {how} were judged"),) if left else ()
+
+
+def _one_by_one(request: Request, subject: Subject, points: Points) -> None:
+    """Run each point in a call of its own, and say which before it: one of them kills."""
+    ones = [np.ones((1, *shape)) for shape in subject.outputs]
+    where = f"at {subject.signature.describe()}"
+    for i in range(len(points)):
+        rows = [leaf[i : i + 1] for leaf in points.leaves]
+        request.progress.doing(Phase.RUNNING, where, call_inputs(subject, rows))
+        subject.run(rows, ones)
