@@ -4,35 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.contract.report import Evidence
+from gradcheck_cli.contract.report import Evidence, Severity
+from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.laws import LAWS
 from gradcheck_cli.measure.ball_truth import Ask, Truth
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.engine import measure
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.float64_truth import numbers
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.sources import Sources
 from gradcheck_cli.measure.states import OUTSIDE, REGULAR
+from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.subject.other_calls import OtherCall
-from gradcheck_cli.subject.results import CUSTOM, EAGER, VALUE, Floats, Traces
+from gradcheck_cli.subject.results import CUSTOM, EAGER, VALUE, Floats, Sample, Traces
 
 Array = np.ndarray[Any, Any]
-Function = Callable[[Array], Array]
-Rule = Callable[[Array, Array], Array]  # of a point and a cotangent
+Function = Callable[..., Any]  # of arrays whose first axis counts the points
+Rule = Callable[..., Any]  # of such arrays and a cotangent; a tuple for several arguments
 
-SIGNATURE = Signature((("x", Leaf("x", (), "test")),))
+
+def balls_of(array: Array) -> Array:
+    return array if array.dtype == object else np.asarray(exact(array))
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """A truth that numpy gives: a value of x, and a gradient of x and a cotangent."""
+    """A truth that numpy gives: a value of the arguments, and a gradient of them and a cotangent.
+
+    `converted` says what numpy computes with: floats, or balls where a sum must be exact.
+    `states` says what the gradient is at some numbers of the first argument: a kink at 0, say.
+    """
 
     value: Function
     gradient: Rule
@@ -42,30 +54,43 @@ class Numbers:
     by_values: bool = False
     dear: bool = False
     judges_digits: bool = True
+    converted: Function = numbers
+    states: Mapping[float, int] = field(default_factory=dict)
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
-        x, weight = numbers(points[0]), numbers(cotangents[0])
-        both = (self.value(x), self.gradient(x, weight))
-        balls = [[np.asarray(exact(a))] for a in both]
-        states = [[np.where(np.isfinite(a), REGULAR, OUTSIDE).astype(np.int8)] for a in both]
+        xs, weights = (list(map(self.converted, arrays)) for arrays in (points, cotangents))
+        both = [listed(self.value(*xs)), listed(self.gradient(*xs, *weights))]
+        balls = [list(map(balls_of, arrays)) for arrays in both]
+        states = [[np.where(np.isfinite(numbers(a)), REGULAR, OUTSIDE).astype(np.int8) for a in b] for b in balls]  # fmt: skip
+        for place, state in self.states.items():
+            for each in states[1]:
+                each[numbers(points[0]) == place] = state
         return Truth(*balls, *states)
 
 
+IN_BALLS = partial(Numbers, converted=balls_of)
+
+
+def listed(arrays: Any) -> list[Array]:
+    return list(arrays) if isinstance(arrays, tuple) else [arrays]
+
+
 @dataclass
-class Scalar:
-    """A subject of one number and one result, which runs as the functions say."""
+class NumpySubject:
+    """A subject that runs as the functions say, and computes nothing else."""
 
     floats: Mapping[str, Any]
-    alone: Mapping[str, Any]  # what a call of one row gives instead
+    outputs: Sequence[tuple[int, ...]]
+    signature: Signature
+    alone: Mapping[str, Any] = field(default_factory=dict)  # what a call of one row gives instead
     has_rule: bool = True
     program: Any = None  # of the rule
     refused: Mapping[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
-    outputs: Sequence[tuple[int, ...]] = ((),)
-    signature: Signature = SIGNATURE
-    sample: None = None
+    sample: Sample | None = None
     modes: Sequence[str] = (EAGER,)
-    other_ways: Sequence[OtherCall] = ()
+    ways: Sequence[OtherCall] = ()
+    draws: Any = None  # gradients and values with other draws, as `with_new_draws` gives them
 
     @property
     def leaves(self) -> Sequence[Leaf]:
@@ -75,52 +100,78 @@ class Scalar:
         return Traces(None, self.program)
 
     def other_calls(self) -> Sequence[OtherCall]:
-        return self.other_ways
+        return self.ways
 
     def refusal(self, dtype: str) -> Any:
         return self.refused.get(dtype)
 
+    def with_new_draws(self, seeds: int, point: Any, cotangent: Any, ends: Any) -> Any:
+        return None if self.draws is None else self.draws(seeds, point, cotangent, ends)
+
     def run(self, points: Any, cotangents: Any, modes: Any = None) -> Mapping[str, Floats]:
-        x, weight = points[0], cotangents[0]
-        value, rule_value = (self._rounded(self.floats[k](x)) for k in ("primal", VALUE))
-        custom, auto = (self._rounded(self.floats[k](x, weight)) for k in (CUSTOM, "auto"))
-        return {EAGER: Floats([value], [rule_value], [custom] if self.has_rule else None, [auto])}
+        value, rule_value = (self._rounded(self.floats[k](*points)) for k in ("primal", VALUE))
+        custom, auto = (self._rounded(self.floats[k](*points, *cotangents)) for k in (CUSTOM, "auto"))  # fmt: skip
+        return {EAGER: Floats(value, rule_value, custom if self.has_rule else None, auto)}
 
     def run_row(self, point: Any, cotangent: Any, mode: str, who: str) -> list[Array]:
         function = self.alone.get(who, self.floats[who])
-        args = (point[0],) if who == VALUE else (point[0], cotangent[0])
-        return [self._rounded(function(*args))]
+        return self._rounded(function(*point) if who == VALUE else function(*point, *cotangent))
 
-    def _rounded(self, values: Array) -> Array:
-        return format_of(self.dtype).round(np.asarray(values, np.float64))
+    def _rounded(self, values: Any) -> list[Array]:
+        fmt = format_of(self.dtype)
+        return [fmt.round(np.asarray(v, np.float64)) for v in listed(values)]
 
 
 def measured(
-    points: Sequence[float],
+    points: Any,
     value: Function,
     gradient: Rule,
     *,
     rule: Rule | None = None,
     rule_value: Function | None = None,
-    has_rule: bool = True,
     reason: str | None = None,
+    truth: Callable[..., Numbers] = Numbers,
     floats: Mapping[str, Any] | None = None,
-    alone: Mapping[str, Any] | None = None,
-    ways: Sequence[OtherCall] = (),
+    **subject: Any,
 ) -> Measurements:
     """Measurements of a value and its gradient at some points; whatever is not given is right.
 
-    With a `reason`, the rule's formula is not known. `floats` and `alone` replace what the framework
-    computes, by `value`, `custom` and `auto`: in a batch, or for one row by itself.
+    `points` are those of `x`, or for several arguments a mapping of their names; the first axis counts
+    them. With a `reason`, the rule's formula is not known. `floats` and `alone` replace what the
+    framework computes, by `value`, `custom` and `auto`: in a batch, or for one row by itself.
     """
     rule, rule_value = rule or gradient, rule_value or value
-    right = {"primal": value, VALUE: rule_value, CUSTOM: rule, "auto": gradient}
-    subject: Any = Scalar({**right, **(floats or {})}, alone or {}, has_rule, other_ways=ways)
-    formula = Numbers(rule_value, rule) if has_rule and reason is None else None
-    lattice = Points([np.array(points, np.float64)], ["by hand"] * len(points))
-    probes = [probe for law in LAWS for probe in law.plan(len(points), [()])]
-    sources = Sources(Numbers(value, gradient), formula, reason=reason)
-    return measure(subject, lattice, probes, sources, seed=0)
+    named = points if isinstance(points, Mapping) else {"x": points}
+    arrays = {name: np.asarray(rows, np.float64) for name, rows in named.items()}
+    runs: Any = NumpySubject(
+        {"primal": value, VALUE: rule_value, CUSTOM: rule, "auto": gradient, **(floats or {})},
+        outputs=[np.shape(out)[1:] for out in listed(value(*arrays.values()))],
+        signature=Signature(tuple((n, Leaf(n, a.shape[1:], "test")) for n, a in arrays.items())),
+        **subject,
+    )
+    formula = truth(rule_value, rule) if runs.has_rule and reason is None else None
+    count = len(next(iter(arrays.values())))
+    lattice = Points(list(arrays.values()), ["by hand"] * count)
+    probes = [probe for law in LAWS for probe in law.plan(count, runs.outputs)]
+    sources = Sources(truth(value, gradient), formula, reason=reason)
+    return measure(runs, lattice, probes, sources, seed=0)
+
+
+def mismatch(component: int = 0, rule: RuleName = RuleName.GRADIENT_MISMATCH) -> Failure:
+    """What a law hands on when one component of the gradient is wrong."""
+    ground = Ground(Kind.FORMULA, "by hand")
+    return Failure(rule, Severity.ERROR, 0, GRADIENTS, component, ground, "it is wrong")
+
+
+def declare(
+    m: Measurements, name: str, argument: str | None = None, *failures: Failure
+) -> list[Failure]:
+    """What is left of the failures (of one, if none is given) where an intent is declared."""
+    return Declarations([Declared(name, argument)]).answer(failures or [mismatch()], m)
+
+
+def texts(failures: Sequence[Failure]) -> list[tuple[str, str]]:
+    return [(f.rule.value, f.message) for f in failures]
 
 
 def jax_subject(function: Callable[..., Any], shape: tuple[int, ...] = ()) -> Any:
