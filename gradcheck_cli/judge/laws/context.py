@@ -55,11 +55,11 @@ class Context:
             if deviation is not None:  # an error that several calls raise is one failure
                 key = (deviation.failure.rule, deviation.symptom)
                 failures.setdefault(key, deviation.failure)
-        return judged(self.name, len(rows), _telling(list(failures.values())))
+        return judged(self.name, len(rows), _gravest_impurity(list(failures.values())))
 
 
-def _telling(failures: Sequence[Failure]) -> Sequence[Failure]:
-    """A rule that is not pure explains the others, and its gravest effect the lesser ones."""
+def _gravest_impurity(failures: Sequence[Failure]) -> Sequence[Failure]:
+    """A rule that is not pure explains all other failures, and its gravest effect the lesser ones."""
     impure = [f for f in failures if f.rule == RuleName.IMPURE_RULE]
     gravest = max((f.severity.rank for f in impure), default=None)
     return [f for f in impure if f.severity.rank == gravest] or failures

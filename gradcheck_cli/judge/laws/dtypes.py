@@ -1,7 +1,7 @@
-"""What the function takes in another dtype, its rule takes too: a ladder from float64 to float16.
+"""A rule runs in every dtype that its function takes, from float64 to float16.
 
-Only that it runs, and gives gradients that the framework accepts: how precise it is in a dtype is told
-by a run with `--dtype`.
+Only that it runs is asked, and that the framework accepts its gradients: a run with `--dtype` tells
+how precise it is there.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Dtypes:
 
     def judge(self, m: Measurements) -> Judgement:
         others = [dtype for dtype in _LADDER if dtype != m.subject.dtype]
-        refused = {dtype: m.subject.refusal(dtype) for dtype in others}
-        told = {dtype: error.message for dtype, error in refused.items() if error is not None}
-        if not told:
+        refusals = {dtype: m.subject.refusal(dtype) for dtype in others}
+        messages = {dtype: error.message for dtype, error in refusals.items() if error is not None}
+        if not messages:
             return judged(self.name, 1, [])
-        names, message = " and ".join(told), next(iter(told.values()))
+        names, message = " and ".join(messages), next(iter(messages.values()))
         failure = Failure(
             RuleName.GRADIENT_STRUCTURE, Severity.NOTE, 0, GRADIENTS, 0, Ground(Kind.DTYPES),
             f"in {names}, the function runs and its rule raises {message}", everywhere=True,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.judge.laws.floats import failures
+from gradcheck_cli.judge.laws.floats import FloatRule, worst_failure
 from gradcheck_cli.judge.laws.law import Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import INFINITE, NAN
 from gradcheck_cli.measure.measurements import Measurements, Probe
+from gradcheck_cli.subject.results import VALUE
 
 _CAUSES = (NAN, INFINITE)
 _NAMES = {NAN: "NaN", INFINITE: "infinite"}
@@ -28,18 +28,14 @@ class Finite:
         return None
 
     def judge(self, m: Measurements) -> Judgement:
-        found = [
-            *failures(m, "value", RuleName.NON_FINITE_VALUE, _CAUSES, _message("value")),
-            *failures(m, m.judged, RuleName.NON_FINITE_GRADIENT, _CAUSES, _message("gradient")),
-        ]
-        return judged(self.name, m.count, found)
+        value = FloatRule(RuleName.NON_FINITE_VALUE, VALUE, _CAUSES, _message("value"))
+        gradient = FloatRule(RuleName.NON_FINITE_GRADIENT, m.judged, _CAUSES, _message("gradient"))
+        worst = (worst_failure(m, value), worst_failure(m, gradient))
+        return judged(self.name, m.count, [*filter(None, worst)])
 
 
-def _message(what: str) -> Callable[[str, Severity], str]:
-    def message(cause: str, severity: Severity) -> str:
-        return f"the {what} is {_NAMES[cause]} where the truth is finite"
-
-    return message
+def _message(what: str) -> Callable[[str], str]:
+    return lambda cause: f"the {what} is {_NAMES[cause]} where the truth is finite"
 
 
 FINITE = Finite()

@@ -1,8 +1,9 @@
-"""What the laws about floats share: grades by mode become failures."""
+"""What the laws about floats share: the worst grade of a value or gradient becomes a failure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,112 +12,122 @@ from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO, Grades
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
-from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.run_alone import Alone, again
 from gradcheck_cli.measure.states import LIMIT, REGULAR
-from gradcheck_cli.subject.results import OP_BY_OP
+from gradcheck_cli.subject.results import AUTO, CUSTOM, OP_BY_OP, VALUE
 
 Array = np.ndarray[Any, Any]
 
 # Rows that are run again alone before a fault counts as one of the batch only.
 _TRIES = 3
-_KINDS = {VALUES: Kind.VALUE_FLOATS, GRADIENTS: Kind.GRADIENT_FLOATS}
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
-def failures(
-    m: Measurements,
-    who: str,
-    rule: RuleName,
-    causes: Sequence[str],
-    message: Callable[[str, Severity], str],
-) -> Iterator[Failure]:
-    """The worst severity of these causes, with the plainest row as witness.
+@dataclass(frozen=True, slots=True)
+class FloatRule:
+    """A rule about floats: whose they are, for which causes they break it, and its message."""
 
-    A fault under jit counts as it is; one that shows only op by op is a warning.
-    """
-    by_mode = {mode: grades(m, mode, who) for mode in m.floats}
-    what = VALUES if who == "value" else GRADIENTS
+    name: RuleName
+    who: str
+    causes: Sequence[str]  # gravest first
+    message: Callable[[str], str]  # of a cause
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A bad float: whose it is and in which mode, its component, the cause and how grave it is."""
+
+    who: str
+    mode: str
+    cause: str
+    severity: Severity
+    component: int
+
+    @property
+    def what(self) -> str:
+        return VALUES if self.who == VALUE else GRADIENTS
+
+    def recurs_as_gravely(self, m: Measurements) -> Array:
+        """Rows where the component is graded as severely, for the same cause: where it matters."""
+        graded = grades(m, self.mode, self.who)
+        as_grave = (graded.severity >= self.severity.rank) & (graded.cause == self.cause)
+        return np.asarray(as_grave & (graded.component == self.component))
+
+    def recurs(self, m: Measurements) -> Array:
+        """Rows where the same is true: NaN, inf and zero are looked for without forgiveness and scale."""
+        if self.cause == DIGITS:
+            return np.asarray(grades(m, self.mode, self.who).severity >= self.severity.rank)
+        floats = m.floats[self.mode]
+        arrays = {VALUE: floats.rule_value, CUSTOM: floats.custom, AUTO: floats.auto}[self.who]
+        number = columns(arrays or [], m.count)[:, self.component]
+        return np.asarray(self._finite_truth(m) & self._looks_so(number, m))
+
+    def _finite_truth(self, m: Measurements) -> Array:
+        truth = np.abs(m.reference.middle(self.what)[:, self.component])
+        states = m.reference.states(self.what)[:, self.component]
+        return np.asarray(((states == REGULAR) | (states == LIMIT)) & (truth <= m.fmt.max))
+
+    def _looks_so(self, number: Array, m: Measurements) -> Array:
+        if self.cause == NAN:
+            return np.asarray(np.isnan(number))
+        if self.cause == INFINITE:
+            return np.asarray(np.isinf(number))
+        assert self.cause == ZERO
+        balls = m.reference.balls(self.what)[:, self.component]
+        return np.asarray((number == 0) & np.array([not b.is_zero() for b in balls], bool))
+
+
+def worst_failure(m: Measurements, rule: FloatRule) -> Failure | None:
+    """The failure of the worst severity, at the plainest row that shows it when it is run alone."""
+    graded = {mode: grades(m, mode, rule.who) for mode in m.floats}
     for severity in _ORDER:
-        modes = [mode for mode, graded in by_mode.items() if _rows(graded, severity, causes).size]
-        while modes:
-            mode, graded = modes[0], by_mode[modes[0]]
-            row = confirmed(m, who, mode, graded, severity, causes)
+        modes = [mode for mode, each in graded.items() if _rows(each, severity, rule.causes).size]
+        for number, mode in enumerate(modes):
+            row = _confirmed_row(m, rule, mode, severity)
             if row is not None:
-                break
-            modes = modes[1:]
-        else:
-            continue
-        cause, component = str(graded.cause[row]), int(graded.component[row])
-        shown = Severity.WARNING if modes == [OP_BY_OP] and severity is Severity.ERROR else severity
-        yield Failure(
-            rule=rule,
-            severity=shown,
-            row=row,
-            what=what,
-            component=component,
-            ground=Ground(_KINDS[what], cause),
-            message=message(cause, shown) + (" (beyond --reach)" if m.beyond[row] else ""),
-            modes=tuple(modes),
-            holds=cause_holds(mode, who, cause, component, severity),
-            as_grave=_as_grave(mode, who, cause, severity, component),
-            alone=Alone(row, mode, who),
-        )
-        return
+                cause, component = str(graded[mode].cause[row]), int(graded[mode].component[row])
+                fault = Fault(rule.who, mode, cause, severity, component)
+                return _failure(m, rule, fault, row, modes[number:])
+    return None
 
 
-def confirmed(
-    m: Measurements, who: str, mode: str, graded: Grades, severity: Severity, causes: Sequence[str]
-) -> int | None:
+def _failure(
+    m: Measurements, rule: FloatRule, fault: Fault, row: int, modes: Sequence[str]
+) -> Failure:
+    """The failure of a fault; an error that shows only op by op is a warning."""
+    kind = Kind.VALUE_FLOATS if fault.what == VALUES else Kind.GRADIENT_FLOATS
+    only_op_by_op = list(modes) == [OP_BY_OP] and fault.severity is Severity.ERROR
+    return Failure(
+        rule=rule.name,
+        severity=Severity.WARNING if only_op_by_op else fault.severity,
+        row=row,
+        what=fault.what,
+        component=fault.component,
+        ground=Ground(kind, fault.cause),
+        message=rule.message(fault.cause) + (" (beyond --reach)" if m.beyond[row] else ""),
+        modes=tuple(modes),
+        holds=fault.recurs,
+        as_grave=fault.recurs_as_gravely,
+        alone=Alone(row, fault.mode, fault.who),
+    )
+
+
+def _confirmed_row(m: Measurements, rule: FloatRule, mode: str, severity: Severity) -> int | None:
     """The plainest row of the gravest cause that shows the same when it is run alone."""
-    rows = _rows(graded, severity, causes)
+    graded = grades(m, mode, rule.who)
+    rows = _rows(graded, severity, rule.causes)
     # What models meet comes first; beyond it a NaN is not graver than a tail within.
     rows = rows[~m.beyond[rows]] if (~m.beyond[rows]).any() else rows
-    for cause in causes:
+    for cause in rule.causes:
         for row in rows[graded.cause[rows] == cause][:_TRIES].tolist():
-            if _as_grave(mode, who, cause, severity)(again(m, Alone(row, mode, who)))[0]:
+            alone = grades(again(m, Alone(row, mode, rule.who)), mode, rule.who)
+            if alone.severity[0] >= severity.rank and alone.cause[0] == cause:
                 return int(row)
     return None
 
 
 def _rows(graded: Grades, severity: Severity, causes: Sequence[str]) -> Array:
     return np.array([r for r in graded.rows(severity) if graded.cause[r] in causes], int)
-
-
-def _as_grave(
-    mode: str, who: str, cause: str, severity: Severity, component: int | None = None
-) -> Holds:
-    """Graded as severely, for the same cause (and component): not only true, but mattering."""
-
-    def holds(m: Measurements) -> Array:
-        graded = grades(m, mode, who)
-        same = (graded.severity >= severity.rank) & (graded.cause == cause)
-        return np.asarray(same if component is None else same & (graded.component == component))
-
-    return holds
-
-
-def cause_holds(mode: str, who: str, cause: str, component: int, severity: Severity) -> Holds:
-    """Is the same true at other points? NaN, inf and zero are seen without forgiveness and scale."""
-
-    def holds(m: Measurements) -> Array:
-        if cause == DIGITS:
-            return np.asarray(grades(m, mode, who).severity >= severity.rank)
-        floats = m.floats[mode]
-        arrays = {"value": floats.rule_value, "custom": floats.custom, "auto": floats.auto}[who]
-        got = columns(arrays or [], m.count)[:, component]
-        what = VALUES if who == "value" else GRADIENTS
-        truth = np.abs(m.reference.middle(what)[:, component])
-        states = m.reference.states(what)[:, component]
-        known = ((states == REGULAR) | (states == LIMIT)) & (truth <= m.fmt.max)
-        balls = m.reference.balls(what)[:, component]
-        seen = {
-            NAN: np.isnan(got),
-            INFINITE: np.isinf(got),
-            ZERO: (got == 0) & np.array([not ball.is_zero() for ball in balls], bool),
-        }[cause]
-        return np.asarray(known & seen)
-
-    return holds

@@ -25,7 +25,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a law has nothing to say of some measurements: it does not apply, or is not covered."""
+    """Why a law does not judge some measurements: it does not apply to them, or they are not covered."""
 
     outcome: Outcome
     text: str | None
@@ -39,14 +39,14 @@ class Law(Protocol):
     def name(self) -> str: ...
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]: ...
     def applicable(self, m: Measurements) -> Reason | None:
-        """Why it is not asked, if it is not."""
+        """Why the law does not judge these measurements, if it does not."""
         ...
 
     def judge(self, m: Measurements) -> Judgement: ...
 
 
 def judgement(law: Law, m: Measurements) -> Judgement:
-    """What a law says of the measurements, or why it has nothing to say."""
+    """The judgement of a law on measurements, or the reason why there is none."""
     reason = law.applicable(m)
     if reason is None:
         return law.judge(m)
@@ -54,7 +54,7 @@ def judgement(law: Law, m: Measurements) -> Judgement:
 
 
 def over_the_reals(m: Measurements) -> Reason | None:
-    """Why the rule's formula is not known, if it is not."""
+    """Why the rule has no formula over the reals that could be judged, if it has none."""
     if not m.ruled:
         return NO_RULE
     return Reason(Outcome.NOT_COVERED, m.sources.reason) if m.rule is None else None
@@ -63,6 +63,6 @@ def over_the_reals(m: Measurements) -> Reason | None:
 def judged(
     law: str, points: int, failures: Sequence[Failure], reason: str | None = None
 ) -> Judgement:
-    """Pass without failures above a note, fail otherwise."""
+    """The judgement of a law by its failures: it passes if there are notes at most."""
     bad = any(f.severity is not Severity.NOTE for f in failures)
     return Judgement(law, Outcome.FAIL if bad else Outcome.PASS, points, tuple(failures), reason)

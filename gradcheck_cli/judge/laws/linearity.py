@@ -29,6 +29,8 @@ from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.enclose import working
 
+Array = np.ndarray[Any, Any]
+
 _POINTS = 14
 _BITS = 256
 _ASKED = (BASE, OTHER, SUM, ZERO, NEGATED, TINY, HUGE)
@@ -52,28 +54,23 @@ class Linearity:
         return over_the_reals(m)
 
     def judge(self, m: Measurements) -> Judgement:
-        assert m.rule is not None
-        gradients = columns(m.rule.gradients, m.count)
-        regular = columns(m.rule.gradient_states, m.count) == REGULAR
-        checked = 0
-        for point in sorted({p.point for p in m.probes if p.cotangent == SUM}):
-            rows = {name: m.row(Probe(point, name)) for name in _ASKED}
-            if any(row is None for row in rows.values()):
-                continue
-            checked += 1
-            for name, message in _CHECKS.items():
-                known = regular[[rows[BASE], rows[OTHER], rows[name]]].all(axis=0)
-                at = {k: gradients[v] for k, v in rows.items()}
-                broken = _broken(name, at, np.flatnonzero(known))
-                if broken is not None:
-                    row = rows[name]
-                    assert row is not None
-                    failure = Failure(
-                        RuleName.NONLINEAR_COTANGENT, Severity.ERROR, row, GRADIENTS, broken,
-                        Ground(Kind.LINEARITY), message, everywhere=True,
-                    )  # fmt: skip
-                    return judged(self.name, checked, [failure])
-        return judged(self.name, checked, [])
+        points = _rows_of_points(m)
+        for checked, rows in enumerate(points, start=1):
+            failure = _failure(m, rows)
+            if failure is not None:
+                return judged(self.name, checked, [failure])
+        return judged(self.name, len(points), [])
+
+
+def _rows_of_points(m: Measurements) -> list[dict[str, int]]:
+    """For each point at which all cotangents were tried: the row of each of them."""
+    points = []
+    for point in sorted({p.point for p in m.probes if p.cotangent == SUM}):
+        rows = {name: m.row(Probe(point, name)) for name in _ASKED}
+        complete = {name: row for name, row in rows.items() if row is not None}
+        if len(complete) == len(_ASKED):
+            points.append(complete)
+    return points
 
 
 _CHECKS = {
@@ -87,13 +84,30 @@ _CHECKS = {
 }
 
 
-def _broken(name: str, at: dict[str, Any], known: Any) -> int | None:
-    """The first component where this form of linearity fails, certified by disjoint balls.
+def _failure(m: Measurements, rows: dict[str, int]) -> Failure | None:
+    """The first form of linearity that fails at a point.
 
-    Only components that no nudge replaced: the sides of a kink are not linear.
+    Only components that no nudge replaced are compared: the sides of a kink are not linear.
     """
+    assert m.rule is not None
+    gradients = columns(m.rule.gradients, m.count)
+    regular = columns(m.rule.gradient_states, m.count) == REGULAR
+    at = {name: gradients[row] for name, row in rows.items()}
+    for name, message in _CHECKS.items():
+        compared = regular[[rows[BASE], rows[OTHER], rows[name]]].all(axis=0)
+        component = _nonlinear(name, at, np.flatnonzero(compared))
+        if component is not None:
+            return Failure(
+                RuleName.NONLINEAR_COTANGENT, Severity.ERROR, rows[name], GRADIENTS, component,
+                Ground(Kind.LINEARITY), message, everywhere=True,
+            )  # fmt: skip
+    return None
+
+
+def _nonlinear(name: str, at: dict[str, Array], components: Array) -> int | None:
+    """The first component where this form of linearity fails, certified by disjoint balls."""
     with working(_BITS):
-        for k in known.tolist():
+        for k in components.tolist():
             base, other, got = at[BASE][k], at[OTHER][k], at[name][k]
             expected = {
                 ZERO: arb(0),

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.limits import SPARE_BITS
-from gradcheck_cli.contract.report import Outcome, Severity
+from gradcheck_cli.contract.report import Outcome
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.judge.laws.floats import failures
+from gradcheck_cli.judge.laws.floats import FloatRule, worst_failure
 from gradcheck_cli.judge.laws.law import Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import DIGITS, ZERO
 from gradcheck_cli.measure.measurements import Measurements, Probe
+from gradcheck_cli.subject.results import VALUE
 
 _CAUSES = (ZERO, DIGITS)
 
@@ -35,15 +36,14 @@ class Precision:
         return None
 
     def judge(self, m: Measurements) -> Judgement:
-        found = [
-            *failures(m, "value", RuleName.IMPRECISE_VALUE, _CAUSES, _message("value")),
-            *failures(m, m.judged, RuleName.IMPRECISE_GRADIENT, _CAUSES, _message("gradient")),
-        ]
-        return judged(self.name, m.count, found)
+        value = FloatRule(RuleName.IMPRECISE_VALUE, VALUE, _CAUSES, _message("value"))
+        gradient = FloatRule(RuleName.IMPRECISE_GRADIENT, m.judged, _CAUSES, _message("gradient"))
+        worst = (worst_failure(m, value), worst_failure(m, gradient))
+        return judged(self.name, m.count, [*filter(None, worst)])
 
 
-def _message(what: str) -> Callable[[str, Severity], str]:
-    def message(cause: str, severity: Severity) -> str:
+def _message(what: str) -> Callable[[str], str]:
+    def message(cause: str) -> str:
         if cause == ZERO:
             return f"the {what} is exactly 0 where the truth is not"
         return f"the {what} loses its digits"

@@ -1,6 +1,6 @@
 """The rule gives one gradient for each differentiable argument, with its shape.
 
-A framework that refuses the rule says so while it is traced; what it lets pass is looked at here.
+Most frameworks refuse other shapes while they trace the rule; this law judges what they let pass.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
-"""Does the rule earn its keep? Notes only: what autodiff through the primal would give instead."""
+"""A note where autodiff through the primal is worse than the rule, or where it is as good everywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.judge.laws.floats import cause_holds
+from gradcheck_cli.judge.laws.floats import Fault
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
 from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO
 from gradcheck_cli.measure.components import GRADIENTS
@@ -17,6 +20,9 @@ from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.run_alone import Alone, again
+from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
+
+Array = np.ndarray[Any, Any]
 
 _GIVES = {NAN: "gives NaN", INFINITE: "is infinite", ZERO: "gives 0", DIGITS: "loses its digits"}
 
@@ -44,27 +50,37 @@ class Worth:
 
 
 def _repaired(m: Measurements) -> Failure | None:
+    """The gravest fault of autodiff that the rule does not have, confirmed by a run alone."""
     for mode in m.floats:
-        custom, auto = grades(m, mode, "custom"), grades(m, mode, "auto")
-        saved = (auto.severity >= Severity.WARNING.rank) & (custom.severity <= Severity.NOTE.rank)
-        saved &= ~m.beyond
-        saved &= ~comparison(m).differs.any(axis=1) if m.rule is not None else True
+        auto = grades(m, mode, AUTO)
+        saved = _saved_rows(m, mode)
         for cause in (NAN, INFINITE, ZERO, DIGITS):
-            rows = [int(r) for r in saved.nonzero()[0] if auto.cause[r] == cause]
-            if not rows:
+            row = next((int(r) for r in saved if auto.cause[r] == cause), None)
+            if row is None:
                 continue
-            alone = Alone(rows[0], mode, "auto")
-            if grades(again(m, alone), mode, "auto").cause[0] == cause:
-                component = int(auto.component[rows[0]])
-                return Failure(
-                    rule=RuleName.REPAIRED_AUTODIFF, severity=Severity.NOTE, row=rows[0], what=GRADIENTS,
-                    component=component, ground=Ground(Kind.AUTODIFF_FLOATS, cause),
-                    message=f"autodiff through the primal {_GIVES[cause]}, this rule repairs it",
-                    modes=(mode,),
-                    holds=cause_holds(mode, "auto", cause, component, Severity.WARNING),
-                    alone=alone,
-                )  # fmt: skip
+            alone = Alone(row, mode, AUTO)
+            if grades(again(m, alone), mode, AUTO).cause[0] == cause:
+                component = int(auto.component[row])
+                return _repair(Fault(AUTO, mode, cause, Severity.WARNING, component), alone)
     return None
+
+
+def _saved_rows(m: Measurements, mode: str) -> Array:
+    """Rows where autodiff is bad and the rule is not."""
+    custom, auto = grades(m, mode, CUSTOM), grades(m, mode, AUTO)
+    saved = (auto.severity >= Severity.WARNING.rank) & (custom.severity <= Severity.NOTE.rank)
+    saved &= ~m.beyond
+    saved &= ~comparison(m).differs.any(axis=1) if m.rule is not None else True
+    return np.flatnonzero(saved)
+
+
+def _repair(fault: Fault, alone: Alone) -> Failure:
+    return Failure(
+        rule=RuleName.REPAIRED_AUTODIFF, severity=Severity.NOTE, row=alone.row, what=GRADIENTS,
+        component=fault.component, ground=Ground(Kind.AUTODIFF_FLOATS, fault.cause),
+        message=f"autodiff through the primal {_GIVES[fault.cause]}, this rule repairs it",
+        modes=(fault.mode,), holds=fault.recurs, alone=alone,
+    )  # fmt: skip
 
 
 def _never_better(m: Measurements) -> bool:
@@ -73,13 +89,14 @@ def _never_better(m: Measurements) -> bool:
     return all(
         grades(m, mode, who).fine[~m.beyond].all()
         for mode in m.floats
-        for who in ("value", "custom", "auto")
+        for who in (VALUE, CUSTOM, AUTO)
     )
 
 
 def _redundant() -> Failure:
     return Failure(
-        rule=RuleName.REDUNDANT_RULE, severity=Severity.NOTE, row=0, what=GRADIENTS, component=0, ground=Ground(Kind.REDUNDANT),
+        rule=RuleName.REDUNDANT_RULE, severity=Severity.NOTE, row=0, what=GRADIENTS, component=0,
+        ground=Ground(Kind.REDUNDANT),
         message="autodiff through the primal is as good as this rule at every point that was tried",
         everywhere=True,
     )  # fmt: skip
