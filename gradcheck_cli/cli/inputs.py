@@ -41,14 +41,14 @@ def inputs(
     raise typer.Exit(2 if any(f.severity.value == "error" for f in report.findings) else 0)
 
 
-def _lines(found: Sequence[Input]) -> Iterator[str]:
+def _lines(arguments: Sequence[Input]) -> Iterator[str]:
     """An argument a line; an empty one before each further way to call it."""
-    seen: set[str] = set()
-    for item in found:
-        if item.path in seen:
-            seen.clear()
+    shown: set[str] = set()
+    for item in arguments:
+        if item.path in shown:
+            shown.clear()
             yield ""
-        seen.add(item.path)
+        shown.add(item.path)
         shape = f"[{' '.join(map(str, item.shape))}]"
         what = (
             item.domain if item.dtype == "fixed" else f"{item.dtype}{shape} {item.domain}".strip()

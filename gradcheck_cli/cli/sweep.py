@@ -71,7 +71,7 @@ def sweep(
     job = Sweeping(session, targets[0], points, store)
     try:
         with bar() as job.tell:
-            found = job.run(fresh=fresh)
+            sweep_map = job.run(fresh=fresh)
     except KeyboardInterrupt:
         typer.echo("cgcheck: interrupted; run it again to go on", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -79,8 +79,8 @@ def sweep(
         for f in job.warnings:
             typer.echo(f"cgcheck: warning: {f.path}:{f.line}: {f.message}", err=True)
     if output_format is MapFormat.JSON:
-        typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
+        typer.echo(msgspec.json.format(msgspec.json.encode(sweep_map), indent=1).decode())
     else:
-        typer.echo(render_map(found, shutil.get_terminal_size().columns), nl=False)
-    bad = any(severity(s) == "error" for s in found.stretches)
+        typer.echo(render_map(sweep_map, shutil.get_terminal_size().columns), nl=False)
+    bad = any(severity(s) == "error" for s in sweep_map.stretches)
     raise typer.Exit(FINDINGS if bad else 0)

@@ -15,7 +15,7 @@ _EVERY = 0.2  # seconds
 
 @contextmanager
 def bar() -> Iterator[Callable[[Swept, int], None]]:
-    """What is to be told of each part, and how many are done."""
+    """A function that takes each part of a sweep and how many are done, and redraws the line."""
     if not sys.stderr.isatty():
         yield lambda part, done: None
         return

@@ -8,7 +8,7 @@ from gradcheck_cli.contract.report import Evidence
 
 
 class Map(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sweep found: for each result, stretches of floats with one fate."""
+    """The result of a sweep: for each number that was judged, stretches of floats with one fate."""
 
     schema_version: int = 1
     gradient: str
@@ -54,7 +54,7 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """Which parts of a sweep a worker is to do: every so-manieth, but for those that are done."""
+    """The parts of a sweep that one worker is to do: each whose number leaves `number` when divided by `of`."""
 
     number: int
     of: int

@@ -38,12 +38,24 @@ class Malformed:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a comment says of a definition's inputs, or of what its rule is meant to be."""
+class Inputs:
+    """What the arguments of a definition are, such as `x=f32[b n]`."""
 
     line: int
     applies_to: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What the rule of a definition is meant to be, such as `expect(straight-through)`."""
+
+    line: int
+    applies_to: int
+    text: str
+
+
+Directive = Ignore | Inputs | Expectation
 
 
 @dataclass(slots=True)
@@ -51,18 +63,18 @@ class Comments:
     """All directives of a file."""
 
     ignores: list[Ignore] = field(default_factory=list)
-    inputs: list[Said] = field(default_factory=list)
-    expects: list[Said] = field(default_factory=list)
+    inputs: list[Inputs] = field(default_factory=list)
+    expects: list[Expectation] = field(default_factory=list)
     malformed: list[Malformed] = field(default_factory=list)
 
 
 def parse(source: str) -> Comments:
-    """A file that does not tokenize has none."""
-    found = Comments()
+    """The directives of a source; one that does not tokenize has none."""
+    comments = Comments()
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (tokenize.TokenError, SyntaxError, IndentationError):
-        return found
+        return comments
     for token in tokens:
         if token.type != tokenize.COMMENT:
             continue
@@ -70,8 +82,8 @@ def parse(source: str) -> Comments:
         alone = not token.line[:column].strip()
         for match in _DIRECTIVE.finditer(token.string):
             for text in _each(match["rest"]):
-                _sort(_directive(text, line, _below(tokens, line) if alone else line), found)
-    return found
+                _sort(_directive(text, line, _below(tokens, line) if alone else line), comments)
+    return comments
 
 
 def _each(rest: str) -> list[str]:
@@ -87,13 +99,15 @@ def _each(rest: str) -> list[str]:
     ]
 
 
-def _sort(result: Ignore | Said | Malformed, found: Comments) -> None:
-    if isinstance(result, Ignore):
-        found.ignores.append(result)
-    elif isinstance(result, Said):
-        (found.expects if result.text.startswith("expect") else found.inputs).append(result)
+def _sort(directive: Directive | Malformed, comments: Comments) -> None:
+    if isinstance(directive, Ignore):
+        comments.ignores.append(directive)
+    elif isinstance(directive, Inputs):
+        comments.inputs.append(directive)
+    elif isinstance(directive, Expectation):
+        comments.expects.append(directive)
     else:
-        found.malformed.append(result)
+        comments.malformed.append(directive)
 
 
 def _below(tokens: list[tokenize.TokenInfo], line: int) -> int:
@@ -102,20 +116,20 @@ def _below(tokens: list[tokenize.TokenInfo], line: int) -> int:
     return next((t.start[0] for t in tokens if t.start[0] > line and t.type not in skip), line)
 
 
-def _directive(rest: str, line: int, applies_to: int) -> Ignore | Said | Malformed:
+def _directive(rest: str, line: int, applies_to: int) -> Directive | Malformed:
     text = f"# cgcheck: {rest}"
     if _SPEC.match(rest):
         try:
             parse_spec(rest)
         except SpecError as error:
             return Malformed(line, text, str(error))
-        return Said(line, applies_to, rest)
+        return Inputs(line, applies_to, rest)
     if rest.startswith("expect("):
         try:
             parse_intents(rest)
         except IntentError as error:
             return Malformed(line, text, str(error))
-        return Said(line, applies_to, rest)
+        return Expectation(line, applies_to, rest)
     return _suppression(rest, line, applies_to)
 
 
@@ -123,8 +137,8 @@ def _suppression(rest: str, line: int, applies_to: int) -> Ignore | Malformed:
     text = f"# cgcheck: {rest}"
     verb = rest.partition("[")[0].split(" ")[0]
     if verb not in ("ignore", "ignore-file"):
-        known = "`ignore[rule] -- reason`, `ignore-file[rule] -- reason`, `expect(…)`, or inputs such as `x=f32[b n]`"
-        return Malformed(line, text, f"unknown directive `{verb}`; known: {known}")
+        directives = "`ignore[rule] -- reason`, `ignore-file[rule] -- reason`, `expect(…)`, or inputs such as `x=f32[b n]`"
+        return Malformed(line, text, f"unknown directive `{verb}`; known: {directives}")
     inner = _IGNORE.match(rest.removeprefix(verb).strip())
     if inner is None:
         return Malformed(line, text, "write `# cgcheck: ignore[rule-name] -- reason`")

@@ -65,18 +65,18 @@ Spec = ArraySpec | ValueSpec
 def parse(text: str) -> dict[str, Spec]:
     """Each argument's spec; dimensions are numbered over all of them."""
     sizes: dict[str, int] = {}
-    found: dict[str, Spec] = {}
+    specs: dict[str, Spec] = {}
     for start, part in _parts(text):
         match = re.match(r"\s*(?P<name>[A-Za-z_]\w*)\s*[=:]\s*(?P<spec>.+?)\s*$", part)
         if match is None:
             raise _error(text, start, "write `name=spec`, such as `x=f32[b n]`")
-        if match["name"] in found:
+        if match["name"] in specs:
             raise _error(text, start, f"`{match['name']}` is given twice")
         at = start + match.start("spec")
-        found[match["name"]] = _spec(text, at, match["spec"], sizes)
-    if not found:
+        specs[match["name"]] = _spec(text, at, match["spec"], sizes)
+    if not specs:
         raise _error(text, 0, "it is empty: write `x=f32[b n]`")
-    return found
+    return specs
 
 
 def condition(text: str) -> tuple[str, Bounds]:
@@ -149,8 +149,10 @@ def _bounds(text: str, at: int, domain: str, sizes: dict[str, int]) -> Bounds | 
         if sign in (">", ">=", "≥"):
             return Bounds(low=value, low_open=sign == ">", text=domain)
         return Bounds(high=value, high_open=sign == "<", text=domain)
-    known = ", ".join(FAMILIES)
-    raise _error(text, at, f"`{domain}`: write `in [0, 1]`, `> 0`, `in 0..n`, or in one of {known}")
+    families = ", ".join(FAMILIES)
+    raise _error(
+        text, at, f"`{domain}`: write `in [0, 1]`, `> 0`, `in 0..n`, or in one of {families}"
+    )
 
 
 def _number(text: str, at: int, written: str) -> float:

@@ -55,16 +55,16 @@ class Declared:
 
 
 def parse(text: str) -> list[Declared]:
-    """All of a comment's, one after the other."""
-    found: list[Declared] = []
+    """All intents of a comment, in order."""
+    intents: list[Declared] = []
     rest = text
     while rest := rest.strip(" ,\t"):
         match = EXPECT.match(rest)
         if match is None:
             raise IntentError(f"write `expect(straight-through)` (at `{rest[:24]}`)")
-        found.append(_declared(match["name"], match["argument"]))
+        intents.append(_declared(match["name"], match["argument"]))
         rest = rest[match.end() :]
-    return found
+    return intents
 
 
 def _declared(name: str, argument: str | None) -> Declared:
@@ -73,22 +73,22 @@ def _declared(name: str, argument: str | None) -> Declared:
         hint = f"did you mean `{close[0]}`?" if close else f"one of {', '.join(FORMS)}"
         raise IntentError(f"no intent is called `{name}`; {hint}")
     wants = FORMS[name]
-    given = (argument or "").strip() or None
-    if wants is not None and given is None:
+    value = (argument or "").strip() or None
+    if wants is not None and value is None:
         raise IntentError(f"`{name}` wants {wants}")
-    if wants is None and given is not None and name != "straight-through":
+    if wants is None and value is not None and name != "straight-through":
         raise IntentError(f"`{name}` takes nothing more")
     if name == "scaled":
         try:
-            float(given or "")
+            float(value or "")
         except ValueError:
-            if not re.fullmatch(r"-?[A-Za-z_]\w*", given or ""):
-                raise IntentError(f"`{given}` is no number: {wants}") from None
+            if not re.fullmatch(r"-?[A-Za-z_]\w*", value or ""):
+                raise IntentError(f"`{value}` is no number: {wants}") from None
     if name == "domain":
         try:
-            condition(given or "")
+            condition(value or "")
         except SpecError as error:
             raise IntentError(str(error)) from None
-    if name == "safe-at" and not re.fullmatch(r"\w+\s*=\s*\S+", given or ""):
+    if name == "safe-at" and not re.fullmatch(r"\w+\s*=\s*\S+", value or ""):
         raise IntentError(f"`{name}` wants {wants}")
-    return Declared(name, given)
+    return Declared(name, value)

@@ -72,13 +72,13 @@ def rules() -> dict[str, Rule]:
 
 def find(name: str) -> Rule:
     """A rule by name or code; a helpful error otherwise."""
-    known = rules()
-    if name in known:
-        return known[name]
-    for rule in known.values():
+    pages = rules()
+    if name in pages:
+        return pages[name]
+    for rule in pages.values():
         if rule.code == name.upper():
             return rule
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = difflib.get_close_matches(name, list(pages), n=1)
     hint = f"; did you mean `{close[0]}`?" if close else "; `cgcheck rules` lists them"
     raise UsageError(f"there is no rule `{name}`{hint}")
 

@@ -68,11 +68,11 @@ def load(start: Path) -> tuple[Settings, Path]:
 
 def parse(table: dict[str, object], where: str) -> Settings:
     """Validate a settings table; unknown keys are refused with the nearest valid one."""
-    known = [field.encode_name for field in msgspec.structs.fields(Settings)]
+    keys = [field.encode_name for field in msgspec.structs.fields(Settings)]
     for key in table:
-        if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            hint = f"; did you mean `{close[0]}`?" if close else f"; valid keys: {', '.join(known)}"
+        if key not in keys:
+            close = difflib.get_close_matches(key, keys, n=1)
+            hint = f"; did you mean `{close[0]}`?" if close else f"; valid keys: {', '.join(keys)}"
             raise SettingsError(f"{where}: unknown key `{key}` in [tool.cgcheck]{hint}")
     if isinstance(table.get("dtype"), str):
         table = {**table, "dtype": [table["dtype"]]}

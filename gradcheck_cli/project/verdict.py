@@ -12,12 +12,11 @@ def verdict(findings: Iterable[Finding]) -> Verdict:
     """The worst that any finding says; notes never change it."""
     worst = Verdict.CORRECT
     for finding in findings:
-        said = _says(finding)
-        worst = max(worst, said, key=lambda v: v.rank)
+        worst = max(worst, _of(finding), key=lambda v: v.rank)
     return worst
 
 
-def _says(finding: Finding) -> Verdict:
+def _of(finding: Finding) -> Verdict:
     verdict = find(finding.rule).verdict
     mild = verdict is Verdict.WRONG and finding.severity is not Severity.ERROR
     if finding.severity is Severity.NOTE or verdict is None or mild:

@@ -38,14 +38,14 @@ def indexed(checked: Checked, numbers: Sequence[int], ignores: Sequence[Ignore])
 
     What is not shown still counts for the verdict; what is suppressed with a reason is intended.
     """
-    found = checked.gradient
-    new = found.verdict
+    gradient = checked.gradient
+    new = gradient.verdict
     silenced = [f for f in checked.findings if suppressed(f, ignores)]
-    if silenced and found.status is Status.CHECKED:
+    if silenced and gradient.status is Status.CHECKED:
         new = verdict(f for f in checked.findings if f not in silenced)
         if verdict(silenced).rank > new.rank:
             new = max(new, Verdict.INTENDED, key=lambda v: v.rank)
-    return msgspec.structs.replace(found, findings=list(numbers), verdict=new)
+    return msgspec.structs.replace(gradient, findings=list(numbers), verdict=new)
 
 
 def numbered(findings: Sequence[Finding], gradient: int) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""One gradient on several backends: what is the same is told once, what differs is a finding."""
+"""One gradient on several backends: what is the same is reported once, what differs is a finding."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def across(gradients: Sequence[Checked]) -> Iterator[Checked]:
 
 def _compared(group: Sequence[Checked]) -> Iterator[Checked]:
     names = [c.gradient.backend for c in group if c.gradient.status is Status.CHECKED]
-    told: list[Finding] = []
+    distinct: list[Finding] = []
     for checked in group:
         findings = []
         for finding in checked.findings:
             shared = _shared(finding, group, names)
-            if shared not in told:
-                told.append(shared)
-            findings.append(told[told.index(shared)])  # one object for all of them
+            if shared not in distinct:
+                distinct.append(shared)
+            findings.append(distinct[distinct.index(shared)])  # one object for all of them
         gradient = checked.gradient
         if any(f.rule == RULE for f in findings):
             gradient = msgspec.structs.replace(gradient, verdict=Verdict.WRONG)

@@ -18,7 +18,7 @@ def exit_code(
     not_covered: Sequence[NotCovered],
     settings: Settings,
 ) -> int:
-    """The highest that applies."""
+    """The highest exit code that applies."""
     code = OK
     if settings.fail_on != "never":
         least = Severity(settings.fail_on).rank
@@ -40,7 +40,7 @@ def _open(gradients: Sequence[Gradient]) -> bool:
 
 
 def could_not(finding: Finding) -> bool:
-    """Never imported, or dead before any gradient was in hand."""
+    """Was the file never imported, or did its worker die before it had a gradient in hand?"""
     rule = find(finding.rule)
     if rule.could_not_check:
         return finding.severity is Severity.ERROR

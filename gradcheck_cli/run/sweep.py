@@ -21,7 +21,7 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import PACKAGES
 from gradcheck_cli.run.session import Session
 from gradcheck_cli.run.tasks import needs
-from gradcheck_cli.workers.pool import Pool, WorkerEnd
+from gradcheck_cli.workers.pool import End, Pool, WorkerEnd
 from gradcheck_cli.workers.spawn import launcher
 
 _SAVE_EVERY = 2.0  # seconds
@@ -43,7 +43,7 @@ class Sweeping:
     _saved: float = 0.0
 
     def run(self, *, fresh: bool = False) -> Map:
-        """What an interrupted run has done is not done again, unless it is to be forgotten.
+        """The map of the function; parts that an interrupted run has done are not done again.
 
         A whole map is always made anew: what the file imports may have changed.
         """
@@ -63,26 +63,25 @@ class Sweeping:
             self._save(file)
         if not self.done:
             raise UserError(problems[0] if problems else "its worker ended without a word")
-        made = joined(list(self.done.values()), task.display)
-        if not made.complete and problems:
+        sweep_map = joined(list(self.done.values()), task.display)
+        if not sweep_map.complete and problems:
             raise UserError(f"{problems[0]}; what is done is kept, run it again to go on")
-        return made
+        return sweep_map
 
     def _swept(self, task: Task, file: Path) -> list[str]:
         """Run all shares; what went wrong is returned."""
         small = task.dtypes[0] in ("float16", "bfloat16")
         shares = 1 if small else max(1, self.session.settings.jobs or os.cpu_count() or 1)
-        known = sorted(self.done)
         tasks = [
             msgspec.structs.replace(
-                task, sweep=Share(number=k, of=shares, done=known, grid=self.grid)
+                task, sweep=Share(number=k, of=shares, done=sorted(self.done), grid=self.grid)
             )
             for k in range(shares)
         ]
         server = launcher(self.session.settings.device, *needs(task))
         problems: list[str] = []
 
-        def heard(_: Task, event: Event | None) -> None:
+        def take(_: Task, event: Event | None) -> None:
             if isinstance(event, Swept):
                 self._take(event, file)
             elif isinstance(event, Unreached):
@@ -94,10 +93,10 @@ class Sweeping:
                 problems.append(event.finding.message)
 
         try:
-            ends = Pool(server, shares, self.session.settings.memory_limit).run(tasks, heard)
+            ends = Pool(server, shares, self.session.settings.memory_limit).run(tasks, take)
         finally:
             server.close()
-        return problems + [told for end in ends for told in _death(end)]
+        return problems + [problem for end in ends for problem in _death(end)]
 
     def _take(self, part: Swept, file: Path) -> None:
         self.done[part.part] = part
@@ -142,7 +141,7 @@ def _loaded(file: Path) -> dict[int, Swept]:
 
 
 def _death(end: WorkerEnd) -> list[str]:
-    if end.end.value == "finished":
+    if end.end is End.FINISHED:
         return []
     doing = end.doing.text if isinstance(end.doing, Doing) else "at work"
     return [f"its worker {end.end.value.replace('-', ' ')} while {doing}"]
@@ -157,21 +156,21 @@ def joined(parts: Sequence[Swept], display: str) -> Map:
     first = parts[0]
     several = len(first.arguments) > 1
     gap = 1 << (_DIGITS[first.dtype] - 4)
-    found: list[Stretch] = []
+    stretches: list[Stretch] = []
     latest: dict[tuple[int, str], int] = {}
     for stretch in (s for part in parts for s in part.stretches):
         key = (stretch.result, stretch.kind)
         old = latest.get(key)
-        if old is not None and (several or stretch.first[0] - found[old].last[0] <= gap):
-            found[old] = _both(found[old], stretch)
+        if old is not None and (several or stretch.first[0] - stretches[old].last[0] <= gap):
+            stretches[old] = _both(stretches[old], stretch)
         else:
-            latest[key] = len(found)
-            found.append(stretch)
+            latest[key] = len(stretches)
+            stretches.append(stretch)
     return Map(
         gradient=first.gradient, path=display, line=first.line, dtype=first.dtype,
         arguments=first.arguments, results=first.results, evidence=first.evidence,
         floats=sum(part.floats for part in parts), complete=len(parts) == first.parts,
-        stretches=sorted(found, key=lambda s: (s.result, s.first)),
+        stretches=sorted(stretches, key=lambda s: (s.result, s.first)),
         levels=[[v for part in parts for v in part.levels[k]] for k in range(len(first.results))],
     )  # fmt: skip
 

@@ -37,7 +37,7 @@ from gradcheck_cli.run.deaths import Death
 
 @dataclass(slots=True)
 class File:
-    """One target with what is known about it; `whole` unless only some of its gradients are looked at."""
+    """One target and what its workers sent; `whole` unless only some of its gradients are looked at."""
 
     display: str
     tasks: list[Task] = field(default_factory=list)  # one, and one more for each backend
@@ -51,20 +51,20 @@ class File:
     whole: bool = True
 
     def add(self, event: Event) -> None:
-        """What a check of this file says, each thing once; that it is busy is not kept."""
+        """Sort what a worker sends, each thing once; what it is about to do is not kept."""
         if isinstance(event, Checked):
             self.gradients.append(event)
         elif isinstance(event, FileFinding):
             self.findings += [event.finding] if event.finding not in self.findings else []
         elif isinstance(event, Unreached):
-            known = event.not_covered in self.not_covered
-            self.not_covered += [] if known else [event.not_covered]
+            old = event.not_covered in self.not_covered
+            self.not_covered += [] if old else [event.not_covered]
         elif isinstance(event, Finished):
             self.versions |= event.versions
 
 
 def needs(task: Task) -> tuple[frozenset[str], str | None]:
-    """What a worker for this task imports; an installed module says so only once it is imported."""
+    """Frameworks that a worker of this task imports; of an installed module they are not known before."""
     used = {*task.marked, *([task.backend] if task.backend else [])}
     return frozenset(used or {DEFAULT}), task.backend
 
@@ -81,7 +81,7 @@ class Outlook:
     script: str | None = None
 
     def tasks(self, target: Target) -> list[Task]:
-        """What a worker would be asked for one target; why not is an error."""
+        """The tasks of one target; a file that cannot be read is an error."""
         file = self.at(target)
         if file.findings:
             raise TargetError(f"{file.display}: {file.findings[0].message}")
@@ -127,10 +127,10 @@ class Outlook:
             marks = find_marks(ast.parse(source))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None) or 1
-            said = getattr(error, "msg", None) or str(error) or type(error).__name__
+            problem = getattr(error, "msg", None) or str(error) or type(error).__name__
             file.findings.append(
                 find(RuleName.SYNTAX_ERROR).finding(
-                    display, line, f"it is not valid Python: {said}"
+                    display, line, f"it is not valid Python: {problem}"
                 )
             )
             return file
@@ -144,7 +144,7 @@ class Outlook:
         return file
 
     def _ignored_here(self, display: str) -> Iterator[comments.Ignore]:
-        """What the settings say of this path."""
+        """Suppressions in the settings for this path."""
         for pattern, names in self.settings.per_file_ignores.items():
             if pathspec.GitIgnoreSpec.from_lines([pattern]).match_file(display):
                 yield comments.Ignore(0, comments.WHOLE_FILE, tuple(names), "the settings")
@@ -158,7 +158,7 @@ class Outlook:
             )  # fmt: skip
 
     def _tasks(self, target: Target, display: str, marks: Sequence[Mark]) -> Iterator[Task]:
-        """One for the file; what runs on several backends is checked on each, in its own worker."""
+        """One task for the file; what runs on several backends gets one for each of them."""
         plain = [m for m in marks if m.framework not in BACKENDS]
         if plain or not marks:
             yield self.task(target, display, plain)
@@ -169,20 +169,20 @@ class Outlook:
                 yield replace(task, backend=backend)
 
     def _backends(self, module: str) -> list[str | None]:
-        """Of an installed module: those asked for, or all of a framework that runs on several."""
+        """Backends for an installed module: those asked for, or all of a framework that has several."""
         backends = BACKENDS.get(module.partition(".")[0])
         if backends is not None:
             return list(self._chosen(backends))
         return list(self.settings.backend) or [None]
 
     def _chosen(self, backends: Sequence[str]) -> list[str]:
-        """Those that are installed, unless some are asked for."""
+        """Backends that are installed, unless some are asked for."""
         asked = self.settings.backend
         there = [b for b in backends if importlib.util.find_spec(b) is not None]
         return [b for b in backends if b in asked] if asked else there or [backends[0]]
 
     def task(self, target: Target, display: str, marks: Sequence[Mark] = ()) -> Task:
-        """What the settings alone ask of a target."""
+        """The task that the settings alone make of a target."""
         s = self.settings
         return Task(
             path=str(target.path.resolve()) if target.path else "",

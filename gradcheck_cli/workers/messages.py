@@ -24,21 +24,23 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A worker was forked."""
+
     job: int
     pid: int
 
 
 class Exited(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """`status` as `os.waitstatus_to_exitcode` gives it: negative for a signal."""
+    """A worker has ended; `status` is as `os.waitstatus_to_exitcode` gives it: negative for a signal."""
 
     job: int
     status: int
 
 
-Said = Ready | Broken | Started | Exited
+ServerMessage = Ready | Broken | Started | Exited
 
 
-def decode(data: bytes) -> Said:
+def decode(data: bytes) -> ServerMessage:
     """One message of the server."""
-    message: Said = msgspec.msgpack.decode(data, type=Said)
+    message: ServerMessage = msgspec.msgpack.decode(data, type=ServerMessage)
     return message

@@ -1,6 +1,6 @@
 """Runs tasks in workers, a few at a time, and survives whatever they do.
 
-Each task ends in exactly one `Outcome`: finished, or dead of something, with
+Each task ends in exactly one `WorkerEnd`: finished, or dead of something, with
 the last thing that it said it was doing.
 """
 
@@ -88,7 +88,7 @@ class Pool:
         tasks: Sequence[Task],
         progress: Callable[[Task, Event | None], None],
     ) -> list[WorkerEnd]:
-        """All outcomes. `progress` hears events as they come, and None at each end."""
+        """The end of each task's worker, in order. `progress` hears events as they come, and None at each end."""
         self._selector = selectors.DefaultSelector()
         control = self._launcher.fileno()
         if control is not None:
@@ -184,8 +184,8 @@ class Pool:
         assert job.end is not None
         seconds = time.monotonic() - job.started
         quiet = time.monotonic() - (job.said_at or job.started)
-        outcome = WorkerEnd(job.end, tuple(job.events), job.doing, job.status, seconds, quiet)
-        self._done[index] = outcome
+        end = WorkerEnd(job.end, tuple(job.events), job.doing, job.status, seconds, quiet)
+        self._done[index] = end
         progress(job.task, None)
 
 

@@ -85,7 +85,7 @@ class ForkServer:
         worker_end.close()
 
     def poll(self) -> list[Started | Exited]:
-        said: list[Started | Exited] = []
+        news: list[Started | Exited] = []
         while select.select([self._control], [], [], 0)[0]:
             data = self._control.recv(65536)
             if not data:
@@ -93,8 +93,8 @@ class ForkServer:
             for frame in self._reader.feed(data):
                 message = decode(frame)
                 if isinstance(message, (Started, Exited)):
-                    said.append(message)
-        return said
+                    news.append(message)
+        return news
 
     def fileno(self) -> int | None:
         return self._control.fileno()

@@ -91,9 +91,9 @@ def _gradient(
     verdict = gradient.verdict
     number = report.gradients.index(gradient)
     style = "bold yellow" if verdict is None else _VERDICT_STYLE[verdict]
-    said = "UNCHECKED" if verdict is None else verdict.upper()
+    word = "UNCHECKED" if verdict is None else verdict.upper()
     on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
-    yield [(gradient.qualname, "bold"), (on, ""), ("  ", ""), (said, style)]
+    yield [(gradient.qualname, "bold"), (on, ""), ("  ", ""), (word, style)]
     yield from _wrapped(_about(gradient), width, "  ", "dim")
     everything = [report.findings[i] for i in gradient.findings]
     findings = [f for f in everything if f.gradient_index == number]
@@ -114,13 +114,13 @@ def _gradient(
 def _elsewhere(
     findings: Sequence[Finding], number: int, report: Report, width: int
 ) -> Iterator[Line]:
-    """What was told under an earlier backend."""
-    told: dict[str, list[str]] = {}
+    """The rules whose findings stand under an earlier backend."""
+    earlier: dict[str, list[str]] = {}
     for finding in findings:
         if finding.gradient_index is not None and finding.gradient_index != number:
-            rules = told.setdefault(report.gradients[finding.gradient_index].backend, [])
+            rules = earlier.setdefault(report.gradients[finding.gradient_index].backend, [])
             rules += [] if finding.rule in rules else [finding.rule]
-    for backend, rules in told.items():
+    for backend, rules in earlier.items():
         yield from _wrapped(f"as on {backend}: {', '.join(rules)}", width, "  ", "")
 
 

@@ -25,33 +25,33 @@ _MARKS = {"nan": "error", "infinite": "error", "half": "error", "lost": "warning
 _MOST_LINES = 24  # for each result
 
 
-def render_map(found: Map, width: int) -> str:
-    """As `cgcheck sweep` shows it."""
-    return "\n".join(_lines(found, width)) + "\n"
+def render_map(sweep: Map, width: int) -> str:
+    """A map as `cgcheck sweep` shows it."""
+    return "\n".join(_lines(sweep, width)) + "\n"
 
 
-def _lines(found: Map, width: int) -> Iterator[str]:
-    fmt = format_of(found.dtype)
-    names = ", ".join(found.arguments)
-    yield f"{found.path}:{found.line}  {found.gradient}({names})"
-    one = len(found.arguments) == 1 and fmt.name != "float64"
-    what = f"every {found.dtype}" if one else f"a grid over all {found.dtype} numbers"
-    state = "" if found.complete else ", not finished: run it again to go on"
-    yield f"{what}: {found.floats:,} points{state} · evidence: {found.evidence.value}"
-    for k, name in enumerate(found.results):
+def _lines(sweep: Map, width: int) -> Iterator[str]:
+    fmt = format_of(sweep.dtype)
+    names = ", ".join(sweep.arguments)
+    yield f"{sweep.path}:{sweep.line}  {sweep.gradient}({names})"
+    one = len(sweep.arguments) == 1 and fmt.name != "float64"
+    what = f"every {sweep.dtype}" if one else f"a grid over all {sweep.dtype} numbers"
+    state = "" if sweep.complete else ", not finished: run it again to go on"
+    yield f"{what}: {sweep.floats:,} points{state} · evidence: {sweep.evidence.value}"
+    for k, name in enumerate(sweep.results):
         yield ""
-        mine = [s for s in found.stretches if s.result == k]
-        yield from _picture(found, k, name, fmt, width)
+        mine = [s for s in sweep.stretches if s.result == k]
+        yield from _picture(sweep, k, name, fmt, width)
         if not any(s.kind in _MARKS for s in mine):
             yield "  right everywhere"
-        yield from _table(mine, found.arguments, fmt)
+        yield from _table(mine, sweep.arguments, fmt)
 
 
-def _picture(found: Map, result: int, name: str, fmt: Format, width: int) -> Iterator[str]:
+def _picture(sweep: Map, result: int, name: str, fmt: Format, width: int) -> Iterator[str]:
     """The least correct bits along the ordinals of the first argument."""
-    values = found.levels[result]
+    values = sweep.levels[result]
     cells = min(width - 4, 64, len(values))
-    if len(found.arguments) > 1 or cells < 8:
+    if len(sweep.arguments) > 1 or cells < 8:
         yield f"{name}"
         return
     bar = ""
@@ -59,7 +59,7 @@ def _picture(found: Map, result: int, name: str, fmt: Format, width: int) -> Ite
         part = [v for v in values[i * len(values) // cells : (i + 1) * len(values) // cells] if v >= 0]  # fmt: skip
         bar += _NOTHING if not part else _BLOCKS[round(min(part) / fmt.digits * (len(_BLOCKS) - 1))]
     ends = f"{-fmt.max:.1e}", "0", f"{fmt.max:.1e}"
-    yield f"{name}: correct bits over all {found.arguments[0]}"
+    yield f"{name}: correct bits over all {sweep.arguments[0]}"
     yield f"  {bar}"
     yield f"  {ends[0]}{ends[1]:^{max(1, cells - len(ends[0]) - len(ends[2]))}}{ends[2]}"
 
@@ -80,7 +80,7 @@ def _table(stretches: Sequence[Stretch], names: Sequence[str], fmt: Format) -> I
 
 
 def severity(stretch: Stretch) -> str | None:
-    """As of a finding: what exists only beyond all that models meet is a note."""
+    """How grave a stretch is; what exists only beyond all that models meet is a note."""
     mark = _MARKS.get(stretch.kind)
     return "note" if mark and not stretch.within else mark
 
