@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gradcheck_cli.contract.report import Evidence, Finding, Input, LawResult, Outcome
+from gradcheck_cli.contract.worker import Script
 from gradcheck_cli.judge.diagnose.correction import Trial
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.intent_specs import Declared
@@ -39,7 +40,7 @@ class GradientOutcome:
     answered: frozenset[Declared] = frozenset()  # declarations that explain a deviation
     broken: frozenset[Declared] = frozenset()  # declarations that do not hold
     trials: tuple[Trial, ...] = ()  # what a correction must make right
-    scripts: dict[str, str] = field(default_factory=dict)
+    scripts: dict[str, Script] = field(default_factory=dict)
 
     def __add__(self, more: GradientOutcome) -> GradientOutcome:
         return GradientOutcome(

@@ -1,4 +1,4 @@
-"""`cgcheck replay ID`: is a finding still there? `cgcheck repro ID`: the same as a script of its own."""
+"""`cgcheck replay ID`: is a finding still there? `cgcheck repro ID`: a finding as a script of its own."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ def repro(
     from gradcheck_cli.contract.errors import UserError
 
     fingerprint, entry, _, result = _again(name, script=True)
-    text = result.scripts.get(fingerprint)
-    if text is None:
+    script = result.scripts.get(fingerprint)
+    if script is None:
         raise UserError(f"{entry.rule} of {entry.gradient} is gone: nothing to reproduce")
-    if text.startswith("# "):
-        raise UserError(f"no script for it: {text[2:].strip()}")
+    if script.text is None:
+        raise UserError(f"no script for it: {script.reason}")
     if output is None:
-        typer.echo(text, nl=False)
+        typer.echo(script.text, nl=False)
     else:
-        output.write_text(text, encoding="utf-8")
+        output.write_text(script.text, encoding="utf-8")
 
 
 def _again(name: str, *, script: bool) -> tuple[str, Entry, Path, Result]:
     """A new run that looks for an earlier finding in its function alone."""
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve
-    from gradcheck_cli.project.finding_history import recalled
+    from gradcheck_cli.project.finding_history import look_up
     from gradcheck_cli.project.settings import load
     from gradcheck_cli.run.session import Session
 
     _, root = load(Path.cwd())
-    fingerprint, entry = recalled(name, root, Path(folder()).parent)
+    fingerprint, entry = look_up(name, root, Path(folder()).parent)
     there = [
         t for t in (str(root / entry.target), entry.target) if Path(t.partition(":")[0]).exists()
     ]

@@ -48,15 +48,20 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         return f"{self.phase} {self.detail}".rstrip()
 
 
+class Script(msgspec.Struct, frozen=True):
+    """A finding as a program of its own; or, where none can be written, the reason."""
+
+    text: str | None
+    reason: str = ""
+
+
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """One gradient is done."""
 
     gradient: Gradient
     findings: list[Finding] = []
     not_covered: list[NotCovered] = []
-    scripts: dict[
-        str, str
-    ] = {}  # by fingerprint: the script that was asked for, or why there is none
+    scripts: dict[str, Script] = {}  # by fingerprint: what was asked for
     seconds: dict[str, float] = {}  # by law, and by what all laws share
 
 

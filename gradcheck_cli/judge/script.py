@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import WARNING_EPS, half_of_the_digits
 from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.worker import Script
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.judge.finding import GroundedFinding
 from gradcheck_cli.judge.fingerprint import Site
@@ -34,12 +35,12 @@ class NotWritable(Exception):
 
 def written(
     grounded: GroundedFinding, gradient: CustomGradient, site: Site, writing: ScriptStyle
-) -> str:
-    """The script, or `# ` and why there is none."""
+) -> Script:
+    """The script of a finding, or why there is none."""
     try:
-        return script(grounded, gradient, site, writing)
+        return Script(script(grounded, gradient, site, writing))
     except NotWritable as error:
-        return f"# {error}"
+        return Script(None, str(error))
 
 
 def script(

@@ -45,17 +45,17 @@ def entries(
 
 
 def remember(new: Mapping[str, Entry], root: Path, cache: Path) -> None:
-    """The newest last; a cache that cannot be written is no cache."""
+    """Add findings to the history, the newest last; a cache that cannot be written is no cache."""
     if not new:
         return
     file = _file(root, cache)
-    kept = {k: v for k, v in _all(file).items() if k not in new} | dict(new)
+    older = {k: v for k, v in _all(file).items() if k not in new}
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(msgspec.json.encode(dict(list(kept.items())[-_MOST:])))
+        file.write_bytes(msgspec.json.encode(dict(list((older | dict(new)).items())[-_MOST:])))
 
 
-def recalled(name: str, root: Path, cache: Path) -> tuple[str, Entry]:
+def look_up(name: str, root: Path, cache: Path) -> tuple[str, Entry]:
     """The one finding whose fingerprint begins so."""
     history = _all(_file(root, cache))
     hits = [k for k in history if k.startswith(name.lower())] if len(name) >= _SHORTEST else []

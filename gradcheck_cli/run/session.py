@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradcheck_cli.contract.report import NotCovered, Report
-from gradcheck_cli.contract.worker import AskedPoint, Event, Task
+from gradcheck_cli.contract.worker import AskedPoint, Event, Script, Task
 from gradcheck_cli.project.files import Target, named
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, Unused
@@ -35,14 +35,14 @@ class Result:
         return [item for file in self.files for item in unused_ignores(file, self.chosen)]
 
     @property
-    def scripts(self) -> dict[str, str]:
-        """By fingerprint: the script that was asked for, or why there is none."""
+    def scripts(self) -> dict[str, Script]:
+        """The scripts that were asked for, by the fingerprints of their findings."""
         checked = (checked for file in self.files for checked in file.gradients)
-        return {name: text for each in checked for name, text in each.scripts.items()}
+        return {name: script for each in checked for name, script in each.scripts.items()}
 
     @property
     def targets(self) -> dict[str, str]:
-        """By fingerprint: what to name on the command line so that a finding is looked for again."""
+        """What to name on the command line so that a finding is looked for again, by its fingerprint."""
         own = [(file, finding) for file in self.files for finding in file.findings]
         own += [(file, f) for file in self.files for c in file.gradients for f in c.findings]
         return {f.fingerprint: named(file.display, f.gradient) for file, f in own if f.gradient}
@@ -99,11 +99,11 @@ class Session:
         pool = Pool(server, min(jobs, len(todo)), self.settings.memory_limit)
         begun = [file for file, _ in todo]
 
-        def heard(task: Task, event: Event | None) -> None:
+        def show(task: Task, event: Event | None) -> None:
             progress(task.display, event)
 
         while todo:
-            ends = pool.run([task for _, task in todo], heard)
+            ends = pool.run([task for _, task in todo], show)
             over = zip(todo, ends, strict=True)
             todo = [(file, new) for (file, task), end in over for new in _take(file, task, end)]
         for file in begun:

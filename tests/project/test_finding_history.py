@@ -9,7 +9,7 @@ import pytest
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.worker import AskedPoint
 from gradcheck_cli.project.files import named
-from gradcheck_cli.project.finding_history import Entry, recalled, remember
+from gradcheck_cli.project.finding_history import Entry, look_up, remember
 from gradcheck_cli.project.settings import Settings
 
 
@@ -23,13 +23,13 @@ def entry(rule: str) -> Entry:
 def test_an_entry_comes_back_whole_by_the_first_digits_of_its_id(tmp_path: Path) -> None:
     remember({"abcd1": entry("gradient-mismatch"), "abcd2": entry("value-mismatch")}, tmp_path, tmp_path)  # fmt: skip
     remember({"ffff0": entry("worker-crashed")}, tmp_path, tmp_path)
-    assert recalled("ABCD2", tmp_path, tmp_path) == ("abcd2", entry("value-mismatch"))
-    assert recalled("ffff", tmp_path, tmp_path) == ("ffff0", entry("worker-crashed"))
+    assert look_up("ABCD2", tmp_path, tmp_path) == ("abcd2", entry("value-mismatch"))
+    assert look_up("ffff", tmp_path, tmp_path) == ("ffff0", entry("worker-crashed"))
     with pytest.raises(UsageError, match=r"any of abcd1 \(gradient-mismatch of f\), abcd2"):
-        recalled("abcd", tmp_path, tmp_path)
+        look_up("abcd", tmp_path, tmp_path)
     for unknown in ("abc", "0000"):
         with pytest.raises(UsageError, match="no finding"):
-            recalled(unknown, tmp_path, tmp_path)
+            look_up(unknown, tmp_path, tmp_path)
 
 
 def test_a_function_is_named_by_what_the_command_line_can_reach() -> None:
