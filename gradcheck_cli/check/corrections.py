@@ -15,6 +15,7 @@ from gradcheck_cli.judge.diagnose.correction import correction
 from gradcheck_cli.project.rule_pages import find
 
 CHANGE = "the change that makes it right"
+_NO_END = "the search for it did not come to its end"
 
 
 def correctable(outcome: GradientOutcome) -> tuple[Finding, ...]:
@@ -22,6 +23,11 @@ def correctable(outcome: GradientOutcome) -> tuple[Finding, ...]:
     return tuple(
         f for f in outcome.findings if find(f.rule).correctable and f.severity is Severity.ERROR
     )
+
+
+def uncorrected(outcome: GradientOutcome) -> GradientOutcome:
+    """The outcome before the search: it stands if that crashes, hangs, or ends in a bug of ours."""
+    return outcome + GradientOutcome(left_out=((CHANGE, _NO_END),))
 
 
 def corrected(request: Request, outcome: GradientOutcome) -> GradientOutcome:

@@ -185,7 +185,8 @@ def _check_one(
             sweep(gradient, framework, task, site, emit)
             return
         with clock.running():
-            emit(only_inputs(request) if task.only_inputs else examine(request))
+            for checked in [only_inputs(request)] if task.only_inputs else examine(request):
+                emit(checked)
     except Exception as error:
         told = traceback.format_exc(limit=-3)
         message = f"cgcheck itself failed on `{gradient.name}`: {type(error).__name__}: {error}"

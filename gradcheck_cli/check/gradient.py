@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import msgspec
+
 from gradcheck_cli.check.attempt import attempt
 from gradcheck_cli.check.checked import checked
-from gradcheck_cli.check.corrections import correctable, corrected
+from gradcheck_cli.check.corrections import correctable, corrected, uncorrected
 from gradcheck_cli.check.deadline import OutOfTime
 from gradcheck_cli.check.hints import Opening, opening
 from gradcheck_cli.check.outcome import GradientOutcome
@@ -19,8 +21,12 @@ from gradcheck_cli.contract.worker import Checked, Phase
 _ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
 
 
-def examine(request: Request) -> Checked:
-    """All dtypes, all signatures that fit, all laws; out of time, what there is until then."""
+def examine(request: Request) -> Iterator[Checked]:
+    """All dtypes, all signatures that fit, all laws; out of time, what there is until then.
+
+    A wrong gradient is handed out twice, before and after its correction is looked for: that runs
+    changed rules, which may kill the process.
+    """
     request.progress.doing(Phase.INPUTS)
     start = opening(request)
     outcome = start.outcome
@@ -32,9 +38,11 @@ def examine(request: Request) -> Checked:
             outcome = _cut_off(request, outcome)
         request.progress.unhurried()
         if correctable(outcome) and not outcome.late:
+            before = checked(request, uncorrected(outcome), start.intents)
+            yield msgspec.structs.replace(before, provisional=True)
             outcome = corrected(request, outcome)
-    request.progress.unhurried()
-    return checked(request, outcome, start.intents)
+            request.progress.unhurried()
+    yield checked(request, outcome, start.intents)
 
 
 def _outcomes(request: Request, start: Opening) -> Iterator[GradientOutcome]:

@@ -56,9 +56,10 @@ class Script(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """One gradient is done."""
+    """One gradient is done; a provisional one is followed by another that takes its place."""
 
     gradient: Gradient
+    provisional: bool = False  # the change that makes it right is still looked for
     findings: list[Finding] = []
     not_covered: list[NotCovered] = []
     scripts: dict[str, Script] = {}  # by fingerprint: what was asked for

@@ -53,7 +53,7 @@ class File:
     def add(self, event: Event) -> None:
         """Sort what a worker sends, each thing once; what it is about to do is not kept."""
         if isinstance(event, Checked):
-            self.gradients.append(event)
+            self._add_checked(event)
         elif isinstance(event, FileFinding):
             self.findings += [event.finding] if event.finding not in self.findings else []
         elif isinstance(event, Unreached):
@@ -61,6 +61,15 @@ class File:
             self.not_covered += [] if old else [event.not_covered]
         elif isinstance(event, Finished):
             self.versions |= event.versions
+
+    def _add_checked(self, checked: Checked) -> None:
+        """A gradient, in place of what was said of it before its correction was looked for."""
+        last = self.gradients[-1] if self.gradients else None
+        if last is not None and last.provisional:
+            before, now = last.gradient, checked.gradient
+            if (before.id, before.backend) == (now.id, now.backend):
+                self.gradients.pop()
+        self.gradients.append(checked)
 
 
 def needs(task: Task) -> tuple[frozenset[str], str | None]:

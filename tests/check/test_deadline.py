@@ -66,7 +66,8 @@ def test_findings_are_kept_when_no_time_is_left_for_a_correction(
     (project / "a.py").write_text(WRONG)
     events: list[Event] = []
     check_file(_task(project / "a.py"), events.append)
-    checked = next(event for event in events if isinstance(event, Checked))
+    before, checked = (event for event in events if isinstance(event, Checked))
+    assert (before.provisional, checked.provisional) == (True, False)
     assert {f.rule for f in checked.findings} == {"gradient-mismatch"}
     assert checked.gradient.verdict is Verdict.WRONG
     assert [item.what for item in checked.not_covered] == ["the change that makes it right"]
