@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.project.framework_marks import Backend
+from gradcheck_cli.project.settings import Settings, load_for, with_flags
 
 
 class Color(StrEnum):
@@ -29,6 +31,12 @@ class Device(StrEnum):
     GPU = "gpu"
 
 
+def _default(name: str) -> str:
+    """The default of a setting, as the help shows it."""
+    value = getattr(Settings(), name)
+    return value if isinstance(value, str) else tidy(f"{value:g}")
+
+
 def check(
     context: typer.Context,
     paths: Annotated[
@@ -44,13 +52,13 @@ def check(
     fail_on: Annotated[FailOn | None, typer.Option(help="Least severity that fails the run.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings and unchecked gradients fail too.")] = False,
     dtype: Annotated[list[str] | None, typer.Option(help="float32, float64, float16, bfloat16. Repeatable.")] = None,
-    points: Annotated[int | None, typer.Option(help="Points for each signature.", show_default="256")] = None,
-    search: Annotated[int | None, typer.Option(help="Inputs that are searched beyond those, where no error was found.", show_default="0")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all random choices.", show_default="0")] = None,
-    max_time: Annotated[float | None, typer.Option(help="Seconds before a worker is killed.", show_default="120")] = None,
+    points: Annotated[int | None, typer.Option(help="Points for each signature.", show_default=_default("points"))] = None,
+    search: Annotated[int | None, typer.Option(help="Inputs that are searched beyond those, where no error was found.", show_default=_default("search"))] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random choices.", show_default=_default("seed"))] = None,
+    max_time: Annotated[float | None, typer.Option(help="Seconds before a worker is killed.", show_default=_default("max_time"))] = None,
     at: Annotated[list[str] | None, typer.Option(help='Points to try first: "x=100" or "x=[1, 2], y=3". Repeatable.')] = None,
-    reach: Annotated[float | None, typer.Option(help="Largest magnitude that inputs have.", show_default="1e9")] = None,
-    device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
+    reach: Annotated[float | None, typer.Option(help="Largest magnitude that inputs have.", show_default=_default("reach"))] = None,
+    device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default=_default("device"))] = None,
     backend: Annotated[list[Backend] | None, typer.Option(help="Backends that Keras runs on. Repeatable.", show_default="all installed")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep or reuse compiled code.")] = False,
@@ -66,16 +74,14 @@ def check(
     from gradcheck_cli.project.files import resolve
     from gradcheck_cli.project.finding_history import entries, remember
     from gradcheck_cli.project.point_specs import parse_point
-    from gradcheck_cli.project.settings import load, with_flags
     from gradcheck_cli.project.suppressions import Filter, without_unused
     from gradcheck_cli.run.exit_code import INTERRUPTED
     from gradcheck_cli.run.session import Session
 
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
-    first = Path(paths[0].rpartition(":")[0] or paths[0])
-    settings, root = load(first if first.exists() else Path.cwd())
+    settings, root = load_for(paths[0])
     settings = with_flags(settings, context.params, "command line")
-    Filter.of(settings.select, settings.ignore)
+    Filter.of(settings.select, settings.ignore)  # unknown names are refused before anything runs
     asked = [parse_point(text) for text in at or ()]
     targets = resolve(paths, settings.exclude)
     session = Session(settings, root, asked, durations, None if no_cache else folder())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,11 +20,10 @@ def inputs(
     from gradcheck_cli.contract.report import Status
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve
-    from gradcheck_cli.project.settings import load
+    from gradcheck_cli.project.settings import load_for
     from gradcheck_cli.run.session import Session
 
-    first = Path(paths[0].rpartition(":")[0] or paths[0])
-    settings, root = load(first if first.exists() else Path.cwd())
+    settings, root = load_for(paths[0])
     settings = msgspec.structs.replace(settings, dtype=settings.dtype[:1])
     targets = resolve(paths, settings.exclude)
     session = Session(settings, root, cache=folder(), only_inputs=True)

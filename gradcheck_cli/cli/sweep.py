@@ -47,14 +47,13 @@ def sweep(
     from gradcheck_cli.contract.errors import UsageError
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve
-    from gradcheck_cli.project.settings import load, with_flags
+    from gradcheck_cli.project.settings import load_for, with_flags
     from gradcheck_cli.report.text.sweep_map import render_map, severity
     from gradcheck_cli.run.exit_code import FINDINGS, INTERRUPTED
     from gradcheck_cli.run.session import Session
     from gradcheck_cli.run.sweep import Sweeping
 
-    first = Path(target.rpartition(":")[0] or target)
-    settings, root = load(first if first.exists() else Path.cwd())
+    settings, root = load_for(target)
     settings = msgspec.structs.replace(settings, max_time=max_time)
     flags = {
         "dtype": [dtype.value],

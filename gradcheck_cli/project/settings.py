@@ -66,6 +66,12 @@ def load(start: Path) -> tuple[Settings, Path]:
     return Settings(), root or Path.cwd()
 
 
+def load_for(target: str) -> tuple[Settings, Path]:
+    """The settings for FILE, FILE:function or a module, as the command line names them."""
+    path = Path(target.rpartition(":")[0] or target)
+    return load(path if path.exists() else Path.cwd())
+
+
 def parse(table: dict[str, object], where: str) -> Settings:
     """Validate a settings table; unknown keys are refused with the nearest valid one."""
     keys = [field.encode_name for field in msgspec.structs.fields(Settings)]
