@@ -27,6 +27,7 @@ from gradcheck_cli.measure.states import OUTSIDE, REGULAR
 from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.subject.other_calls import OtherCall
+from gradcheck_cli.subject.protocol import LibraryFunction
 from gradcheck_cli.subject.results import CUSTOM, EAGER, VALUE, Floats, Sample, Traces
 
 Array = np.ndarray[Any, Any]
@@ -101,6 +102,9 @@ class NumpySubject:
 
     def other_calls(self) -> Sequence[OtherCall]:
         return self.ways
+
+    def library_functions(self) -> Sequence[LibraryFunction]:
+        return ()
 
     def refusal(self, dtype: str) -> Any:
         return self.refused.get(dtype)
