@@ -8,7 +8,7 @@ are then judged like any small gradient, on programs restricted to them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -42,31 +42,20 @@ class Part:
 
     whole: Subject
     sample: Sample
+    signature: Signature = field(init=False)
+    dtype: str = field(init=False)
+    outputs: Sequence[tuple[int, ...]] = field(init=False)
+    leaves: Sequence[Leaf] = field(init=False)
+    has_rule: bool = field(init=False)
+    modes: Sequence[str] = field(init=False)
     _traces: Traces | None = None
 
-    @property
-    def signature(self) -> Signature:
-        return self.whole.signature
+    def __post_init__(self) -> None:
+        whole = self.whole
+        self.signature, self.dtype, self.has_rule = whole.signature, whole.dtype, whole.has_rule
+        self.outputs, self.leaves, self.modes = whole.outputs, whole.leaves, whole.modes
 
-    @property
-    def dtype(self) -> str:
-        return self.whole.dtype
-
-    @property
-    def outputs(self) -> Sequence[tuple[int, ...]]:
-        return self.whole.outputs
-
-    @property
-    def leaves(self) -> Sequence[Leaf]:
-        return self.whole.leaves
-
-    @property
-    def has_rule(self) -> bool:
-        return self.whole.has_rule
-
-    @property
-    def modes(self) -> Sequence[str]:
-        return self.whole.modes
+    # -- over the reals: programs of the sample ------------------------------------------
 
     @property
     def differentiable(self) -> bool:
@@ -81,21 +70,13 @@ class Part:
             )
         return self._traces
 
+    def rule_program(self) -> Program | None:
+        return self._restricted(self.whole.rule_program())
+
     def _restricted(self, program: Program | None) -> Program | None:
         return program and restrict(program, (*self.sample.outputs, *self.sample.leaves))
 
-    def other_calls(self) -> Sequence[OtherCall]:
-        return ()
-
-    def library_functions(self) -> Iterator[LibraryFunction]:
-        return iter(())
-
-    def refusal(self, dtype: str) -> RuleError | None:
-        return self.whole.refusal(dtype)
-
-    def in_float64(self) -> Subject | None:
-        wide = self.whole.in_float64()
-        return wide and Part(wide, self.sample)
+    # -- in floats: the whole runs, the sample is shown ----------------------------------
 
     def run(
         self,
@@ -103,8 +84,8 @@ class Part:
         cotangents: Sequence[Array],
         modes: Sequence[str] | None = None,
     ) -> Mapping[str, Floats]:
-        found = self.whole.run(points, cotangents, modes)
-        return {mode: self._picked(floats) for mode, floats in found.items()}
+        runs = self.whole.run(points, cotangents, modes)
+        return {mode: self._picked(floats) for mode, floats in runs.items()}
 
     def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
         return self.whole.run_scalars(xs, cotangents)
@@ -116,14 +97,6 @@ class Part:
         self, point: Sequence[Array], cotangent: Sequence[Array]
     ) -> list[Array]:
         return self.whole.rule_gradients_unbatched(point, cotangent)
-
-    def with_new_draws(
-        self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
-    ) -> tuple[list[Array], list[Array]] | None:
-        return self.whole.with_new_draws(seeds, point, cotangent, ends)
-
-    def rule_program(self) -> Program | None:
-        return self._restricted(self.whole.rule_program())
 
     def _picked(self, floats: Floats) -> Floats:
         outputs, leaves = self.sample.outputs, self.sample.leaves
@@ -142,6 +115,26 @@ class Part:
         picks = self.sample.outputs if who == VALUE else self.sample.leaves
         return [out.reshape(-1)[pick] for out, pick in zip(outs, picks, strict=True)]
 
+    # -- variants: what takes all components is not asked of a sample ---------------------
+
+    def other_calls(self) -> Sequence[OtherCall]:
+        return ()
+
+    def library_functions(self) -> Iterator[LibraryFunction]:
+        return iter(())
+
+    def refusal(self, dtype: str) -> RuleError | None:
+        return self.whole.refusal(dtype)
+
+    def in_float64(self) -> Subject | None:
+        wide = self.whole.in_float64()
+        return wide and Part(wide, self.sample)
+
+    def with_new_draws(
+        self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
+    ) -> tuple[list[Array], list[Array]] | None:
+        return self.whole.with_new_draws(seeds, point, cotangent, ends)
+
 
 def _rows(arrays: Sequence[Array], picks: Sequence[Array]) -> list[Array]:
     return [a.reshape(len(a), -1)[:, pick] for a, pick in zip(arrays, picks, strict=True)]
@@ -155,9 +148,8 @@ def components(subject: Shaped) -> int:
 def affordable_points(subject: Traced, wanted: int) -> int:
     """So many points that neither the floats nor the reals of all probes go beyond all bounds."""
     steps = max(map(by_flint, _programs(subject)), default=1)
-    most = (
-        min(PART_FLOATS.value // components(subject), PART_STEPS.value // max(1, steps)) // _PROBES
-    )
+    floats = PART_FLOATS.value // components(subject)
+    most = min(floats, PART_STEPS.value // max(1, steps)) // _PROBES
     return wanted if most >= wanted else max(_FEWEST_POINTS, most)
 
 
@@ -166,7 +158,7 @@ def too_large(subject: Traced, rows: int) -> bool:
     traces = subject.traces()
     shapes = [*subject.outputs, *(leaf.shape for leaf in subject.leaves)]
     if any([a.shape for a in p.out_avals] != shapes for p in (traces.primal, traces.rule) if p):
-        return False  # of the wrong shape: that is what will be told
+        return False  # of the wrong shape: that will be the finding
     steps = sum(map(by_flint, _programs(subject)))
     return rows * steps > PART_STEPS.value or rows * components(subject) > PART_BALLS.value
 
@@ -209,10 +201,8 @@ def _suspicion(subject: Subject, rows: Sequence[Array], weights: Sequence[Array]
     truth = certify(program, [*rows, *weights])
     mode = subject.modes[0]
     floats = subject.run(rows, weights, (mode,))[mode]
-    got = [
-        *floats.rule_value,
-        *((floats.custom if floats.custom is not None else floats.auto) or []),
-    ]
+    gradients = floats.auto if floats.custom is None else floats.custom
+    got = [*floats.rule_value, *(gradients or [])]
     return [_distance(*same) for same in zip(got, truth.mids, truth.rads, strict=True)]
 
 
@@ -222,10 +212,8 @@ def _distance(got: Array, mid: Array, rad: Array) -> Array:
     with np.errstate(all="ignore"):
         size = np.where(np.isfinite(mid), np.abs(mid), 0.0).max(axis=1, initial=0.0)[:, None]
         gap = np.maximum(np.abs(got - mid) - rad, 0.0) / np.where(size > 0, size, 1.0)
-        own = np.abs(got - mid) > rad + PART_SUSPECT.value * np.abs(
-            mid
-        )  # wrong in itself, if not beside others
-    gap = np.where(
-        np.isfinite(mid) & np.isfinite(rad), np.where(np.isfinite(got), gap, np.inf), 0.0
-    )
+        # Wrong in itself, if not beside others.
+        own = np.abs(got - mid) > rad + PART_SUSPECT.value * np.abs(mid)
+    decided = np.isfinite(mid) & np.isfinite(rad)
+    gap = np.where(decided, np.where(np.isfinite(got), gap, np.inf), 0.0)
     return np.asarray((gap + np.where(own & (gap > 0), 2.0**-16, 0.0)).max(axis=0, initial=0.0))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gradcheck_cli.contract.limits import PART_STEPS
 from gradcheck_cli.measure import sampled_subject
 from gradcheck_cli.measure.sampled_subject import Part, affordable_points, part_of, too_large
 from gradcheck_cli.reals.balls.balls import Balls, exact
@@ -49,7 +51,8 @@ def test_what_is_large_is_known_before_it_is_paid_for(monkeypatch: pytest.Monkey
     assert not too_large(whole, 100)
     assert affordable_points(whole, 250) == 250
     assert too_large(whole, 100_000)
-    monkeypatch.setattr(sampled_subject, "_MOST_STEPS", 100_000)
+    few = dataclasses.replace(PART_STEPS, value=100_000)
+    monkeypatch.setattr(sampled_subject, "PART_STEPS", few)
     assert 8 <= affordable_points(whole, 250) < 20
 
 

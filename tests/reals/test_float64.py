@@ -21,7 +21,7 @@ from gradcheck_cli.reals.float64.rules import RULES as RULES64
 from gradcheck_cli.reals.float64.wide_pairs import stretches
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.walk import NoRealMeaning, walk
-from tests.reals.test_arrays import CASES
+from tests.reals.cases import CASES, traced
 
 HOSTILE = [
     0.0, 1.0, -1.0, 0.5, 1e-30, -1e-30, 100.0, -100.0, 1 - 2.0**-24, 1 + 2.0**-50, 3.5, -2.5, 1e3, 26.0,
@@ -98,20 +98,6 @@ def test_binary_results_hold_the_exact_ones(name: str) -> None:
     assert held(compiled(pairs.BINARY[name], a, b), truth) > 50
 
 
-def traced(name: str) -> tuple[Any, np.ndarray]:
-    """Value and pullback of one of the array programs."""
-    function, x = CASES[name]
-
-    def both(x: Any) -> Any:
-        value, pullback = jax.vjp(lambda v: _floats(function(v)), x)
-        return value, pullback(tuple(jnp.ones_like(v) for v in value))
-
-    try:
-        return build(jax.make_jaxpr(both)(jax.ShapeDtypeStruct(x.shape, jnp.float32))), x
-    except ValueError as error:  # not differentiable in reverse
-        pytest.skip(str(error).partition("\n")[0])
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_programs_hold_what_flint_holds(name: str) -> None:
     """Every program of the array tests that this domain takes at all."""
@@ -144,10 +130,6 @@ def test_most_array_programs_are_taken() -> None:
         floats = [s for s in program.all_steps() if any(a.kind in "fc" for a in s.in_avals)]
         taken += all(s.name in RULES64 for s in floats)
     assert taken >= 56
-
-
-def _floats(tree: Any) -> tuple[Any, ...]:
-    return tuple(o for o in jax.tree.leaves(tree) if jnp.issubdtype(o.dtype, jnp.floating))
 
 
 def pulled_back(function: Callable[..., Any], shape: tuple[int, ...] = ()) -> Any:

@@ -15,8 +15,7 @@ from gradcheck_cli.reals.enclose import working
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.reals.restrict import restrict
 from gradcheck_cli.reals.walk import walk
-from tests.reals.test_arrays import CASES
-from tests.reals.test_float64 import traced
+from tests.reals.cases import CASES, traced
 
 
 @pytest.mark.parametrize("name", CASES)
