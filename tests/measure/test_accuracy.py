@@ -1,0 +1,65 @@
+"""Grades of single floats: what is fine, a note, a warning, an error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO, Grades, grade
+from gradcheck_cli.measure.components import GRADIENTS, VALUES
+from tests.measure.by_hand import reference
+
+EPS = 2.0**-23
+
+
+def slope(x, weight):
+    return 2 * x * weight
+
+
+def bell(x, weight):
+    """The derivative of a sigmoid: 2e-9 at 20."""
+    return weight / (1 + np.exp(-x)) / (1 + np.exp(x))
+
+
+def graded(x: float, gradient: float) -> Grades:
+    return grade(reference([x], np.square, slope), [np.array([gradient])], GRADIENTS)
+
+
+@pytest.mark.parametrize(
+    ("gradient", "severity", "cause"),
+    [
+        (np.nan, Severity.ERROR, NAN),
+        (np.inf, Severity.ERROR, INFINITE),
+        (6 + 12 * 2 * EPS**0.5, Severity.ERROR, DIGITS),  # 12 is the local scale at 3
+        (6 + 12 * 100 * EPS, Severity.WARNING, DIGITS),
+        (0.0, Severity.ERROR, ZERO),
+    ],
+)
+def test_what_a_float_deserves(gradient: float, severity: Severity, cause: str) -> None:
+    grades = graded(3.0, gradient)
+    assert (grades.severity[0], grades.cause[0]) == (severity.rank, cause)
+    assert grades.rows(severity).tolist() == [0]
+
+
+@pytest.mark.parametrize("gradient", [6.0, 6 * (1 + 3 * EPS), 6 * (1 - 4 * EPS)])
+def test_rounding_is_fine(gradient: float) -> None:
+    assert graded(3.0, gradient).fine.all()
+
+
+def test_a_tail_that_is_lost_is_a_note() -> None:
+    grades = grade(reference([20.0], np.tanh, bell), [np.array([0.0])], GRADIENTS)
+    assert (grades.severity[0], grades.cause[0]) == (Severity.NOTE.rank, ZERO)
+
+
+def test_what_the_rounding_of_the_input_explains_is_forgiven() -> None:
+    """An ulp at 1e8 is 8: any sine is that of a number nearby, and 3 is none."""
+    near = reference([1e8], np.sin, lambda x, weight: np.cos(x) * weight)
+    assert grade(near, [np.array([0.3])], VALUES).fine.all()
+    assert not grade(near, [np.array([3.0])], VALUES).fine.all()
+
+
+def test_a_truth_beyond_the_range_may_be_infinite() -> None:
+    huge = reference([100.0], np.exp, lambda x, weight: np.exp(x) * weight)
+    assert grade(huge, [np.array([np.inf])], VALUES).fine.all()
+    assert not grade(huge, [np.array([1.0])], VALUES).fine.all()

@@ -1,0 +1,62 @@
+"""Formula beside truth: where they are apart, by how much, and whether only at points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flint import arb
+
+from gradcheck_cli.inputs.cotangents import BASE
+from gradcheck_cli.measure.formula_gap import comparison, only_at_points, ratio, value_differs
+from gradcheck_cli.measure.measurements import Probe
+from tests.support import measured
+
+POINTS = [0.0, 1.0, 2.0, -3.0]
+ALL = slice(0, 1)
+
+
+def slope(x, weight):
+    return 2 * x * weight
+
+
+def test_a_right_formula_differs_nowhere() -> None:
+    facts = comparison(measured(POINTS, np.square, slope))
+    assert not facts.differs.any()
+    assert not facts.gap.any()
+
+
+def test_a_wrong_formula_differs_by_its_share_of_the_scale() -> None:
+    m = measured(POINTS, np.square, slope, rule=lambda x, weight: 3 * x * weight)
+    facts = comparison(m)
+    row = m.row(Probe(2, BASE))
+    assert facts.differs[row, 0]
+    assert facts.gap[row, 0] == pytest.approx(1 / 4)  # x beside 4x, the gradient at 2x
+    assert not facts.differs[m.row(Probe(0, BASE)), 0], "at 0 both are 0"
+
+
+def test_a_derivative_that_is_zero_wherever_it_was_compared() -> None:
+    m = measured(POINTS, np.ones_like, lambda x, weight: 0 * weight, rule=slope)
+    assert comparison(m).zero_truth.all()
+
+
+def test_a_fault_of_one_point_is_told_from_one_of_many() -> None:
+    def patched(x, weight):
+        return np.where(x == 0, 7.0, slope(x, weight))
+
+    for rule, only in ((patched, True), (lambda x, weight: slope(x, weight) + 7, False)):
+        m = measured(POINTS, np.square, slope, rule=rule)
+        assert only_at_points(m, [m.row(Probe(0, BASE))], ALL) is only
+
+
+def test_the_first_row_with_another_value() -> None:
+    m = measured(POINTS, np.square, slope, rule_value=lambda x: np.where(x < 0, 8.0, x * x))
+    row, component = value_differs(m) or (-1, -1)
+    assert (m.points[0][row], component) == (-3.0, 0)
+    assert value_differs(measured(POINTS, np.square, slope)) is None
+
+
+def test_a_constant_factor_is_the_ratio() -> None:
+    truth = [arb(1), arb(0), arb(-3)]
+    assert ratio(truth, [arb(2), arb(5), arb(-6)]) == 2
+    assert ratio(truth, [arb(2), arb(0), arb(-7)]) is None
+    assert ratio(truth[:1], [arb(2)]) is None, "one number has a ratio by accident"

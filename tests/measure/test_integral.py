@@ -1,0 +1,54 @@
+"""The third opinion: the change of a value against the integral of its rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.measure.integral import SURELY_WRONG, Opinion, by_integral, third_opinion
+from tests.support import Function, Numbers, Rule, measured
+
+
+def of(value: Function, rule: Rule, x: float = 1.3) -> Opinion:
+    source = Numbers(value, rule)
+    third = by_integral(source, source, [np.array(x)], [np.array(1.0)], 2.0**-23, seed=0)
+    return third.opinion
+
+
+def halved(x):
+    """√x by bisection of [0, 4]: autodiff of this program is 0."""
+    low, high = np.zeros_like(x), np.full_like(x, 4.0)
+    for _ in range(50):
+        middle = (low + high) / 2
+        low = np.where(middle * middle > x, low, middle)
+        high = np.where(middle * middle > x, middle, high)
+    return low
+
+
+@pytest.mark.parametrize("value", [np.sqrt, halved])
+def test_the_derivative_of_the_function_is_right_whatever_the_program(value: Function) -> None:
+    assert of(value, lambda x, weight: weight / (2 * np.sqrt(x))) is Opinion.RIGHT
+
+
+@pytest.mark.parametrize("factor", [0.9, -1.0, 1.01])
+def test_a_rule_that_is_off_by_a_factor_is_wrong(factor: float) -> None:
+    assert of(np.sqrt, lambda x, weight: factor * weight / (2 * np.sqrt(x))) is Opinion.WRONG
+
+
+def test_a_step_function_is_told_from_a_wrong_rule() -> None:
+    """Off by up to a step at every scale, which on the largest is more than √eps of the change."""
+    step = 2.0**-9
+    stairs = of(lambda x: np.floor(x / step) * step, lambda x, weight: weight + 0 * x)
+    assert stairs is Opinion.STEP
+
+
+def test_nothing_is_asked_without_a_formula() -> None:
+    m = measured([1.0], np.square, lambda x, weight: 2 * x * weight, reason="it has no program")
+    assert third_opinion(m, 0) is None
+
+
+def test_a_residual_that_does_not_grow_settles() -> None:
+    source = Numbers(np.square, lambda x, weight: 2 * x * weight)
+    third = by_integral(source, source, [np.array(1.0)], [np.array(1.0)], 2.0**-23, seed=0)
+    assert len(third.residuals) == len(third.changes) == 5
+    assert not SURELY_WRONG.settles

@@ -1,0 +1,39 @@
+"""The truth around a point: its range and its scale."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.measure.components import GRADIENTS, VALUES
+from tests.measure.by_hand import reference
+
+ROW = np.array([0])
+
+
+def test_the_scale_is_the_largest_number_nearby() -> None:
+    square = reference([3.0], np.square, lambda x, weight: 2 * x * weight)
+    assert square.scale(ROW, VALUES).tolist() == [36.0]
+    assert square.scale(ROW, GRADIENTS).tolist() == [12.0]
+
+
+def test_at_zero_the_neighbourhood_is_not_zero() -> None:
+    line = reference([0.0], lambda x: 3 * x, lambda x, weight: 3 * weight)
+    assert line.scale(ROW, VALUES)[0] > 0
+
+
+def test_a_gradient_that_is_always_zero_is_measured_beside_the_value() -> None:
+    constant = reference([2.0], lambda x: 5 + 0 * x, lambda x, weight: 0 * x)
+    assert constant.scale(ROW, GRADIENTS).tolist() == [2.5]
+
+
+def test_the_range_is_that_of_inputs_a_few_roundings_away() -> None:
+    sine = reference([1.0, 1e8], np.sin, lambda x, weight: np.cos(x) * weight)
+    low, high = sine.hull(np.array([0, 1]), VALUES, 0)
+    assert 0 < high[0] - low[0] < 1e-6
+    assert high[1] - low[1] > 1
+
+
+def test_more_moves_never_make_the_range_narrower() -> None:
+    sine = reference([1e4], np.sin, lambda x, weight: np.cos(x) * weight)
+    few, many = (sine.hull(ROW, VALUES, level) for level in (0, 1))
+    assert many[0] <= few[0] <= few[1] <= many[1]
