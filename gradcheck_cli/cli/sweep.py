@@ -51,7 +51,7 @@ def sweep(
     from gradcheck_cli.report.text.sweep_map import render_map, severity
     from gradcheck_cli.run.exit_code import FINDINGS, INTERRUPTED
     from gradcheck_cli.run.session import Session
-    from gradcheck_cli.run.sweep import Sweeping
+    from gradcheck_cli.run.sweep import Sweep
 
     settings, root = load_for(target)
     settings = msgspec.structs.replace(settings, max_time=max_time)
@@ -67,7 +67,7 @@ def sweep(
         raise UsageError("a sweep is of one function, over at least one point")
     session = Session(settings, root, cache=folder())
     store = Path(folder()).parent / "sweeps"
-    job = Sweeping(session, targets[0], points, store)
+    job = Sweep(session, targets[0], points, store)
     try:
         with bar() as job.tell:
             sweep_map = job.run(fresh=fresh)

@@ -14,7 +14,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run import deaths, retry
 from gradcheck_cli.run.assemble import assemble, unused_ignores
-from gradcheck_cli.run.tasks import File, Outlook, needs
+from gradcheck_cli.run.tasks import File, TargetReader, needs
 from gradcheck_cli.workers.pool import Pool, WorkerEnd
 from gradcheck_cli.workers.spawn import Launcher, launcher
 
@@ -61,17 +61,17 @@ class Session:
     script: str | None = None  # the fingerprint of a finding that is to be written as one
 
     @property
-    def outlook(self) -> Outlook:
-        """How targets are looked at."""
-        return Outlook(
+    def reader(self) -> TargetReader:
+        """What reads the targets of this run."""
+        return TargetReader(
             self.settings, self.root, asked=self.at, cache=self.cache, only_inputs=self.only_inputs,
             script=self.script,
         )  # fmt: skip
 
     def run(self, targets: Sequence[Target], progress: Progress) -> Result:
         """Check all targets; nothing that user code does stops the others."""
-        look = self.outlook
-        files = [look.at(target) for target in targets]
+        reader = self.reader
+        files = [reader.read(target) for target in targets]
         kinds = dict.fromkeys(needs(task) for file in files for task in file.tasks)
         workers: dict[tuple[frozenset[str], str | None], Launcher] = {}  # a warm server for each
         try:

@@ -30,7 +30,7 @@ _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
 @dataclass(slots=True)
-class Sweeping:
+class Sweep:
     """One sweep of one function. `tell` hears of each part, with how many there are."""
 
     session: Session
@@ -47,7 +47,7 @@ class Sweeping:
 
         A whole map is always made anew: what the file imports may have changed.
         """
-        tasks = self.session.outlook.tasks(self.target)
+        tasks = self.session.reader.tasks(self.target)
         if not tasks:
             raise UserError("there is no custom gradient in it: name a function, as FILE:function")
         task = tasks[0]

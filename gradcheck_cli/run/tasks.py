@@ -79,8 +79,8 @@ def needs(task: Task) -> tuple[frozenset[str], str | None]:
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """The settings and wishes under which targets are looked at; nothing of theirs is run."""
+class TargetReader:
+    """Reads the sources of targets and makes tasks of them, under these settings; nothing of theirs is run."""
 
     settings: Settings
     root: Path
@@ -91,7 +91,7 @@ class Outlook:
 
     def tasks(self, target: Target) -> list[Task]:
         """The tasks of one target; a file that cannot be read is an error."""
-        file = self.at(target)
+        file = self.read(target)
         if file.findings:
             raise TargetError(f"{file.display}: {file.findings[0].message}")
         return file.tasks
@@ -107,7 +107,7 @@ class Outlook:
         except ValueError:
             return path.as_posix()
 
-    def at(self, target: Target) -> File:
+    def read(self, target: Target) -> File:
         """Read a file's source; only one that defines custom gradients gets a task."""
         if target.path is None:
             display = target.module or ""

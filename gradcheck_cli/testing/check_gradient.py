@@ -27,7 +27,7 @@ from gradcheck_cli.record.watch import gradient_of
 from gradcheck_cli.report.text import render
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.exit_code import OK
-from gradcheck_cli.run.tasks import File, Outlook
+from gradcheck_cli.run.tasks import File, TargetReader
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 
 _FUNCTION = "function"
@@ -80,9 +80,9 @@ class LoadedSession:
     events: list[tuple[str, Event]] = field(default_factory=list)  # with the file they are about
 
     @functools.cached_property
-    def outlook(self) -> Outlook:
-        """How files are looked at: each of them is asked about, whatever its source shows."""
-        return Outlook(replace(self.settings, import_all=True), self.root)
+    def reader(self) -> TargetReader:
+        """What reads the files; each of them gets a task, whatever its source shows."""
+        return TargetReader(replace(self.settings, import_all=True), self.root)
 
     def check(
         self,
@@ -94,7 +94,7 @@ class LoadedSession:
         expect: str | None = None,
     ) -> None:
         """Check one gradient, as it was called; texts that are given stand instead of its comments."""
-        display = self.outlook.display(Path(gradient.place.path))
+        display = self.reader.display(Path(gradient.place.path))
         task = self.file(display).tasks[0]
         if inputs is not None:
             task = replace(task, inputs={gradient.name: inputs})
@@ -117,8 +117,8 @@ class LoadedSession:
         if display not in self.files:
             target = Target(self.root / display, None, explicit=False)
             there = (self.root / display).is_file()
-            file = self.outlook.at(target) if there else File(display)
-            file.tasks = file.tasks or [self.outlook.task(target, display)]
+            file = self.reader.read(target) if there else File(display)
+            file.tasks = file.tasks or [self.reader.task(target, display)]
             file.whole = False
             self.files[display] = file
         return self.files[display]

@@ -12,7 +12,7 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, without_unused
 from gradcheck_cli.run.assemble import assemble, unused_ignores
-from gradcheck_cli.run.tasks import File, Outlook
+from gradcheck_cli.run.tasks import File, TargetReader
 
 SOURCE = """import jax
 @jax.custom_vjp
@@ -26,7 +26,7 @@ LINES = {"one": 3, "two": 5}
 def looked_at(folder: Path, *names: str, functions: tuple[str, ...] = ()) -> File:
     """The file after a run in which the named gradients turned out right."""
     (folder / "model.py").write_text(SOURCE)
-    file = Outlook(Settings(), folder).at(Target(folder / "model.py", None, functions))
+    file = TargetReader(Settings(), folder).read(Target(folder / "model.py", None, functions))
     file.gradients += [Checked(gradient=right(name)) for name in names]
     return file
 
