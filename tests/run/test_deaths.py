@@ -12,7 +12,7 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run import retry
 from gradcheck_cli.run.deaths import death
-from gradcheck_cli.run.tasks import Outlook
+from gradcheck_cli.run.tasks import TargetReader
 from gradcheck_cli.workers.pool import End, WorkerEnd
 
 RUNNING = Doing(phase=Phase.RUNNING, detail="while after all", gradient="f", line=7)
@@ -64,7 +64,7 @@ def test_a_death_before_the_first_word_belongs_to_the_file() -> None:
 def test_a_changed_rule_that_kills_is_no_death_of_the_users_rule() -> None:
     end = ended(End.DIED, Doing(phase=Phase.CORRECTING, gradient="f", line=7))
     assert death("a.py", end) is None
-    task = Outlook(Settings(), Path("/")).task(Target(None, "a", explicit=True), "a")
+    task = TargetReader(Settings(), Path("/")).task(Target(None, "a", explicit=True), "a")
     rest = retry.rest(task, end)
     assert rest is not None
     assert rest.skip == ["f"]  # it is judged, and would die again
