@@ -34,17 +34,17 @@ class NotWritable(Exception):
 
 
 def written(
-    grounded: GroundedFinding, gradient: CustomGradient, site: Site, writing: ScriptStyle
+    grounded: GroundedFinding, gradient: CustomGradient, site: Site, style: ScriptStyle
 ) -> Script:
     """The script of a finding, or why there is none."""
     try:
-        return Script(script(grounded, gradient, site, writing))
+        return Script(script(grounded, gradient, site, style))
     except NotWritable as error:
         return Script(None, str(error))
 
 
 def script(
-    grounded: GroundedFinding, gradient: CustomGradient, site: Site, writing: ScriptStyle
+    grounded: GroundedFinding, gradient: CustomGradient, site: Site, style: ScriptStyle
 ) -> str:
     """Shows the numbers when it is run, and is a test when pytest collects it."""
     finding, failure, m = grounded.finding, grounded.failure, grounded.measurements
@@ -59,20 +59,20 @@ def script(
     grave = finding.severity is Severity.ERROR
     bound = half_of_the_digits(m.fmt.eps) if grave else WARNING_EPS.value * m.fmt.eps
     names = [f"leaf{i}" for i in range(len(m.subject.leaves))]
-    call = _call(gradient, m.subject.signature, names, writing)
-    run = writing.jitted if witness.mode == JIT and writing.jitted else "run"
+    call = _call(gradient, m.subject.signature, names, style)
+    run = style.jitted if witness.mode == JIT and style.jitted else "run"
     what = f"gradients[{number}]" if gradients else f"values[{number}]"
     lines = [
         f'"""{finding.rule} {finding.fingerprint[:8]}: {finding.message}."""', "",
-        *writing.imports, "", "import numpy as np", "",
+        *style.imports, "", "import numpy as np", "",
         *_loading(site, gradient), "", "",
         f"def call({', '.join(names)}):", f"{_INDENT}return {call}", "", "",
         "def run(leaves, cotangents):",
-        *(f"{_INDENT}{line}" for line in writing.gradients),
+        *(f"{_INDENT}{line}" for line in style.gradients),
         f"{_INDENT}return values, gradients", "", "",
         "def numbers():",
         f'{_INDENT}"""Values and gradients at the witness."""',
-        *(f"{_INDENT}{line}" for line in _arrays(m, failure.row, writing)),
+        *(f"{_INDENT}{line}" for line in _arrays(m, failure.row, style)),
         f"{_INDENT}found = {run}(leaves, cotangents)",
         f"{_INDENT}return [[np.asarray(v, np.float64) for v in part] for part in found]", "", "",
         f"TRUTH = {_literal_truth(truth)}", "", "",
@@ -126,15 +126,15 @@ def _reachable(gradient: CustomGradient) -> bool:
     if home is None or "<" in qualname or gradient.kind == "RegisterGradient":
         return False
     try:
-        found = operator.attrgetter(qualname)(home)
+        thing = operator.attrgetter(qualname)(home)
     except AttributeError:
         return False
-    plain_method = "." in qualname and inspect.isfunction(found)
-    return (callable(found) or hasattr(found, "apply")) and not plain_method
+    plain_method = "." in qualname and inspect.isfunction(thing)
+    return (callable(thing) or hasattr(thing, "apply")) and not plain_method
 
 
 def _call(
-    gradient: CustomGradient, signature: Signature, names: Sequence[str], writing: ScriptStyle
+    gradient: CustomGradient, signature: Signature, names: Sequence[str], style: ScriptStyle
 ) -> str:
     supply = iter(names)
     positional: list[str] = []
@@ -144,7 +144,7 @@ def _call(
         if value is OMITTED:
             by_name = True
             continue
-        text = _argument(value, supply, writing)
+        text = _argument(value, supply, style)
         if by_name or name in signature.keywords:
             keywords.append(f"{name}={text}")
         else:
@@ -153,42 +153,42 @@ def _call(
     return f"module.{gradient.place.qualname}{how}({', '.join([*positional, *keywords])})"
 
 
-def _argument(value: Any, supply: Iterator[str], writing: ScriptStyle) -> str:
+def _argument(value: Any, supply: Iterator[str], style: ScriptStyle) -> str:
     if isinstance(value, Leaf):
         return next(supply)
     if isinstance(value, dict):
-        items = (f"{k!r}: {_argument(value[k], supply, writing)}" for k in sorted(value))
+        items = (f"{k!r}: {_argument(value[k], supply, style)}" for k in sorted(value))
         return f"{{{', '.join(items)}}}"
     if type(value) in (tuple, list):
-        inner = ", ".join(_argument(v, supply, writing) for v in value)
+        inner = ", ".join(_argument(v, supply, style) for v in value)
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"  # fmt: skip
     if isinstance(value, Fixed):
-        return _fixed(value, writing)
+        return _fixed(value, style)
     raise NotWritable(f"an argument is {type(value).__name__}")
 
 
-def _fixed(value: Fixed, writing: ScriptStyle) -> str:
+def _fixed(value: Fixed, style: ScriptStyle) -> str:
     if isinstance(value.value, np.ndarray):
-        return writing.array.format(values=value.value.tolist(), dtype=value.value.dtype.name)
+        return style.array.format(values=value.value.tolist(), dtype=value.value.dtype.name)
     if isinstance(value.value, _PLAIN) or value.value == ():
         return repr(value.value)
-    if value.text in writing.known:
-        return writing.known[value.text]
+    if value.text in style.known:
+        return style.known[value.text]
     raise NotWritable(f"an argument is {value.text}, which has no literal")
 
 
-def _arrays(m: Measurements, row: int, writing: ScriptStyle) -> Iterator[str]:
-    """Leaves and cotangents."""
+def _arrays(m: Measurements, row: int, style: ScriptStyle) -> Iterator[str]:
+    """The lists of leaves and of cotangents at a row, as lines of code."""
     for name, arrays in (("leaves", m.points), ("cotangents", m.cotangents)):
         yield f"{name} = ["
         for array in arrays:
-            text = writing.array.format(values=_listed(array[row], m), dtype=m.subject.dtype)
+            text = style.array.format(values=_listed(array[row], m), dtype=m.subject.dtype)
             yield f"{_INDENT}{text},"
         yield "]"
 
 
 def _listed(array: Any, m: Measurements) -> str:
-    """Numbers that read back as the same floats."""
+    """An array as nested lists of numbers that read back as the same floats."""
     if np.ndim(array):
         return f"[{', '.join(_listed(part, m) for part in array)}]"
     number = float(array)
