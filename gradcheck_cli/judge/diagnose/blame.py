@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import LEAST_LOSS
-from gradcheck_cli.inputs.floats import Format, format_of
-from gradcheck_cli.measure.components import VALUES, as_floats
-from gradcheck_cli.measure.correct_bits import correct_bits
+from gradcheck_cli.judge.diagnose.float_slots import (
+    bits_beside,
+    format_after,
+    in_words,
+    least_bits,
+    out_of_range,
+)
+from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.framework_marks import PLUMBING
 from gradcheck_cli.reals.facts import named
-from gradcheck_cli.reals.float_trace import Shadow, shadow, single
+from gradcheck_cli.reals.float_trace import Shadow, shadow
 from gradcheck_cli.reals.program import Program, Step
 from gradcheck_cli.reals.source_spot import Spot, spot
 from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.subject.results import EAGER, OP_BY_OP
-
-Array = np.ndarray[Any, Any]
 
 _BITS = 512
 _MOST_TRIED = 48
@@ -38,7 +41,7 @@ class Blame:
 
 
 def find_blame(failure: Failure, m: Measurements) -> Blame | None:
-    """Only what shows op by op can be pinned on one operation; under jit alone, nothing is said."""
+    """The operation to blame; None where the failure shows only when it is compiled, or none explains it."""
     traces = m.subject.traces()
     program = traces.rule if traces.rule is not None else traces.primal
     if (
@@ -79,27 +82,16 @@ class _Aim:
 
     def bits(self, outputs: list[Any], run: Shadow) -> float:
         slot = run.program.outputs[self._number]
-        return float(_correct(outputs[self._number], run.balls[slot]).reshape(-1)[self._component])
-
-
-def _correct(floats: Any, balls: Any) -> Array:
-    """Correct bits of each float; one that is beyond the format's range counts as what it stands for."""
-    got = np.asarray(floats)
-    fmt = format_of(str(got.dtype))
-    got = got.astype(np.float64)
-    truth = as_floats(single(balls))
-    overflows = (np.abs(truth) > fmt.max) & np.isinf(got) & (np.sign(got) == np.sign(truth))
-    underflows = (np.abs(truth) < fmt.tiny) & (np.abs(got) <= fmt.tiny)
-    excused = overflows | underflows | np.isnan(truth)
-    return np.where(excused, float(fmt.digits), correct_bits(got, truth, fmt))
+        bits = bits_beside(outputs[self._number], run.balls[slot])
+        return float(bits.reshape(-1)[self._component])
 
 
 def _suspects(run: Shadow) -> Iterator[tuple[int, float]]:
     """Steps whose results are worse than what went in, with the bits lost there."""
     tried = 0
     for index, step in enumerate(run.program.steps):
-        into = min((_worst(run, slot) for slot in step.ins), default=None)
-        out = min((_worst(run, slot) for slot in step.outs), default=None)
+        into = min((least_bits(run, slot) for slot in step.ins), default=None)
+        out = min((least_bits(run, slot) for slot in step.outs), default=None)
         if into is None or out is None or into - out < LEAST_LOSS.value:
             continue
         yield index, into - out  # infinite where nothing inexact went in
@@ -108,65 +100,17 @@ def _suspects(run: Shadow) -> Iterator[tuple[int, float]]:
             return
 
 
-def _worst(run: Shadow, slot: int) -> float:
-    balls = run.balls[slot]
-    if (
-        not isinstance(balls, np.ndarray)
-        or balls.dtype != object
-        or not _is_float(run.floats[slot])
-    ):
-        return np.inf
-    bits = _correct(run.floats[slot], balls)
-    return float(bits.min(initial=np.inf))
-
-
-def _is_float(value: Any) -> bool:
-    return getattr(value, "dtype", np.dtype(int)).kind == "f"
-
-
 def _blame(run: Shadow, step: Step, lost: float) -> Blame:
     """An input that left the range of its format explains more than the step that met it."""
     origin = step
-    while (earlier := _out_of_range(run, origin.ins)) is not None:
+    while (earlier := out_of_range(run, origin.ins)) is not None:
         producer = run.producer(earlier)
         if producer is None:
             break
         origin = producer
-        if _out_of_range(run, origin.ins) is None:
-            return Blame(spot(origin, PLUMBING), _range_text(run, origin))
-    digits = _format(run, step).digits
+        if out_of_range(run, origin.ins) is None:
+            return Blame(spot(origin, PLUMBING), in_words(run, origin))
+    digits = format_after(run, step).digits
     count = round(min(float(digits), lost))
     verb = "cancels" if step.name in _SUMS else f"(`{step.name}`) is imprecise"
     return Blame(spot(step, PLUMBING), f"{verb}: {count} of {digits} bits lost")
-
-
-def _out_of_range(run: Shadow, slots: tuple[int, ...]) -> int | None:
-    """A slot with an infinity or a zero where the truth is neither."""
-    for slot in slots:
-        if slot in run.program.constants or not _is_float(run.floats[slot]):
-            continue
-        if _strays(run, slot).any():
-            return slot
-    return None
-
-
-def _strays(run: Shadow, slot: int) -> Array:
-    got, truth = np.asarray(run.floats[slot]).astype(np.float64), as_floats(single(run.balls[slot]))
-    known = ~np.isnan(truth)
-    vanished = np.array([not b.contains(0) for b in run.balls[slot].reshape(-1)]).reshape(got.shape)
-    return np.asarray(known & ((np.isinf(got) & ~np.isinf(truth)) | ((got == 0) & vanished)))
-
-
-def _range_text(run: Shadow, step: Step) -> str:
-    slot = next(s for s in step.outs if _strays(run, s).any())
-    at = int(np.flatnonzero(_strays(run, slot).reshape(-1))[0])
-    got = float(np.asarray(run.floats[slot]).reshape(-1)[at])
-    exact = run.balls[slot].reshape(-1)[at].str(3, radius=False)
-    name = _format(run, step).name
-    how = "overflows" if np.isinf(got) else "underflows to 0"
-    return f"{how} in {name}: it is {exact}"
-
-
-def _format(run: Shadow, step: Step) -> Format:
-    slot = next(slot for slot in step.outs if _is_float(run.floats[slot]))
-    return format_of(str(run.floats[slot].dtype))

@@ -99,10 +99,10 @@ def _passes(trial: Trial, rows: Sequence[int]) -> bool:
                 )
         except UserCodeError:  # the change makes no sense
             return False
-        got = np.concatenate([np.asarray(g, np.float64).reshape(-1) for g in gradients])
-        if got.shape != truth[row].shape:
+        numbers = np.concatenate([np.asarray(g, np.float64).reshape(-1) for g in gradients])
+        if numbers.shape != truth[row].shape:
             return False
-        off = np.abs(got - truth[row])
+        off = np.abs(numbers - truth[row])
         if not (off <= SCREEN.value * np.abs(truth[row]).max(initial=0)).all():
             return False
     return True

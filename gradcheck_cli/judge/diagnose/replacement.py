@@ -85,7 +85,7 @@ def _same(m: Measurements, program: Program, outputs: int | None, what: str) -> 
     return all(a.overlaps(b) for a, b in zip(ours[regular], theirs[regular], strict=True))
 
 
-def _is_good(m: Measurements, got: Array, row: int, what: str) -> bool:
+def _is_good(m: Measurements, floats: Array, row: int, what: str) -> bool:
     """Do the library function's own floats carry no fault at the row?"""
     truth = m.reference.middle(what)[row]
-    return bool((np.abs(got - truth) <= 2**6 * m.fmt.eps * np.abs(truth) + m.fmt.tiny).all())
+    return bool((np.abs(floats - truth) <= 2**6 * m.fmt.eps * np.abs(truth) + m.fmt.tiny).all())
