@@ -49,14 +49,14 @@ def find_boundaries(
         last = high == len(grid) - 1
         brackets.append(None if last else (int(edges[high + 1]), int(edges[high])))
     narrow = _narrow(m, row, leaf, element, holds, brackets)
-    found = []
+    intervals = []
     for (low, high), left, right in zip(runs, narrow[::2], narrow[1::2], strict=True):
         start = grid[low] if left is None else float(m.fmt.from_ordinals([left[1]])[0])
         stop = grid[high] if right is None else float(m.fmt.from_ordinals([right[1]])[0])
-        found.append(
+        intervals.append(
             Interval(leaf, element, float(start), float(stop), left is None, right is None)
         )
-    return sorted(found, key=lambda i: i.start)
+    return sorted(intervals, key=lambda i: i.start)
 
 
 def _runs(hit: Array, place: int) -> list[tuple[int, int]]:

@@ -21,8 +21,10 @@ def narrowest(program: Program, fmt: Format) -> Format | None:
         for aval in (*step.in_avals, *step.out_avals)
         if aval.kind == "f"
     }
-    found = min((format_of(n) for n in names if n in _FORMATS), key=lambda f: f.digits, default=fmt)
-    return found if found.digits < fmt.digits else None
+    narrow = min(
+        (format_of(n) for n in names if n in _FORMATS), key=lambda f: f.digits, default=fmt
+    )
+    return narrow if narrow.digits < fmt.digits else None
 
 
 def as_if_in(fmt: Format, narrow: Format) -> Format:

@@ -65,17 +65,19 @@ class Differences:
         gradient = (slopes[back] * weights[:, None, :]).sum(axis=2)
         radius = DIFFERENCES_TRUST.value * (errors[back] * np.abs(weights)[:, None, :]).sum(axis=2)
         bent = (kinks[back] & (weights != 0)[:, None, :]).any(axis=2)
-        known = np.isfinite(gradient) & np.isfinite(radius)
-        known &= ~(lost[back] & (weights != 0)[:, None, :]).any(axis=2)
-        marks = np.where(known, np.where(bent, KINK, REGULAR), UNDECIDED).astype(np.int8)
-        made = [
+        sure = np.isfinite(gradient) & np.isfinite(radius)
+        sure &= ~(lost[back] & (weights != 0)[:, None, :]).any(axis=2)
+        marks = np.where(sure, np.where(bent, KINK, REGULAR), UNDECIDED).astype(np.int8)
+        gradients = [
             arb(g, r) if ok else arb("nan")
-            for g, r, ok in zip(gradient.flat, radius.flat, known.flat, strict=True)
+            for g, r, ok in zip(gradient.flat, radius.flat, sure.flat, strict=True)
         ]
         truth = Truth(
             _split(balls[back], sizes, cotangents),
             _split(
-                elements(made, gradient.shape), [int(np.prod(p.shape[1:])) for p in points], points
+                elements(gradients, gradient.shape),
+                [int(np.prod(p.shape[1:])) for p in points],
+                points,
             ),
             _split(states[back], sizes, cotangents),
             _split(marks, [int(np.prod(p.shape[1:])) for p in points], points),
@@ -147,7 +149,7 @@ class Differences:
                 sign * (value - centre) / h for value, sign in zip(values, (1, -1), strict=True)
             ]
             size = np.maximum(np.abs(expected), np.maximum(*map(np.abs, slopes)))
-            off = [np.abs(found - expected) > DIFFERENCES_KINK.value * size for found in slopes]
+            off = [np.abs(side - expected) > DIFFERENCES_KINK.value * size for side in slopes]
         return np.broadcast_to((off[0] & off[1])[None], slope.shape)
 
     def _values(self, rows: Array, points: Sequence[Array]) -> Array:

@@ -63,12 +63,12 @@ class Wide:
         sides = [_aside(here, sign) for sign in (-1, 1)] if ask.ties else []
         rows = [np.concatenate(same) for same in zip(*samples, *sides, strict=True)]
         repeated = [np.concatenate([c] * (len(samples) + len(sides))) for c in weights]
-        seen: list[list[Array]] = []
+        results: list[list[Array]] = []
         for floats in self.subject.run(rows, repeated).values():
-            seen.append([*self._values(floats), *self._gradients(floats)])
+            results.append([*self._values(floats), *self._gradients(floats)])
         balls, states = [], []
-        for k in range(len(seen[0])):
-            runs = np.stack([out[k].reshape(-1, count, *out[k].shape[1:]) for out in seen])
+        for k in range(len(results[0])):
+            runs = np.stack([out[k].reshape(-1, count, *out[k].shape[1:]) for out in results])
             ball, state = balls_of(runs[:, : len(samples)], self.digits)
             if ask.ties and k >= outputs:
                 jumps = _jumps(runs[0, -2], runs[0, -1])
@@ -100,14 +100,14 @@ def balls_of(runs: Array, digits: int) -> tuple[Array, Array]:
         middle = runs[0, 0]
         radius = np.maximum(high - middle, middle - low)
         radius = radius + 2.0 ** (DOUBTED_BITS.value - digits) * np.abs(middle)
-    known = finite.all(axis=0)
+    sure = finite.all(axis=0)
     lost = np.isnan(flat[:1]).all(axis=0)
-    states = np.where(known, REGULAR, np.where(lost, OUTSIDE, UNDECIDED)).astype(np.int8)
-    made = [
+    states = np.where(sure, REGULAR, np.where(lost, OUTSIDE, UNDECIDED)).astype(np.int8)
+    balls = [
         arb(m, r) if ok else arb("nan")
-        for m, r, ok in zip(middle.flat, radius.flat, known.flat, strict=True)
+        for m, r, ok in zip(middle.flat, radius.flat, sure.flat, strict=True)
     ]
-    return elements(made, middle.shape), states
+    return elements(balls, middle.shape), states
 
 
 def _value_rules(truth: Truth) -> None:
@@ -124,11 +124,11 @@ def _value_rules(truth: Truth) -> None:
 
 def _moved(points: Sequence[Array]) -> list[list[Array]]:
     rng = np.random.default_rng(FLOAT64_SEED.value)
-    made = []
+    samples = []
     for _ in range(FLOAT64_MOVES.value):
         steps = [rng.integers(-FLOAT64_ULP.value, FLOAT64_ULP.value + 1, p.shape) for p in points]
-        made.append([p + s * np.spacing(np.abs(p)) for p, s in zip(points, steps, strict=True)])
-    return made
+        samples.append([p + s * np.spacing(np.abs(p)) for p, s in zip(points, steps, strict=True)])
+    return samples
 
 
 def _aside(points: Sequence[Array], sign: int) -> list[Array]:

@@ -68,11 +68,11 @@ def comparison(m: Measurements) -> Comparison:
     formula = columns(m.rule.gradients, count)
     formula_states = columns(m.rule.gradient_states, count)
     regular = (states == REGULAR) | (states == LIMIT)
-    known = (formula_states == REGULAR) | (formula_states == LIMIT) | (formula_states == KINK)
+    comparable = (formula_states == REGULAR) | (formula_states == LIMIT) | (formula_states == KINK)
     apart = np.zeros(truth.shape, bool)
     with working(_BITS):
         for r in rows:
-            for k in np.flatnonzero(regular[r] & known[r]):
+            for k in np.flatnonzero(regular[r] & comparable[r]):
                 exactly = states[r, k] == REGULAR and formula_states[r, k] == REGULAR
                 apart[r, k] = _apart(truth[r, k], formula[r, k], exactly)
     # A formula without any value where the truth has one, even by a limit.
@@ -96,7 +96,7 @@ def comparison(m: Measurements) -> Comparison:
         gap=_gaps(m, differs, truth, formula),
         outside_kink=_outside_kink(m, rows, formula, formula_states),
         finite_at_pole=(states == POLE)
-        & known
+        & comparable
         & (formula_states != KINK)
         & np.isin(np.arange(count), m.base_rows)[:, None],
         singular=((states == POLE) | (states == KINK)).any(axis=1),
@@ -123,8 +123,8 @@ def only_at_points(m: Measurements, rows: Sequence[int], part: slice) -> bool:
     cotangents = [c[few] for c in m.cotangents]
     ask = Ask(m.reference.goal, ties=False, nudged=False)
     truth, rule = (s.evaluate(moved, cotangents, ask) for s in (m.sources.primal, m.sources.rule))
-    states = [columns(found.gradient_states, len(few))[:, part] for found in (truth, rule)]
-    balls = [columns(found.gradients, len(few))[:, part] for found in (truth, rule)]
+    states = [columns(source.gradient_states, len(few))[:, part] for source in (truth, rule)]
+    balls = [columns(source.gradients, len(few))[:, part] for source in (truth, rule)]
     if not all((state == REGULAR).all() for state in states):
         return False
     return all(a.overlaps(b) for a, b in zip(balls[0].flat, balls[1].flat, strict=True))
@@ -135,13 +135,15 @@ def value_differs(m: Measurements) -> tuple[int, int] | None:
     """The first row and output component where the rule's forward value is not the primal's."""
     assert m.rule is not None
     ours, theirs = m.reference.balls(VALUES), columns(m.rule.values, m.count)
-    known = np.isin(m.reference.states(VALUES), (REGULAR, LIMIT))
-    known &= np.isin(columns(m.rule.value_states, m.count), (REGULAR, LIMIT))
+    comparable = np.isin(m.reference.states(VALUES), (REGULAR, LIMIT))
+    comparable &= np.isin(columns(m.rule.value_states, m.count), (REGULAR, LIMIT))
     if not m.sources.over_reals:  # in the same floats they must differ too
         floats = m.floats[m.mode]
-        known &= ~_alike(columns(floats.value, m.count), columns(floats.rule_value, m.count), m)
+        comparable &= ~_alike(
+            columns(floats.value, m.count), columns(floats.rule_value, m.count), m
+        )
     for row in m.base_rows:
-        for k in np.flatnonzero(known[row]):
+        for k in np.flatnonzero(comparable[row]):
             a, b = ours[row, k], theirs[row, k]
             if not a.overlaps(b) and _value_matters(m, int(row), abs(a - b)):
                 return int(row), int(k)
@@ -149,7 +151,7 @@ def value_differs(m: Measurements) -> tuple[int, int] | None:
 
 
 def _alike(a: Array, b: Array, m: Measurements) -> Array:
-    """But for rounding."""
+    """Floats that differ by no more than rounding."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(a - b) <= FORMULA_EPS.value * m.fmt.eps * np.abs(b))
 
@@ -266,9 +268,9 @@ def _outside_box(sides: Sequence[Side], formula: Array) -> bool:
         if g is not None
     ]
     for k, ours in enumerate(formula if around else ()):
-        seen = [g[k] for g in around]
-        low = functools.reduce(lambda a, b: a.min(b), seen)
-        high = functools.reduce(lambda a, b: a.max(b), seen)
+        slopes = [g[k] for g in around]
+        low = functools.reduce(lambda a, b: a.min(b), slopes)
+        high = functools.reduce(lambda a, b: a.max(b), slopes)
         slack = (abs(low) + abs(high)) * half_to(PIECES_BITS.value) + half_to(VANISHING_BITS.value)
         if ours < low - slack or ours > high + slack:
             return True

@@ -26,15 +26,15 @@ def grades(m: Measurements, mode: str, who: str) -> Grades:
     return _without_tails(m, _grade(m, mode, who))
 
 
-def _without_tails(m: Measurements, found: Grades) -> Grades:
+def _without_tails(m: Measurements, graded: Grades) -> Grades:
     """At extreme cotangents only what matters is told: tails are seen at ordinary ones."""
     extreme = np.array([p.cotangent in (ZERO, TINY, HUGE) for p in m.probes])
-    found.severity[extreme & (found.severity == Severity.NOTE.rank)] = -1
+    graded.severity[extreme & (graded.severity == Severity.NOTE.rank)] = -1
     note = Severity.NOTE.rank
-    found.severity[m.beyond & (found.severity > note)] = note
+    graded.severity[m.beyond & (graded.severity > note)] = note
     size = np.abs(columns(m.cotangents, m.count))
-    found.severity[(size > m.fmt.max).any(axis=1)] = -1  # not a number of this dtype at all
-    return found
+    graded.severity[(size > m.fmt.max).any(axis=1)] = -1  # not a number of this dtype at all
+    return graded
 
 
 def _grade(m: Measurements, mode: str, who: str) -> Grades:

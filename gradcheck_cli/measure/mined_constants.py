@@ -13,7 +13,7 @@ _MOST = 24
 
 def mined(programs: Iterable[Program]) -> list[float]:
     """Scalar float constants of the programs, simplest first."""
-    found: set[float] = set()
+    constants: set[float] = set()
     for program in programs:
         for value in program.all_constants():
             kind = getattr(getattr(value, "dtype", np.dtype(float)), "kind", "a key")
@@ -21,5 +21,5 @@ def mined(programs: Iterable[Program]) -> list[float]:
                 continue
             number = float(np.asarray(value).reshape(()))
             if np.isfinite(number) and number not in (0.0, 1.0, -1.0):
-                found.add(number)
-    return sorted(found, key=lambda v: (len(repr(v)), abs(v), v))[:_MOST]
+                constants.add(number)
+    return sorted(constants, key=lambda v: (len(repr(v)), abs(v), v))[:_MOST]

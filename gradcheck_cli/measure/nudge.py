@@ -122,8 +122,8 @@ def defined_nearby(program: Program, points: Sequence[Array], cotangents: Sequen
             ],
             axis=2,
         )  # fmt: skip
-    found: Array = (lost[-1] & ~lost[:-1].all(axis=0)).any(axis=1)
-    return found
+    nearby: Array = (lost[-1] & ~lost[:-1].all(axis=0)).any(axis=1)
+    return nearby
 
 
 def evaluations(shapes: Sequence[tuple[int, ...]]) -> int:
@@ -137,10 +137,10 @@ def _directions(shapes: Sequence[tuple[int, ...]]) -> list[list[Array]]:
     if size == 1:
         return [[np.ones(s) for s in shapes]]
     rng = np.random.default_rng(NUDGE_SEED.value)
-    made = []
+    directions = []
     for _ in range((DIRECTIONS if size <= MOST_TIED.value else DIRECTIONS_OF_MANY).value):
-        made.append([rng.choice([-1, 1], s) * _sizes(rng, s) for s in shapes])
-    return made
+        directions.append([rng.choice([-1, 1], s) * _sizes(rng, s) for s in shapes])
+    return directions
 
 
 def _sizes(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -210,9 +210,9 @@ def _together(states: Sequence[str], values: Sequence[arb | None]) -> tuple[int,
         return POLE, None
     if any(s == "open" for s, _ in inside):
         return UNDECIDED, None
-    known = [v for _, v in inside if v is not None]
-    first = known[0]
-    if all(_same(first, v) for v in known[1:]):
+    limits = [v for _, v in inside if v is not None]
+    first = limits[0]
+    if all(_same(first, v) for v in limits[1:]):
         return LIMIT, first
     return KINK, first
 

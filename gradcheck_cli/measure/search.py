@@ -39,12 +39,12 @@ def searched(m: Measurements, examples: int, reach: float) -> list[Array] | None
 
 
 def _shaped(flat: list[float], leaves: Any, m: Measurements) -> list[Array]:
-    made, start = [], 0
+    point, start = [], 0
     for leaf in leaves:
         values = m.fmt.round(flat[start : start + leaf.size]).reshape(leaf.shape)
         start += leaf.size
-        made.append(_at_home(leaf, values, m))
-    return made
+        point.append(_at_home(leaf, values, m))
+    return point
 
 
 def _at_home(leaf: Leaf, values: Array, m: Measurements) -> Array:

@@ -40,8 +40,8 @@ class Sources:
     @property
     def evidence(self) -> Evidence:
         """The weaker evidence of the two sources."""
-        found = [s.evidence for s in (self.primal, self.rule) if s is not None]
-        return max(found, key=lambda e: e.rank)
+        each = [s.evidence for s in (self.primal, self.rule) if s is not None]
+        return max(each, key=lambda e: e.rank)
 
 
 def sources(subject: Subject, *, certified: bool = True) -> Sources:
@@ -98,8 +98,8 @@ def _digits(subject: Traced) -> int:
     fmt = format_of(subject.dtype)
     traces = subject.traces()
     programs = [p for p in (traces.primal, traces.rule) if p is not None]
-    found = [n.digits for p in programs if (n := narrowest(p, fmt)) is not None]
-    return min(found, default=fmt.digits)
+    narrow = [n.digits for p in programs if (n := narrowest(p, fmt)) is not None]
+    return min(narrow, default=fmt.digits)
 
 
 def _why(subject: Traced) -> str:
@@ -110,6 +110,6 @@ def _why(subject: Traced) -> str:
         {name for p in (traces.primal, traces.rule) if p is not None for name in uncovered(p)}
     )
     if names:
-        told = ", ".join(f"`{n}` ({REASONS.get(n, 'it is not known')})" for n in names)
-        return f"no meaning over the reals: {told}"
+        reasons = ", ".join(f"`{n}` ({REASONS.get(n, 'it is not known')})" for n in names)
+        return f"no meaning over the reals: {reasons}"
     return "autodiff does not go through the primal"

@@ -89,8 +89,8 @@ def enclose(
     undefined = np.zeros(count, int)
     pending = np.arange(count)
     if not widen and goal <= _FLOAT_BITS and worth_compiling(program, count):
-        found = max(goal - _SPARE_BITS, _LEAST_BITS)
-        decided = _by_floats(program, args, outs, found, loose and by_flint(program) > DEAR)
+        float_goal = max(goal - _SPARE_BITS, _LEAST_BITS)
+        decided = _by_floats(program, args, outs, float_goal, loose and by_flint(program) > DEAR)
         pending = np.flatnonzero(~decided)
     pending, unpaid = _affordable(program, pending, _MOST_LOOSE_STEPS if loose else _MOST_STEPS)
     for out in outs:
@@ -138,8 +138,8 @@ def _walked(
     for start in range(0, len(rows), size):
         chunk = rows[start : start + size]
         domain = Balls(len(chunk), widen=widen)
-        given = [a[chunk] if a.dtype == object else exact(a[chunk]) for a in args]
-        results = walk(program, domain, given)
+        balls = [a[chunk] if a.dtype == object else exact(a[chunk]) for a in args]
+        results = walk(program, domain, balls)
         parts.append([np.broadcast_to(r, (len(chunk), *r.shape[1:])) for r in results])
         flags.append(domain.flags)
     if len(parts) == 1:
@@ -158,11 +158,11 @@ def _by_floats(
     """Rows that float64 balls decide, written into `outs`."""
     middles, radii = zip(*map(_pairs, args), strict=True)
     try:
-        found = certify(program, middles, radii)
+        certified = certify(program, middles, radii)
     except NoRealMeaning:
         return np.zeros(len(args[0]), bool)
-    good = found.narrow(goal, loose=loose)
-    for out, mid, rad in zip(outs, found.mids, found.rads, strict=True):
+    good = certified.narrow(goal, loose=loose)
+    for out, mid, rad in zip(outs, certified.mids, certified.rads, strict=True):
         chosen = zip(mid[good].flat, rad[good].flat, strict=True)
         out[good] = elements([arb(m, r) for m, r in chosen], mid[good].shape)
     return good
@@ -190,8 +190,8 @@ def _by_points(
     for bits in (most // 2, most):
         with working(bits):
             domain = Balls(len(rows), points=True)
-            given = [a[rows] if a.dtype == object else exact(a[rows]) for a in args]
-            results = walk(program, domain, given)
+            balls = [a[rows] if a.dtype == object else exact(a[rows]) for a in args]
+            results = walk(program, domain, balls)
             runs.append(
                 [
                     np.broadcast_to(r, (len(rows), *r.shape[1:])).reshape(len(rows), -1)

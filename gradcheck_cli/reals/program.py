@@ -84,20 +84,20 @@ class Program:
 
     def all_steps(self) -> list[Step]:
         """Every step, those of inner programs included."""
-        found: list[Step] = []
+        steps: list[Step] = []
         for step in self.steps:
-            found.append(step)
+            steps.append(step)
             for sub in step.subs:
-                found.extend(sub.all_steps())
-        return found
+                steps.extend(sub.all_steps())
+        return steps
 
     def all_constants(self) -> list[Any]:
         """Every constant, those of inner programs included."""
-        found = list(self.constants.values())
+        constants = list(self.constants.values())
         for step in self.steps:
             for sub in step.subs:
-                found.extend(sub.all_constants())
-        return found
+                constants.extend(sub.all_constants())
+        return constants
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class _Builder:
     steps: list[Step] = field(default_factory=list)
     constants: dict[Slot, Any] = field(default_factory=dict)
     avals: list[Aval] = field(default_factory=list)
-    known: dict[Any, tuple[Slot, ...]] = field(default_factory=dict)
+    equal_steps: dict[Any, tuple[Slot, ...]] = field(default_factory=dict)
     literals: dict[Any, Slot] = field(default_factory=dict)
     bits_of: dict[Slot, Slot] = field(default_factory=dict)  # integers that are a float's bits
 
@@ -149,8 +149,8 @@ class _Builder:
 
     def step(self, eqn: Any, ins: tuple[Slot, ...], call: Any) -> tuple[Slot, ...]:
         key = (eqn.primitive.name, ins, _params_key(eqn.params))
-        if key in self.known:
-            return self.known[key]
+        if key in self.equal_steps:
+            return self.equal_steps[key]
         outs = tuple(self.slot(var.aval) for var in eqn.outvars)
         name = eqn.primitive.name
         if name == BITS and self.avals[ins[0]].kind == "f":
@@ -170,7 +170,7 @@ class _Builder:
                 call=call,
             )
         )
-        self.known[key] = outs
+        self.equal_steps[key] = outs
         return outs
 
     def _is_sign(self, name: str, ins: tuple[Slot, ...]) -> bool:

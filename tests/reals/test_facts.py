@@ -20,7 +20,8 @@ from gradcheck_cli.reals.float64.rules import RULES as RULES64
 from gradcheck_cli.reals.inner_jaxprs import CONTROL
 from gradcheck_cli.reals.program import Program, build
 from gradcheck_cli.reals.restrict import restrict
-from gradcheck_cli.reals.rules import RULES, derived
+from gradcheck_cli.reals.rules import RULES
+from gradcheck_cli.reals.rules.by_name import derived
 from gradcheck_cli.reals.rules.unreal import NATIVE, REASONS
 from gradcheck_cli.reals.walk import walk
 

@@ -149,9 +149,9 @@ class Balls(Domain):
         memo = self._memo.setdefault(name, {})
         flat = x.reshape(-1).tolist()
         keys = list(map(id, flat))
-        known = memo.keys() & keys if memo else ()
-        if known:
-            new = [ball for ball, key in zip(flat, keys, strict=True) if key not in known]
+        interned = memo.keys() & keys if memo else ()
+        if interned:
+            new = [ball for ball, key in zip(flat, keys, strict=True) if key not in interned]
             memo.update(zip(map(id, new), self._all(name, fn, new), strict=True))
             self._alive.append(new)
             return elements([memo[key] for key in keys], x.shape)

@@ -63,8 +63,8 @@ class Algebra:
         n = len(t)
         x = np.empty(b.shape, object)
         for i in range(n) if lower else reversed(range(n)):
-            known = slice(0, i) if lower else slice(i + 1, n)
-            rest = b[i] - _dot(t[i, known], x[known])
+            solved = slice(0, i) if lower else slice(i + 1, n)
+            rest = b[i] - _dot(t[i, solved], x[solved])
             x[i] = rest if unit_diagonal else rest / t[i, i]
         return [x if left_side else x.T]
 
@@ -220,8 +220,8 @@ class Algebra:
         s = elements([_real(b).nonnegative_part().sqrt() for b in squares], squares.shape)
         if not compute_uv:
             return [s]
-        found = self._native(a)
-        native_u, native_v = np.asarray(found[1]), np.asarray(found[2]).conj().T
+        native = self._native(a)
+        native_u, native_v = np.asarray(native[1]), np.asarray(native[2]).conj().T
         narrow, wide = (native_u, native_v) if flip else (native_v, native_u)
         v = _turned(v, narrow[:, : v.shape[1]])
         u = np.array(
@@ -437,13 +437,13 @@ def _norm(column: Array) -> arb:
 def _solve(a: Array, b: Array) -> Array:
     flat = b.reshape(len(b), -1)
     n, count = flat.shape
-    found: Any
+    solution: Any
     if any(isinstance(x, acb) for x in (*a.reshape(-1), *flat.reshape(-1))):
-        found = acb_mat(n, n, _complex(a)).solve(acb_mat(n, count, _complex(flat)), nonstop=True)
+        solution = acb_mat(n, n, _complex(a)).solve(acb_mat(n, count, _complex(flat)), nonstop=True)
     else:
         left = arb_mat(n, n, a.reshape(-1).tolist())
-        found = left.solve(arb_mat(n, count, flat.reshape(-1).tolist()), nonstop=True)
-    return elements(found.entries(), flat.shape).reshape(b.shape)
+        solution = left.solve(arb_mat(n, count, flat.reshape(-1).tolist()), nonstop=True)
+    return elements(solution.entries(), flat.shape).reshape(b.shape)
 
 
 def _symmetric(a: Array) -> tuple[Array, Array]:
@@ -455,16 +455,16 @@ def _symmetric(a: Array) -> tuple[Array, Array]:
     if not n or any(not b.is_finite() for b in matrix.entries()):
         return np.full(n, arb("nan"), object), np.full((n, n), arb("nan"), object)
     try:
-        found, right = matrix.eig(right=True)
+        eigenvalues, right = matrix.eig(right=True)
         vectors = elements(right.entries(), (n, n))
     except ValueError:  # not isolated: repeated, or not yet told apart
         try:
-            found = matrix.eig(multiple=True)
+            eigenvalues = matrix.eig(multiple=True)
         except ValueError:
-            found = [nan] * n
+            eigenvalues = [nan] * n
         vectors = np.full((n, n), nan, object)
-    order = sorted(range(n), key=lambda k: float(found[k].real.mid()))
-    values = elements([found[k].real for k in order], (n,))
+    order = sorted(range(n), key=lambda k: float(eigenvalues[k].real.mid()))
+    values = elements([eigenvalues[k].real for k in order], (n,))
     vectors = _unit(vectors[:, order])
     if real:
         vectors = np.asarray(np.frompyfunc(_real, 1, 1)(_upright(vectors)), dtype=object)

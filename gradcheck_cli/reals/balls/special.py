@@ -149,10 +149,10 @@ def incomplete_beta(a: arb, b: arb, x: arb) -> arb:
         return x
     if not (x >= 0 and x <= 1):
         return NAN
-    found = x.beta_lower(a, b, regularized=1)
-    if not found.is_finite():  # near 1 flint loses it; the other tail is small, and easy there
-        found = 1 - (1 - x).beta_lower(b, a, regularized=1)
-    return _within(found)
+    share = x.beta_lower(a, b, regularized=1)
+    if not share.is_finite():  # near 1 flint loses it; the other tail is small, and easy there
+        share = 1 - (1 - x).beta_lower(b, a, regularized=1)
+    return _within(share)
 
 
 def polygamma(m: arb, x: arb) -> arb:

@@ -79,19 +79,19 @@ def certify(
 ) -> Bulk:
     """All rows of the program's inputs (exact, or balls), a chunk at a time."""
     count = len(mids[0])
-    given = [np.asarray(m, np.float64) for m in mids]
-    radii = [np.zeros_like(m) for m in given] if rads is None else list(rads)
+    middles = [np.asarray(m, np.float64) for m in mids]
+    radii = [np.zeros_like(m) for m in middles] if rads is None else list(rads)
     with jax.enable_x64(True):
         size = _chunk(program, count)
         compiled = _compiled(program, size, domain)
         parts = []
         for start in range(0, count, size):
             cut = slice(start, start + size)
-            args = [Pair(_padded(m[cut], size), _padded(r[cut], size)) for m, r in zip(given, radii, strict=True)]  # fmt: skip
+            args = [Pair(_padded(m[cut], size), _padded(r[cut], size)) for m, r in zip(middles, radii, strict=True)]  # fmt: skip
             parts.append(jax.device_get(compiled(*args)))
     outs, sure = zip(*parts, strict=True)
     columns = list(zip(*outs, strict=True))
-    subnormal = [flushed(m).reshape(count, -1).any(axis=1) for m in given]
+    subnormal = [flushed(m).reshape(count, -1).any(axis=1) for m in middles]
     return Bulk(
         [np.concatenate([pair.mid for pair in column])[:count] for column in columns],
         [np.concatenate([pair.rad for pair in column])[:count] for column in columns],
@@ -118,8 +118,8 @@ def _compiled(program: Program, size: int, domain: Callable[[], Balls64]) -> Any
 def compiled(program: Program, size: int, domain: Callable[[], Balls64] = pairs64) -> Any:
     """A walk of so many rows as one function: pairs in, pairs and certainty out."""
     rows = [jax.ShapeDtypeStruct((size, *aval.shape), jnp.float64) for aval in program.in_avals]
-    given = [Pair(row, row) for row in rows]
-    lowered = jax.jit(jax.vmap(lambda *args: _one(program, args, domain()))).lower(*given)
+    pairs = [Pair(row, row) for row in rows]
+    lowered = jax.jit(jax.vmap(lambda *args: _one(program, args, domain()))).lower(*pairs)
     return lowered.compile(compiler_options=_OPTIONS)
 
 

@@ -62,10 +62,10 @@ def div(a: Ratio, b: Ratio) -> Ratio:
 def power(x: Ratio, n: int) -> Ratio:
     if n < 0:
         return div(const(1), power(x, -n))
-    made = const(1)
+    product = const(1)
     for _ in range(n):
-        made = mul(made, x)
-    return made
+        product = mul(product, x)
+    return product
 
 
 def _added(a: Poly, b: Poly) -> Poly:

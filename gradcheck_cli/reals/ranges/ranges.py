@@ -72,7 +72,7 @@ class Spans:
     def __init__(self, low: float, high: float, rules: Mapping[str, Any]) -> None:
         self.rules = rules
         self.atoms: list[Span] = []
-        self.known: dict[Any, int] = {}
+        self.atom_numbers: dict[Any, int] = {}
         self.argument = self.atom("x", lambda: Span(arb(low), arb(high)))
 
     def constant(self, value: Any) -> Any:
@@ -94,10 +94,10 @@ class Spans:
 
     def atom(self, key: Any, span: Callable[[], Span]) -> Ratio:
         """A number by its key: equal keys are one number."""
-        if key not in self.known:
+        if key not in self.atom_numbers:
             self.atoms.append(span())
-            self.known[key] = len(self.atoms) - 1
-        return Ratio({((self.known[key], 1),): Fraction(1)}, {ONE: Fraction(1)})
+            self.atom_numbers[key] = len(self.atoms) - 1
+        return Ratio({((self.atom_numbers[key], 1),): Fraction(1)}, {ONE: Fraction(1)})
 
     def applied(self, name: str, x: Ratio, span: Callable[[Span], Span]) -> Ratio:
         return self.atom((name, key(x)), lambda: span(self.span(x)))
@@ -123,13 +123,13 @@ class Spans:
         return Span(low.lower(), high.upper())
 
     def _mono(self, mono: Mono) -> Span:
-        found = Span(arb(1), arb(1))
+        product = Span(arb(1), arb(1))
         for atom, n in mono:
-            found = _times(found, _power(self.atoms[atom], n))
-        return found
+            product = _times(product, _power(self.atoms[atom], n))
+        return product
 
     def sign(self, x: Ratio) -> int:
-        """Of a difference; equal numbers have the sign 0."""
+        """The sign of a difference; equal numbers have the sign 0."""
         low, high = self.span(x)
         if low > 0 or high < 0:
             return 1 if low > 0 else -1
@@ -203,12 +203,12 @@ def _power(x: Span, n: int) -> Span:
             raise Unknown
         below = _power(x, -n)
         return Span((1 / below.high).lower(), (1 / below.low).upper())
-    found = x
+    power = x
     for _ in range(n - 1):
-        found = _times(found, x)
+        power = _times(power, x)
     if n % 2 == 0 and x.low <= 0 <= x.high:
-        return Span(arb(0), found.high)
-    return found
+        return Span(arb(0), power.high)
+    return power
 
 
 # -- primitives -------------------------------------------------------------------------------

@@ -7,37 +7,23 @@ function is not enough, a rule in the file of its law.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from gradcheck_cli.reals.facts import FACTS, Facts
 from gradcheck_cli.reals.rules import (
-    comparison,
+    by_name,
     control,
     conversion,
-    elementwise,
     factor,
     fourier,
     indexing,
     linear,
-    reduction,
     structure,
     window,
 )
 from gradcheck_cli.reals.rules.rule import Rule
 
-
-def derived(facts: Mapping[str, Facts]) -> dict[str, Rule]:
-    """Rules that follow from a primitive's law and the name of its function."""
-    return {**elementwise.rules(facts), **comparison.rules(facts), **reduction.rules(facts)}
-
-
 RULES: dict[str, Rule] = {
-    **derived(FACTS),
-    **elementwise.TABLE,
-    **comparison.TABLE,
+    **by_name.TABLE,
     **conversion.TABLE,
     **structure.TABLE,
-    **reduction.TABLE,
     **indexing.TABLE,
     **linear.TABLE,
     **factor.TABLE,
@@ -46,4 +32,4 @@ RULES: dict[str, Rule] = {
     **control.TABLE,
 }
 
-__all__ = ["RULES", "Rule", "derived"]
+__all__ = ["RULES", "Rule"]

@@ -40,14 +40,17 @@ def _cond(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
 
 def _meet(domain: Any, old: Any, new: Any, rows: Any, batch: int) -> tuple[Any, Any]:
     """Write the rows of one branch; where another branch wrote, keep the union."""
-    value, seen = old or (np.empty((batch, *new.shape[1:]), dtype=new.dtype), np.zeros(batch, bool))
+    value, written = old or (
+        np.empty((batch, *new.shape[1:]), dtype=new.dtype),
+        np.zeros(batch, bool),
+    )
     new = spread(new, len(rows))
-    again = seen[rows]
+    again = written[rows]
     value[rows[~again]] = new[~again]
     if again.any():
         value[rows[again]] = domain.union(value[rows[again]], new[again])
-    seen[rows] = True
-    return value, seen
+    written[rows] = True
+    return value, written
 
 
 def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
@@ -88,7 +91,7 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
 
 
 def _where(domain: Any, each: Any, kind: str, old: Any, new: Any) -> Any:
-    """Of a vector of loops, those that go on (or might) take the new state."""
+    """The state of a vector of loops: those that go on (or might) take the new one."""
     going = np.where(each != NO, YES, NO).astype(each.dtype)
     which = going.reshape(each.shape + (1,) * (new.ndim - each.ndim))
     return domain.select(kind, which, old, new)

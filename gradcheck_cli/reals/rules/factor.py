@@ -40,10 +40,10 @@ def _factor(method: str, *params: str) -> Rule:
     """What the domain calls it, with the parameters that it needs."""
 
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
-        given = {name: step.params[name] for name in params}
+        options = {name: step.params[name] for name in params}
         algebra = domain.algebra(step)
         return _stacked(
-            domain, step, values, lambda *parts: getattr(algebra, method)(*parts, **given)
+            domain, step, values, lambda *parts: getattr(algebra, method)(*parts, **options)
         )
 
     return rule

@@ -50,10 +50,10 @@ def _gather(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     def positions(row: Any) -> Any:
         return np.asarray(lax.gather_p.bind(_numbers(shape), jnp.asarray(row), **params))
 
-    known = [positions(row) for row in indices]
+    places = [positions(row) for row in indices]
     out = np.empty((batch, *step.out_avals[0].shape), dtype=operand.dtype)
     for i in range(batch):
-        where = known[i if len(known) > 1 else 0]
+        where = places[i if len(places) > 1 else 0]
         flat = operand[i if operand.shape[0] > 1 else 0].reshape(-1)
         taken = flat[np.maximum(where, 0)] if flat.size else np.full(where.shape, fill)
         out[i, ...] = np.where(where == _OUTSIDE, fill, taken)

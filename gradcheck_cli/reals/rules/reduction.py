@@ -69,8 +69,8 @@ def _approx_top_k(domain: Any, step: Any, values: list[Any], walk: Any) -> list[
     smallest = not step.params["is_max_k"]
     x = domain.unary("neg", values[0]) if smallest else values[0]
     axis = step.params["reduction_dimension"] % len(step.in_avals[0].shape)
-    given = replace(step, params={"axis": axis, "k": step.params["k"]})
-    best, places = _top_k(domain, given, [x], walk)
+    as_top_k = replace(step, params={"axis": axis, "k": step.params["k"]})
+    best, places = _top_k(domain, as_top_k, [x], walk)
     return [domain.unary("neg", best) if smallest else best, places]
 
 

@@ -38,7 +38,7 @@ def _cond(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     which, *operands = values
     index = domain.sure(which).astype(jnp.int32) if step.in_avals[0].kind == "b" else which
     branches = [
-        lambda *given, branch=branch: _inner(domain, walk, branch, list(given))
+        lambda *operands, branch=branch: _inner(domain, walk, branch, list(operands))
         for branch in step.subs
     ]
     outs, flags = lax.switch(index, branches, *operands)
@@ -88,8 +88,8 @@ def _while(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
 
     def once(carry: Any) -> Any:
         held, _, flags, trips = carry
-        held, found = _inner(domain, walk, body, [*body_consts, *held])
-        on, flags = asked(held, _both(flags, found))
+        held, inner_flags = _inner(domain, walk, body, [*body_consts, *held])
+        on, flags = asked(held, _both(flags, inner_flags))
         return held, on, flags, trips + 1
 
     on, flags = asked(state, domain.flags)
