@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gradcheck_cli.check.file import check_loaded
+from gradcheck_cli.check.loaded import check_loaded
 from gradcheck_cli.contract.report import Report, Severity, Status
 from gradcheck_cli.contract.worker import Checked, Doing, Event
 from gradcheck_cli.frameworks.load import load

@@ -13,8 +13,8 @@ BROAD = ("Exception", "BaseException")
 # Where, and why a broad `except` is right there.
 ALLOWED = {
     "subject/user_code.py:calling_user_code": "what this is about",
-    "check/file.py:_check_one": "the worker's top loop: a bug becomes a finding, `internal-error`",
-    "check/file.py:_import": "a module may raise what is no Exception, as pytest's Skipped",
+    "check/one_gradient.py:check_gradient": "the worker's top loop: a bug becomes a finding, `internal-error`",
+    "check/module.py:imported": "a module may raise what is no Exception, as pytest's Skipped",
     "check/attempt.py:attempt": "a bug becomes a finding, and other signatures are still judged",
     "check/judgements.py:_of_laws": "a bug becomes a finding, and other laws still judge",
     "record/in_process.py:imported": "in the user's own process: it runs on, whatever we lack",

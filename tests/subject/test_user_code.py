@@ -141,7 +141,7 @@ def test_a_bug_of_ours_shows(
 
 
 def test_a_bug_in_a_sweep_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradcheck_cli.check.sweep.work.jet_of", a_bug)
+    monkeypatch.setattr("gradcheck_cli.check.sweep.line.jet_of", a_bug)
     found = findings(tmp_path, WRONG, Share(number=0, of=1, done=[]))
     assert "ValueError: a mistake" in found["internal-error"]
 

@@ -12,6 +12,8 @@ from gradcheck_cli.inputs.floats import Format
 
 Array = np.ndarray[Any, Any]
 
+CHUNK = 1 << 21  # floats that blocks are judged of
+
 
 @dataclass(slots=True)
 class Chunk:

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from gradcheck_cli.check.sweep.classes import DIGITS, FINE, INFINITE, NAMES, NAN, ZERO
-from gradcheck_cli.check.sweep.points import by_walks
 from gradcheck_cli.check.sweep.stretches import met
+from gradcheck_cli.check.sweep.walks import by_walks
 from gradcheck_cli.contract.sweep_map import Stretch, Swept
 from gradcheck_cli.contract.worker import Task
 from gradcheck_cli.inputs.floats import Format
@@ -23,7 +23,7 @@ _ROWS = 512  # points of one part
 
 
 def parts(
-    subject: Subject, rungs: Sources, fmt: Format, task: Task, told: Swept
+    subject: Subject, rungs: Sources, fmt: Format, task: Task, swept: Swept
 ) -> Iterator[Swept]:
     """The grid, a few hundred points at a time."""
     share = task.sweep
@@ -38,7 +38,7 @@ def parts(
         within = np.all([met(fmt, task.reach, p) for p in points], axis=0)
         codes, bits = by_walks(subject, rungs, fmt, points, task.seed)
         yield replace(
-            told, part=number, parts=count, floats=len(rows),
+            swept, part=number, parts=count, floats=len(rows),
             stretches=[s for k, c in enumerate(codes) for s in _boxes(k, c, bits[k], rows, within)],
             levels=[_level(c, b).tolist() for c, b in zip(codes, bits, strict=True)],
         )  # fmt: skip

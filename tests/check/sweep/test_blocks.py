@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradcheck_cli.check.sweep import points, work
+from gradcheck_cli.check.sweep.cascade import judged
+from gradcheck_cli.check.sweep.chunk import CHUNK
 from gradcheck_cli.check.sweep.classes import FINE, NAMES, SUBNORMAL, UNDECIDED
+from gradcheck_cli.check.sweep.every_float import floats
+from gradcheck_cli.check.sweep.line import line_along
+from gradcheck_cli.check.sweep.walks import by_walks
 from gradcheck_cli.discover import importing
 from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.infer.probing import probe
-from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.measure.sources import sources
 
 RULES = """
@@ -57,14 +60,13 @@ def lines(tmp_path_factory):
     for gradient in found:
         probed = probe(gradient, "float32", framework.hints(gradient))
         subject = next(s for s in probed.subjects if not s.leaves[0].shape)
-        fmt = format_of("float32")
-        made[gradient.name] = work.Line(subject, sources(subject), work._jet(subject), fmt, 0)
+        made[gradient.name] = line_along(subject, sources(subject), 0)
     return made
 
 
 def _chunk(line, around, negative):
-    first = abs(int(line.fmt.ordinals(around))) // work._CHUNK * work._CHUNK
-    return work._judged(line, work._floats(line.fmt, first, work._CHUNK, negative))
+    first = abs(int(line.fmt.ordinals(around))) // CHUNK * CHUNK
+    return judged(line, floats(line.fmt, first, CHUNK, negative))
 
 
 @pytest.mark.slow
@@ -80,7 +82,7 @@ def test_blocks_agree_with_single_walks(lines, name, around):
     places = np.random.default_rng(0).integers(0, len(chunk.xs), 60)
     places = np.unique(np.append(places, [0, len(chunk.xs) - 1]))
     xs = chunk.xs[places].astype(np.float64)
-    codes, _ = points.by_walks(line.subject, line.rungs, line.fmt, [xs], 0)
+    codes, _ = by_walks(line.subject, line.rungs, line.fmt, [xs], 0)
     for ours, theirs in zip(chunk.codes, codes, strict=True):
         differ = [
             (x, NAMES[a], NAMES[b])

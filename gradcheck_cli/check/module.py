@@ -1,0 +1,61 @@
+"""The module of a task: imported, or the reason why it cannot be; and what it turns out to define."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.contract.worker import FileFinding, Task
+from gradcheck_cli.discover import importing, lines
+from gradcheck_cli.project.framework_marks import DEFAULT, NAMES
+from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.project.source_marks import by_framework, find_marks, imported_roots
+
+
+def imported(task: Task) -> ModuleType | FileFinding:
+    """The module in which the task's functions are defined, or what importing it raised."""
+    rule = RuleName.IMPORT_FAILED
+    try:
+        if task.path:
+            return importing.import_file(Path(task.path))
+        module = importing.import_module(task.module or "")
+        return importing.home(module, task.functions) if task.functions else module
+    except SystemExit as error:
+        rule, line = RuleName.MODULE_EXITED, lines.raised_at(error, task.path)
+        message = f"the module calls sys.exit({error.code!r}) while it is imported"
+    except ModuleNotFoundError as error:
+        line, message = lines.raised_at(error, task.path), _missing(error.name or "", task)
+    except BaseException as error:
+        line = lines.raised_at(error, task.path)
+        message = f"importing it raised {type(error).__name__}: {str(error)[:300]}"
+    return FileFinding(finding=find(rule).finding(task.display, line, message))
+
+
+def completed(task: Task, module: ModuleType) -> Task:
+    """The task with its frameworks: what an installed module defines is known only once it is imported."""
+    if task.path and task.marked:
+        return task
+    try:
+        tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return msgspec.structs.replace(task, marked=task.marked or {DEFAULT: []})
+    marked = by_framework(find_marks(tree))
+    if task.functions or not marked:
+        # A plain function belongs to the framework that its module imports.
+        used = NAMES & (imported_roots(tree) | {module.__name__.partition(".")[0]})
+        marked = marked or {name: [] for name in sorted(used) or [DEFAULT]}
+    return msgspec.structs.replace(task, marked=marked)
+
+
+def _missing(name: str, task: Task) -> str:
+    """What to do about a module that is not there: the task's own, or one that it imports."""
+    if name and (task.module or "").startswith(name):
+        return f"there is no module `{name}`"
+    return (
+        f"the module imports `{name}`, which is not installed here: "
+        f"pip install {name.partition('.')[0]}"
+    )
