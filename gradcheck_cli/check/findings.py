@@ -12,7 +12,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Phase
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.finding import GroundedFinding, make_finding
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.judge.script import written
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
@@ -32,7 +32,7 @@ def findings(
         request.progress.doing(Phase.EXPLAINING, failure.rule)
         if not _is_repeated(failure, earlier):
             with request.progress.timing("witnesses, boundaries and causes"):
-                offer = dataclasses.replace(failure, expect=offered(failure, m))
+                offer = dataclasses.replace(failure, expect=comment_for(failure, m))
                 grounded = make_finding(offer, alone, request.gradient, request.site)
             yield _outcome(request, failure, grounded)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.intent import at, formula, regular, shown
+from gradcheck_cli.judge.intents.intent import at, common_cells, formula, shown
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.formula_gap import comparison
@@ -24,7 +24,7 @@ class Clipped:
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         gradients, truth = formula(m), m.reference.balls(GRADIENTS)
-        for row, k in regular(m):
+        for row, k in common_cells(m):
             ours, true = gradients[row, k], truth[row, k]
             larger = abs(ours) > abs(true) * (1 + m.fmt.eps)
             turned = (ours > 0 and true < 0) or (ours < 0 and true > 0)
@@ -33,7 +33,7 @@ class Clipped:
         return None
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
-        """Only what is right somewhere, and not wrong at single points."""
+        """Clipping is offered for a rule that is right somewhere, and wrong at more than single points."""
         facts = comparison(m)
         wrong = int(facts.differs[facts.rows].any(axis=1).sum())
         if failure.rule == RuleName.NONLINEAR_COTANGENT or _FEWEST <= wrong < len(facts.rows):

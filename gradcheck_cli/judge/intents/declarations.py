@@ -19,14 +19,14 @@ _BY_NAME = {intent.name: intent for intent in INTENTS}
 
 @dataclass(slots=True)
 class Declarations:
-    """Over all signatures of one gradient."""
+    """The intents declared of one gradient, over all its signatures: which were used, which are broken."""
 
     intents: list[Declared]
     used: set[Declared] = field(default_factory=set)
     broken: set[Declared] = field(default_factory=set)
 
     def answer(self, failures: Sequence[Failure], m: Measurements) -> list[Failure]:
-        """What is left of the failures, and a failure for each promise that is not kept."""
+        """The failures that no intent explains, and one for each promise that is not kept."""
         left = list(failures)
         for declared in self.intents:
             intent = _BY_NAME.get(declared.name)
@@ -35,7 +35,7 @@ class Declarations:
             problem = intent.broken(m, declared.argument)
             if isinstance(problem, str):
                 self.broken.add(declared)
-                left.append(_unkept(declared, problem))
+                left.append(_broken_promise(declared, problem))
                 continue
             rest = [
                 f for f in left
@@ -44,19 +44,19 @@ class Declarations:
             if len(rest) < len(left):
                 self.used.add(declared)
                 if isinstance(problem, Doubt):
-                    rest.append(_doubted(declared, problem))
+                    rest.append(_doubt(declared, problem))
             left = rest
         return left
 
     @property
     def unused(self) -> list[Declared]:
-        """Declared, true of the rule as of any right one, and needed for nothing."""
-        mine = (d for d in self.intents if d.name in _BY_NAME)
-        return [d for d in mine if d not in self.used and d not in self.broken]
+        """Intents that hold, as they do for any right rule, and that explain nothing."""
+        checked = (d for d in self.intents if d.name in _BY_NAME)
+        return [d for d in checked if d not in self.used and d not in self.broken]
 
 
-def offered(failure: Failure, m: Measurements) -> str | None:
-    """What declares it, if it keeps the law of such a deviation."""
+def comment_for(failure: Failure, m: Measurements) -> str | None:
+    """The comment that declares the failure, if the rule keeps the law of such a deviation."""
     if failure.severity is not Severity.ERROR or m.rule is None:
         return None
     for intent in INTENTS:
@@ -66,14 +66,14 @@ def offered(failure: Failure, m: Measurements) -> str | None:
     return None
 
 
-def _doubted(declared: Declared, doubt: Doubt) -> Failure:
+def _doubt(declared: Declared, doubt: Doubt) -> Failure:
     return Failure(
         RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING, 0, GRADIENTS, 0, Ground(Kind.DOUBT, declared.name),
         f"whether `expect({declared.text})` holds could not be told: {doubt.text}", everywhere=True,
     )  # fmt: skip
 
 
-def _unkept(declared: Declared, problem: str) -> Failure:
+def _broken_promise(declared: Declared, problem: str) -> Failure:
     return Failure(
         RuleName.BROKEN_INTENT, Severity.ERROR, 0, GRADIENTS, 0, Ground(Kind.INTENT, declared.name),
         f"`expect({declared.text})` does not hold: {problem}", everywhere=True,

@@ -1,6 +1,6 @@
 """`expect(estimator)`: the gradient of the mean over random draws, right on average only.
 
-Held to differences of the mean value: with the same draws on both sides, along a few directions,
+The rule is held to differences of the mean value: with the same draws on both sides, along a few directions,
 over many keys. The mean of what is left must be zero within its own confidence interval.
 """
 
@@ -53,10 +53,10 @@ class Estimator:
 def _off_on_average(m: Measurements) -> str | Doubt | None:
     row = _plain_row(m)
     point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
-    ways = _directions(point, m.seed)
+    directions = _directions(point, m.seed)
     steps = (ESTIMATOR_STEP.value, ESTIMATOR_STEP.value / 2)
     ends = [
-        np.stack([x + s * h * w[i] for h in steps for w in ways for s in (1, -1)])
+        np.stack([x + s * h * w[i] for h in steps for w in directions for s in (1, -1)])
         for i, x in enumerate(point)
     ]
     for keys in ESTIMATOR_KEYS.value:
@@ -64,18 +64,18 @@ def _off_on_average(m: Measurements) -> str | Doubt | None:
         if drawn is None:
             return _NO_KEY
         gradients, values = drawn
-        found = _Slopes(np.stack([_along(gradients, way) for way in ways], axis=1), *_slopes(values, cotangent))  # fmt: skip
-        worst = found.worst
-        if found.off[worst] > half_of_the_digits(m.fmt.eps):
-            return f"at {at(m, row)}, {found.told(worst)}"
-        if found.telling:
+        slopes = _Slopes(np.stack([_along(gradients, way) for way in directions], axis=1), *_slopes(values, cotangent))  # fmt: skip
+        worst = slopes.worst
+        if slopes.off[worst] > half_of_the_digits(m.fmt.eps):
+            return f"at {at(m, row)}, {slopes.sentence(worst)}"
+        if slopes.telling:
             return None
-    return Doubt(f"at {at(m, row)}, {found.told(worst)}")
+    return Doubt(f"at {at(m, row)}, {slopes.sentence(worst)}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Slopes:
-    """Along each direction (keys first): the rule's, and the value's by a wide and a narrow step."""
+    """Slopes along each direction (keys first): the rule's, and the value's by a wide and a narrow step."""
 
     rule: Array
     wide: Array
@@ -88,7 +88,7 @@ class _Slopes:
 
     @property
     def off(self) -> Array:
-        """By how much a mean is beyond its interval."""
+        """The distance of each mean from its interval."""
         bias = 2 * np.abs((self.wide - self.narrow).mean(axis=0))
         return np.asarray(np.abs((self.rule - self.wide).mean(axis=0)) - bias - self.spread)
 
@@ -101,10 +101,10 @@ class _Slopes:
         size = max(float(np.abs(s.mean(axis=0)).max()) for s in (self.rule, self.wide))
         return bool(self.spread.max() <= ESTIMATOR_TELLING.value * size)
 
-    def told(self, way: int) -> str:
+    def sentence(self, direction: int) -> str:
         return (
-            f"over {len(self.rule)} keys, its mean slope is {self.rule.mean(axis=0)[way]:.4g}, that of "
-            f"the mean value {self.wide.mean(axis=0)[way]:.4g} ± {self.spread[way]:.2g}"
+            f"over {len(self.rule)} keys, its mean slope is {self.rule.mean(axis=0)[direction]:.4g}, that of "
+            f"the mean value {self.wide.mean(axis=0)[direction]:.4g} ± {self.spread[direction]:.2g}"
         )
 
 

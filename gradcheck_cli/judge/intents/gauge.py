@@ -1,6 +1,6 @@
 """`expect(gauge)`: right for every loss that does not see which of several equal answers it got.
 
-Of eigenvectors or a basis, a loss may mean only what stays when the columns are turned among
+A loss of eigenvectors or of a basis may mean only what stays when the columns are turned among
 themselves, or scaled; singular vectors turn in pairs. A cotangent of such a loss is what is left
 when the part along these changes is taken away: there rule and truth must be the same.
 """
@@ -76,22 +76,22 @@ def _broken(m: Measurements) -> str | Doubt | None:
 
 
 def _rows(m: Measurements) -> list[int]:
-    """Ordinary points at which everything is known."""
+    """Ordinary points at which value, truth and formula are all regular."""
     assert m.rule is not None
-    known = (m.reference.states(GRADIENTS) == REGULAR).all(axis=1)
-    known &= (m.reference.states(VALUES) == REGULAR).all(axis=1)
-    known &= (columns(m.rule.gradient_states, m.count) == REGULAR).all(axis=1)
+    settled = (m.reference.states(GRADIENTS) == REGULAR).all(axis=1)
+    settled &= (m.reference.states(VALUES) == REGULAR).all(axis=1)
+    settled &= (columns(m.rule.gradient_states, m.count) == REGULAR).all(axis=1)
     sizes = np.abs(columns(m.points, m.count)).max(axis=1, initial=0)
-    return sorted((int(r) for r in m.base_rows if known[r]), key=lambda r: sizes[r] > 100)[:_MOST]
+    return sorted((int(r) for r in m.base_rows if settled[r]), key=lambda r: sizes[r] > 100)[:_MOST]
 
 
 def _values(m: Measurements, rows: Sequence[int]) -> list[Array]:
-    """As narrow as the working precision: what is taken away must be taken away."""
+    """Balls of the value as narrow as the working precision: what is subtracted must be gone."""
     ask = Ask(_BITS - 64, ties=False, nudged=False)
-    found = m.sources.primal.evaluate(
+    truth = m.sources.primal.evaluate(
         [p[rows] for p in m.points], [c[rows] for c in m.cotangents], ask
     )
-    return found.values
+    return truth.values
 
 
 def _weights(m: Measurements, row: int) -> list[Array]:
@@ -121,12 +121,12 @@ def _agree(m: Measurements, rows: Sequence[int], weights: Sequence[Array]) -> bo
 
 
 def _scaled_columns(values: Sequence[Array], weights: Sequence[Array]) -> list[Array]:
-    """Of each column the direction counts, not its length."""
+    """Weights of a loss that sees the direction of each column, not its length."""
     return [_each(v, w, _off_its_line) for v, w in zip(values, weights, strict=True)]
 
 
 def _turned_columns(values: Sequence[Array], weights: Sequence[Array]) -> list[Array]:
-    """Of orthonormal columns, the space that they span."""
+    """Weights of a loss that sees the space that orthonormal columns span."""
     return [_each(v, w, _off_turns) for v, w in zip(values, weights, strict=True)]
 
 
@@ -136,7 +136,7 @@ def _turned_rows(values: Sequence[Array], weights: Sequence[Array]) -> list[Arra
 
 
 def _turned_in_pairs(values: Sequence[Array], weights: Sequence[Array]) -> list[Array]:
-    """u's columns as vh's rows: what is left is a function of their product."""
+    """Weights of a loss of the product u·vh: the columns of u turn with the rows of vh."""
     matrices = [k for k, v in enumerate(values) if v.ndim > 1]
     if len(matrices) != 2 or values[matrices[0]].shape[-1] != values[matrices[1]].shape[-2]:
         return list(weights)

@@ -1,4 +1,4 @@
-"""What an intent is: it answers the failures of some rules, if the law of its own holds."""
+"""What an intent is: a deviation that explains the failures of some rules, if the rule keeps its law."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Why it could not be told whether the rule is what is declared."""
+    """The reason why nobody can say whether the rule is what is declared."""
 
     text: str
 
@@ -31,12 +31,12 @@ class Intent(Protocol):
     @property
     def answers(self) -> frozenset[RuleName]: ...  # rules whose failures it explains
     def broken(self, m: Measurements, argument: str | None) -> str | Doubt | None:
-        """Why the rule is not what is declared; None if it is."""
+        """The reason why the rule is not what is declared; None if it is."""
         ...
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool: ...
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
-        """What might stand in its brackets, if this failure was meant; nothing: it is not offered."""
+        """The texts that might stand in its brackets, if the failure is intended; none: it is not offered."""
         ...
 
 
@@ -46,8 +46,8 @@ def formula(m: Measurements) -> Array:
     return columns(m.rule.gradients, m.count)
 
 
-def known(m: Measurements) -> Iterator[tuple[int, int]]:
-    """Rows within reach and components at which the formula has a value."""
+def formula_cells(m: Measurements) -> Iterator[tuple[int, int]]:
+    """Rows within reach, with the components at which the formula has a value."""
     assert m.rule is not None
     states = columns(m.rule.gradient_states, m.count)
     for row in np.flatnonzero(~m.beyond):
@@ -55,10 +55,10 @@ def known(m: Measurements) -> Iterator[tuple[int, int]]:
             yield int(row), int(k)
 
 
-def regular(m: Measurements) -> Iterator[tuple[int, int]]:
-    """Those of them at which the truth has a value, too."""
+def common_cells(m: Measurements) -> Iterator[tuple[int, int]]:
+    """Rows and components at which formula and truth both have a value."""
     states = m.reference.states(GRADIENTS)
-    for row, k in known(m):
+    for row, k in formula_cells(m):
         if states[row, k] in (REGULAR, LIMIT):
             yield row, k
 

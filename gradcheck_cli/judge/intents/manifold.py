@@ -1,6 +1,6 @@
 """`expect(manifold: q)`: the gradient projected on the tangent space that an argument moves in.
 
-Two are known: unit vectors along the last axis, and symmetric matrices.
+There are two such spaces: unit vectors along the last axis, and symmetric matrices.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flint import arb
 
 from gradcheck_cli.contract.limits import SPHERE
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.intent import Doubt, argument_of, at, formula, regular
+from gradcheck_cli.judge.intents.intent import Doubt, argument_of, at, common_cells, formula
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
@@ -58,27 +58,27 @@ class Manifold:
             yield argument
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
-        meant = next((leaf for leaf in m.subject.leaves if leaf.path == argument), None)
-        return argument_of(m, failure.component) == argument and bool(meant and meant.shape)
+        shapes = {leaf.path: leaf.shape for leaf in m.subject.leaves}
+        return argument_of(m, failure.component) == argument and bool(shapes.get(argument or ""))
 
 
 def _rows(m: Measurements, leaf: int) -> Iterator[tuple[int, Array, Array, Array]]:
-    """Point, gradient and truth of the argument, where all of it is known."""
-    known: dict[int, int] = {}
-    for row, _ in regular(m):
-        known[row] = known.get(row, 0) + 1
+    """Rows at which the whole gradient is known, with point, gradient and truth of the argument."""
+    counts: dict[int, int] = {}
+    for row, _ in common_cells(m):
+        counts[row] = counts.get(row, 0) + 1
     start = sum(spec.size for spec in m.subject.leaves[:leaf])
     spec = m.subject.leaves[leaf]
     part = slice(start, start + spec.size)
     ours, truth = formula(m), m.reference.balls(GRADIENTS)
-    for row, count in known.items():
+    for row, count in counts.items():
         if count == ours.shape[1]:
             point = np.asarray(exact(m.points[leaf][row])).reshape(spec.shape)
             yield row, point, ours[row, part].reshape(spec.shape), truth[row, part].reshape(spec.shape)  # fmt: skip
 
 
 def _on_the_sphere(x: Array, ours: Array, truth: Array) -> bool:
-    """Only what points outwards is taken away; on the sphere, all of it.
+    """Does gradient minus truth point outwards only; on the sphere, is nothing outward left?
 
     A rounded x is only near the sphere: that distance is what tangency may be missed by.
     """
@@ -99,8 +99,8 @@ def _dot(a: Array, b: Array) -> arb:
 
 
 def _symmetric(x: Array, ours: Array, truth: Array) -> bool:
-    turned, meant = np.swapaxes(ours, -1, -2), truth + np.swapaxes(truth, -1, -2)
-    pairs = zip(ours.flat, turned.flat, meant.flat, strict=True)
+    turned, doubled = np.swapaxes(ours, -1, -2), truth + np.swapaxes(truth, -1, -2)
+    pairs = zip(ours.flat, turned.flat, doubled.flat, strict=True)
     return all(a.overlaps(b) and (2 * a).overlaps(c) for a, b, c in pairs)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import RADIUS
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.intent import at, regular
+from gradcheck_cli.judge.intents.intent import at, common_cells
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.measurements import Measurements
@@ -31,7 +31,7 @@ class SafeAt:
         values = m.points[paths.index(name.strip())].reshape(m.count, -1)
         near = np.asarray(np.abs(values - float(number)).min(axis=1) <= RADIUS.value)
         facts = comparison(m)
-        for row, k in regular(m):
+        for row, k in common_cells(m):
             if facts.differs[row, k] and not near[row]:
                 return f"at {at(m, row)} the rule is not the derivative, and {argument} is not near"
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flint import arb
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.intent import at, formula, regular, shown
+from gradcheck_cli.judge.intents.intent import at, common_cells, formula, shown
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, component_name
 from gradcheck_cli.measure.formula_gap import ratio
@@ -22,18 +22,18 @@ class Scaled:
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         gradients, truth = formula(m), m.reference.balls(GRADIENTS)
-        for row, k in regular(m):
+        for row, k in common_cells(m):
             factor = _factor(m, row, k, argument or "1")
             if factor is None:
                 return f"`{argument}` is neither a number nor an argument that fits"
             if not gradients[row, k].overlaps(factor * truth[row, k]):
-                got, true = shown(gradients[row, k]), shown(truth[row, k])
-                return f"at {at(m, row)} the gradient is {got}, the truth {true}"
+                ours, true = shown(gradients[row, k]), shown(truth[row, k])
+                return f"at {at(m, row)} the gradient is {ours}, the truth {true}"
         return None
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
         """The one constant that all gradients have in common."""
-        pairs = list(regular(m))
+        pairs = list(common_cells(m))
         truth, ours = m.reference.balls(GRADIENTS), formula(m)
         factor = ratio([truth[p] for p in pairs], [ours[p] for p in pairs])
         if factor is not None:
@@ -47,7 +47,7 @@ class Scaled:
 
 
 def _factor(m: Measurements, row: int, k: int, text: str) -> arb | None:
-    """A constant, known as well as the dtype can hold it, or what the argument is there."""
+    """A constant, as exact as the dtype can hold it, or the number that the argument has there."""
     try:
         number = float(text)
     except ValueError:

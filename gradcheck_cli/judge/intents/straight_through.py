@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.intent import argument_of, at, formula, known, shown
+from gradcheck_cli.judge.intents.intent import argument_of, at, formula, formula_cells, shown
 from gradcheck_cli.measure.components import columns
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
@@ -14,7 +14,7 @@ from gradcheck_cli.measure.measurements import Measurements
 
 @dataclass(frozen=True, slots=True)
 class StraightThrough:
-    """For the first argument, or the one that is named."""
+    """The cotangent as the gradient of the first argument, or of the one that is named."""
 
     name: str = "straight-through"
     answers: frozenset[RuleName] = frozenset(
@@ -22,20 +22,20 @@ class StraightThrough:
     )
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
-        meant = self._argument(m, argument)
+        name = self._argument(m, argument)
         gradients, weights = formula(m), columns(m.cotangents, m.count)
         first: int | None = None
-        for row, k in known(m):
-            if argument_of(m, k) != meant:
+        for row, k in formula_cells(m):
+            if argument_of(m, k) != name:
                 continue
             first = k if first is None else first
             if k - first >= weights.shape[1]:
-                return f"`{meant}` has more elements than the output"
+                return f"`{name}` has more elements than the output"
             expected = float(weights[row, k - first])
             if not gradients[row, k].contains(expected):
-                got = shown(gradients[row, k])
-                return f"at {at(m, row)} the cotangent is {expected:g} and the gradient {got}"
-        return None if first is not None else f"there is no argument `{meant}`"
+                gradient = shown(gradients[row, k])
+                return f"at {at(m, row)} the cotangent is {expected:g} and the gradient {gradient}"
+        return None if first is not None else f"there is no argument `{name}`"
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
         first = argument_of(m, failure.component)

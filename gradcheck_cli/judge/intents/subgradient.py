@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.intent import at, regular
+from gradcheck_cli.judge.intents.intent import at, common_cells
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.formula_gap import comparison
@@ -23,7 +23,7 @@ class Subgradient:
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         facts, states = comparison(m), m.reference.states(GRADIENTS)
-        for row, k in regular(m):
+        for row, k in common_cells(m):
             if facts.differs[row, k] and states[row, k] == REGULAR:
                 return (
                     f"at {at(m, row)} the primal has a derivative, and the rule gives another one"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.intent import at, regular, shown
+from gradcheck_cli.judge.intents.intent import at, common_cells, shown
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.formula_gap import comparison
@@ -21,7 +21,7 @@ class Surrogate:
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         """Wherever formula and truth differ, the truth is zero."""
         facts, truth = comparison(m), m.reference.balls(GRADIENTS)
-        for row, k in regular(m):
+        for row, k in common_cells(m):
             if facts.differs[row, k] and not truth[row, k].contains(0):
                 return (
                     f"at {at(m, row)} the derivative of the primal is {shown(truth[row, k])}, not 0"

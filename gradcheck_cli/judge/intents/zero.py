@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.intent import argument_of, at, formula, known, shown
+from gradcheck_cli.judge.intents.intent import argument_of, at, formula, formula_cells, shown
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
 
@@ -18,14 +18,14 @@ class Zero:
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         gradients = formula(m)
-        met = False
-        for row, k in known(m):
+        there = False
+        for row, k in formula_cells(m):
             if argument_of(m, k) != argument:
                 continue
-            met = True
+            there = True
             if gradients[row, k] != 0:
                 return f"at {at(m, row)} the gradient of {argument} is {shown(gradients[row, k])}"
-        return None if met else f"there is no argument `{argument}` that is differentiated"
+        return None if there else f"there is no argument `{argument}` that is differentiated"
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
         yield argument_of(m, failure.component)

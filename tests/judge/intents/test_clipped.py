@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import declare, measured, mismatch, texts
 
@@ -47,11 +47,11 @@ def test_rounding_does_not_make_it_larger() -> None:
 
 def test_it_is_offered_for_what_is_right_somewhere() -> None:
     never_right = square(lambda x, weight: x * weight / np.where(abs(x) < 1, 1, 2))
-    assert offered(mismatch(), square(clipped)) == "expect(clipped)"
-    assert offered(mismatch(), never_right) is None
-    assert offered(NONLINEAR, never_right) == "expect(clipped)"
+    assert comment_for(mismatch(), square(clipped)) == "expect(clipped)"
+    assert comment_for(mismatch(), never_right) is None
+    assert comment_for(NONLINEAR, never_right) == "expect(clipped)"
 
 
 def test_it_is_not_offered_for_single_points() -> None:
     masked = square(lambda x, weight: np.where((x == 2.0) & (weight == 1), 0.0, 2 * x * weight))
-    assert offered(mismatch(), masked) is None
+    assert comment_for(mismatch(), masked) is None

@@ -10,7 +10,7 @@ import pytest
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents import INTENTS, declarations
-from gradcheck_cli.judge.intents.declarations import Declarations, offered
+from gradcheck_cli.judge.intents.declarations import Declarations, comment_for
 from gradcheck_cli.judge.intents.intent import Doubt
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
@@ -72,7 +72,7 @@ def test_each_promise_is_held_to_its_own_law(reversal: Measurements) -> None:
 def test_without_a_formula_nothing_can_be_held_to_a_law() -> None:
     m = measured([1.0], lambda x: x, lambda x, weight: weight, reason="it has no program")
     assert declare(m, "scaled", "-1") == [mismatch()]
-    assert offered(mismatch(), m) is None
+    assert comment_for(mismatch(), m) is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,13 +108,13 @@ def test_what_is_in_doubt_is_not_offered(
     reversal: Measurements, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(declarations, "INTENTS", (Unsettled(),))
-    assert offered(mismatch(), reversal) is None
+    assert comment_for(mismatch(), reversal) is None
 
 
 def test_the_narrowest_intent_is_offered_and_its_comment_is_accepted(
     reversal: Measurements,
 ) -> None:
-    text = offered(mismatch(), reversal)
+    text = comment_for(mismatch(), reversal)
     assert text == "expect(scaled=-1)"
     assert Declarations(parse(text)).answer([mismatch()], reversal) == []
 
@@ -123,4 +123,4 @@ def test_the_narrowest_intent_is_offered_and_its_comment_is_accepted(
 def test_nothing_is_offered_for_less_than_an_error(
     reversal: Measurements, severity: Severity
 ) -> None:
-    assert offered(dataclasses.replace(mismatch(), severity=severity), reversal) is None
+    assert comment_for(dataclasses.replace(mismatch(), severity=severity), reversal) is None

@@ -11,7 +11,7 @@ import pytest
 
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from tests.conftest import check_json
 from tests.support import declare, measured, mismatch, texts
@@ -71,7 +71,7 @@ def test_it_is_offered_where_it_holds() -> None:
 
     for factor, text in ((1.0, "expect(estimator)"), (3.0, None)):
         m = square(noisy_square(factor, 0.5), rule=drawn_once)
-        assert offered(mismatch(), m) == text
+        assert comment_for(mismatch(), m) == text
 
 
 def score(body: str, factor: float) -> Measurements:

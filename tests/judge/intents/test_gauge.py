@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import IN_BALLS, declare, measured, mismatch, texts
 
@@ -101,7 +101,7 @@ def test_floats_are_inconclusive() -> None:
     of_floats = dataclasses.replace(m, sources=dataclasses.replace(m.sources, reason="no program"))
     (doubt,) = declare(of_floats, "gauge")
     assert "its law is one over the reals, and there the rule was not judged" in doubt.message
-    assert offered(mismatch(), of_floats) is None
+    assert comment_for(mismatch(), of_floats) is None
 
 
 def test_without_a_matrix_nothing_is_explained() -> None:
@@ -110,5 +110,5 @@ def test_without_a_matrix_nothing_is_explained() -> None:
 
 
 def test_it_is_offered_where_it_holds() -> None:
-    assert offered(mismatch(), as_given(COLUMNS, off_its_line)) == "expect(gauge)"
-    assert offered(mismatch(), as_given(COLUMNS, lambda a, weight: 2 * a * weight)) is None
+    assert comment_for(mismatch(), as_given(COLUMNS, off_its_line)) == "expect(gauge)"
+    assert comment_for(mismatch(), as_given(COLUMNS, lambda a, weight: 2 * a * weight)) is None

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import POLE
 from tests.support import IN_BALLS, Numbers, declare, measured, mismatch, texts
@@ -91,5 +91,5 @@ def test_an_argument_that_is_not_differentiated_is_broken() -> None:
 
 
 def test_the_argument_is_offered() -> None:
-    assert offered(mismatch(), linear(UNIT, WEIGHTS, tangential)) == "expect(manifold: q)"
-    assert offered(mismatch(), linear(UNIT, WEIGHTS, off_the_sphere)) is None
+    assert comment_for(mismatch(), linear(UNIT, WEIGHTS, tangential)) == "expect(manifold: q)"
+    assert comment_for(mismatch(), linear(UNIT, WEIGHTS, off_the_sphere)) is None

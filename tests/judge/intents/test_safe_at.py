@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import declare, measured, mismatch, texts
 
@@ -40,4 +40,4 @@ def test_an_argument_that_is_not_there_is_broken() -> None:
 
 
 def test_it_is_not_offered_for_the_place_is_the_authors_to_say() -> None:
-    assert offered(mismatch(), flattened(0.0)) is None
+    assert comment_for(mismatch(), flattened(0.0)) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import declare, measured, mismatch, texts
 
@@ -82,9 +82,9 @@ def test_what_is_no_factor_is_broken(text: str) -> None:
 
 
 def test_the_one_factor_of_all_gradients_is_offered() -> None:
-    assert offered(mismatch(), square(0.5)) == "expect(scaled=0.5)"
-    assert offered(mismatch(), square(2.0)) == "expect(scaled=2)"
-    assert offered(mismatch(), reversal(reversing)) == "expect(scaled=-alpha)"
+    assert comment_for(mismatch(), square(0.5)) == "expect(scaled=0.5)"
+    assert comment_for(mismatch(), square(2.0)) == "expect(scaled=2)"
+    assert comment_for(mismatch(), reversal(reversing)) == "expect(scaled=-alpha)"
 
 
 def test_a_sign_in_one_of_two_arguments_is_not_offered() -> None:
@@ -94,4 +94,4 @@ def test_a_sign_in_one_of_two_arguments_is_not_offered() -> None:
         lambda x, y, weight: (y * weight, x * weight),
         rule=lambda x, y, weight: (y * weight, -x * weight),
     )
-    assert offered(mismatch(1), m) is None
+    assert comment_for(mismatch(1), m) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import declare, measured, mismatch, texts
 
@@ -66,8 +66,8 @@ def test_more_elements_than_the_output_are_broken() -> None:
 
 
 def test_the_argument_is_offered_unless_it_is_the_first() -> None:
-    assert offered(SURROGATE, rounding(lambda x, w: w)) == "expect(straight-through)"
-    assert offered(SURROGATE, rounding(lambda x, w: 2 * w)) is None
+    assert comment_for(SURROGATE, rounding(lambda x, w: w)) == "expect(straight-through)"
+    assert comment_for(SURROGATE, rounding(lambda x, w: 2 * w)) is None
     both = of_two(lambda x, y, weight: (weight * np.round(y), weight))
     second = mismatch(1, RuleName.UNDECLARED_SURROGATE)
-    assert offered(second, both) == "expect(straight-through: y)"
+    assert comment_for(second, both) == "expect(straight-through: y)"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR
 from tests.support import Numbers, declare, measured, mismatch, texts
@@ -40,4 +40,4 @@ def test_another_derivative_where_there_is_one_is_broken() -> None:
 
 
 def test_it_is_not_offered() -> None:
-    assert offered(mismatch(), absolute(0.0, LIMIT)) is None
+    assert comment_for(mismatch(), absolute(0.0, LIMIT)) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import declare, measured, mismatch, texts
 
@@ -46,4 +46,4 @@ def test_a_slope_for_a_function_that_has_one_is_broken() -> None:
 
 
 def test_it_is_not_offered_for_the_finding_says_it() -> None:
-    assert offered(SURROGATE, step()) is None
+    assert comment_for(SURROGATE, step()) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.judge.intents.declarations import offered
+from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import declare, measured, mismatch, texts
 
@@ -41,5 +41,5 @@ def test_an_argument_that_is_not_differentiated_is_broken() -> None:
 
 
 def test_the_argument_is_offered() -> None:
-    assert offered(mismatch(1), FROZEN) == "expect(zero: alpha)"
-    assert offered(mismatch(1), LEAKING) is None
+    assert comment_for(mismatch(1), FROZEN) == "expect(zero: alpha)"
+    assert comment_for(mismatch(1), LEAKING) is None
