@@ -30,24 +30,22 @@ _WANTED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """The outcome: what fits, or why nothing does."""
+class Attempt:
+    """The outcome of probing: the subjects that fit, or why nothing does."""
 
     subjects: list[Subject]
-    tried: int
     reason: str
     broken: tuple[Signature, RuleError] | None = None
-    misfit: tuple[Signature, RuleError] | None = (
-        None  # arrays of one shape, and a gradient of another
-    )
-    wants_integers: bool = False  # something that was refused speaks of them
+    # Arrays of one shape, and a gradient of another.
+    misfit: tuple[Signature, RuleError] | None = None
+    wants_integers: bool = False  # a refusal speaks of them
 
 
-def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
+def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt:
     """Up to two signatures that function and rule accept: the smallest, and one of higher rank.
 
     A signature that the function takes and its rule does not may be one that
-    nobody meant; it counts (as `broken`) only if there is none that both take.
+    nobody intends; it counts (as `broken`) only if there is none that both take.
     """
     recorded = _recorded(gradient, dtype, hints)
     if recorded is not None:
@@ -56,12 +54,12 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe:
     if [p.variadic for p in parameters] != [True]:
         floats = _probe(gradient, parameters, dtype, hints)
         return _with_integers(gradient, parameters, dtype, hints, floats)
-    found = []
+    attempts = []
     for count in range(1, _MOST_ARGUMENTS + 1):
-        found.append(_probe(gradient, expanded(parameters, count), dtype, hints))
-        if found[-1].subjects:
-            return found[-1]
-    return next((p for p in found if p.broken is not None), found[0])
+        attempts.append(_probe(gradient, expanded(parameters, count), dtype, hints))
+        if attempts[-1].subjects:
+            return attempts[-1]
+    return next((a for a in attempts if a.broken is not None), attempts[0])
 
 
 def _with_integers(
@@ -69,23 +67,23 @@ def _with_integers(
     parameters: Sequence[Parameter],
     dtype: str,
     hints: Hints,
-    floats: Probe,
-) -> Probe:
-    """Where nothing fits and the function speaks of integers, for one or two arguments these."""
+    floats: Attempt,
+) -> Attempt:
+    """The attempt with integers for one or two arguments, where no floats fit and the function asks for them."""
     if floats.subjects or floats.broken is not None or not floats.wants_integers:
         return floats
     names = [p.name for p in parameters if p.differentiable and p.name not in hints.specs]
     for count in (1, 2):
         for chosen in itertools.combinations(reversed(names), count):  # the last ones first
             whole = replace(hints, integers=frozenset(chosen))
-            found = _probe(gradient, parameters, dtype, whole)
-            if found.subjects or found.broken is not None:
-                return found
+            attempt = _probe(gradient, parameters, dtype, whole)
+            if attempt.subjects or attempt.broken is not None:
+                return attempt
     return floats
 
 
-def _recorded(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe | None:
-    """The signatures of real calls, where there are any that fit."""
+def _recorded(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt | None:
+    """The attempt with the signatures of real calls; None where none of them fits."""
     subjects: list[Subject] = []
     for signature in hints.calls:
         try:
@@ -95,14 +93,14 @@ def _recorded(gradient: CustomGradient, dtype: str, hints: Hints) -> Probe | Non
             continue
         except RuleError as error:
             sure = RuleError(error.stage, error.message, certain=True, silent=error.silent)
-            return Probe([], len(hints.calls), "", (signature, sure))
+            return Attempt([], "", (signature, sure))
         subjects.append(subject)
-    return Probe(subjects, len(hints.calls), "") if subjects else None
+    return Attempt(subjects, "") if subjects else None
 
 
 def _probe(
     gradient: CustomGradient, parameters: Sequence[Parameter], dtype: str, hints: Hints
-) -> Probe:
+) -> Attempt:
     subjects: list[Subject] = []
     ranks: set[int] = set()
     reason, broken, misfit, tried, integers = "", None, None, 0, False
@@ -116,8 +114,8 @@ def _probe(
         try:
             subject = gradient.fit(signature, dtype)
             subject.traces()
-        except Declined:
-            return probe(gradient, dtype, hints)
+        except Declined as refusal:
+            return _probe(gradient, _with_number(parameters, refusal.argument), dtype, hints)
         except Rejected as error:
             reason = reason or f"{signature.describe()}: {error}"
             integers = integers or _INTEGER.search(str(error)) is not None
@@ -134,12 +132,16 @@ def _probe(
     if subjects:
         others, broken = varied(gradient, parameters, [s.signature for s in subjects], dtype)
         subjects += others
-    told = reason or "no signature was tried"
-    return Probe(subjects, tried, told, broken, misfit, integers)
+    return Attempt(subjects, reason or "no signature was tried", broken, misfit, integers)
+
+
+def _with_number(parameters: Sequence[Parameter], name: str) -> list[Parameter]:
+    """The parameters, with one of them a number that is not differentiated."""
+    return [replace(p, differentiable=False) if p.name == name else p for p in parameters]
 
 
 def _enough(subjects: Sequence[Subject]) -> bool:
-    """Two, and one more where all outputs were single numbers: rows of a cotangent may be mixed up."""
+    """Are there two subjects, and a third where all outputs are single numbers (cotangent rows may be mixed up)?"""
     if len(subjects) != _WANTED:
         return len(subjects) > _WANTED
     single = all(int(np.prod(shape, dtype=int)) == 1 for s in subjects for shape in s.outputs)
@@ -177,26 +179,26 @@ def broadcast_refused(
 
 def _signatures(parameters: Sequence[Parameter], hints: Hints) -> Iterator[Signature]:
     """Uniform shapes first, then mixtures, the simplest first."""
-    seen: set[str] = set()
+    texts: set[str] = set()
     fitting = [shape for n in hints.sizes for shape in ((3, n), (n,))]
     for shape in (*_UNIFORM, *fitting):
         for choice in _product([options(p, shape, hints) for p in parameters], 24):
-            yield from _new(parameters, choice, seen)
+            yield from _new(parameters, choice, texts)
     sizes = [options_of_shapes(p, hints) for p in parameters]
     for choice in _product(sizes, 4 * _MOST_TRIES):
-        yield from _new(parameters, choice, seen)
+        yield from _new(parameters, choice, texts)
 
 
 def _new(
-    parameters: Sequence[Parameter], choice: Sequence[Any], seen: set[str]
+    parameters: Sequence[Parameter], choice: Sequence[Any], texts: set[str]
 ) -> Iterator[Signature]:
     signature = Signature(
         arguments=tuple((p.name, v) for p, v in zip(parameters, choice, strict=True)),
         keywords=frozenset(p.name for p in parameters if p.keyword_only),
     )
     text = signature.describe() + repr([leaf.shape for leaf in signature.leaves])
-    if text not in seen:
-        seen.add(text)
+    if text not in texts:
+        texts.add(text)
         yield signature
 
 

@@ -10,7 +10,11 @@ class Rejected(CgcheckError):
 
 
 class Declined(Rejected):
-    """The rule says of an argument that it is no tensor to differentiate: offer it as a number."""
+    """The rule takes an argument for a number, not for a tensor to differentiate: offer it as one."""
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(f"`{argument}` is a number, not a tensor")
+        self.argument = argument
 
 
 class RuleError(CgcheckError):

@@ -42,7 +42,6 @@ class TorchGradient:
     backend: str = field(default="torch")
     library: Library = LIBRARY  # whose stable functions are offered
     surroundings: Surroundings = nullcontext  # of every trace: what a library on torch needs
-    declined: set[str] = field(default_factory=set)  # arguments that turned out to be numbers
 
     @property
     def spelling(self) -> str:
@@ -63,7 +62,7 @@ class TorchGradient:
         return declared(
             self.primal,
             self.skipped,
-            lambda _, p: p.name not in self.declined and _may_be_a_tensor(p),
+            lambda _, p: _may_be_a_tensor(p),
         )
 
     def fit(self, signature: Signature, dtype: str) -> Subject:

@@ -68,8 +68,7 @@ class TorchSubject(EagerSubject):
                 continue
             others = [float(x.reshape(-1)[0]) if x is y else y for y in points]
             if self._bare_gradients(others, cotangents)[0] is not _REFUSED:
-                self.gradient.declined.add(name)
-                raise Declined(f"`{name}` is a number, not a tensor")
+                raise Declined(name)
 
     def _hold_to_shapes(self, points: Tensors, cotangents: Tensors) -> None:
         """What torch hands on without a word: a slot too far, or a sum over what nobody broadcast."""

@@ -1,0 +1,149 @@
+"""Probing: small signatures are offered until function and rule take some."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.infer.probing import broadcast_refused, probe
+from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
+from gradcheck_cli.subject.refusals import Declined, RuleError
+from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
+
+
+def attempt(function: Any, **hints: Any) -> Any:
+    return probe(Gradient(function), "float32", replace(NO_HINTS, **hints))
+
+
+def test_the_smallest_shape_and_one_of_higher_rank_fit() -> None:
+    found = attempt(lambda x: x + np.zeros(3))
+    assert [shapes(s) for s in found.subjects[:2]] == [{"x": ()}, {"x": (3,)}]
+    assert (found.broken, found.misfit) == (None, None)
+
+
+def test_arrays_that_multiply_find_their_shapes() -> None:
+    found = attempt(
+        lambda a, b: np.ones(np.shape(a)[:2]) @ np.ones((np.shape(b)[0], 1)) * len(a[0])
+    )
+    assert all(s.leaves[0].shape[1] == s.leaves[1].shape[0] for s in found.subjects)
+
+
+def test_nothing_fits_and_the_first_refusal_is_the_reason() -> None:
+    def refuse(x):
+        raise ValueError("no numbers today")
+
+    found = attempt(refuse)
+    assert found.subjects == []
+    assert found.reason == "x: float[]: no numbers today"
+
+
+def test_where_a_refusal_speaks_of_integers_the_last_argument_is_one() -> None:
+    def picked(x, rows):
+        if not np.issubdtype(np.asarray(rows).dtype, np.integer):
+            raise TypeError("rows must be of integer type")
+        return x
+
+    found = attempt(picked)
+    assert fixed(found.subjects[0].signature)["rows"].dtype == np.int32
+    assert [leaf.path for leaf in found.subjects[0].leaves] == ["x"]
+
+
+def test_a_function_of_any_number_of_arguments_gets_as_many_as_it_takes() -> None:
+    def two(*args):
+        if len(args) != 2:
+            raise TypeError("two, please")
+        return args[0] * args[1]
+
+    assert shapes(attempt(two).subjects[1]) == {"args[0]": (3,), "args[1]": (3,)}
+
+
+def test_an_argument_that_the_rule_declines_is_offered_as_a_number() -> None:
+    class Sloped(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            if isinstance(dict(signature.arguments)["slope"], Leaf):
+                raise Declined("slope")
+            return super().fit(signature, dtype)
+
+    gradient = Sloped(lambda x, slope: x * slope)
+    before = gradient.parameters()
+    subjects = probe(gradient, "float32", NO_HINTS).subjects
+    assert {leaf.path for s in subjects for leaf in s.leaves} == {"x"}
+    assert fixed(subjects[0].signature) == {"slope": 0.5}
+    assert gradient.parameters() == before  # nobody else hears of it
+
+
+def broken_at(shape: tuple[int, ...], error: RuleError) -> Gradient:
+    class Broken(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            if signature.leaves[0].shape == shape:
+                raise error
+            return super().fit(signature, dtype)
+
+    return Broken(lambda x: x)
+
+
+def test_a_rule_that_refuses_every_signature_is_broken() -> None:
+    error = RuleError("TypeError", "it takes two")
+
+    class Broken(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            raise error
+
+    found = probe(Broken(lambda x: x), "float32", NO_HINTS)
+    assert found.broken is not None
+    assert (found.broken[0].describe(), found.broken[1]) == ("x: float[]", error)
+
+
+def test_a_rule_that_refuses_some_signatures_is_not_broken() -> None:
+    found = probe(broken_at((), RuleError("TypeError", "no scalars")), "float32", NO_HINTS)
+    assert (found.broken, bool(found.subjects)) == (None, True)
+
+
+def test_a_gradient_of_another_shape_is_a_misfit() -> None:
+    error = RuleError("shape", "of another shape", silent=True)
+    found = probe(broken_at((3,), error), "float32", NO_HINTS)
+    assert found.misfit is not None
+    assert found.misfit[1] is error
+
+
+def test_recorded_calls_come_before_all_guesses() -> None:
+    recorded = Signature((("x", Leaf("x", (7, 2), "a recorded call")),))
+    found = attempt(lambda x: x, calls=[recorded])
+    assert [s.signature for s in found.subjects] == [recorded]
+
+
+def test_a_rule_that_refuses_a_recorded_call_is_certainly_broken() -> None:
+    recorded = Signature((("x", Leaf("x", (7, 2), "a recorded call")),))
+    gradient = broken_at((7, 2), RuleError("TypeError", "no"))
+    found = probe(gradient, "float32", replace(NO_HINTS, calls=[recorded]))
+    assert found.broken is not None
+    assert (found.broken[0], found.broken[1].certain) == (recorded, True)
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_single_number_beside_arrays_may_be_refused_by_the_rule_alone(refuses: bool) -> None:
+    class Narrow(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            sizes = {leaf.shape for leaf in signature.leaves}
+            if refuses and len(sizes) > 1:
+                raise RuleError("shape", "they are not alike")
+            return super().fit(signature, dtype)
+
+    gradient = Narrow(lambda x, y: x * y)
+    subject = gradient.fit(Signature(tuple((n, Leaf(n, (3,), "test")) for n in "xy")), "float32")
+    narrow = broadcast_refused(gradient, [subject], "float32")
+    assert (narrow is not None) is refuses
+    if narrow is not None:
+        assert narrow[0].describe() == "x: float[], y: float[3]"
+
+
+def test_an_argument_with_a_number_by_default_is_differentiated_around_it() -> None:
+    def scaled(x, factor=2.5):
+        return x * factor
+
+    subject = attempt(scaled).subjects[0]
+    assert [(leaf.path, leaf.centre) for leaf in subject.leaves] == [("x", None), ("factor", 2.5)]
+    assert not any(isinstance(v, Fixed) for _, v in subject.signature.arguments)
