@@ -21,9 +21,9 @@ _ANY_NUMBER = re.compile(r"\*\w*|\.\.\.")
 
 
 def annotated(parameters: Sequence[Parameter]) -> dict[str, str]:
-    """The spec that each annotation is, as text."""
-    found = {p.name: _spec(p.annotation or "") for p in parameters}
-    return {name: spec for name, spec in found.items() if spec}
+    """Annotations of the parameters, as specs in text."""
+    specs = {p.name: _spec(p.annotation or "") for p in parameters}
+    return {name: spec for name, spec in specs.items() if spec}
 
 
 def _spec(annotation: str) -> str:

@@ -1,4 +1,4 @@
-"""Signatures as they were really called: shapes of the arrays, values of everything else."""
+"""A real call as a signature: shapes of the arrays, values of everything else."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _INTEGERS, _FLOATS = ("int", "uint"), ("float", "bfloat")
 def signature_of(
     parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any], source: str
 ) -> Signature | None:
-    """None if the call is not one of this function."""
-    given = given_by_name(parameters, args, kwargs)
-    if given is None:
+    """The signature of a call; None if the call is not one of this function."""
+    values = by_name(parameters, args, kwargs)
+    if values is None:
         return None
     arguments = tuple(
-        (p.name, argument(p.name, given[p.name], source) if p.name in given else OMITTED)
+        (p.name, argument(p.name, values[p.name], source) if p.name in values else OMITTED)
         for p in parameters
     )
     return Signature(arguments, frozenset(p.name for p in parameters if p.keyword_only))
 
 
-def given_by_name(
+def by_name(
     parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The arguments by the names of their parameters, in the order of these."""
-    given = dict(zip((p.name for p in parameters if not p.keyword_only), args, strict=False))
-    if len(given) < len(args) or set(kwargs) - {p.name for p in parameters}:
+    """The arguments of a call by the names of its parameters, in the order of these."""
+    values = dict(zip((p.name for p in parameters if not p.keyword_only), args, strict=False))
+    if len(values) < len(args) or set(kwargs) - {p.name for p in parameters}:
         return None
-    given |= kwargs
-    return {p.name: given[p.name] for p in parameters if p.name in given}
+    values |= kwargs
+    return {p.name: values[p.name] for p in parameters if p.name in values}
 
 
 def argument(path: str, value: Any, source: str) -> Any:
@@ -65,7 +65,7 @@ def kind_of(value: Any) -> str:
 
 
 def _numbers(value: Any, kind: str, shape: Sequence[int]) -> Any:
-    """Its own numbers; small ones where it has none, as under a trace."""
+    """The numbers of an array; small ones where it has none, as under a trace."""
     try:
         with calling_user_code():
             return np.asarray(value)

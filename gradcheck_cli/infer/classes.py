@@ -1,6 +1,6 @@
 """Arguments that are objects: NamedTuples, dataclasses, equinox modules, made from their fields.
 
-A class is known from an annotation, an object from a real call or from the module itself.
+An annotation names a class; a real call, or the module itself, holds an object.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ def classes(function: Callable[..., Any]) -> dict[str, type]:
 def instances(function: Callable[..., Any], wanted: dict[str, type]) -> dict[str, Any]:
     """For each parameter an object of its class that the module holds."""
     values = list(getattr(inspect.unwrap(function), "__globals__", {}).values())
-    found = {}
+    objects = {}
     for name, cls in wanted.items():
-        known = [v for v in values if type(v) is cls]
-        if known:
-            found[name] = known[0]
-    return found
+        of_class = [v for v in values if type(v) is cls]
+        if of_class:
+            objects[name] = of_class[0]
+    return objects
 
 
 def has_fields(value: Any) -> bool:
-    """Is it an object of fields (and no class)?"""
+    """Is the value an object of fields (and no class)?"""
     return not isinstance(value, type) and _has_fields(type(value))
 
 
 def fields_of(value: Any) -> list[tuple[str, Any]]:
-    """Its fields by name, but those that an object was made without."""
+    """The fields of an object by name, but those that it lacks."""
     if isinstance(value, tuple):
         return list(zip(type(value)._fields, value, strict=True))  # type: ignore[attr-defined]
     names = (f.name for f in dataclasses.fields(value))
@@ -56,11 +56,11 @@ def like(value: Any, parts: Sequence[tuple[str, Any]]) -> Built:
     kept = tuple(part for _, part in parts)
     if isinstance(value, tuple):
         cls: Any = type(value)
-        return Built(cls.__name__, lambda given: cls(*given), kept)
-    return Built(type(value).__name__, lambda given: _with(copy.copy(value), names, given), kept)
+        return Built(cls.__name__, lambda values: cls(*values), kept)
+    return Built(type(value).__name__, lambda values: _with(copy.copy(value), names, values), kept)
 
 
-def made_of(cls: Any, option: Callable[[str, str], Any]) -> Built | None:
+def from_fields(cls: Any, option: Callable[[str, str], Any]) -> Built | None:
     """An object of the class; `option` makes a field of its name and its annotation as text."""
     names = field_names(cls)
     texts = {name: _text(kind) for name, kind in inspect.get_annotations(cls).items()}
@@ -68,8 +68,8 @@ def made_of(cls: Any, option: Callable[[str, str], Any]) -> Built | None:
     if not parts:
         return None
     if issubclass(cls, tuple):
-        return Built(cls.__name__, lambda given: cls(*given), parts)
-    return Built(cls.__name__, lambda given: _with(object.__new__(cls), names, given), parts)
+        return Built(cls.__name__, lambda values: cls(*values), parts)
+    return Built(cls.__name__, lambda values: _with(object.__new__(cls), names, values), parts)
 
 
 def field_names(cls: Any) -> list[str]:
@@ -91,8 +91,8 @@ def _has_fields(cls: Any) -> bool:
     return dataclasses.is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
 
 
-def _with(value: Any, names: Sequence[str], given: Sequence[Any]) -> Any:
-    """Frozen or not: an object is given its fields as `__init__` would."""
-    for name, part in zip(names, given, strict=True):
+def _with(value: Any, names: Sequence[str], values: Sequence[Any]) -> Any:
+    """The object with its fields set as `__init__` would, frozen or not."""
+    for name, part in zip(names, values, strict=True):
         object.__setattr__(value, name, part)
     return value

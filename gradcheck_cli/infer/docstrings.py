@@ -23,12 +23,12 @@ _MOST_RANK = 5
 def documented(function: Callable[..., Any], names: Sequence[str]) -> dict[str, str]:
     """The spec that the docstring gives for each parameter it describes, as text."""
     text = inspect.getdoc(inspect.unwrap(function)) or ""
-    found = {name: _spec(_described(text, name)) for name in names}
-    return {name: spec for name, spec in found.items() if spec}
+    specs = {name: _spec(_described(text, name)) for name in names}
+    return {name: spec for name, spec in specs.items() if spec}
 
 
 def _described(text: str, name: str) -> str:
-    """What stands behind the parameter's name, with the deeper lines that follow."""
+    """The text behind the parameter's name, with the deeper lines that follow."""
     pattern = rf"(?m)^(?P<indent>[ \t]*)(?::param\s+(?:\w+\s+)?|[-*]\s+)?[`*]*{re.escape(name)}[`*]*\s*(?P<rest>(?:\([^)]*\)\s*)?:.*|\s--?\s.*)$"
     match = re.search(pattern, text)
     if match is None:
@@ -42,20 +42,20 @@ def _described(text: str, name: str) -> str:
 
 
 def _spec(described: str) -> str:
-    said = described.lstrip(": ")
+    text = described.lstrip(": ")
     for pattern in _SHAPED:
-        match = pattern.search(said)
+        match = pattern.search(text)
         dims = _dims(match["dims"]) if match else None
         if match is not None and dims is not None:
-            before = said[: match.start()] + said[match.end() :]
+            before = text[: match.start()] + text[match.end() :]
             return f"{_kind(before)}[{' '.join(dims)}]"
-    return "3" if _COUNT.search(said) else ""
+    return "3" if _COUNT.search(text) else ""
 
 
-def _kind(said: str) -> str:
-    if _BOOLEAN.search(said):
+def _kind(text: str) -> str:
+    if _BOOLEAN.search(text):
         return "bool"
-    return "i32" if _INTEGER.search(said) else "f32"
+    return "i32" if _INTEGER.search(text) else "f32"
 
 
 def _dims(text: str) -> list[str] | None:

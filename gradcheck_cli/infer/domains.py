@@ -1,4 +1,4 @@
-"""Where a function has values at all: families of arrays that are offered when plain numbers give none."""
+"""The domain of a function without one: families of arrays that are offered when plain numbers give none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def at_home(
     values: Sequence[Array],
     fmt: Format,
 ) -> Subject:
-    """The subject itself, or with domains in which it has values most of the time.
+    """The subject as it is, or fitted with domains in which it has values most of the time.
 
     `values` are what it gave at the points.
     """
@@ -61,7 +61,7 @@ def at_home(
 
 
 def _share(subject: Runner, rows: Sequence[Array]) -> float:
-    """At how many of these points every output is a number."""
+    """The share of these points at which every output is a number."""
     try:
         outs = subject.primal_values(rows)
     except (Rejected, UserCodeError):  # it raises outside of its domain
@@ -70,8 +70,8 @@ def _share(subject: Runner, rows: Sequence[Array]) -> float:
 
 
 def _finite(outs: Iterable[Array]) -> float:
-    known = [np.isfinite(out.reshape(len(out), -1)).all(axis=1) for out in outs]
-    return float(np.mean(np.all(known, axis=0)))
+    finite = [np.isfinite(out.reshape(len(out), -1)).all(axis=1) for out in outs]
+    return float(np.mean(np.all(finite, axis=0)))
 
 
 def _fits(family: str, leaf: Leaf) -> bool:

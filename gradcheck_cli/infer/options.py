@@ -1,4 +1,4 @@
-"""What may stand for one parameter: what is said of it first, then what its name suggests, then guesses."""
+"""Arguments for one parameter: what its text states first, then what its name suggests, then guesses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from gradcheck_cli.infer.annotations import annotated
 from gradcheck_cli.infer.calls import argument
-from gradcheck_cli.infer.classes import made_of
+from gradcheck_cli.infer.classes import from_fields
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter
@@ -20,7 +20,7 @@ _KEY_SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (4,), ())
 
 
 def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[Any]:
-    """What may stand for this parameter when arrays have this shape."""
+    """Arguments for the parameter where arrays have this shape, likeliest first."""
     if parameter.name in hints.specs:
         return [specified(parameter.name, hints.specs[parameter.name], hints.spec_source)]
     if parameter.name in hints.integers:
@@ -34,9 +34,9 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
     if "Callable" in (parameter.annotation or ""):
         return [Fixed(function, called, "its annotation") for called, function in hints.functions]
     if not parameter.differentiable:
-        said = hints.guesses.get(parameter.name)
-        guess = [] if said is None else [specified(parameter.name, *said)]
-        return [*guess, *named, *static_stand_ins(shape, hints.functions)]
+        guess = hints.guesses.get(parameter.name)
+        guesses = [] if guess is None else [specified(parameter.name, *guess)]
+        return [*guesses, *named, *static_stand_ins(shape, hints.functions)]
     leaf = Leaf(parameter.name, shape, "probing", domain=hints.domains.get(parameter.name))
     nested = [*_objects(parameter.name, shape, hints), *_nested(parameter.name, shape, hints)]
     if parameter.name in hints.guesses:
@@ -63,14 +63,15 @@ def _objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
             named[0] if named else Leaf(path, shape, f"a field of {hints.classes[name].__name__}")
         )
 
-    made = made_of(hints.classes[name], option)
-    return [] if made is None else [made]
+    built = from_fields(hints.classes[name], option)
+    return [] if built is None else [built]
 
 
 def _nested(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
-    found: list[Any] = []
+    """A dictionary of the keys that the body reads; a tuple of as many as it unpacks."""
+    choices: list[Any] = []
     if name in hints.keys:
-        found.append(
+        choices.append(
             {
                 k: Leaf(f"{name}[{k!r}]", shape, "the keys that the body reads")
                 for k in hints.keys[name]
@@ -78,18 +79,19 @@ def _nested(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
         )
     if name in hints.unpacked:
         count = hints.unpacked[name]
-        found.append(
+        choices.append(
             tuple(Leaf(f"{name}[{i}]", shape, "the body unpacks it") for i in range(count))
         )
-    return found
+    return choices
 
 
 def options_of_shapes(parameter: Parameter, hints: Hints) -> list[Any]:
-    found: list[Any] = []
+    """Arguments for the parameter in shapes of its own, each once."""
+    choices: list[Any] = []
     for shapes in itertools.product(_KEY_SHAPES, repeat=len(hints.keys.get(parameter.name, ()))):
         if len(shapes) in (2, 3) and len(set(shapes)) > 1 and parameter.differentiable:
             keys = zip(hints.keys[parameter.name], shapes, strict=True)
-            found.append(
+            choices.append(
                 {
                     k: Leaf(f"{parameter.name}[{k!r}]", s, "the keys that the body reads")
                     for k, s in keys
@@ -97,11 +99,11 @@ def options_of_shapes(parameter: Parameter, hints: Hints) -> list[Any]:
             )
     for shape in _MIXED:
         for option in options(parameter, shape, hints):
-            if _key(option) not in map(_key, found):
-                found.append(option)
-    return found
+            if _key(option) not in map(_key, choices):
+                choices.append(option)
+    return choices
 
 
 def _key(option: Any) -> str:
-    """Equal for options that say the same; arrays are compared by their text."""
+    """A text that is equal for equal options; arrays are compared by their text."""
     return f"{option.text} {option.source}" if isinstance(option, Fixed) else repr(option)

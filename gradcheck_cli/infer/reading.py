@@ -1,4 +1,4 @@
-"""What a function's own text says of its arguments, for every framework alike."""
+"""Hints from a function's own text: the shapes, keys and classes that it states for its arguments."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def read(
 ) -> Hints:
     """Annotations before docstrings; keys, unpackings and the arrays around it from the source."""
     names = [p.name for p in parameters]
-    said = {name: (spec, "its annotation") for name, spec in annotated(parameters).items()}
+    stated = {name: (spec, "its annotation") for name, spec in annotated(parameters).items()}
     for name, spec in documented(function, names).items():
-        said.setdefault(name, (spec, "the docstring"))
+        stated.setdefault(name, (spec, "the docstring"))
     wanted = {name: cls for name, cls in classes(function).items() if name in names}
     return Hints(
         keys=keys_read(function),
@@ -32,16 +32,16 @@ def read(
         sizes=sizes(function),
         functions=list(functions),
         make_key=make_key,
-        guesses=_parsed({name: said[name] for name in names if name in said}),
+        guesses=_parsed({name: stated[name] for name in names if name in stated}),
         classes=wanted,
         instances=instances(function, wanted),
     )
 
 
-def _parsed(said: dict[str, tuple[str, str]]) -> dict[str, tuple[Spec, str]]:
-    """All in one, so that dimensions of one name are equal."""
+def _parsed(stated: dict[str, tuple[str, str]]) -> dict[str, tuple[Spec, str]]:
+    """The specs, parsed in one so that dimensions of one name are equal."""
     try:
-        specs = parse(", ".join(f"{name}={spec}" for name, (spec, _) in said.items()))
+        specs = parse(", ".join(f"{name}={spec}" for name, (spec, _) in stated.items()))
     except SpecError:
         return {}
-    return {name: (specs[name], f"{source} `{text}`") for name, (text, source) in said.items()}
+    return {name: (specs[name], f"{source} `{text}`") for name, (text, source) in stated.items()}

@@ -25,7 +25,7 @@ SOURCE = "a recorded call"
 
 
 def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) -> Signature | None:
-    """None if the function has other parameters by now, or takes what cannot be kept."""
+    """The call as a signature; None if the function has other parameters by now, or takes what cannot be kept."""
     names = {p.name for p in parameters}
     if set(call.arguments) - names:
         return None
@@ -36,7 +36,7 @@ def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) 
                 return None
             arguments.append((parameter.name, OMITTED))
             continue
-        value = _again(parameter.name, call.arguments[parameter.name], hints)
+        value = _argument(parameter.name, call.arguments[parameter.name], hints)
         if value is None:
             return None
         arguments.append((parameter.name, value))
@@ -44,17 +44,17 @@ def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) 
     return Signature(tuple(arguments), keywords)
 
 
-def _again(path: str, argument: RecordedArg, hints: Hints) -> Any:
-    """The argument as a signature has it; None if it was not kept and nothing stands for it."""
+def _argument(path: str, argument: RecordedArg, hints: Hints) -> Any:
+    """The argument as a signature has it; None if it was not recorded and nothing stands for it."""
     if isinstance(argument, TreeArg):
         keys = argument.names or [str(i) for i in range(len(argument.items))]
         paths = [f"{path}[{k!r}]" if argument.names else f"{path}[{k}]" for k in keys]
-        made = [_again(p, item, hints) for p, item in zip(paths, argument.items, strict=True)]
-        if any(v is None for v in made):
+        items = [_argument(p, item, hints) for p, item in zip(paths, argument.items, strict=True)]
+        if any(v is None for v in items):
             return None
         if argument.kind == "dict":
-            return dict(zip(keys, made, strict=True))
-        return tuple(made) if argument.kind == "tuple" else made
+            return dict(zip(keys, items, strict=True))
+        return tuple(items) if argument.kind == "tuple" else items
     if isinstance(argument, FloatArg):
         shape = tuple(argument.shape)
         family = argument.structure
@@ -72,12 +72,12 @@ def _again(path: str, argument: RecordedArg, hints: Hints) -> Any:
 
 
 def _integer_array(argument: IntArg) -> Array:
-    """Its numbers, or others in the same range, some repeated and not in order."""
+    """The numbers of an integer array, or others in the same range, some repeated and not in order."""
     size = int(np.prod(argument.shape, dtype=int))
     if argument.values is not None:
-        found = np.asarray(argument.values)
+        values = np.asarray(argument.values)
     else:
         low = argument.low or 0
         count = (argument.high if argument.high is not None else low + 2) - low + 1
-        found = low + np.arange(size) * 7 % count
-    return found.astype(argument.dtype).reshape(argument.shape)
+        values = low + np.arange(size) * 7 % count
+    return values.astype(argument.dtype).reshape(argument.shape)

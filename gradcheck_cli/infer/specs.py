@@ -12,7 +12,7 @@ from gradcheck_cli.project.input_specs import ArraySpec, Spec
 
 
 def specified(name: str, spec: Spec, source: str) -> Any:
-    """The argument that the spec means."""
+    """The argument that a spec describes."""
     if not isinstance(spec, ArraySpec):
         return Fixed(spec.value, spec.text, source)
     domain = None if spec.bounds is None else Domain(spec.bounds)

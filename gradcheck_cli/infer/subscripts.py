@@ -5,40 +5,41 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
 def keys_read(function: Callable[..., Any]) -> dict[str, list[str]]:
     """For each parameter, the constant string keys that the body subscripts it with."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return {}
-    found: dict[str, list[str]] = {}
-    for node in ast.walk(tree):
+    keys_of: dict[str, list[str]] = {}
+    for node in _nodes(function):
         if (
             isinstance(node, ast.Subscript)
             and isinstance(node.value, ast.Name)
             and isinstance(node.slice, ast.Constant)
             and isinstance(node.slice.value, str)
         ):
-            keys = found.setdefault(node.value.id, [])
+            keys = keys_of.setdefault(node.value.id, [])
             if node.slice.value not in keys:
                 keys.append(node.slice.value)
-    return found
+    return keys_of
 
 
 def unpacked(function: Callable[..., Any]) -> dict[str, int]:
     """For each parameter that the body unpacks (`a, b = pair`), into how many."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return {}
-    found: dict[str, int] = {}
-    for node in ast.walk(tree):
+    counts: dict[str, int] = {}
+    for node in _nodes(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
             for target in node.targets:
                 if isinstance(target, ast.Tuple):
-                    found[node.value.id] = len(target.elts)
-    return found
+                    counts[node.value.id] = len(target.elts)
+    return counts
+
+
+def _nodes(function: Callable[..., Any]) -> Iterator[ast.AST]:
+    """The syntax tree of the function's source, node by node; nothing where there is no source."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return
+    yield from ast.walk(tree)

@@ -11,14 +11,14 @@ _MOST = 4
 
 def sizes(function: Callable[..., Any]) -> list[int]:
     """Dimensions of arrays among its globals, its closure and its object, each once."""
-    found: dict[int, None] = {}
+    dimensions: dict[int, None] = {}
     for value in _referred(function):
         try:
             dims = [int(n) for n in getattr(value, "shape", ())]
         except (TypeError, ValueError):
             continue
-        found |= dict.fromkeys(n for n in dims if n > 1)
-    return list(found)[:_MOST]
+        dimensions |= dict.fromkeys(n for n in dims if n > 1)
+    return list(dimensions)[:_MOST]
 
 
 def _referred(function: Callable[..., Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""One more way to call, for each argument that selects, scales or may be left out: faults hide there."""
+"""Variants of a signature, for each argument that selects, scales or may be left out: faults hide there."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def varied(
 
     Instead of all, the first that the function takes and its rule certainly not: the rest follows.
     """
-    desk = _Fitting(gradient, dtype)
+    trial = _Trial(gradient, dtype)
     signature = fitting[0]
-    given = dict(signature.arguments)
+    arguments = dict(signature.arguments)
     shapes = list(dict.fromkeys(leaf.shape for leaf in signature.leaves))
     left_out = [
         p.name
         for p in parameters
-        if given[p.name] is OMITTED and p.default is None and p.differentiable
+        if arguments[p.name] is OMITTED and p.default is None and p.differentiable
     ]
     if len(left_out) > 1:  # what is left out together may be needed together
         for other in fitting:
             first = other.leaves[0].shape
-            desk.fit(other, _leaves(left_out, [first, *[()] * (len(left_out) - 1)]))
-            desk.fit(other, _leaves(left_out, [first] * len(left_out)))
+            trial.fit(other, _leaves(left_out, [first, *[()] * (len(left_out) - 1)]))
+            trial.fit(other, _leaves(left_out, [first] * len(left_out)))
     for parameter in parameters:
-        for other in _others(parameter, given[parameter.name], shapes):
-            if desk.fit(signature, {parameter.name: other}):
+        for other in _others(parameter, arguments[parameter.name], shapes):
+            if trial.fit(signature, {parameter.name: other}):
                 break
-    return ([], desk.broken) if desk.broken else (desk.found[:_MOST], None)
+    return ([], trial.broken) if trial.broken else (trial.fitting[:_MOST], None)
 
 
 def _leaves(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
@@ -53,12 +53,12 @@ def _leaves(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[str
 
 
 @dataclass(slots=True)
-class _Fitting:
-    """Tries signatures: those that fit, and the first at which the rule is certainly broken."""
+class _Trial:
+    """A trial of signatures: the subjects that fit, and the first signature at which the rule is certainly broken."""
 
     gradient: CustomGradient
     dtype: str
-    found: list[Subject] = field(default_factory=list)
+    fitting: list[Subject] = field(default_factory=list)
     broken: Broken | None = None
 
     def fit(self, signature: Signature, changed: dict[str, Any]) -> bool:
@@ -74,12 +74,12 @@ class _Fitting:
             if error.certain and self.broken is None:
                 self.broken = (tried, error)
             return False
-        self.found.append(subject)
+        self.fitting.append(subject)
         return True
 
 
 def _others(parameter: Parameter, here: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """What else this argument may be, likeliest first."""
+    """Other values of the argument, likeliest first."""
     if here is OMITTED and parameter.default is None and parameter.differentiable:
         named = fixed_by_name(parameter.name, shapes[0], None)
         leaves = [Leaf(parameter.name, shape, "given, not left out") for shape in (*shapes, ())]

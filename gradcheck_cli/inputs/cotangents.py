@@ -20,7 +20,7 @@ TINY_FACTOR, HUGE_FACTOR = 2.0**-20, 2.0**20
 def cotangent(name: str, outputs: Sequence[tuple[int, ...]]) -> list[Array]:
     """One array per output. A single scalar output gets 1 as its base."""
     base, other = _weights(outputs, 0), _weights(outputs, 3)
-    made = {
+    named = {
         BASE: base,
         OTHER: other,
         SUM: [a + b for a, b in zip(base, other, strict=True)],
@@ -29,7 +29,7 @@ def cotangent(name: str, outputs: Sequence[tuple[int, ...]]) -> list[Array]:
         TINY: [a * TINY_FACTOR for a in base],
         HUGE: [a * HUGE_FACTOR for a in base],
     }
-    return made[name] if name in made else _one_hot(int(name.removeprefix("one-hot ")), outputs)
+    return named[name] if name in named else _one_hot(int(name.removeprefix("one-hot ")), outputs)
 
 
 def one_hot_names(outputs: Sequence[tuple[int, ...]], most: int) -> list[str]:
@@ -39,22 +39,22 @@ def one_hot_names(outputs: Sequence[tuple[int, ...]], most: int) -> list[str]:
 
 
 def _weights(outputs: Sequence[tuple[int, ...]], start: int) -> list[Array]:
-    made, position = [], start
+    weights, position = [], start
     for shape in outputs:
         size = int(np.prod(shape, dtype=int))
         line = [_WEIGHTS[(position + k) % len(_WEIGHTS)] for k in range(size)]
-        made.append(np.array(line, np.float64).reshape(shape))
+        weights.append(np.array(line, np.float64).reshape(shape))
         position += size
-    return made
+    return weights
 
 
 def _one_hot(k: int, outputs: Sequence[tuple[int, ...]]) -> list[Array]:
-    made = []
+    arrays = []
     for shape in outputs:
         size = int(np.prod(shape, dtype=int))
         line = np.zeros(size)
         if 0 <= k < size:
             line[k] = 1.0
-        made.append(line.reshape(shape))
+        arrays.append(line.reshape(shape))
         k -= size
-    return made
+    return arrays

@@ -1,4 +1,4 @@
-"""Where inputs live: intervals, and families of arrays. Stress values are moved into them.
+"""Domains of inputs: intervals, and families of arrays. Stress values are moved into them.
 
 Adding a family is one function and one line in the table.
 """
@@ -21,7 +21,7 @@ _TAME = 1e4  # beyond that, a family's arrays lose their digits before the funct
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """One argument's domain."""
+    """The domain of one argument."""
 
     bounds: Bounds
 
@@ -109,8 +109,8 @@ def _spd(rows: Array) -> Array:
 
 
 def _orthogonal(rows: Array) -> Array:
-    made: Array = np.linalg.qr(rows + 1e-3 * np.eye(rows.shape[-2], rows.shape[-1])).Q
-    return made
+    basis: Array = np.linalg.qr(rows + 1e-3 * np.eye(rows.shape[-2], rows.shape[-1])).Q
+    return basis
 
 
 _JOINT: dict[str | None, Callable[[Array], Array]] = {

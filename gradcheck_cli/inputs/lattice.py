@@ -48,7 +48,7 @@ _BEYOND = (1e12, 1e16, 1e20, 1e30, 1e150, 1e-20, 4e-30, 1e-36, 1e-160)
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Rows of values for each leaf, exactly representable; each row says how it was made."""
+    """Rows of values for each leaf, exactly representable; each row has the recipe it comes from."""
 
     leaves: list[Array]
     recipes: list[str]
@@ -57,7 +57,7 @@ class Points:
         return len(self.recipes)
 
     def followed_by(self, other: Points) -> Points:
-        """These, then the others."""
+        """All of these points, then the other ones."""
         pairs = zip(self.leaves, other.leaves, strict=True)
         return Points([np.concatenate(pair) for pair in pairs], self.recipes + other.recipes)
 
@@ -287,8 +287,8 @@ def _arrays(
     def add(recipe: str, patterns: Sequence[Pattern]) -> None:
         row = []
         for leaf, pattern in zip(leaves, patterns, strict=True):
-            made = np.clip(pattern(rng, leaf.shape), -reach, reach)
-            row.append(np.clip(made, -fmt.max, fmt.max))
+            numbers = np.clip(pattern(rng, leaf.shape), -reach, reach)
+            row.append(np.clip(numbers, -fmt.max, fmt.max))
         rows.append(tuple(row))
         recipes.append(recipe)
 

@@ -1,4 +1,4 @@
-"""What a parameter's name says about it."""
+"""Arguments that a parameter's name suggests: an axis, labels, a mask, a key, a size."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ _BITS = frozenset(
     {"bits", "bit", "bit_num", "num_bits", "n_bits", "nbits", "bitwidth", "bit_width"}
 )
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
-
-Shapes = tuple[tuple[int, ...], ...]
 
 
 def fixed_by_name(

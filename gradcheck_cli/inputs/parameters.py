@@ -17,12 +17,12 @@ def declared(
     differentiable: Callable[[int, inspect.Parameter], bool],
     filled: Collection[str] = (),
 ) -> list[Parameter]:
-    """All but the first `skipped` and those that are `filled`, each with its place among all.
+    """Parameters of a function but the first `skipped` and the `filled` ones, each with its place among all.
 
     A function of `*args` alone has one parameter that stands for any number.
     """
     try:
-        found = list(enumerate(inspect.signature(function).parameters.values()))[skipped:]
+        numbered = list(enumerate(inspect.signature(function).parameters.values()))[skipped:]
     except (TypeError, ValueError):
         return [Parameter("x", 0, differentiable=True, keyword_only=False)]
     parameters = [
@@ -30,10 +30,10 @@ def declared(
             p.name, index, differentiable(index, p), p.kind is p.KEYWORD_ONLY,
             OMITTED if p.default is p.empty else p.default, annotation(p),
         )
-        for index, p in found
+        for index, p in numbered
         if p.kind not in _ANY and p.name not in filled
     ]  # fmt: skip
-    if not parameters and any(p.kind is p.VAR_POSITIONAL for _, p in found):
+    if not parameters and any(p.kind is p.VAR_POSITIONAL for _, p in numbered):
         return [Parameter("args", skipped, differentiable=True, keyword_only=False, variadic=True)]
     return parameters
 
@@ -46,8 +46,8 @@ def expanded(parameters: Sequence[Parameter], count: int) -> list[Parameter]:
 
 
 def annotation(parameter: inspect.Parameter) -> str | None:
-    """As text."""
-    found = parameter.annotation
-    if found is parameter.empty:
+    """The annotation of a parameter as text; None if it has none."""
+    hint = parameter.annotation
+    if hint is parameter.empty:
         return None
-    return found if isinstance(found, str) else getattr(found, "__name__", str(found))
+    return hint if isinstance(hint, str) else getattr(hint, "__name__", str(hint))

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _Omitted:
-    """The argument is left out: its default stands."""
+    """An argument that is left out: its default stands."""
 
     def __repr__(self) -> str:
         return "<default>"
@@ -54,7 +54,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An object that is made from its parts, each an argument of its own."""
+    """An object that is built from its parts, each an argument of its own."""
 
     name: str
     make: Callable[[list[Any]], Any]
@@ -86,31 +86,33 @@ class Signature:
         return tuple(leaf for _, value in self.arguments for leaf in _leaves(value))
 
     def describe(self) -> str:
-        """As in `x: f32[3 4], axis=-1`."""
+        """The signature as text: `x: float[3 4], axis=-1`."""
         return ", ".join(_describe(name, value) for name, value in self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What is known about the function besides its parameters."""
+    """Hints about a function besides its parameters: from its text, its surroundings, the user."""
 
     keys: dict[str, list[str]]
     unpacked: dict[str, int]
     functions: list[tuple[str, Callable[..., Any]]]
     sizes: list[int] = field(default_factory=list)  # dimensions of arrays that it refers to
-    specs: dict[str, Spec] = field(default_factory=dict)  # what the user says of its arguments
-    domains: dict[str, Domain] = field(default_factory=dict)  # where arguments are said to live
+    specs: dict[str, Spec] = field(default_factory=dict)  # what the user specifies
+    domains: dict[str, Domain] = field(
+        default_factory=dict
+    )  # where the user declares that arguments live
     calls: list[Signature] = field(default_factory=list)  # as it was really called
-    guesses: dict[str, tuple[Spec, str]] = field(default_factory=dict)  # said, with where
+    guesses: dict[str, tuple[Spec, str]] = field(default_factory=dict)  # from its text, with where
     classes: dict[str, type] = field(default_factory=dict)  # of arguments that are objects
     instances: dict[str, Any] = field(default_factory=dict)  # such objects that the module holds
-    spec_source: str = ""  # where that is said
+    spec_source: str = ""  # where the specs stand
     integers: frozenset[str] = frozenset()  # of which whole numbers are tried, not floats
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys
 
 
 def filled(value: Any, supply: Iterator[Any], fixed: Callable[[Any], Any] = lambda v: v) -> Any:
-    """An argument with its leaves taken from `supply` and its fixed parts made by `fixed`."""
+    """An argument with its leaves taken from `supply` and its fixed parts turned by `fixed`."""
     if isinstance(value, Leaf):
         return next(supply)
     if isinstance(value, Fixed):

@@ -1,4 +1,4 @@
-"""Hypothesis: the simplest witness of what was found, and the search for what was not."""
+"""Hypothesis: the simplest witness of a finding, and the search for floats that give another one."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def simplest(point: Sequence[Array], holds: Holds) -> list[Array] | None:
     from hypothesis import strategies as st
 
     choices = [st.sampled_from([*(v for v in _PLAIN if v != x), x]) for x in own.tolist()]
-    found = _find(st.tuples(*choices), lambda flat: holds(_shaped(flat, point)), _EXAMPLES)
-    return None if found is None else _shaped(found, point)
+    flat = _find(st.tuples(*choices), lambda flat: holds(_shaped(flat, point)), _EXAMPLES)
+    return None if flat is None else _shaped(flat, point)
 
 
 def first_found(
@@ -43,12 +43,12 @@ def first_found(
     cast: Any = {16: np.float16, 32: np.float32, 64: np.float64}[width]
     tops = [float(cast(top)) for top in (*_REACHES, reach) if top <= reach]
     number = st.one_of([st.floats(-t, t, width=width, allow_subnormal=False) for t in tops])
-    found = _find(st.lists(number, min_size=count, max_size=count), wrong, examples)
-    return None if found is None else list(found)
+    numbers = _find(st.lists(number, min_size=count, max_size=count), wrong, examples)
+    return None if numbers is None else list(numbers)
 
 
 def _find(strategy: Any, holds: Callable[[Any], bool], examples: int) -> Any | None:
-    """Derandomized, and without a trace on the disk."""
+    """An example that Hypothesis finds, derandomized and without a trace on the disk."""
     import hypothesis
     from hypothesis import HealthCheck, Phase, Verbosity
     from hypothesis.configuration import set_hypothesis_home_dir
@@ -72,8 +72,8 @@ def _find(strategy: Any, holds: Callable[[Any], bool], examples: int) -> Any | N
 
 def _shaped(flat: Sequence[float], point: Sequence[Array]) -> list[Array]:
     """Numbers in the shapes of the arguments."""
-    made, start = [], 0
+    arrays, start = [], 0
     for array in point:
-        made.append(np.array(flat[start : start + array.size]).reshape(array.shape))
+        arrays.append(np.array(flat[start : start + array.size]).reshape(array.shape))
         start += array.size
-    return made
+    return arrays

@@ -16,28 +16,28 @@ def static_stand_ins(
     shape: tuple[int, ...], functions: list[tuple[str, Callable[..., Any]]]
 ) -> list[Fixed]:
     """Values that commonly fill a non-differentiated argument."""
-    found = [
+    values = [
         Fixed(0.5, "0.5", _SOURCE),
         Fixed(2, "2", _SOURCE),
         Fixed(True, "True", _SOURCE),
     ]
-    found += [Fixed(function, name, _SOURCE) for name, function in functions]
-    found += [
+    values += [Fixed(function, name, _SOURCE) for name, function in functions]
+    values += [
         Fixed(np.ones(shape, np.float32), f"ones{list(shape)}", _SOURCE),
         Fixed(np.zeros(shape, np.int32), f"i32{list(shape)}", _SOURCE),
         Fixed(None, "None", _SOURCE),
         Fixed((), "()", _SOURCE),
     ]
-    return found
+    return values
 
 
 def whole_numbers(shape: tuple[int, ...]) -> list[Fixed]:
-    """Small ones, as places in an array are: an array of them, a single one, a Python number."""
+    """Small whole numbers, as places in an array are: an array, a single one, a Python number."""
     return [*(integers(s, _SOURCE) for s in dict.fromkeys((shape, shape[:1], ()))), Fixed(1, "1", _SOURCE)]  # fmt: skip
 
 
 def integers(shape: tuple[int, ...], source: str) -> Fixed:
-    """0, 2 and 1 in turn."""
+    """An integer array of 0, 2 and 1 in turn."""
     size = int(np.prod(shape, dtype=int))
     values = (np.arange(size) * 2 % 3).astype(np.int32).reshape(shape)
     return Fixed(values, f"i32{list(shape)}", source)

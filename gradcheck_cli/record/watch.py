@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gradcheck_cli.frameworks.load import load
-from gradcheck_cli.infer.calls import given_by_name, signature_of
+from gradcheck_cli.infer.calls import by_name, signature_of
 from gradcheck_cli.infer.recalled import SOURCE
 from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.signature import Signature
@@ -78,7 +78,7 @@ class Recorder:
     def _keep(self, called: Called, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The signature of a call, unless it has no arrays or was met before."""
         parameters = expanded(called.gradient.parameters(), len(args))
-        arguments = given_by_name(parameters, args, kwargs)
+        arguments = by_name(parameters, args, kwargs)
         signature = signature_of(parameters, args, kwargs, SOURCE)
         if arguments is None or signature is None or not signature.leaves:
             return
