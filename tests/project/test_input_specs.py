@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gradcheck_cli.contract.errors import SettingsError
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import format_of
+from gradcheck_cli.project.comments import parse as parse_comments
 from gradcheck_cli.project.input_specs import ArraySpec, Bounds, SpecError, ValueSpec, parse
+from gradcheck_cli.project.settings import parse as parse_settings
 
 F32 = format_of("float32")
 
@@ -79,3 +82,13 @@ def test_what_is_wrong_is_said_where_it_is(text: str, said: str) -> None:
     with pytest.raises(SpecError, match="at `") as caught:
         parse(text)
     assert said in str(caught.value)
+
+
+def test_a_bad_spec_is_reported_where_it_stands() -> None:
+    (malformed,) = parse_comments(
+        "\n\ndef f(p):  # cgcheck: p=f32[n] in simplest\n    ...\n"
+    ).malformed
+    assert malformed.line == 3
+    assert "simplest" in f"{malformed.text} {malformed.problem}"
+    with pytest.raises(SettingsError, match="the inputs of `entropy`"):
+        parse_settings({"inputs": {"entropy": "p=f32[n"}}, "here")

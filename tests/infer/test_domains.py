@@ -1,0 +1,74 @@
+"""Domains for functions that have no value at most plain numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.infer.domains import at_home
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.floats import format_of
+from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.project.input_specs import Bounds
+from tests.infer.fitted import Gradient
+
+F32 = format_of("float32")
+
+
+def logarithm(x):
+    with np.errstate(all="ignore"):
+        return np.where(x > 0, np.log(np.abs(x) + 1e-9), np.nan)
+
+
+def logdet(x):
+    try:
+        return 2 * np.log(np.diagonal(np.linalg.cholesky((x + x.T) / 2))).sum()
+    except np.linalg.LinAlgError:
+        return np.nan
+
+
+def of_a_distribution(x):
+    return x if abs(x.sum() - 1) < 1e-3 and (x >= 0).all() else np.full(x.shape, np.nan)
+
+
+def home(function: Any, *leaves: Leaf) -> Any:
+    gradient = Gradient(function)
+    subject = gradient.fit(Signature(tuple((leaf.path, leaf) for leaf in leaves)), "float32")
+    rng = np.random.default_rng(5)
+    points = [F32.round(rng.standard_normal((40, *leaf.shape))) for leaf in leaves]
+    return subject, at_home(gradient, subject, points, subject.primal_values(points), F32)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "family"),
+    [(logarithm, (4,), "positive"), (logdet, (3, 3), "spd"), (of_a_distribution, (3,), "simplex")],
+)
+def test_the_widest_family_with_values_is_the_domain(
+    function: Any, shape: tuple[int, ...], family: str
+) -> None:
+    _, there = home(function, Leaf("x", shape, "test"))
+    (leaf,) = there.leaves
+    assert leaf.domain is not None
+    assert leaf.domain.bounds.family == family
+    assert leaf.source == "it has no value at most plain numbers"
+
+
+def test_one_argument_alone_is_moved_where_both_have_no_value() -> None:
+    def mixed(x, s):
+        return np.where((x < 0).any(), logarithm(s), np.nan)
+
+    _, there = home(mixed, Leaf("x", (4,), "test"), Leaf("s", (4,), "test"))
+    assert [leaf.domain is not None for leaf in there.leaves] == [False, True]
+
+
+def test_a_function_with_values_stays_where_it_is() -> None:
+    subject, there = home(lambda x: x * x, Leaf("x", (2,), "test"))
+    assert there is subject
+
+
+def test_a_declared_domain_is_not_moved() -> None:
+    positive = Domain(Bounds(family="sorted", text="sorted"))
+    subject, there = home(logarithm, Leaf("x", (2,), "test", domain=positive))
+    assert there is subject

@@ -1,0 +1,100 @@
+"""What may stand for one parameter, likeliest first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradcheck_cli.infer.options import options, options_of_shapes
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.signature import OMITTED, Built, Fixed, Leaf, Parameter
+from gradcheck_cli.project.input_specs import Bounds, parse
+from tests.infer.fitted import NO_HINTS
+
+X = Parameter("x", 0, differentiable=True, keyword_only=False)
+PLAIN = Leaf("x", (3,), "probing")
+SPEC = parse("x=f32[4]")["x"]
+
+
+def first(parameter: Parameter, **hints: Any) -> Any:
+    return options(parameter, (3,), replace(NO_HINTS, **hints))[0]
+
+
+def test_a_plain_array_where_nothing_is_stated() -> None:
+    assert options(X, (3,), NO_HINTS) == [PLAIN]
+
+
+def test_what_the_user_specifies_is_the_only_option() -> None:
+    hints = replace(NO_HINTS, specs={"x": SPEC}, spec_source="a comment", keys={"x": ["w"]})
+    assert options(X, (3,), hints) == [Leaf("x", (4,), "a comment")]
+
+
+def test_a_guess_from_the_text_comes_before_a_plain_array() -> None:
+    assert first(X, guesses={"x": (SPEC, "the docstring")}) == Leaf("x", (4,), "the docstring")
+
+
+def test_a_declared_domain_goes_with_the_array() -> None:
+    domain = Domain(Bounds(family="positive", text="positive"))
+    assert first(X, domains={"x": domain}).domain == domain
+
+
+def test_a_default_stays_unless_it_is_a_float() -> None:
+    assert options(replace(X, default=None), (3,), NO_HINTS) == [OMITTED]
+    assert options(replace(X, default=2.5), (3,), NO_HINTS) == [
+        Leaf("x", (), "its default", centre=2.5),
+        OMITTED,
+    ]
+
+
+def test_a_function_stands_for_a_callable() -> None:
+    callable_ = replace(X, annotation="Callable[[jax.Array], jax.Array]")
+    assert first(callable_, functions=[("tanh", np.tanh)]) == Fixed(
+        np.tanh, "tanh", "its annotation"
+    )
+
+
+def test_what_is_not_differentiated_is_a_number_first() -> None:
+    assert first(replace(X, differentiable=False)).value == 0.5
+    guess = first(replace(X, differentiable=False), guesses={"x": (parse("x=7")["x"], "a text")})
+    assert (guess.value, guess.source) == (7, "a text")
+
+
+def test_a_name_that_is_no_float_comes_first() -> None:
+    mask = Parameter("mask", 0, differentiable=True, keyword_only=False)
+    assert first(mask).value.dtype == bool
+
+
+def test_integers_where_they_are_asked_for() -> None:
+    assert first(X, integers=frozenset({"x"})).value.dtype == np.int32
+
+
+def test_keys_and_unpackings_of_the_body_make_trees() -> None:
+    keys = first(X, keys={"x": ["w", "b"]})
+    assert [leaf.path for leaf in keys.values()] == ["x['w']", "x['b']"]
+    assert [leaf.path for leaf in first(X, unpacked={"x": 2})] == ["x[0]", "x[1]"]
+
+
+class Layer(NamedTuple):
+    weight: Any
+    axis: int
+
+
+def test_an_object_of_the_annotated_class_is_built_from_its_fields() -> None:
+    built = first(X, classes={"x": Layer})
+    assert isinstance(built, Built)
+    assert built.parts[0] == Leaf("x.weight", (3,), "a field of Layer")
+    assert built.parts[1].value == 3  # annotated
+
+
+def test_an_object_that_the_module_holds_comes_before_one_that_is_built() -> None:
+    held = first(X, classes={"x": Layer}, instances={"x": Layer(np.ones(5), 0)})
+    assert held.parts[0] == Leaf("x.weight", (5,), "an object of the module")
+
+
+def test_mixed_shapes_come_once_each_and_keys_get_shapes_of_their_own() -> None:
+    hints = replace(NO_HINTS, keys={"x": ["w", "b"]})
+    choices = options_of_shapes(X, hints)
+    assert [leaf.shape for leaf in choices[0].values()] == [(3, 4), (4,)]
+    assert len({repr(choice) for choice in choices}) == len(choices)
