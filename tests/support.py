@@ -12,7 +12,7 @@ import numpy as np
 from gradcheck_cli.contract.report import Evidence, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.floats import format_of
-from gradcheck_cli.inputs.lattice import Points
+from gradcheck_cli.inputs.lattice import BEYOND, Points
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.laws import LAWS
@@ -28,7 +28,7 @@ from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction
-from gradcheck_cli.subject.results import CUSTOM, EAGER, VALUE, Floats, Sample, Traces
+from gradcheck_cli.subject.results import AUTO, CUSTOM, EAGER, VALUE, Floats, Sample, Traces
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]  # of arrays whose first axis counts the points
@@ -86,6 +86,7 @@ class NumpySubject:
     alone: Mapping[str, Any] = field(default_factory=dict)  # what a call of one row gives instead
     has_rule: bool = True
     program: Any = None  # of the rule
+    primal: Any = None  # the primal's program
     refused: Mapping[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
     sample: Sample | None = None
@@ -98,7 +99,7 @@ class NumpySubject:
         return self.signature.leaves
 
     def traces(self) -> Traces:
-        return Traces(None, self.program)
+        return Traces(self.primal, self.program)
 
     def other_calls(self) -> Sequence[OtherCall]:
         return self.ways
@@ -114,8 +115,10 @@ class NumpySubject:
 
     def run(self, points: Any, cotangents: Any, modes: Any = None) -> Mapping[str, Floats]:
         value, rule_value = (self._rounded(self.floats[k](*points)) for k in ("primal", VALUE))
-        custom, auto = (self._rounded(self.floats[k](*points, *cotangents)) for k in (CUSTOM, "auto"))  # fmt: skip
-        return {EAGER: Floats(value, rule_value, custom if self.has_rule else None, auto)}
+        args = (*points, *cotangents)
+        custom = self._rounded(self.floats[CUSTOM](*args)) if self.has_rule else None
+        auto = None if self.floats[AUTO] is None else self._rounded(self.floats[AUTO](*args))
+        return {EAGER: Floats(value, rule_value, custom, auto)}
 
     def run_row(self, point: Any, cotangent: Any, mode: str, who: str) -> list[Array]:
         function = self.alone.get(who, self.floats[who])
@@ -134,7 +137,9 @@ def measured(
     rule: Rule | None = None,
     rule_value: Function | None = None,
     reason: str | None = None,
+    digits: int | None = None,
     truth: Callable[..., Numbers] = Numbers,
+    beyond: int = 0,
     floats: Mapping[str, Any] | None = None,
     **subject: Any,
 ) -> Measurements:
@@ -142,22 +147,23 @@ def measured(
 
     `points` are those of `x`, or for several arguments a mapping of their names; the first axis counts
     them. With a `reason`, the rule's formula is not known. `floats` and `alone` replace what the
-    framework computes, by `value`, `custom` and `auto`: in a batch, or for one row by itself.
+    framework computes, by `value`, `custom` and `auto`: in a batch, or for one row by itself. As many
+    of the last points as `beyond` says lie beyond the reach.
     """
     rule, rule_value = rule or gradient, rule_value or value
     named = points if isinstance(points, Mapping) else {"x": points}
     arrays = {name: np.asarray(rows, np.float64) for name, rows in named.items()}
     runs: Any = NumpySubject(
-        {"primal": value, VALUE: rule_value, CUSTOM: rule, "auto": gradient, **(floats or {})},
+        {"primal": value, VALUE: rule_value, CUSTOM: rule, AUTO: gradient, **(floats or {})},
         outputs=[np.shape(out)[1:] for out in listed(value(*arrays.values()))],
         signature=Signature(tuple((n, Leaf(n, a.shape[1:], "test")) for n, a in arrays.items())),
         **subject,
     )
     formula = truth(rule_value, rule) if runs.has_rule and reason is None else None
     count = len(next(iter(arrays.values())))
-    lattice = Points(list(arrays.values()), ["by hand"] * count)
+    lattice = Points(list(arrays.values()), ["by hand"] * (count - beyond) + [BEYOND] * beyond)
     probes = [probe for law in LAWS for probe in law.plan(count, runs.outputs)]
-    sources = Sources(truth(value, gradient), formula, reason=reason)
+    sources = Sources(truth(value, gradient), formula, digits, reason)
     return measure(runs, lattice, probes, sources, seed=0)
 
 

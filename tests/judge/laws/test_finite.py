@@ -1,0 +1,105 @@
+"""NaN and infinity of a framework, where the truth is a number."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.report import Outcome, Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.laws.finite import FINITE
+from gradcheck_cli.judge.laws.law import judgement
+from gradcheck_cli.measure.components import GRADIENTS, VALUES
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.run_alone import Alone
+from gradcheck_cli.subject.results import EAGER, JIT, OP_BY_OP
+from tests.support import measured
+
+POINTS = [0.5, 1.0, 100.0, 2.0]
+
+
+def slope(x: Any, weight: Any) -> Any:
+    return 2 * x * weight
+
+
+def bad_at(place: float, bad: float) -> Any:
+    """The right gradient but at one point."""
+    return lambda x, weight: np.where(x == place, bad, slope(x, weight))
+
+
+def of(**measurements: Any) -> Measurements:
+    return measured(POINTS, np.square, slope, **measurements)
+
+
+def failures(m: Measurements) -> list[Failure]:
+    return list(judgement(FINITE, m).failures)
+
+
+def test_finite_floats_pass() -> None:
+    result = judgement(FINITE, of())
+    assert (result.outcome, result.failures) == (Outcome.PASS, ())
+
+
+def test_nan_is_an_error_at_its_point() -> None:
+    m = of(floats={"custom": bad_at(100.0, np.nan)})
+    [failure] = failures(m)
+    assert (failure.rule, failure.severity) == (RuleName.NON_FINITE_GRADIENT, Severity.ERROR)
+    assert m.points[0][failure.row] == 100.0
+    assert (failure.what, failure.component) == (GRADIENTS, 0)
+    assert failure.ground == Ground(Kind.GRADIENT_FLOATS, "nan")
+    assert failure.message == "the gradient is NaN where the truth is finite"
+    assert failure.modes == (EAGER,)
+    assert failure.alone == Alone(failure.row, EAGER, "custom")
+
+
+def test_a_failure_knows_where_else_it_holds() -> None:
+    m = of(floats={"custom": bad_at(100.0, np.nan)})
+    [failure] = failures(m)
+    assert failure.holds is not None and failure.as_grave is not None
+    at_100 = m.points[0] == 100.0
+    assert (failure.holds(m) == at_100).all()
+    assert (failure.as_grave(m)[m.base_rows] == at_100[m.base_rows]).all()
+
+
+def test_an_infinite_value_is_an_error_of_the_value() -> None:
+    [failure] = failures(of(floats={"value": lambda x: np.where(x == 2.0, np.inf, x * x)}))
+    assert (failure.rule, failure.severity) == (RuleName.NON_FINITE_VALUE, Severity.ERROR)
+    assert (POINTS[failure.row], failure.what) == (2.0, VALUES)
+    assert failure.ground == Ground(Kind.VALUE_FLOATS, "inf")
+    assert failure.message == "the value is infinite where the truth is finite"
+
+
+def test_of_a_plain_function_autodiff_is_judged() -> None:
+    [failure] = failures(of(has_rule=False, floats={"auto": bad_at(2.0, np.nan)}))
+    assert failure.rule is RuleName.NON_FINITE_GRADIENT
+
+
+def test_where_the_truth_is_not_finite_nothing_is_asked() -> None:
+    def number(x: Any, weight: Any = 1.0) -> Any:
+        return np.where(x == 0, np.nan, x * weight)
+
+    assert failures(measured([0.0, 1.0], number, number)) == []
+
+
+def test_nan_of_the_batch_alone_is_no_fault_of_the_rule() -> None:
+    everywhere_nan = {"custom": lambda x, weight: np.full_like(x, np.nan)}
+    assert failures(of(floats=everywhere_nan, alone={"custom": slope})) == []
+
+
+def test_nan_beyond_the_reach_is_a_note() -> None:
+    [failure] = failures(of(floats={"custom": bad_at(2.0, np.nan)}, beyond=1))
+    assert failure.severity is Severity.NOTE
+    assert failure.message == "the gradient is NaN where the truth is finite (beyond --reach)"
+
+
+def test_an_error_that_shows_only_op_by_op_is_a_warning() -> None:
+    nan = bad_at(100.0, np.nan)
+    bad, good = of(floats={"custom": nan}), of(alone={"custom": nan})
+    both = {JIT: good.floats[EAGER], OP_BY_OP: bad.floats[EAGER]}
+    [failure] = failures(dataclasses.replace(bad, floats=both))
+    assert (failure.severity, failure.modes) == (Severity.WARNING, (OP_BY_OP,))
+    [failure] = failures(dataclasses.replace(bad, floats={**both, JIT: bad.floats[EAGER]}))
+    assert (failure.severity, failure.modes) == (Severity.ERROR, (JIT, OP_BY_OP))
