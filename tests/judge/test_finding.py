@@ -103,9 +103,12 @@ def test_the_grounds_are_those_of_the_simplest_point(monkeypatch: pytest.MonkeyP
     assert grounded.finding.reproduce == 'cgcheck model.py:loss --at "x=200"'
 
 
-def test_where_rows_are_dear_there_is_no_simpler_point_and_no_boundary() -> None:
+def test_where_rows_are_dear_there_is_no_simpler_point_and_no_boundary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     broken, m = overflowing()
     vars(m)["dear"] = True  # a cached fact
+    monkeypatch.setattr(finding_module, "simplified", None)  # it would raise
     finding = made(broken, m)
     assert finding.message == "the gradient is NaN where the truth is finite"
     assert (finding.boundary, finding.cause) == ([], None)
