@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import msgspec
 from gradcheck_cli.contract.report import Finding, Witness
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Doing, Phase
+from gradcheck_cli.project.files import named
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.workers.pool import End, WorkerEnd
 
@@ -26,11 +28,12 @@ class Death:
         values = [(i.path, i.value) for i in point.inputs if i.value is not None]
         shown = ", ".join(f"{path} = {value}" for path, value in values)
         typed = ", ".join(f"{path}={value}" for path, value in values)
+        target = named(self.finding.path, self.finding.gradient or "")
         finding = msgspec.structs.replace(
             self.finding,
             message=f"{self.event} at {shown}",
             witness=Witness(inputs=point.inputs, cotangent=None, argument=None, index=[]),
-            reproduce=f'cgcheck {self.finding.path}:{self.finding.gradient} --at "{typed}"',
+            reproduce=f'cgcheck {shlex.quote(target)} --at "{typed}"',
         )
         return Death(finding, self.event)
 
