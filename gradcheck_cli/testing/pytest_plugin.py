@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from gradcheck_cli.testing.check_gradient import LoadedSession
+    from gradcheck_cli.testing.session import LoadedSession
 
 _KEY = "cgcheck"
 _MOST_SIGNATURES = 2  # of one gradient that are checked
@@ -52,7 +52,7 @@ class _Plugin:
     @property
     def session(self) -> LoadedSession:
         """What is checked; the engine is loaded only if there is something."""
-        from gradcheck_cli.testing.check_gradient import LoadedSession
+        from gradcheck_cli.testing.session import LoadedSession
 
         self.loaded = self.loaded or LoadedSession(self.settings, self.root)
         return self.loaded

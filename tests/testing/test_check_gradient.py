@@ -18,7 +18,8 @@ import torch
 
 from gradcheck_cli import check_gradient
 from gradcheck_cli.project import settings
-from gradcheck_cli.testing.check_gradient import LoadedSession, adopted
+from gradcheck_cli.testing.claims import adopted
+from gradcheck_cli.testing.session import LoadedSession
 from tests.conftest import FIXTURES, check_json
 
 
