@@ -11,6 +11,9 @@ from pathlib import Path
 import gradcheck_cli
 
 PACKAGE = Path(gradcheck_cli.__file__).parent
+MOST_NEIGHBOURS = 12
+# Files that are still to be parted; nothing is added here.
+CROWDED = {"gradcheck_cli.judge.laws.worth"}
 
 
 def test_the_root_holds_rooms_only() -> None:
@@ -32,6 +35,11 @@ def test_packages_import_each_other_in_no_circle() -> None:
             }
         siblings.pop("", None)
         assert circle({k: v - {""} for k, v in siblings.items()}) == []
+
+
+def test_no_file_imports_more_than_twelve_of_our_modules() -> None:
+    crowded = {name for name, near in imports().items() if len(near) > MOST_NEIGHBOURS}
+    assert crowded == CROWDED
 
 
 @cache
