@@ -104,6 +104,8 @@ def test_a_flag_is_written_as_it_is() -> None:
 def test_what_shows_only_compiled_is_compiled() -> None:
     text = text_of("square", grounded("square", [3.0], modes=(JIT,)))
     assert "found = jax.jit(run)(leaves, cotangents)" in text
+    text = text_of("square", grounded("square", [3.0], modes=(OP_BY_OP,)))
+    assert "found = run(leaves, cotangents)" in text
 
 
 def test_a_module_is_imported_by_its_name() -> None:
