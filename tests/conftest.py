@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.warm import SERVERS, run_here
+
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
 # Shared by the processes of one test run, and by no other run.
@@ -24,7 +26,8 @@ RUNS.mkdir(exist_ok=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """What the processes of this run shared goes with it."""
+    """What this process kept warm ends; what the processes of this run shared goes with it."""
+    SERVERS.close()
     if hasattr(session.config, "workerinput"):
         return
     manager = getattr(session.config.pluginmanager.getplugin("dsession"), "nodemanager", None)
@@ -55,10 +58,8 @@ class Run:
         return [f["rule"] for f in self.report["findings"]]
 
 
-def cgcheck(
-    *args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None, seconds: float = 300
-) -> Run:
-    """One run in a process of its own."""
+def cgcheck_process(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Run:
+    """One run as a user's shell starts it."""
     command = [sys.executable, "-m", "gradcheck_cli", *map(str, args)]
     done = subprocess.run(
         command,
@@ -66,25 +67,33 @@ def cgcheck(
         env={**os.environ, "COLUMNS": "80", **(env or {})},
         capture_output=True,
         text=True,
-        timeout=seconds,
+        timeout=300,
         check=False,
     )
     return Run(done.returncode, done.stdout, done.stderr)
 
 
-def check_json(
-    *args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None, seconds: float = 300
-) -> Run:
+def cgcheck(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Run:
+    """One run of the command line here, with workers of a fork server that other runs share.
+
+    Workers with an environment of their own take a server, and a process, of their own.
+    """
+    if set(env or {}) <= {"CGCHECK_CACHE_DIR"}:
+        return Run(*run_here([str(arg) for arg in args], cwd, {"COLUMNS": "80", **(env or {})}))
+    return cgcheck_process(*args, cwd=cwd, env=env)
+
+
+def check_json(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Run:
     """A run's JSON. What is asked of the fixtures twice is run once, for all test processes."""
     command = (*map(str, args), "--output-format", "json")
     if cwd != ROOT or env is not None:
-        return cgcheck(*command, cwd=cwd, env=env, seconds=seconds)
+        return cgcheck(*command, cwd=cwd, env=env)
     name = hashlib.sha256(repr(command).encode()).hexdigest()[:16]
     kept = RUNS / f"{name}.json"
     with open(RUNS / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
-            kept.write_text(json.dumps(asdict(cgcheck(*command, seconds=seconds))))
+            kept.write_text(json.dumps(asdict(cgcheck(*command))))
     return Run(**json.loads(kept.read_text()))
 
 

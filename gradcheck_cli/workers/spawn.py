@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from gradcheck_cli.contract.errors import InternalError, UserError
@@ -60,11 +60,16 @@ def environment(device: str, backend: str | None = None) -> dict[str, str]:
 class ForkServer:
     """The CLI's end of the warm fork server. Starting it does not wait for it."""
 
-    def __init__(self, env: dict[str, str], frameworks: Collection[str]) -> None:
+    def __init__(
+        self,
+        env: dict[str, str],
+        frameworks: Collection[str],
+        program: Sequence[str] = ("-m", "gradcheck_cli.workers.server"),
+    ) -> None:
         self._control, theirs = socket.socketpair()
         fd = theirs.fileno()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gradcheck_cli.workers.server", str(fd), *sorted(frameworks)],
+            [sys.executable, *program, str(fd), *sorted(frameworks)],
             pass_fds=[fd],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

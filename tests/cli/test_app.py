@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import RIGHT, ROOT, WRONG, cgcheck, check_json
+from tests.conftest import RIGHT, ROOT, WRONG, cgcheck, cgcheck_process, check_json
 
 
 def test_help_names_the_commands() -> None:
-    run = cgcheck("--help")
+    run = cgcheck_process("--help")
     assert run.code == 0
     assert all(word in run.out for word in ("check", "explain", "rules", "PATH"))
 
 
 def test_version() -> None:
-    assert cgcheck("--version").out.startswith("cgcheck 0.")
+    assert cgcheck_process("--version").out.startswith("cgcheck 0.")
 
 
 def test_check_is_the_default_command(project: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import cgcheck
+from tests.conftest import ROOT, cgcheck
 
 pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
 
@@ -80,8 +80,7 @@ SEEDS = {
 def test_a_script_shows_the_numbers_and_fails_as_a_test(framework: str, tmp_path: Path) -> None:
     target, args = SEEDS[framework]
     env = {"CGCHECK_CACHE_DIR": str(tmp_path / "cache")}
-    root = Path(__file__).parent.parent
-    name = _found(target, root, env, *args)
+    name = _found(target, ROOT, env, *args)
     script = tmp_path / "repro_it.py"
     assert cgcheck("repro", name, "-o", script, env=env).code == 0
     text = script.read_text()

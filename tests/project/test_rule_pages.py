@@ -96,7 +96,7 @@ def checked(name: str) -> Run:
         except OSError:  # another process was first
             assert place.exists()
     files = [place / file(n, section) for section in (EXAMPLE, INSTEAD) for n in sorted(alike)]
-    run = check_json(*files, *mine.options, seconds=900)
+    run = check_json(*files, *mine.options)
     assert run.err == ""
     return run
 

@@ -12,7 +12,7 @@ import pytest
 from gradcheck_cli.contract.errors import SettingsError
 from gradcheck_cli.contract.recorded import FloatArg, PlainArg, RecordedCall
 from gradcheck_cli.project import recorded_calls
-from tests.conftest import cgcheck
+from tests.conftest import cgcheck, cgcheck_process
 
 RULES = """
 import functools
@@ -60,7 +60,7 @@ def sample(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_what_a_script_calls_is_kept_and_used(sample: Path) -> None:
-    run = cgcheck("record", "--", sys.executable, "script.py", cwd=sample)
+    run = cgcheck_process("record", "--", sys.executable, "script.py", cwd=sample)
     assert run.code == 0
     assert "1 way to call 1 custom gradient" in run.err
     assert run.out.startswith("[1. 1.]")
@@ -71,14 +71,16 @@ def test_what_a_script_calls_is_kept_and_used(sample: Path) -> None:
     assert "power: 3 because of a recorded call" in told
     checked = cgcheck("rules.py", "--output-format", "json", cwd=sample)
     assert checked.gradient("blend")["verdict"] == "correct"
-    cgcheck("record", "--", sys.executable, "script.py", cwd=sample)
+    cgcheck_process("record", "--", sys.executable, "script.py", cwd=sample)
     assert file.read_bytes() == before
 
 
 @pytest.mark.slow
 def test_a_test_suite_is_recorded_whatever_its_outcome(sample: Path) -> None:
     (sample / "test_it.py").write_text(SCRIPT.replace("print(", "def test():\n    assert 0, ("))
-    run = cgcheck("record", "--", sys.executable, "-m", "pytest", "-q", "test_it.py", cwd=sample)
+    run = cgcheck_process(
+        "record", "--", sys.executable, "-m", "pytest", "-q", "test_it.py", cwd=sample
+    )
     assert run.code == 1
     assert list(recorded_calls.load(sample / "cgcheck-recorded.json")) == ["rules.py:blend"]
 
@@ -147,14 +149,14 @@ def test_recorded_numbers_are_tried(
 
 @pytest.mark.slow
 def test_a_command_that_is_not_there(sample: Path) -> None:
-    run = cgcheck("record", "--", "no-such-command", cwd=sample)
+    run = cgcheck_process("record", "--", "no-such-command", cwd=sample)
     assert run.code == 2
     assert "cannot run `no-such-command`" in run.err
 
 
 @pytest.mark.slow
 def test_a_command_that_calls_none(sample: Path) -> None:
-    run = cgcheck("record", "--", sys.executable, "-c", "print(1)", cwd=sample)
+    run = cgcheck_process("record", "--", sys.executable, "-c", "print(1)", cwd=sample)
     assert (run.code, run.out) == (0, "1\n")
     assert "no custom gradient" in run.err
 
