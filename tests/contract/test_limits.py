@@ -59,3 +59,35 @@ def test_a_limit_says_what_it_is_of_and_why(name: str) -> None:
     assert row.unit
     assert len(row.trial) > 20
     assert all(re.fullmatch(r"[A-G]\d?", part) for part in row.section.split(", ") if part)
+
+
+@pytest.mark.parametrize("room", ["measure", "judge"])
+def test_no_file_has_a_limit_or_a_seed_of_its_own(room: str) -> None:
+    own = [
+        f"{path.name}: {ast.unparse(node)}"
+        for path in sorted((ROOT / "gradcheck_cli" / room).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if small_power_of_two(node) or small_number(node) or seeded(node)
+    ]
+    assert own == []
+
+
+def small_power_of_two(node: ast.AST) -> bool:
+    """As 2.0**-12."""
+    return (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Pow)
+        and isinstance(node.left, ast.Constant)
+        and isinstance(node.right, ast.UnaryOp)
+        and isinstance(node.right.operand, ast.Constant)
+    )
+
+
+def small_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is float and 0 < node.value < 0.1
+
+
+def seeded(node: ast.AST) -> bool:
+    """As default_rng(2026)."""
+    called = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("default_rng")
+    return called and any(isinstance(argument, ast.Constant) for argument in node.args)
