@@ -58,7 +58,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One violation at a row, before it becomes a finding.
+    """One violation of a law at a row, before it becomes a finding.
 
     `what` and `component` say which number; `ground` is the same for
     failures that are one; `holds` tells for other measurements whether the same is true there.
@@ -73,7 +73,7 @@ class Failure:
     message: str
     modes: tuple[str, ...] = ()
     holds: Holds | None = None
-    as_grave: Holds | None = None  # the same, and it matters as much: for simpler witnesses
+    as_grave: Holds | None = None  # where it holds and matters as much: for a simpler witness
     everywhere: bool = False
     help: str | None = None
     expect: str | None = None  # what declares it, if it was meant

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.laws.floats import FloatRule, worst_failure
-from gradcheck_cli.judge.laws.law import Judgement, Reason, judged
+from gradcheck_cli.judge.laws.law import Judgement, Reason, base_probes, judged
 from gradcheck_cli.measure.accuracy import INFINITE, NAN
 from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.subject.results import VALUE
@@ -22,7 +21,7 @@ class Finite:
     name: str = "finite"
 
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
-        return [Probe(i, BASE) for i in range(points)]
+        return base_probes(points)
 
     def applicable(self, m: Measurements) -> Reason | None:
         return None

@@ -10,8 +10,8 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Evidence, Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.inputs.cotangents import BASE, one_hot_names
-from gradcheck_cli.judge.laws.law import Judgement, Reason, judged, over_the_reals
+from gradcheck_cli.inputs.cotangents import one_hot_names
+from gradcheck_cli.judge.laws.law import Judgement, Reason, base_probes, judged, over_the_reals
 from gradcheck_cli.judge.laws.mismatch import mismatches, verdict
 from gradcheck_cli.judge.laws.singularity import singularities
 from gradcheck_cli.measure.components import GRADIENTS
@@ -32,7 +32,7 @@ class Formula:
 
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
         """The base cotangent everywhere, one-hot ones at the first points."""
-        probes = [Probe(i, BASE) for i in range(points)]
+        probes = base_probes(points)
         names = one_hot_names(outputs, _MOST_ONE_HOT)
         if len(names) > 1:
             probes += [Probe(i, n) for i in range(min(points, _ONE_HOT_POINTS)) for n in names]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gradcheck_cli.contract.report import Evidence, Outcome, Severity
+from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements, Probe
 
@@ -43,6 +44,11 @@ class Law(Protocol):
         ...
 
     def judge(self, m: Measurements) -> Judgement: ...
+
+
+def base_probes(points: int) -> list[Probe]:
+    """The base cotangent at every point."""
+    return [Probe(i, BASE) for i in range(points)]
 
 
 def judgement(law: Law, m: Measurements) -> Judgement:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from gradcheck_cli.contract.limits import SPARE_BITS
 from gradcheck_cli.contract.report import Outcome
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.laws.floats import FloatRule, worst_failure
-from gradcheck_cli.judge.laws.law import Judgement, Reason, judged
+from gradcheck_cli.judge.laws.law import Judgement, Reason, base_probes, judged
 from gradcheck_cli.measure.accuracy import DIGITS, ZERO
 from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.subject.results import VALUE
@@ -23,7 +22,7 @@ class Precision:
     name: str = "precision"
 
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
-        return [Probe(i, BASE) for i in range(points)]
+        return base_probes(points)
 
     def applicable(self, m: Measurements) -> Reason | None:
         if not m.sources.primal.judges_digits:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.judge.laws.law import Judgement, Reason, judged, over_the_reals
+from gradcheck_cli.judge.laws.law import Judgement, Reason, base_probes, judged, over_the_reals
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import value_differs
@@ -20,7 +19,7 @@ class Value:
     name: str = "value"
 
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
-        return [Probe(i, BASE) for i in range(points)]
+        return base_probes(points)
 
     def applicable(self, m: Measurements) -> Reason | None:
         return over_the_reals(m)

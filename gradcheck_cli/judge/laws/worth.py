@@ -10,9 +10,8 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.laws.floats import Fault
-from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
+from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, base_probes, judged
 from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
@@ -32,7 +31,7 @@ class Worth:
     name: str = "worth"
 
     def plan(self, points: int, outputs: Sequence[tuple[int, ...]]) -> list[Probe]:
-        return [Probe(i, BASE) for i in range(points)]
+        return base_probes(points)
 
     def applicable(self, m: Measurements) -> Reason | None:
         floats = m.floats[m.mode]
