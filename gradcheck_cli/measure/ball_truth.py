@@ -70,7 +70,7 @@ class Ask:
 
 
 class Source(Protocol):
-    """Where a truth comes from: one rung of the ladder of SEMANTICS G."""
+    """Where a truth comes from: balls, float64 or differences (SEMANTICS G)."""
 
     @property
     def evidence(self) -> Evidence: ...
@@ -89,7 +89,7 @@ class Source(Protocol):
 
 
 def factors(*programs: Program | None) -> bool:
-    """Does one of them factor a matrix?"""
+    """Does one of the programs factor a matrix?"""
     return any(p is not None and p.primitives() & _NORMWISE for p in programs)
 
 

@@ -1,4 +1,4 @@
-"""The ladder below balls (SEMANTICS G): the framework's own float64 stands in for the reals.
+"""The truth where there are no balls (SEMANTICS G): the framework's own float64 stands in for the reals.
 
 Its error is not bounded but looked at: the spread over two float programs and a few
 moves of the input becomes the radius of the ball.

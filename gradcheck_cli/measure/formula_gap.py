@@ -174,7 +174,7 @@ def _apart(a: arb, b: arb, exactly: bool) -> bool:
 
 
 def _only_by_rounding(m: Measurements, apart: Array) -> Array:
-    """SEMANTICS B2: do they meet once every rounded constant is a ball of half an ulp?"""
+    """Components that meet once every rounded constant is a ball of half an ulp (SEMANTICS B2)."""
     result = np.zeros_like(apart)
     rows = np.flatnonzero(apart.any(axis=1))
     if not len(rows):
@@ -210,7 +210,7 @@ def _widened(m: Measurements, rows: Array) -> tuple[Array, Array] | None:
 
 
 def _as_inner_rules_say(m: Measurements, differs: Array, formula: Array) -> Array:
-    """SEMANTICS D1: a rule that agrees with autodiff through the user's inner rules trusts them."""
+    """Components where the formula is what autodiff through the user's inner rules gives (SEMANTICS D1)."""
     result = np.zeros_like(differs)
     program = m.subject.traces().trusting
     rows = np.flatnonzero(differs.any(axis=1))
@@ -226,7 +226,7 @@ def _as_inner_rules_say(m: Measurements, differs: Array, formula: Array) -> Arra
 
 
 def _gaps(m: Measurements, differs: Array, truth: Array, formula: Array) -> Array:
-    """How far apart, at the local scale; of very many rows, at some spread over them."""
+    """The gap of each component at the local scale; of very many rows, at some spread over them."""
     gap = np.zeros(differs.shape)
     rows = np.flatnonzero(differs.any(axis=1))
     most = _FEW_GAPS if m.dear else _MOST_GAPS

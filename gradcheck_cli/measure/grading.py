@@ -27,7 +27,7 @@ def grades(m: Measurements, mode: str, who: str) -> Grades:
 
 
 def _without_tails(m: Measurements, graded: Grades) -> Grades:
-    """At extreme cotangents only what matters is told: tails are seen at ordinary ones."""
+    """Grades without the notes at extreme cotangents: tails are seen at ordinary ones."""
     extreme = np.array([p.cotangent in (ZERO, TINY, HUGE) for p in m.probes])
     graded.severity[extreme & (graded.severity == Severity.NOTE.rank)] = -1
     note = Severity.NOTE.rank

@@ -27,7 +27,7 @@ def leave_out_refused(truth: Truth, runs: Iterable[Floats]) -> None:
 
 
 def leave_open(truth: Truth, rule: Truth | None, values: Sequence[Array]) -> None:
-    """Where the same function is quite another number in wider floats, neither is its value.
+    """Rows whose value in wider floats is quite another number are left open.
 
     An iteration that does not converge, say: such a point is none that the function is for. It has
     no derivative there that differences agree on, either.
@@ -46,7 +46,7 @@ def leave_open(truth: Truth, rule: Truth | None, values: Sequence[Array]) -> Non
 
 
 def share_domain(truth: Truth, rule: Truth) -> None:
-    """Outside the primal's domain the rule may be whatever it likes."""
+    """The rule is not judged outside the domain of the primal."""
     pairs = zip(
         (*truth.value_states, *truth.gradient_states),
         (*rule.value_states, *rule.gradient_states),

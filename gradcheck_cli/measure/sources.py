@@ -87,7 +87,7 @@ def _wide(subject: Subject) -> Subject | None:
 
 
 def _draws(subject: Traced) -> bool:
-    """Does it draw random numbers? In float64 these would be others."""
+    """Does the subject draw random numbers? In float64 these would be others."""
     traces = subject.traces()
     programs = [p for p in (traces.primal, traces.rule) if p is not None]
     return any(name in _DRAWS for p in programs for name in p.primitives())

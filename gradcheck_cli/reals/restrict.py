@@ -67,7 +67,7 @@ class _Maker:
     constants: dict[Slot, Any] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     inputs: tuple[Slot, ...] = ()
-    made: dict[Any, Slot] = field(default_factory=dict)
+    pieces: dict[Any, Slot] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for step in self.program.steps:
@@ -107,9 +107,9 @@ class _Maker:
     def elements(self, slot: Slot, numbers: Array) -> Slot:
         """A new slot that holds these elements of an old one, in this shape."""
         key = (slot, numbers.shape, numbers.tobytes())
-        if key not in self.made:
-            self.made[key] = self._elements(slot, numbers)
-        return self.made[key]
+        if key not in self.pieces:
+            self.pieces[key] = self._elements(slot, numbers)
+        return self.pieces[key]
 
     def _elements(self, slot: Slot, numbers: Array) -> Slot:
         aval = Aval(numbers.shape, self.old[slot].dtype)

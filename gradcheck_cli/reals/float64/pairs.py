@@ -271,7 +271,7 @@ def _atanh(x: Array) -> Array:
 
 
 def erfc(x: Pair) -> Pair:
-    """Its logarithm falls no faster than 2x + 2."""
+    """The complementary error function: its logarithm falls no faster than 2x + 2."""
     mid = lax.erfc(x.mid)
     steep = 2 * jnp.maximum(x.mid + x.rad, 0.0) + 2
     return rounded(mid, mid * _grown(steep * x.rad), 16 + 4 * x.mid * x.mid)
