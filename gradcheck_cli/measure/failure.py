@@ -46,7 +46,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What two failures share if they are one: neither numbers nor lines, so that it outlives edits."""
+    """What two failures share if they are one: no numbers and no lines, as those change."""
 
     kind: Kind
     detail: str | None = None

@@ -1,4 +1,4 @@
-"""A call made in another way gives the gradient of the plain call, and leaves its arguments as they were.
+"""A call made in another way gives the gradient of the plain call, and changes no argument.
 
 Which other calls there are is the framework's business: memory layouts, subsets of arguments,
 transformations. Each is held to the plain call with the same numbers.
@@ -59,7 +59,7 @@ class Context:
 
 
 def _gravest_impurity(failures: Sequence[Failure]) -> Sequence[Failure]:
-    """A rule that is not pure explains all other failures, and its gravest effect the lesser ones."""
+    """A rule that is not pure explains other failures, and its gravest effect the lesser ones."""
     impure = [f for f in failures if f.rule == RuleName.IMPURE_RULE]
     gravest = max((f.severity.rank for f in impure), default=None)
     return [f for f in impure if f.severity.rank == gravest] or failures

@@ -57,7 +57,7 @@ class Fault:
         return np.asarray(as_grave & (graded.component == self.component))
 
     def recurs(self, m: Measurements) -> Array:
-        """Rows where the same is true: NaN, inf and zero are looked for without forgiveness and scale."""
+        """Rows where the cause is the same; NaN, inf and zero without forgiveness and scale."""
         if self.cause == DIGITS:
             return np.asarray(grades(m, self.mode, self.who).severity >= self.severity.rank)
         floats = m.floats[self.mode]

@@ -26,7 +26,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a law does not judge some measurements: it does not apply to them, or they are not covered."""
+    """Why a law does not judge measurements: it does not apply, or they are not covered."""
 
     outcome: Outcome
     text: str | None

@@ -1,4 +1,4 @@
-"""What a formula is that differs from the truth in one argument: wrong, an approximation, a surrogate, …
+"""What a formula is that differs from the truth in one argument: wrong, or an approximation, …
 
 Cheap explanations come first; the third opinion, the integral of the rule, comes last. It may
 even find that the formula is right, and that autodiff through the primal is not (SEMANTICS F).
@@ -40,6 +40,19 @@ _REPORTED = {
     Kind.INCONCLUSIVE: (RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING),
     Kind.SINGULARITY: (RuleName.SAFE_AT_SINGULARITY, Severity.NOTE),
 }
+
+
+_AT_A_POINT = (
+    "the formula is wrong at a point: on all sides of it the derivative tends to another number"
+)
+_STEP = (
+    "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
+    "(straight-through, or a smoothed step)"
+)
+_OPEN = (
+    "the formula differs from autodiff through the primal, and the integral of the rule could "
+    "not decide which of them is right"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +142,7 @@ def _wrong_at_points(mismatch: Mismatch, large: Array) -> Failure | None:
     limits = (m.reference.states(GRADIENTS)[large, part] == LIMIT).any(axis=1)
     if not limits.all() and not only_at_points(m, large[~limits], part):
         return None
-    return mismatch.failure(
-        int(large[0]), Kind.FORMULA,
-        "the formula is wrong at a point: on all sides of it the derivative tends to another number",
-        everywhere=True,
-    )  # fmt: skip
+    return mismatch.failure(int(large[0]), Kind.FORMULA, _AT_A_POINT, everywhere=True)
 
 
 def _near_singularities(mismatch: Mismatch, large: Array) -> Failure | None:
@@ -149,17 +158,9 @@ def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
     if opinion is Opinion.RIGHT:
         return None
     if opinion is Opinion.STEP or mismatch.constant_primal:  # no bisection either: a step function
-        return mismatch.failure(
-            row, Kind.SURROGATE,
-            "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
-            "(straight-through, or a smoothed step)",
-        )  # fmt: skip
+        return mismatch.failure(row, Kind.SURROGATE, _STEP)
     if opinion is Opinion.OPEN:
-        return mismatch.failure(
-            row, Kind.INCONCLUSIVE,
-            "the formula differs from autodiff through the primal, and the integral of the rule could "
-            "not decide which of them is right",
-        )  # fmt: skip
+        return mismatch.failure(row, Kind.INCONCLUSIVE, _OPEN)
     return _wrong(mismatch, row)
 
 

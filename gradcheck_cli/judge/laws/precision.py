@@ -30,8 +30,8 @@ class Precision:
             return Reason(Outcome.NOT_COVERED, text)
         digits = m.sources.digits
         if digits is not None and digits < m.fmt.digits + SPARE_BITS.value:
-            text = f"{m.sources.reason}, and a truth of {digits} bits cannot judge the digits of {m.fmt.name}"
-            return Reason(Outcome.NOT_COVERED, text)
+            text = f"a truth of {digits} bits cannot judge the digits of {m.fmt.name}"
+            return Reason(Outcome.NOT_COVERED, f"{m.sources.reason}, and {text}")
         return None
 
     def judge(self, m: Measurements) -> Judgement:

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 def singularities(facts: Comparison) -> Iterator[Failure]:
-    """A note for a number where the truth has a pole, and for a value beside both sides of a kink."""
+    """A note for a number at a pole of the truth, and for one beside both sides of a kink."""
     poles = np.flatnonzero(facts.finite_at_pole.any(axis=1))
     if len(poles):
         component = int(facts.finite_at_pole[poles[0]].argmax())

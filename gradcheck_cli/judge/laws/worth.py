@@ -1,4 +1,4 @@
-"""A note where autodiff through the primal is worse than the rule, or where it is as good everywhere."""
+"""A note where autodiff through the primal is worse than the rule, or nowhere worse."""
 
 from __future__ import annotations
 
