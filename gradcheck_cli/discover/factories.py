@@ -104,8 +104,8 @@ def instance_of(cls: type) -> object | None:
     for arguments in itertools.islice(guesses(cls), _MOST_CALLS):
         try:
             with calling_user_code():
-                made: object = cls(*arguments)
+                instance: object = cls(*arguments)
         except UserCodeError:
             continue
-        return made
+        return instance
     return None

@@ -1,4 +1,4 @@
-"""Guesses for the arguments of a factory, a method's class, a constructor."""
+"""Guesses of arguments for a function or a constructor that is called only to see what it makes."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def _plain(functions: Sequence[Function]) -> list[Any]:
 
 
 def _named(parameter: inspect.Parameter, functions: Sequence[Function]) -> list[Any]:
-    """What the name or the annotation of a parameter says of it, likeliest first."""
-    said = "Callable" in str(parameter.annotation)
-    if said or _SAYS_CALLABLE.search(parameter.name.lower().strip("_")):
+    """Values that the name or the annotation of a parameter asks for, likeliest first."""
+    is_function = "Callable" in str(parameter.annotation)
+    if is_function or _SAYS_CALLABLE.search(parameter.name.lower().strip("_")):
         return list(functions)
     return [fixed.value for fixed in fixed_by_name(parameter.name, (3,), None)]

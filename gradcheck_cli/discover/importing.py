@@ -34,15 +34,15 @@ def import_module(name: str) -> ModuleType:
 
 
 def home(module: ModuleType, names: Sequence[str]) -> ModuleType:
-    """Where functions are defined that a package's module shows under the same names."""
+    """The module that defines these functions, where a package's module only shows them."""
     owners = {name.partition(".")[0] for name in names}
     homes = {getattr(getattr(module, owner, None), "__module__", None) for owner in owners}
-    found = sys.modules.get(str(homes.pop())) if len(homes) == 1 else None
+    defining = sys.modules.get(str(homes.pop())) if len(homes) == 1 else None
     package = module.__name__.partition(".")[0]
-    if found is None or found.__name__.partition(".")[0] != package:
+    if defining is None or defining.__name__.partition(".")[0] != package:
         return module
-    same = all(getattr(found, o, None) is getattr(module, o) for o in owners)
-    return found if same else module
+    same = all(getattr(defining, o, None) is getattr(module, o) for o in owners)
+    return defining if same else module
 
 
 def module_name(path: Path) -> tuple[Path, str]:

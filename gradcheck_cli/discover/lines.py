@@ -41,11 +41,11 @@ def raised_at(error: BaseException, path: str) -> int:
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno or 1
     resolved = str(Path(path).resolve())
-    found = 1
+    last = 1
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename in (path, resolved):
-            found = frame.lineno or found
-    return found
+            last = frame.lineno or last
+    return last
 
 
 def shown(path: str, root: str) -> str:

@@ -24,24 +24,24 @@ def attribute(module: ModuleType, name: str) -> Any:
 
 
 def with_object(cls: Any, method: Callable[..., Any]) -> Callable[..., Any]:
-    """(what `__init__` must be given, the method's arguments) → its result."""
+    """The method as a function: (arguments of `__init__`, its own arguments) → its result."""
     try:
-        made_of = [p for p in inspect.signature(cls).parameters.values() if _needed(p)]
+        construction = [p for p in inspect.signature(cls).parameters.values() if _needed(p)]
         own = [
             p for p in list(inspect.signature(method).parameters.values())[1:] if p.kind not in _ANY
         ]
     except (TypeError, ValueError):
         return method
-    taken = {p.name for p in made_of}
+    taken = {p.name for p in construction}
     own = [p.replace(name=f"{p.name}_" if p.name in taken else p.name) for p in own]
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    count = len(made_of)
+    count = len(construction)
 
     @functools.wraps(method)
     def call(*args: Any) -> Any:
         return method(cls(*args[:count]), *args[count:])
 
-    parameters = [p.replace(kind=plain) for p in (*made_of, *own) if _needed(p)]
+    parameters = [p.replace(kind=plain) for p in (*construction, *own) if _needed(p)]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return call
 

@@ -14,17 +14,17 @@ _MOST = 16  # of one definition
 G = TypeVar("G", bound=Any)
 
 
-def told_apart(
-    found: Sequence[tuple[object, G]],
+def distinct(
+    adopted: Sequence[tuple[object, G]],
     module: ModuleType,
     bare: Callable[[object], object] = lambda thing: thing,
 ) -> tuple[list[G], list[Missing]]:
-    """One for each definition, or one for each name that the module has for its objects."""
+    """The gradient of each definition, or of each name that the module has for its objects."""
     names: dict[int, str] = {}
     for name, value in attributes(module):
         names.setdefault(id(bare(value)), name)
     groups: dict[tuple[str, int], list[tuple[object, G]]] = {}
-    for thing, gradient in found:
+    for thing, gradient in adopted:
         groups.setdefault((gradient.place.qualname, gradient.place.line), []).append(
             (thing, gradient)
         )
@@ -35,11 +35,13 @@ def told_apart(
         if len(own) < 2:
             chosen.append(group[0][1])
             continue
-        known = list(own.items())
-        chosen += [_by_name(gradient, name) for name, gradient in known[:_MOST]]
-        if len(known) > _MOST:
-            told = f"{len(known) - _MOST} more are made by the same definition: name those to check"
-            missing.append(Missing(known[_MOST][1].place, told))
+        by_name = list(own.items())
+        chosen += [_by_name(gradient, name) for name, gradient in by_name[:_MOST]]
+        if len(by_name) > _MOST:
+            reason = (
+                f"{len(by_name) - _MOST} more are made by the same definition: name those to check"
+            )
+            missing.append(Missing(by_name[_MOST][1].place, reason))
     return sorted(chosen, key=lambda g: (g.place.line, g.place.qualname)), missing
 
 

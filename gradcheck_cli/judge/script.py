@@ -172,8 +172,8 @@ def _fixed(value: Fixed, style: ScriptStyle) -> str:
         return style.array.format(values=value.value.tolist(), dtype=value.value.dtype.name)
     if isinstance(value.value, _PLAIN) or value.value == ():
         return repr(value.value)
-    if value.text in style.known:
-        return style.known[value.text]
+    if value.text in style.spellings:
+        return style.spellings[value.text]
     raise NotWritable(f"an argument is {value.text}, which has no literal")
 
 

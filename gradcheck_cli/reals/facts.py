@@ -63,6 +63,13 @@ _POINTWISE = frozenset(
 )
 
 
+class Trips(Enum):
+    """How often the body of a loop runs."""
+
+    COUNTED = auto()
+    OPEN = auto()  # until its values say so
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What is true of a primitive in every domain."""
@@ -74,6 +81,7 @@ class Facts:
     steps: bool = False  # constant between jumps
     branches: bool = False  # its derivative may be another than the function's
     spreads: bool = False  # of a single number, a change of shape alone
+    trips: Trips | None = None  # of a loop
     normwise: bool = False  # in floats exact for a matrix near beside its largest element
 
     @property
@@ -290,8 +298,8 @@ FACTS: dict[str, Facts] = {
     "custom_linear_solve": Facts(Law.ALGEBRA, branches=True),
     # programs inside
     "cond": Facts(Law.CONTROL, branches=True),
-    "scan": Facts(Law.CONTROL, branches=True),
-    "while": Facts(Law.CONTROL, branches=True),
+    "scan": Facts(Law.CONTROL, branches=True, trips=Trips.COUNTED),
+    "while": Facts(Law.CONTROL, branches=True, trips=Trips.OPEN),
     # random bits, which have no rule: keys are integers, and run natively
     "random_bits": DRAW,
     "random_gamma": DRAW,
@@ -309,3 +317,7 @@ def named(fact: Callable[[Facts], bool]) -> frozenset[str]:
 def functions(law: Law, facts: Mapping[str, Facts] = FACTS) -> dict[str, str]:
     """For each primitive of a law: what a domain calls its function."""
     return {name: row.function or name for name, row in facts.items() if row.law is law}
+
+
+LOOPS = named(lambda facts: facts.trips is not None)
+OPEN_LOOPS = named(lambda facts: facts.trips is Trips.OPEN)

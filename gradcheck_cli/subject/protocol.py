@@ -99,7 +99,7 @@ class Runner(Shaped, Protocol):
 
 
 class Variants(Shaped, Protocol):
-    """A custom gradient otherwise: called in other ways, with other draws, in other dtypes; library functions."""
+    """Variants of a custom gradient: other ways to call it, other draws and dtypes, library functions."""
 
     def other_calls(self) -> Sequence[OtherCall]: ...
     def library_functions(self) -> Iterator[LibraryFunction]: ...

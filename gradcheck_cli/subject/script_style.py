@@ -17,4 +17,4 @@ class ScriptStyle:
     array: str
     gradients: tuple[str, ...]
     jitted: str = ""  # `run`, which holds these lines, compiled; nothing if it runs eagerly
-    known: dict[str, str] = field(default_factory=dict)  # texts of fixed arguments, as code
+    spellings: dict[str, str] = field(default_factory=dict)  # texts of fixed arguments, as code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import ModuleType
 
-from gradcheck_cli.discover.same_definition import told_apart
+from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.subject.results import Missing, Place
 
 
@@ -27,13 +27,13 @@ def named(**things: object) -> ModuleType:
 
 def test_each_definition_is_judged_once_in_the_order_of_lines() -> None:
     later, first, again = one(9, "later"), one(3), one(3)
-    gradients, missing = told_apart([later, first, again], named())
+    gradients, missing = distinct([later, first, again], named())
     assert (gradients, missing) == ([first[1], later[1]], [])
 
 
 def test_objects_of_one_definition_go_by_their_own_names() -> None:
     square, cube = one(3), one(3)
-    gradients, _ = told_apart([square, cube], named(square=square[0], cube=cube[0]))
+    gradients, _ = distinct([square, cube], named(square=square[0], cube=cube[0]))
     assert [(g.name, g.place.qualname, g.place.definition) for g in gradients] == [
         ("cube", "cube", "factory.<locals>.rule"),
         ("square", "square", "factory.<locals>.rule"),
@@ -43,14 +43,14 @@ def test_objects_of_one_definition_go_by_their_own_names() -> None:
 def test_a_wrapped_object_is_seen_under_its_wrapper() -> None:
     square, cube = one(3), one(3)
     module = named(square=[square[0]], cube=cube[0])
-    gradients, _ = told_apart([square, cube], module)
+    gradients, _ = distinct([square, cube], module)
     assert [g.name for g in gradients] == ["cube", "square[0]"]
 
 
 def test_very_many_of_one_definition_are_named_as_left_out() -> None:
     each = [one(3) for _ in range(18)]
     module = named(**{f"rule{i:02}": thing for i, (thing, _) in enumerate(each)})
-    gradients, missing = told_apart(each, module)
+    gradients, missing = distinct(each, module)
     assert len(gradients) == 16
     assert missing == [
         Missing(each[16][1].place, "2 more are made by the same definition: name those to check")

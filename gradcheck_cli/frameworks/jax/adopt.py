@@ -39,12 +39,12 @@ def kind_of(thing: object) -> str | None:
 
 def unwrapped(thing: object) -> object:
     """The custom gradient under `jit`, `functools.partial` and other wrappers, or the thing itself."""
-    seen = 0
-    while kind_of(thing) is None and seen < 8:
+    depth = 0
+    while kind_of(thing) is None and depth < 8:
         inner = getattr(thing, "__wrapped__", None) or getattr(thing, "func", None)
         if inner is None:
             break
-        thing, seen = inner, seen + 1
+        thing, depth = inner, depth + 1
     return thing
 
 
@@ -56,10 +56,10 @@ def primal_of(thing: Any) -> Callable[..., Any]:
 
         @functools.wraps(user)
         def primal(*args: Any, **kwargs: Any) -> Any:
-            made = user(*args, **kwargs)
-            if not (isinstance(made, (tuple, list)) and len(made) == 2 and callable(made[1])):
+            result = user(*args, **kwargs)
+            if not (isinstance(result, (tuple, list)) and len(result) == 2 and callable(result[1])):
                 raise RuleError("TypeError", NO_GRAD_FUNCTION, certain=True)
-            return made[0]
+            return result[0]
 
         return primal
     if kind == _FILTER_VJP:
@@ -70,15 +70,15 @@ def primal_of(thing: Any) -> Callable[..., Any]:
     return thing.fun  # type: ignore[no-any-return]
 
 
-def adopt(found: Found, own: Own, bound: tuple[Any, ...] = ()) -> JaxGradient | None:
+def adopt(recorded: Found, own: Own, bound: tuple[Any, ...] = ()) -> JaxGradient | None:
     """A recorded object as a custom gradient."""
-    thing: Any = found.thing
+    thing: Any = recorded.thing
     kind = kind_of(thing)
     if kind is None:
         return None
     label(thing)
     primal = primal_of(thing)
-    place = place_of(primal, found)
+    place = place_of(primal, recorded)
     nondiff = tuple(getattr(thing, "nondiff_argnums", ()))
     return JaxGradient(
         name=place.qualname.rpartition(".")[2],
@@ -100,25 +100,25 @@ def adopt_function(function: Callable[..., Any], name: str, place: Place, own: O
     return replace(of_function(function, name, place, own, fit), written=rule_code(function))
 
 
-def place_of(function: Any, found: Found) -> Place:
+def place_of(function: Any, recorded: Found) -> Place:
     """Where the primal is defined; where the rule was made, if it has no source."""
     inner = inspect.unwrap(function)
     while isinstance(inner, functools.partial):
         inner = inspect.unwrap(inner.func)
     code = getattr(inner, "__code__", None)
     if code is None:
-        return Place(found.path, found.line, f"<{found.kind}>")
+        return Place(recorded.path, recorded.line, f"<{recorded.kind}>")
     qualname = getattr(inner, "__qualname__", code.co_name)
     return Place(code.co_filename, code.co_firstlineno, qualname)
 
 
 def rule_code(rule: Any) -> tuple[FunctionType, ...]:
     """The functions that the user gave as the rule; what is jitted keeps its traces, and is left out."""
-    given = (f for f in _given(unwrapped(rule)) if not hasattr(f, "lower"))
-    return tuple(plain_functions(*given))
+    functions = (f for f in _user_functions(unwrapped(rule)) if not hasattr(f, "lower"))
+    return tuple(plain_functions(*functions))
 
 
-def _given(thing: Any) -> Sequence[Any]:
+def _user_functions(thing: Any) -> Sequence[Any]:
     kind = kind_of(thing)
     if kind == "custom_gradient":
         return [user_function(thing)]

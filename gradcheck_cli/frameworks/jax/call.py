@@ -26,7 +26,7 @@ def flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
 
 
 def _arguments(signature: Signature, leaves: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """What comes after an argument that is left out is given by its name."""
+    """Positional and keyword arguments of the call; after one that is left out, by their names."""
     supply = iter(leaves)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -42,7 +42,7 @@ def _arguments(signature: Signature, leaves: Sequence[Any]) -> tuple[list[Any], 
 
 
 def batch_size(count: int) -> int:
-    """Rows that are compiled for so many: a power of two, so that few sizes are compiled."""
+    """The size of the compiled batch for so many rows: a power of two, so that there are few."""
     return max(16, 1 << (count - 1).bit_length())
 
 

@@ -1,4 +1,4 @@
-"""The same call spread over two devices, a row on each, as data-parallel training makes it.
+"""One call spread over two devices, a row on each, as data-parallel training makes it.
 
 On the CPU they are simulated: a worker's environment asks for two before JAX starts.
 """
@@ -19,9 +19,9 @@ _AXIS = "rows"
 
 
 def two() -> list[Any] | None:
-    """Two devices, if there are as many."""
-    found = jax.devices()
-    return found[:2] if len(found) > 1 else None
+    """The first two devices; None if there is only one."""
+    devices = jax.devices()
+    return devices[:2] if len(devices) > 1 else None
 
 
 def spread(function: Callable[..., Any], avals: Sequence[Any]) -> Callable[..., list[Array]]:

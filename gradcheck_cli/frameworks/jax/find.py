@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from gradcheck_cli.discover.factories import attributes, enter, instance_of
 from gradcheck_cli.discover.methods import attribute
-from gradcheck_cli.discover.same_definition import told_apart
+from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.jax.adopt import (
     adopt,
     adopt_function,
@@ -34,17 +34,17 @@ def find(
     _adopt_attributes(module, path, recorded)
     missing = [m for scope in scopes if (m := enter(module, path, scope, [jnp.tanh])) is not None]
     adopted: list[tuple[object, JaxGradient]] = []
-    for found in recorded:
-        if found.thing is None:
+    for each in recorded:
+        if each.thing is None:
             continue
-        gradient = adopt(found, own)
-        if gradient is None or not _same(path, found.path, gradient.place.path):
+        gradient = adopt(each, own)
+        if gradient is None or not _same(path, each.path, gradient.place.path):
             continue
-        if rule_is_missing(found.thing):
+        if rule_is_missing(each.thing):
             missing.append(Missing(gradient.place, "no derivative rule was ever defined for it"))
             continue
-        adopted.append((found.thing, _bound(module, gradient)))
-    gradients, more = told_apart(adopted, module, unwrapped)
+        adopted.append((each.thing, _bound(module, gradient)))
+    gradients, more = distinct(adopted, module, unwrapped)
     return gradients, [*missing, *more]
 
 
@@ -56,8 +56,8 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> JaxGradient | N
     inner = unwrapped(thing)
     # A partial has arguments of its own: as a function, with the rule inside.
     if not isinstance(thing, functools.partial) and kind_of(inner) is not None:
-        found = Found(inner, kind_of(inner) or "", path, 1)
-        gradient = adopt(found, own)
+        recorded = Found(inner, kind_of(inner) or "", path, 1)
+        gradient = adopt(recorded, own)
         return None if gradient is None else replace(gradient, name=name.rpartition(".")[2])
     function: Any = getattr(inner, "fun", inner)
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -67,12 +67,12 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> JaxGradient | N
 
 def _adopt_attributes(module: ModuleType, path: str, recorded: list[Found]) -> None:
     """Custom gradients that were made before the hooks stood (installed modules)."""
-    known = {id(found.thing) for found in recorded}
+    listed = {id(each.thing) for each in recorded}
     for name, value in attributes(module):
         inner = unwrapped(value)
         kind = kind_of(inner)
-        if kind is not None and id(inner) not in known:
-            known.add(id(inner))
+        if kind is not None and id(inner) not in listed:
+            listed.add(id(inner))
             recorded.append(Found(inner, kind, "", 1, {"attribute": name}))
 
 

@@ -28,32 +28,32 @@ _WRAPPER_CODE = (
 @contextmanager
 def recording() -> Iterator[list[Found]]:
     """While active, made custom gradients are appended to the list."""
-    found: list[Found] = []
+    objects: list[Found] = []
     undo: list[Callable[[], None]] = []
     for cls, kind in ((jax.custom_vjp, "custom_vjp"), (jax.custom_jvp, "custom_jvp")):
-        undo.append(_patch_init(cls, kind, found))
-    undo.append(_patch_custom_gradient(found))
-    finder = _WrapperFinder(found, undo)
+        undo.append(_patch_init(cls, kind, objects))
+    undo.append(_patch_custom_gradient(objects))
+    finder = _WrapperFinder(objects, undo)
     sys.meta_path.insert(0, finder)
     finder.patch_loaded()
     try:
-        yield found
+        yield objects
     finally:
         sys.meta_path.remove(finder)
         for step in reversed(undo):
             step()
 
 
-def _patch_init(cls: Any, kind: str, found: list[Found]) -> Callable[[], None]:
+def _patch_init(cls: Any, kind: str, objects: list[Found]) -> Callable[[], None]:
     original = cls.__init__
 
     def recorded(self: Any, *args: Any, **kwargs: Any) -> None:
-        before = len(found)
+        before = len(objects)
         original(self, *args, **kwargs)
-        del found[before:]  # a wrapper's inner rule is the wrapper's
+        del objects[before:]  # a wrapper's inner rule is the wrapper's
         place = _maker()
         if place is not None and not _sign(getattr(self, "fun", None), place):
-            found.append(Found(self, kind, *place))
+            objects.append(Found(self, kind, *place))
 
     cls.__init__ = recorded
 
@@ -85,21 +85,21 @@ def watching(note: Note) -> Iterator[None]:
             cls.__call__ = original  # type: ignore[method-assign]
 
 
-def _patch_custom_gradient(found: list[Found]) -> Callable[[], None]:
+def _patch_custom_gradient(objects: list[Found]) -> Callable[[], None]:
     import jax.custom_derivatives as derivatives
 
     original = jax.custom_gradient
     plain: Any = original
 
     def custom_gradient(fun: Any) -> Any:
-        before = len(found)
-        made = plain(fun)
-        del found[before:]  # the custom_vjp inside
-        label(made)
+        before = len(objects)
+        rule = plain(fun)
+        del objects[before:]  # the custom_vjp inside
+        label(rule)
         place = _maker()
         if place is not None:
-            found.append(Found(made, "custom_gradient", *place))
-        return made
+            objects.append(Found(rule, "custom_gradient", *place))
+        return rule
 
     custom_gradient.__doc__ = original.__doc__
     jax.custom_gradient = derivatives.custom_gradient = custom_gradient
@@ -173,8 +173,8 @@ def _maker() -> tuple[str, int] | None:
 class _WrapperFinder:
     """Patches equinox's and flax's wrappers once they are imported; imports nothing itself."""
 
-    def __init__(self, found: list[Found], undo: list[Callable[[], None]]) -> None:
-        self._found, self._undo = found, undo
+    def __init__(self, objects: list[Found], undo: list[Callable[[], None]]) -> None:
+        self._found, self._undo = objects, undo
         self._done: set[tuple[str, str]] = set()
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:

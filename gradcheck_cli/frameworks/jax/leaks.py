@@ -13,17 +13,17 @@ _MOST = 2000  # things that are looked at
 
 
 def tracers(functions: Sequence[FunctionType]) -> dict[int, str]:
-    """Those that the functions' own surroundings hold now, each by the name of what holds it."""
-    found: dict[int, str] = {}
+    """Tracers in globals, closures and defaults of these functions: identity → name of the holder."""
+    names: dict[int, str] = {}
     budget = _MOST
     for name, value in _surroundings(functions):
         for held in _within(value, _DEPTH):
             budget -= 1
             if isinstance(held, jax.core.Tracer):
-                found.setdefault(id(held), name)
+                names.setdefault(id(held), name)
             if budget < 0:
-                return found
-    return found
+                return names
+    return names
 
 
 def _surroundings(functions: Sequence[FunctionType]) -> Iterator[tuple[str, Any]]:

@@ -54,7 +54,7 @@ _THROUGH = "autodiff through the primal"
 
 
 def other_calls(subject: JaxSubject) -> list[OtherCall]:
-    """Those that apply to this signature."""
+    """The other calls that apply to this signature."""
     if subject.loops:
         return []  # reverse mode through what is bounded for it is not what user code has
     own = _Ways(subject)
@@ -92,7 +92,7 @@ class _Ways:
 
     @functools.cached_property
     def under_vmap(self) -> Make:
-        """Of what the primal cannot do, nothing is asked."""
+        """The rule mapped over two rows, where vmap goes through the primal."""
         run = self.beside(self.mapped)
         return lambda point, cotangent: run(point, cotangent) if self._maps() else None
 
@@ -102,7 +102,7 @@ class _Ways:
         return tuple(g[0] for g in jax.vmap(self._pulled(self.subject.rule))(*stacked))
 
     def each_argument(self, *args: Any) -> Any:
-        """To a rule with symbolic zeros, the others are not perturbed."""
+        """Gradients of one argument at a time: to a rule with symbolic zeros, the others are constants."""
         xs, cts = args[: self.count], tuple(args[self.count :])
 
         def alone(i: int) -> Any:
@@ -114,7 +114,7 @@ class _Ways:
         return tuple(alone(i) for i in range(self.count))
 
     def each_output(self, *args: Any) -> Any:
-        """The other cotangents are symbolic zeros; together they give the whole."""
+        """The sum of what each output gives alone, the other cotangents being symbolic zeros."""
         xs, cts = args[: self.count], args[self.count :]
 
         def alone(k: int) -> Any:
@@ -127,7 +127,7 @@ class _Ways:
         return tuple(sum(each[1:], each[0]) for each in zip(*parts, strict=True))
 
     def in_scan(self, *args: Any) -> Any:
-        """Two steps of the same, differentiated as a whole."""
+        """The gradients through a scan of two equal steps."""
 
         def step(carry: float, row: Any) -> Any:
             return carry, self.subject.rule(*row)
@@ -139,7 +139,7 @@ class _Ways:
         return tuple(g / 2 for g in jax.vjp(looped, *args[: self.count])[1](both))
 
     def crossed(self, *args: Any) -> Any:
-        """Two calls, and the first is pulled back last: what is kept between must be its own."""
+        """The gradients of a first call that is pulled back after a second one was made."""
         xs, cts = args[: self.count], args[self.count :]
         _, pull = jax.vjp(self.subject.rule, *xs)
         jax.vjp(self.subject.rule, *(ELSEWHERE * x for x in xs))
@@ -155,13 +155,13 @@ class _Ways:
         return jax.grad(total, tuple(range(self.count)))(*xs)
 
     def forward(self, pulled: Function, xs: Sequence[Any], cts: Sequence[Any]) -> Any:
-        """How the gradient changes along a direction, as a Hessian's product is made."""
+        """The gradient's change along a direction, as a Hessian's product is made."""
         direction = tuple(map(_weights, xs))
         return jax.jvp(lambda *xs: tuple(pulled(*xs, *cts)), tuple(xs), direction)[1]
 
     @functools.cached_property
     def one_for_two(self) -> Make:
-        """f(z, z): both paths count."""
+        """The gradient of f(z, z), in which both paths count."""
         pair = alike(self.subject.leaves)
         assert pair is not None
         i, j = pair
@@ -190,7 +190,7 @@ class _Ways:
         return run
 
     def _between_eagerly(self, point: Numbers, cotangent: Numbers) -> Result:
-        """Two calls crossed, in floats, where there is no walk."""
+        """The way `between` in floats, where there is no walk over the reals."""
         with precision(self.subject.dtype):
             leaves = cast(point, self.subject.avals)
             weights = tuple(cast(cotangent, self.subject.out_avals))
@@ -206,7 +206,7 @@ class _Ways:
         return [np.asarray(g, np.float64) for g in pulled], [np.asarray(g, np.float64) for g in plain]  # fmt: skip
 
     def traced(self, point: Numbers, cotangent: Numbers) -> Result:
-        """A trace is over when it is over: nothing of it stays in the user's own variables."""
+        """A warning if tracing the rule leaves a tracer in the user's own variables."""
         functions = self.subject.gradient.rule_code()
         before = tracers(functions)
         if self.subject.rule_program() is None:  # it says so itself
@@ -217,7 +217,7 @@ class _Ways:
         return None
 
     def on_two_devices(self, point: Numbers, cotangent: Numbers) -> Result:
-        """Compiled for both, beside what the plain batch gives.
+        """The call compiled for two devices, beside what the plain batch gives.
 
         A program that is walked is pure: there only raising counts, as floats that differ are rounded
         differently, which at a step of the primal is quite another number.

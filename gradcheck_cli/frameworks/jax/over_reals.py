@@ -29,7 +29,7 @@ class OverReals:
         self._subject, self._function = subject, function
 
     def __call__(self, point: Sequence[Array], cotangent: Sequence[Array]) -> list[Array] | None:
-        """Its numbers at this row; None without a meaning over the reals, or at too high a cost."""
+        """The function's numbers at this row; None without a meaning over the reals, or at too high a cost."""
         try:
             if uncovered(self._program) or by_flint(self._program) > DEAR:
                 return None

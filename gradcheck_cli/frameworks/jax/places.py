@@ -18,7 +18,7 @@ from gradcheck_cli.frameworks.jax.private_api import source_info_util
 
 @contextmanager
 def own_lines(rule: Any) -> Iterator[None]:
-    """Inside, the operations of this rule's backward pass know where they were written."""
+    """While active, operations of this rule's backward pass know where they were written."""
     bwd: Callable[..., Any] | None = getattr(rule, "bwd", None)
     if not isinstance(rule, jax.custom_vjp) or bwd is None:
         yield

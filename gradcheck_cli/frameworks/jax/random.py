@@ -35,7 +35,7 @@ def with_new_draws(
     subject: Keyed, fit: Callable[[Signature], Keyed],
     seeds: int, point: Arrays, cotangent: Arrays, ends: Arrays,
 ) -> tuple[list[Array], list[Array]] | None:  # fmt: skip
-    """See `Subject` in `subject.protocol`; `fit` gives the subject at a signature with another key."""
+    """Gradients here and values at the ends for new keys; `fit` gives the subject at a signature."""
     arguments = subject.signature.arguments
     if not any(map(_is_key, (value for _, value in arguments))):
         return None

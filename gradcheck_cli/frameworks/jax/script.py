@@ -17,5 +17,5 @@ WRITING = ScriptStyle(
         "values = [v for v, f in zip(flat, floats) if f]",
     ),
     jitted="jax.jit(run)",
-    known={"key(0)": "jax.random.key(0)", "jnp.tanh": "jnp.tanh", "jnp.add": "jnp.add"},
+    spellings={"key(0)": "jax.random.key(0)", "jnp.tanh": "jnp.tanh", "jnp.add": "jnp.add"},
 )

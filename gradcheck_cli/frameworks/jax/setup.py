@@ -1,4 +1,4 @@
-"""JAX as a worker needs it, set before any backend starts."""
+"""Settings of JAX that a worker makes before any backend starts."""
 
 from __future__ import annotations
 

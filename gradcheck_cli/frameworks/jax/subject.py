@@ -33,6 +33,7 @@ from gradcheck_cli.frameworks.shared.tracing import (
     with_pullback,
 )
 from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.reals.facts import OPEN_LOOPS
 from gradcheck_cli.reals.program import Program, build
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction
@@ -139,7 +140,7 @@ class JaxSubject(abc.ABC):
                 raise Rejected("a custom rule that it calls refuses these arguments")
         programs = [None if traced is None else build(traced) for traced in (truth, rule, trusting)]
         names = frozenset[str]().union(*(p.primitives() for p in programs[:2] if p is not None))
-        self.loops = "while" in names
+        self.loops = bool(names & OPEN_LOOPS)
         self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
         return Traces(programs[0], programs[1], programs[2])
 
@@ -161,14 +162,14 @@ class JaxSubject(abc.ABC):
     def rule_gradients_unbatched(
         self, point: Sequence[Array], cotangent: Sequence[Array]
     ) -> list[Array]:
-        """Op by op, by JAX itself: nothing is compiled for one row."""
+        """The rule's gradients op by op, by JAX itself: nothing is compiled for one row."""
         with precision(self.dtype):
             _, pull = jax.vjp(self.rule, *cast(point, self.avals))
             gradients = pull(tuple(cast(cotangent, self.out_avals)))
             return [np.asarray(g, np.float64) for g in gradients]
 
     def rule_program(self) -> Program | None:
-        """The rule as it stands, which may have been changed; None if that cannot be traced."""
+        """The rule's program anew, as its text may have been changed; None if it cannot be traced."""
         try:
             with precision(self.dtype):
                 jaxpr = self._rule_jaxpr()
@@ -228,7 +229,7 @@ class JaxSubject(abc.ABC):
                 raise Rejected(f"it raises while it runs: {brief(error)}") from None
 
     def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
-        """One compiled map over very many numbers, in their own dtype."""
+        """Values and gradients by one compiled map over very many numbers, in their own dtype."""
         key = ("along", len(xs))
         if key not in self._compiled:
             aval = jax.ShapeDtypeStruct((len(xs),), xs.dtype)
@@ -240,7 +241,7 @@ class JaxSubject(abc.ABC):
         return [np.asarray(out) for out in jax.tree.leaves(self._compiled[key](xs))]
 
     def primal_values(self, points: Sequence[Array]) -> list[Array]:
-        """Of the primal alone: nothing else of the user's runs."""
+        """The primal's values; nothing else of the user's runs."""
         count, size = len(points[0]), batch_size(len(points[0]))
         key = ("values", size)
         with precision(self.dtype):
@@ -336,7 +337,7 @@ class JaxSubject(abc.ABC):
     # -- in other dtypes ----------------------------------------------------------------
 
     def in_float64(self) -> JaxSubject | None:
-        """In float64, its primal free of the user's own rules."""
+        """The subject in float64, its primal free of the user's own rules."""
         try:
             wide = self.in_dtype("float64")
             with precision("float64"):
@@ -346,7 +347,7 @@ class JaxSubject(abc.ABC):
         return replace(wide, primal=bare, rule=wide.rule if self.gradient.has_rule else bare)
 
     def refusal(self, dtype: str) -> RuleError | None:
-        """By a trace: nothing is compiled for another dtype."""
+        """What a trace in another dtype raises; nothing is compiled for it."""
         try:
             other = self.in_dtype(dtype)
             with precision(dtype):

@@ -15,6 +15,7 @@ from jax.extend import core as jex
 
 from gradcheck_cli.frameworks.jax.places import own_lines
 from gradcheck_cli.frameworks.shared.tracing import with_pullback
+from gradcheck_cli.reals.facts import OPEN_LOOPS, Law, named
 from gradcheck_cli.reals.inner_jaxprs import call_param, inlined
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.user_code import calling_user_code
@@ -23,11 +24,7 @@ from gradcheck_cli.subject.user_code import calling_user_code
 MOST_TRIPS = 100_000
 
 _CUSTOM = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
-_CONTROL_PARAMS = {
-    "cond": ("branches",),
-    "while": ("cond_jaxpr", "body_jaxpr"),
-    "scan": ("jaxpr",),
-}
+_CONTROL = named(lambda facts: facts.law is Law.CONTROL)
 
 
 def pullback_jaxpr(
@@ -66,7 +63,7 @@ def stepwise(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:
 def bounded(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:
     """The function with its while loops cut off after many trips; what they carry is then NaN."""
     closed, tree = _traced(fun, avals)
-    if not _has_while(closed.jaxpr):
+    if not _has_open_loop(closed.jaxpr):
         return fun
 
     def cut(*args: Any) -> Any:
@@ -83,18 +80,19 @@ def _traced(fun: Callable[..., Any], avals: Sequence[Any]) -> tuple[Any, Any]:
     return closed, jax.tree_util.tree_structure(shape)
 
 
-def _has_while(jaxpr: Any) -> bool:
+def _has_open_loop(jaxpr: Any) -> bool:
     return any(
-        eqn.primitive.name == "while" or any(map(_has_while, _inner(eqn))) for eqn in jaxpr.eqns
+        eqn.primitive.name in OPEN_LOOPS or any(map(_has_open_loop, _inner(eqn)))
+        for eqn in jaxpr.eqns
     )
 
 
 def _bound(closed: Any, args: Sequence[Any]) -> list[Any]:
     def equation(eqn: Any, values: list[Any]) -> list[Any]:
-        if eqn.primitive.name == "while":
+        if eqn.primitive.name in OPEN_LOOPS:
             return _cut_while(eqn, values)
         body = inlined(eqn)
-        if body is not None and _has_while(body.jaxpr):
+        if body is not None and _has_open_loop(body.jaxpr):
             return _bound(body, values)
         return _bind(eqn, values)
 
@@ -147,14 +145,14 @@ def _has_own(jaxpr: Any, own: Own) -> bool:
 
 
 def _inner(eqn: Any) -> list[Any]:
-    found = []
+    jaxprs = []
     for value in eqn.params.values():
         for item in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(item, jex.ClosedJaxpr):
-                found.append(item.jaxpr)
+                jaxprs.append(item.jaxpr)
             elif isinstance(item, jex.Jaxpr):
-                found.append(item)
-    return found
+                jaxprs.append(item)
+    return jaxprs
 
 
 def _strip(closed: Any, args: Sequence[Any], own: Own) -> list[Any]:
@@ -163,7 +161,7 @@ def _strip(closed: Any, args: Sequence[Any], own: Own) -> list[Any]:
             return _strip(inlined(eqn), values, own)
         if not any(_has_own(sub, own) for sub in _inner(eqn)):
             return _bind(eqn, values)
-        if eqn.primitive.name in _CONTROL_PARAMS:
+        if eqn.primitive.name in _CONTROL:
             return _bind(eqn, values, _stripped_params(eqn, own))
         body = inlined(eqn)
         return _bind(eqn, values) if body is None else _strip(body, values, own)
@@ -173,7 +171,9 @@ def _strip(closed: Any, args: Sequence[Any], own: Own) -> list[Any]:
 
 def _stripped_params(eqn: Any, own: Own) -> dict[str, Any]:
     def clean(sub: Any) -> Any:
-        if not _has_own(sub.jaxpr, own):
+        if type(sub) is tuple:  # of branches
+            return tuple(map(clean, sub))
+        if not isinstance(sub, jex.ClosedJaxpr) or not _has_own(sub.jaxpr, own):
             return sub
         avals = [
             jax.ShapeDtypeStruct(
@@ -183,11 +183,7 @@ def _stripped_params(eqn: Any, own: Own) -> dict[str, Any]:
         ]
         return jax.make_jaxpr(lambda *args: _strip(sub, args, own))(*avals)
 
-    params = dict(eqn.params)
-    for key in _CONTROL_PARAMS[eqn.primitive.name]:
-        value = params[key]
-        params[key] = tuple(map(clean, value)) if isinstance(value, tuple) else clean(value)
-    return params
+    return {key: clean(value) for key, value in eqn.params.items()}
 
 
 def _step(closed: Any, args: Sequence[Any]) -> list[Any]:

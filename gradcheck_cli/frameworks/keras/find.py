@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.discover.factories import attributes, enter
-from gradcheck_cli.discover.same_definition import told_apart
+from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.keras import backend
 from gradcheck_cli.frameworks.keras.hooks import KIND, source
 from gradcheck_cli.frameworks.keras.library import LIBRARY
@@ -57,11 +57,11 @@ def _find_on_torch(
     from gradcheck_cli.frameworks.keras.adopt import adopt
 
     cls = custom_gradient_on_torch()
-    listed = {id(object_.thing) for object_ in recorded}
+    listed = {id(each.thing) for each in recorded}
     for _, value in attributes(module):
         if isinstance(value, cls) and id(value) not in listed:
             recorded.append(Found(value, KIND, *source(value.forward_fn)))
     missing = [m for scope in scopes if (m := enter(module, path, scope, [torch.tanh])) is not None]
     adopted = [(each.thing, adopt(each.thing)) for each in recorded if each.path == path]
-    gradients, more = told_apart(adopted, module)
+    gradients, more = distinct(adopted, module)
     return gradients, [*missing, *more]

@@ -1,4 +1,4 @@
-"""What Keras is asked while a module is imported: which custom gradients are made.
+"""Import hooks: every custom gradient of Keras is recorded at the moment it is made.
 
 A grad function of `keras.ops.custom_gradient` is the backend's own kind of custom gradient, and the
 backend's hooks see it; only PyTorch's form is a class of Keras.

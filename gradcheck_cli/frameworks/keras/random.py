@@ -27,7 +27,7 @@ _DTYPE = "int32" if keras.backend.backend() == "tensorflow" else random_seed_dty
 
 @contextmanager
 def steady() -> Iterator[None]:
-    """While active, the seeds that a call draws are the same ones at every call, and constants."""
+    """While active, each place in the code draws the same constant seed at every call."""
     own = SeedGenerator.next
     SeedGenerator.next = _next
     try:
@@ -42,7 +42,7 @@ def _next(self: Any, ordered: bool = True) -> Any:
 
 
 def _place(frame: FrameType | None) -> tuple[Any, ...]:
-    """Where the innermost code that is not Keras's asks for a draw, whoever calls that."""
+    """File and position of the innermost code outside of Keras that asks for a draw."""
     while frame is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame = frame.f_back
     if frame is None:

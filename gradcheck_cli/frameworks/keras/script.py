@@ -15,5 +15,5 @@ def writing() -> ScriptStyle:
     return dataclasses.replace(
         style,
         imports=("import os", "", choice, "import keras", *style.imports),
-        known=style.known | {"ops.tanh": "keras.ops.tanh", "ops.add": "keras.ops.add"},
+        spellings=style.spellings | {"ops.tanh": "keras.ops.tanh", "ops.add": "keras.ops.add"},
     )

@@ -17,7 +17,7 @@ def seed() -> int:
 
 @contextmanager
 def another(shift: int) -> Iterator[None]:
-    """Inside, every call draws other numbers than outside."""
+    """While active, every call draws other numbers than outside."""
     before = _SHIFT.set(shift)
     try:
         yield

@@ -41,7 +41,7 @@ _PLAIN = (0.5, 0.75, 0.25, 1.5, 0.625, 1.25)
 
 
 def plain(shape: tuple[int, ...]) -> Array:
-    """Ordinary numbers, no two neighbours equal."""
+    """Ordinary numbers in this shape, no two neighbours equal."""
     return np.resize(_PLAIN, int(np.prod(shape, dtype=int))).reshape(shape)
 
 
@@ -80,7 +80,7 @@ class EagerSubject(abc.ABC):
 
     @abc.abstractmethod
     def row(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
-        """One call of each: value, the rule's value and gradients, autodiff's."""
+        """The numbers of one call: value, the rule's value and gradients, autodiff's gradients."""
 
     @abc.abstractmethod
     def primal_row(self, point: Sequence[Any]) -> list[Array]:
@@ -163,7 +163,7 @@ class EagerSubject(abc.ABC):
         return Traces(primal, rule, trusting)
 
     def in_float64(self) -> EagerSubject | None:
-        """None where the function insists on its own dtype."""
+        """The subject in float64; None where the function insists on its own dtype."""
         try:
             return self.in_dtype("float64")
         except Rejected:
@@ -186,7 +186,7 @@ class EagerSubject(abc.ABC):
     def with_new_draws(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]] | None:
-        """One call after the other, each from a seed of its own; None if that changes nothing."""
+        """Gradients and values for one seed after the other; None if the seed changes nothing."""
         drawn = [self._from_seed(n, point, cotangent, ends) for n in range(1, seeds + 1)]
         gradients, values = [[np.stack(same) for same in zip(*arrays, strict=True)] for arrays in zip(*drawn, strict=True)]  # fmt: skip
         if all((a == a[:1]).all() for a in (*gradients, *values)):
@@ -197,13 +197,13 @@ class EagerSubject(abc.ABC):
         self, n: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]]:
         with another(n):
-            found = [self.primal_row(end) for end in zip(*ends, strict=True)]
+            rows = [self.primal_row(end) for end in zip(*ends, strict=True)]
             return self.rule_gradients_unbatched(point, cotangent), [
-                np.stack(v) for v in zip(*found, strict=True)
+                np.stack(v) for v in zip(*rows, strict=True)
             ]
 
     def rule_program(self) -> Program | None:
-        """The rule as it stands, which may have been changed; None if that cannot be traced."""
+        """The rule's program anew, as its text may have been changed; None if it cannot be traced."""
         outs = zip(self.outputs, self.output_dtypes, strict=True)
         avals = [jax.ShapeDtypeStruct(shape, jnp.dtype(name)) for shape, name in outs]
         try:
@@ -233,16 +233,16 @@ class EagerSubject(abc.ABC):
         return None if forward is None else self._pulled_back(forward)
 
     def _untraced(self, which: str, error: UserCodeError | Untraceable) -> str:
-        """Why there is no program. Eager code takes a number where it means a vector; JAX does not."""
-        told = self._why(which, error)
+        """Why there is no program; `Rejected` for numbers, which eager code takes where it means vectors."""
+        reason = self._why(which, error)
         if not isinstance(error, Untraceable) and all(not leaf.shape for leaf in self.leaves):
-            raise Rejected(told)
-        return told
+            raise Rejected(reason)
+        return reason
 
     def _why(self, which: str, error: UserCodeError | Untraceable) -> str:
-        said = str(error) if isinstance(error, Untraceable) else brief(error.error)
-        said = said.partition(" The error occurred")[0]
-        return f"its {which} could not be traced over the reals: {said[:240]}"
+        message = str(error) if isinstance(error, Untraceable) else brief(error.error)
+        message = message.partition(" The error occurred")[0]
+        return f"its {which} could not be traced over the reals: {message[:240]}"
 
     # -- floats -------------------------------------------------------------------------------
 
@@ -264,13 +264,13 @@ class EagerSubject(abc.ABC):
         return {EAGER: stacked(rows)}
 
     def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
-        """All at once where each element is a point."""
+        """Values and gradients at very many numbers, in their own dtype."""
         rows = [np.full(len(xs), float(c)) for c in cotangents]
         floats = self.run([xs.astype(np.float64)], rows)[EAGER]
         return [a.astype(xs.dtype) for a in (*floats.rule_value, *(floats.custom or floats.auto or []))]  # fmt: skip
 
     def primal_values(self, points: Sequence[Array]) -> list[Array]:
-        """NaN where the function raises."""
+        """The primal's values; NaN where the function raises."""
         nothing = [np.full(shape, np.nan) for shape in self.outputs]
         rows = []
         for i in range(len(points[0])):
@@ -299,22 +299,22 @@ class EagerSubject(abc.ABC):
             return None
 
     def _whole(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Floats | None:
-        """The batch as one array; None if its rows turn out to know of each other."""
-        made = self._tried(points, cotangents)
+        """Floats of the batch as one array; None if its rows turn out to know of each other."""
+        row = self._tried(points, cotangents)
         count = len(points[0])
-        if made is None or any(a.shape != (count,) for part in made for a in part or ()):
+        if row is None or any(a.shape != (count,) for part in row for a in part or ()):
             return None
-        whole = Floats(made.value, made.rule_value, made.custom, made.auto)
+        whole = Floats(row.value, row.rule_value, row.custom, row.auto)
         return whole if self.same_alone(whole, points, cotangents) else None
 
     def same_alone(
         self, whole: Floats, points: Sequence[Array], cotangents: Sequence[Array]
     ) -> bool:
-        """Do some rows give the same when they are run by themselves?"""
-        made = Row(whole.value, whole.rule_value, whole.custom, whole.auto)
+        """Do a few rows give the batch's numbers when they are run by themselves?"""
+        together = Row(whole.value, whole.rule_value, whole.custom, whole.auto)
         for i in np.linspace(0, len(points[0]) - 1, _TRIED_AGAIN).astype(int).tolist():
             alone = self._tried([p[i] for p in points], [c[i] for c in cotangents])
-            if alone is None or not _alike(made, alone, i):
+            if alone is None or not _alike(together, alone, i):
                 return False
         return True
 
@@ -363,7 +363,7 @@ def stacked(rows: Sequence[Row | None]) -> Floats:
 
 
 def _alike(whole: Row, alone: Row, i: int) -> bool:
-    """The same as alone, but for the last digits: vectorised loops round their own way.
+    """Is row i of the batch that row alone, up to last digits that vectorised loops round otherwise?
 
     It decides how the batch is run, never what is right.
     """

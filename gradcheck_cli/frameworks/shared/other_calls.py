@@ -90,7 +90,7 @@ def named(way: OtherCall) -> OtherCall:
 
 
 def crossed(run: Make) -> OtherCall:
-    """Two calls, and the first goes backward last: what is kept between must be its own."""
+    """The way of a first call that goes backward after a second one was made: nothing may be shared."""
     return OtherCall("with another call in between", run, IMPURE, help=KEEP_IT)
 
 
@@ -153,7 +153,7 @@ class EagerCalls(abc.ABC, Generic[Tensor]):
         return self.call(point).pull(cotangent)
 
     def between(self, point: Numbers, cotangent: Numbers) -> Result:
-        """Two calls, and the first goes backward last."""
+        """The gradients of a first call that goes backward after a second one was made."""
         plain = self.plain(point, cotangent)
         first = self.call(point)
         try:
@@ -165,7 +165,7 @@ class EagerCalls(abc.ABC, Generic[Tensor]):
             return first.pull(cotangent), plain
 
     def one_for_two(self, point: Numbers, cotangent: Numbers) -> Result:
-        """f(z, z): both paths count."""
+        """The gradient of f(z, z), in which both paths count."""
         pair = alike(self.leaves)
         assert pair is not None
         i, j = pair
@@ -179,7 +179,7 @@ class EagerCalls(abc.ABC, Generic[Tensor]):
         return got, summed(self.plain(same, cotangent), pair)
 
     def of_output(self, number: int) -> OtherCall:
-        """One output alone is used: the others' cotangents are None, or zeros made of them."""
+        """The way in which one output alone is used: the other cotangents are None, or zeros."""
 
         def run(point: Numbers, cotangent: Numbers) -> Result:
             zeros = [c if k == number else np.zeros_like(c) for k, c in enumerate(cotangent)]
@@ -208,7 +208,7 @@ def shares(size: int) -> Array:
 
 
 def near(some: Sequence[Array], others: Sequence[Array]) -> bool:
-    """Within half of the digits of a float32 beside the largest: the second is worth a look."""
+    """Do gradients agree in half of a float32's digits beside the largest element?"""
     return all(np.isfinite(b).all() for b in others) and all(
         np.allclose(
             a, b, rtol=0, atol=SECOND_ORDER.value * max(1e-30, float(np.abs(b).max(initial=0)))
@@ -218,7 +218,7 @@ def near(some: Sequence[Array], others: Sequence[Array]) -> bool:
 
 
 def alike(leaves: Sequence[Leaf]) -> tuple[int, int] | None:
-    """Two arguments that one array can stand for."""
+    """Numbers of two arguments that one array can stand for; None if no two have one shape."""
     for j, leaf in enumerate(leaves):
         for i in range(j):
             if leaves[i].shape == leaf.shape:
@@ -227,7 +227,7 @@ def alike(leaves: Sequence[Leaf]) -> tuple[int, int] | None:
 
 
 def summed(gradients: Sequence[Array], pair: tuple[int, int]) -> list[Array]:
-    """What one array gets that stands for two: both gradients, in the place of the first."""
+    """Gradients where one array stands for two arguments: their sum, in the place of the first."""
     i, j = pair
     both = [np.array(g) for g in gradients]
     both[i] = both[i] + both[j]

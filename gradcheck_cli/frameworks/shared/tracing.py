@@ -17,12 +17,12 @@ POINTWISE = named(lambda facts: facts.pointwise or facts.spreads)
 
 
 class Untraceable(CgcheckError):
-    """No program of it over the reals: the reason says why."""
+    """A function has no program over the reals; the message says why."""
 
 
 @contextmanager
 def precision(dtype: str) -> Iterator[None]:
-    """float64 exists only where it is asked for: the user's program stays what it is.
+    """While active, JAX has float64 if this dtype needs it; elsewhere the user's program stays what it is.
 
     The setting is the process's own, not the thread's: callbacks run in other threads.
     """
@@ -57,7 +57,7 @@ _NO_KERNEL = re.compile(
 
 
 def lacks_a_kernel(message: str) -> bool:
-    """The library cannot do an operation in this dtype here; that is not the rule's fault."""
+    """Does an error say that the library lacks an operation in this dtype? That is no fault of the rule."""
     return _NO_KERNEL.search(message) is not None
 
 

@@ -1,4 +1,4 @@
-"""What the user wrote, under what a framework or a decorator put around it."""
+"""The functions that the user wrote, under what a framework or a decorator put around them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def plain_functions(*things: Any) -> list[FunctionType]:
-    """Plain functions among these, wrappers taken off."""
-    found = [inspect.unwrap(thing) for thing in things if callable(thing)]
-    bare = [f.__func__ if isinstance(f, MethodType) else f for f in found]
+    """The plain functions among these objects, wrappers taken off."""
+    inner = [inspect.unwrap(thing) for thing in things if callable(thing)]
+    bare = [f.__func__ if isinstance(f, MethodType) else f for f in inner]
     return [f for f in bare if isinstance(f, FunctionType)]

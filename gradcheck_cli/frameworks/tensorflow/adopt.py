@@ -43,12 +43,12 @@ def _instance(module: ModuleType, function: Any, qualname: str) -> object | None
     return instance_of(cls) if inspect.isclass(cls) else None
 
 
-def registered(found: Found, overridden: dict[str, str], own: Own) -> TfGradient | Missing:
+def registered(recorded: Found, overridden: dict[str, str], own: Own) -> TfGradient | Missing:
     """`tf.RegisterGradient(name)`: of the op that the source maps to this name, or of its own."""
-    function: Any = found.thing
-    name = str(found.extra["op"])
+    function: Any = recorded.thing
+    name = str(recorded.extra["op"])
     op = overridden.get(name, name)
-    place = Place(found.path, found.line, function.__qualname__)
+    place = Place(recorded.path, recorded.line, function.__qualname__)
     definition = op_def_registry.get(op)
     raw = getattr(tf.raw_ops, op, None)
     if definition is None or raw is None:
@@ -67,7 +67,7 @@ def registered(found: Found, overridden: dict[str, str], own: Own) -> TfGradient
             return call(*inputs)
 
     def split(*inputs: Any) -> tuple[Any, Any]:
-        """In a graph; the grad function sees the op itself."""
+        """The op in a graph, and a grad function that sees the op itself."""
         out = call(*inputs)
         first = tf.nest.flatten(out)[0]
         return out, lambda *cotangents: function(first.op, *cotangents)

@@ -1,4 +1,4 @@
-"""A TensorFlow function of its leaves alone: its inputs put together, its outputs told apart.
+"""A TensorFlow function of its leaves alone: inputs are put together, judged outputs picked.
 
 Variables that the function reads are leaves as well: they are assigned before each call.
 """
@@ -17,7 +17,6 @@ import tensorflow as tf
 
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.private_api import EagerVariableStore, context
-from gradcheck_cli.frameworks.tensorflow.random import drawing, start_over
 from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature, filled
 
 Array = np.ndarray[Any, Any]
@@ -39,45 +38,47 @@ class Call:
 
     @property
     def inputs(self) -> tuple[tuple[str, Any], ...]:
-        """The arguments of the function itself."""
+        """Names and values of the function's own arguments."""
         return tuple(pair for pair in self.signature.arguments if pair[0] != VARIABLES)
 
     @property
     def own_leaves(self) -> Sequence[Leaf]:
-        """Those of its arguments, without the variables."""
+        """Leaves of its arguments, without the variables."""
         return Signature(self.inputs).leaves
 
     @contextmanager
     def eagerly(self) -> Iterator[None]:
-        """Version 1 modules switch eager execution off for good; here it is on."""
-        with context.eager_mode(), self.store.as_default(), drawing():
+        """While active, TensorFlow runs eagerly, which version 1 modules switch off for good."""
+        with context.eager_mode(), self.store.as_default(), self.gradient.draws.drawing():
             yield
 
     def ask(self, function: Callable[..., Any], leaves: Tensors) -> Any:
         """The function at these leaves (and at the variables as they are)."""
-        start_over()
+        self.gradient.draws.start_over()
         supply = iter(leaves)
         keywords = self.signature.keywords
-        given = {
+        values = {
             name: value if value is OMITTED else filled(value, supply, _fixed)
             for name, value in self.inputs
         }
-        plain = [v for name, v in given.items() if name not in keywords and v is not OMITTED]
-        named = {n: v for n, v in given.items() if n in keywords and v is not OMITTED}
+        plain = [v for name, v in values.items() if name not in keywords and v is not OMITTED]
+        named = {n: v for n, v in values.items() if n in keywords and v is not OMITTED}
         return function(*plain, **named)
 
     def split(self, leaves: Tensors) -> tuple[list[Any], Any]:
         """The body's outputs in one line, and the grad function (None if it returns none)."""
-        made = self.ask(self.gradient.split, leaves)
-        pair = isinstance(made, (tuple, list)) and len(made) == 2
-        out, pull = made if pair and (made[1] is None or callable(made[1])) else (made, None)
-        return tf.nest.flatten(out), pull
+        result = self.ask(self.gradient.split, leaves)
+        pair = isinstance(result, (tuple, list)) and len(result) == 2
+        out, pull = (
+            result if pair and (result[1] is None or callable(result[1])) else (result, None)
+        )
+        return flat(out), pull
 
     def primal_outputs(self, leaves: Tensors) -> list[Any]:
         """The outputs of what the rule is to differentiate: the body, or a reference."""
         reference = self.gradient.reference
         if reference is not None:
-            return tf.nest.flatten(self.ask(reference, leaves))  # type: ignore[no-any-return]
+            return flat(self.ask(reference, leaves))
         return self.split(leaves)[0]
 
     def graphed(self, leaves: Tensors) -> list[Any]:
@@ -87,8 +88,8 @@ class Call:
         return list(self.graph(*leaves))
 
     def outs(self, leaves: Tensors) -> list[Any]:
-        """What user code gets."""
-        return tf.nest.flatten(self.ask(self.gradient.rule, leaves))  # type: ignore[no-any-return]
+        """The outputs that user code gets."""
+        return flat(self.ask(self.gradient.rule, leaves))
 
     def judged(self, outs: Sequence[Any]) -> list[Any]:
         return [outs[i] for i in self.kept]
@@ -96,21 +97,20 @@ class Call:
     def pulled_back(self, outs: Sequence[Any], pull: Callable[..., Any], cotangents: Tensors) -> list[Any]:  # fmt: skip
         """The grad function's gradients for each leaf, variables last; None for None."""
         weights = dict(zip(self.kept, cotangents, strict=True))
-        given = [weights.get(i) for i in range(len(outs))]
-        given = [tf.zeros_like(o) if w is None else w for o, w in zip(outs, given, strict=True)]
+        upstream = [weights[i] if i in weights else tf.zeros_like(o) for i, o in enumerate(outs)]
         if self.variables and takes_variables(pull):
-            pulled, of_variables = pull(*given, variables=list(self.variables))
+            pulled, of_variables = pull(*upstream, variables=list(self.variables))
         else:
-            pulled, of_variables = pull(*given), []
-        flat = [*tf.nest.flatten(pulled), *of_variables]
+            pulled, of_variables = pull(*upstream), []
+        gradients = [*flat(pulled), *of_variables]
         places = [
             isinstance(leaf, Leaf)
             for _, value in self.inputs
             if value is not OMITTED
-            for leaf in tf.nest.flatten(value)
+            for leaf in flat(value)
         ]
         places += [True] * len(self.variables)
-        return [g for g, wanted in zip(flat, places, strict=False) if wanted]
+        return [g for g, wanted in zip(gradients, places, strict=False) if wanted]
 
 
 @contextmanager
@@ -130,6 +130,11 @@ def zeros_for_none(gradients: Sequence[Any], held: Tensors) -> list[Any]:
     ]
 
 
+def flat(nested: Any) -> list[Any]:
+    """The values in a structure, in one line."""
+    return list(tf.nest.flatten(nested))
+
+
 def takes_variables(pull: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(pull).parameters
@@ -143,7 +148,7 @@ def tensor(array: Any, dtype: Any) -> Any:
 
 
 def host(value: Any) -> Array:
-    """The same numbers as an array of ours."""
+    """A tensor's numbers as an array of ours."""
     if isinstance(value, tf.IndexedSlices):
         value = tf.convert_to_tensor(value)
     return np.asarray(tf.cast(value, tf.float64).numpy())

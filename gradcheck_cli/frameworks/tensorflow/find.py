@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from gradcheck_cli.discover.factories import attributes, enter
 from gradcheck_cli.discover.methods import attribute
-from gradcheck_cli.discover.same_definition import told_apart
+from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.tensorflow.adopt import adopt, registered
 from gradcheck_cli.frameworks.tensorflow.fit import fit
 from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, TfGradient, of_function
@@ -28,28 +28,28 @@ def find(
     module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
 ) -> tuple[list[TfGradient], list[Missing]]:
     """The module's own custom gradients, in the order of their lines."""
-    known = {id(found.thing) for found in recorded}
+    listed = {id(each.thing) for each in recorded}
     for _, value in attributes(module):  # made before the hooks stood (installed modules)
-        if isinstance(value, BIND) and id(value) not in known:
+        if isinstance(value, BIND) and id(value) not in listed:
             recorded.append(Found(value, CUSTOM, *source(decorated(value))))
     signatures = _signatures(module)
     missing = [m for scope in scopes if (m := enter(module, path, scope, [tf.tanh])) is not None]
     adopted: list[tuple[object, TfGradient]] = []
-    for found in recorded:
-        if not _same(path, found.path):
+    for each in recorded:
+        if not _same(path, each.path):
             continue
         gradient = (
-            adopt(module, found.thing, own)
-            if found.kind == CUSTOM
-            else registered(found, _overridden(path), own)
+            adopt(module, each.thing, own)
+            if each.kind == CUSTOM
+            else registered(each, _overridden(path), own)
         )
-        if isinstance(gradient, TfGradient) and id(found.thing) in signatures:
-            gradient = replace(gradient, specs=signatures[id(found.thing)])
+        if isinstance(gradient, TfGradient) and id(each.thing) in signatures:
+            gradient = replace(gradient, specs=signatures[id(each.thing)])
         if isinstance(gradient, Missing):
             missing.append(gradient)
         else:
-            adopted.append((found.thing, gradient))
-    gradients, more = told_apart(adopted, module, _bare)
+            adopted.append((each.thing, gradient))
+    gradients, more = distinct(adopted, module, _bare)
     return gradients, [*missing, *more]
 
 
@@ -66,17 +66,17 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> TfGradient | No
 
 
 def _signatures(module: ModuleType) -> dict[int, tuple[Any, ...]]:
-    """The input signatures of `tf.function`s around custom gradients, by what they are around."""
-    found: dict[int, tuple[Any, ...]] = {}
+    """The input signatures of `tf.function`s, by the identity of the custom gradient inside."""
+    signatures: dict[int, tuple[Any, ...]] = {}
     for _, value in attributes(module):
         specs = getattr(value, "input_signature", None)
         if specs and hasattr(value, "python_function"):
-            found[id(value.python_function)] = tuple(specs)
-    return found
+            signatures[id(value.python_function)] = tuple(specs)
+    return signatures
 
 
 def _bare(value: Any) -> object:
-    """What a `tf.function` is around."""
+    """The function inside a `tf.function`, or the value itself."""
     return getattr(value, "python_function", value)
 
 
@@ -86,15 +86,15 @@ def _overridden(path: str) -> dict[str, str]:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return {}
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for node in ast.walk(tree):
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Attribute) and called.attr == "gradient_override_map":
             for part in ast.walk(node):
                 for key, value in zip(part.keys, part.values, strict=True) if isinstance(part, ast.Dict) else ():  # fmt: skip
                     if isinstance(key, ast.Constant) and isinstance(value, ast.Constant):
-                        found[str(value.value)] = str(key.value)
-    return found
+                        types[str(value.value)] = str(key.value)
+    return types
 
 
 def _same(path: str, other: str) -> bool:

@@ -62,7 +62,7 @@ class FittedTf(TfSubject):
 
 
 def _ask_a_graph(call: Call, signature: Signature) -> None:
-    """What does not run eagerly may be version 1's: there, variables must be resources."""
+    """`RuleError` if it is version 1 code whose variable is no resource, which the rule needs."""
     v1 = tf.compat.v1
     try:
         with tf.Graph().as_default(), calling_user_code():

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
 
 from gradcheck_cli.frameworks.tensorflow.find import find, named
+from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import recording, watching
+from gradcheck_cli.frameworks.tensorflow.random import Draws
 from gradcheck_cli.frameworks.tensorflow.script import WRITING
 from gradcheck_cli.infer.reading import read
 from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.project.input_specs import ArraySpec, Spec
+from gradcheck_cli.subject.protocol import Own
+from gradcheck_cli.subject.results import Found, Missing
 
 
 class TensorFlow:
@@ -23,7 +29,19 @@ class TensorFlow:
     version = str(tf.__version__)
     writing = WRITING
     recording, watching = staticmethod(recording), staticmethod(watching)
-    find, named = staticmethod(find), staticmethod(named)
+
+    def __init__(self) -> None:
+        self._draws = Draws()
+
+    def find(
+        self, module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
+    ) -> tuple[list[TfGradient], list[Missing]]:
+        gradients, missing = find(module, path, recorded, scopes, own)
+        return [dataclasses.replace(each, draws=self._draws) for each in gradients], missing
+
+    def named(self, module: ModuleType, name: str, path: str, own: Own) -> TfGradient | None:
+        gradient = named(module, name, path, own)
+        return None if gradient is None else dataclasses.replace(gradient, draws=self._draws)
 
     @property
     def device(self) -> str:

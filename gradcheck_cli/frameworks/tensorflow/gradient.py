@@ -11,6 +11,7 @@ from typing import Any
 from gradcheck_cli.frameworks.shared.library import Library, Stable
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
 from gradcheck_cli.frameworks.tensorflow.library import LIBRARY
+from gradcheck_cli.frameworks.tensorflow.random import Draws
 from gradcheck_cli.inputs.parameters import annotation, declared
 from gradcheck_cli.inputs.signature import Parameter, Signature
 from gradcheck_cli.subject.protocol import Own, Subject
@@ -40,6 +41,7 @@ class TfGradient:
     framework: str = field(default="tensorflow")
     library: Library = LIBRARY  # whose stable functions are offered
     reference: Callable[..., Any] | None = None
+    draws: Draws = field(default_factory=Draws)  # one for all gradients of a process
 
     @property
     def spelling(self) -> str:

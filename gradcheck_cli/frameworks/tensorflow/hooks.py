@@ -1,4 +1,4 @@
-"""What TensorFlow is told while a module is imported: custom gradients, registered ones.
+"""Import hooks: every custom gradient, and every registered one, is recorded when it is made.
 
 `tf.custom_gradient` makes a `Bind` whatever alias it is called by, and `tf.RegisterGradient` goes
 through one method: these two are watched, so that nested and dropped ones are seen as well.
@@ -22,43 +22,43 @@ BIND: Any = custom_gradient.Bind
 @contextmanager
 def recording() -> Iterator[list[Found]]:
     """While active, every custom gradient that is made is listed."""
-    met: list[Found] = []
-    made, registered = BIND.__init__, ops.RegisterGradient.__call__
+    objects: list[Found] = []
+    init, registered = BIND.__init__, ops.RegisterGradient.__call__
 
     def note_bind(self: Any, function: Any, decorator: Any) -> None:
-        made(self, function, decorator)
-        met.append(_found(self, function, CUSTOM))
+        init(self, function, decorator)
+        objects.append(_recorded(self, function, CUSTOM))
 
     def note_registered(self: Any, function: Any) -> Any:
         result = registered(self, function)
-        found = _found(function, function, REGISTERED)
-        found.extra["op"] = self._op_type
-        met.append(found)
+        recorded = _recorded(function, function, REGISTERED)
+        recorded.extra["op"] = self._op_type
+        objects.append(recorded)
         return result
 
     BIND.__init__, ops.RegisterGradient.__call__ = note_bind, note_registered
     try:
-        yield met
+        yield objects
     finally:
-        BIND.__init__, ops.RegisterGradient.__call__ = made, registered
+        BIND.__init__, ops.RegisterGradient.__call__ = init, registered
 
 
 @contextmanager
 def bypassed(own: Callable[[str], bool]) -> Iterator[list[Any]]:
-    """While active, the user's own custom gradients are their bodies alone; those met are listed."""
+    """While active, the user's own custom gradients are their bodies alone; the bypassed are listed."""
     call = BIND.__call__
-    met: list[Any] = []
+    objects: list[Any] = []
 
     def body(self: Any, *args: Any, **kwargs: Any) -> Any:
         path, _ = source(decorated(self))
         if not own(path):
             return call(self, *args, **kwargs)
-        met.append(self)
+        objects.append(self)
         return decorated(self)(*args, **kwargs)[0]
 
     BIND.__call__ = body
     try:
-        yield met
+        yield objects
     finally:
         BIND.__call__ = call
 
@@ -85,6 +85,6 @@ def source(function: Any) -> tuple[str, int]:
     return ("", 1) if code is None else (code.co_filename, code.co_firstlineno)
 
 
-def _found(thing: object, function: Any, kind: str) -> Found:
+def _recorded(thing: object, function: Any, kind: str) -> Found:
     path, line = source(function)
     return Found(thing, kind, path, line)

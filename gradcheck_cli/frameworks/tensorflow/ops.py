@@ -27,9 +27,9 @@ def _relu6_grad(gradients: Any, features: Any) -> Any:
     return jnp.where((features > 0) & (features < 6), gradients, 0)
 
 
-def _zeroed(x: Any, made: Any) -> Any:
+def _zeroed(x: Any, product: Any) -> Any:
     """TensorFlow's `x · …` that is 0 where x is."""
-    return jnp.where(x == 0, jnp.zeros_like(made), made)
+    return jnp.where(x == 0, jnp.zeros_like(product), product)
 
 
 def _xlogy(x: Any, y: Any) -> Any:
@@ -170,7 +170,7 @@ def _conv_filter(proto: Any) -> Function:
 
 
 def _fake_quantized(proto: Any) -> Function:
-    """As its documentation has it: the range is moved so that zero is one of its steps."""
+    """The quantization as it is documented: the range is moved so that zero is one of its steps."""
     attr = proto.attr
     least = 1.0 if attr["narrow_range"].b else 0.0
     most = 2.0 ** attr["num_bits"].i - 1

@@ -28,7 +28,6 @@ from gradcheck_cli.frameworks.shared.other_calls import (
 )
 from gradcheck_cli.frameworks.tensorflow.call import host, taped, tensor, zeros_for_none
 from gradcheck_cli.frameworks.tensorflow.gradient import REGISTERED
-from gradcheck_cli.frameworks.tensorflow.random import drawing
 from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.results import Array
@@ -38,27 +37,27 @@ Tensors = Sequence[Any]
 
 
 def other_calls(subject: TfSubject) -> list[OtherCall]:
-    """Those that apply to this signature."""
+    """The other calls that apply to this signature."""
     return [named(way) for way in _all(subject)]
 
 
 def _all(subject: TfSubject) -> list[OtherCall]:
     own = _Ways(subject)
-    found = [OtherCall("called again", own.again)]
+    calls = [OtherCall("called again", own.again)]
     if subject.gradient.kind != REGISTERED:
-        found.append(crossed(own.between))
+        calls.append(crossed(own.between))
     if alike(subject.leaves) is not None and not subject.call.variables:
-        found.append(OtherCall("with one tensor for two arguments", own.one_for_two))
+        calls.append(OtherCall("with one tensor for two arguments", own.one_for_two))
     if not subject.signature.keywords:  # TensorFlow takes those eagerly only
-        found.append(OtherCall("inside tf.function", own.in_function))
+        calls.append(OtherCall("inside tf.function", own.in_function))
     if subject.gradient.kind == REGISTERED:
-        return found
+        return calls
     if not subject.call.variables and not subject.signature.keywords:
-        found.append(OtherCall("in a version 1 graph", own.in_graph))
-    found.append(twice(own.second, "the tape through the body"))
+        calls.append(OtherCall("in a version 1 graph", own.in_graph))
+    calls.append(twice(own.second, "the tape through the body"))
     if len(subject.outputs) > 1:
-        found += map(own.of_output, range(len(subject.outputs)))
-    return found
+        calls += map(own.of_output, range(len(subject.outputs)))
+    return calls
 
 
 class _Ways(EagerCalls[Any]):
@@ -76,7 +75,7 @@ class _Ways(EagerCalls[Any]):
 
     def call(self, point: Numbers, among: Callable[[list[Any]], list[Any]] = list) -> _Recorded:
         with self.subject.call.eagerly():
-            leaves = self.subject.given(point)
+            leaves = self.subject.arguments_at(point)
             held = [*leaves, *self.subject.call.variables]
             with taped(held) as tape:
                 outs = self.rule(among(leaves))
@@ -84,16 +83,16 @@ class _Ways(EagerCalls[Any]):
 
     def call_elsewhere(self, point: Numbers) -> None:
         with self.subject.call.eagerly():
-            self.rule([ELSEWHERE * x for x in self.subject.given(point)])
+            self.rule([ELSEWHERE * x for x in self.subject.arguments_at(point)])
 
     # -- the ways that only TensorFlow has ----------------------------------------------
 
     def again(self, point: Numbers, cotangent: Numbers) -> Result:
-        """The next call gives what the first one gave."""
+        """The gradients of a first and of a second call with the same numbers."""
         return self.plain(point, cotangent), self.plain(point, cotangent)
 
     def in_function(self, point: Numbers, cotangent: Numbers) -> Result:
-        """As a training step has it: call, tape and gradient in one graph."""
+        """The gradients of a call that stands with its tape in one graph, as in a training step."""
 
         def step(leaves: Tensors, cts: Tensors) -> list[Any]:
             held = [*leaves, *self.subject.call.variables]
@@ -103,15 +102,15 @@ class _Ways(EagerCalls[Any]):
 
         expected = self.plain(point, cotangent)
         with raising_counts(), self.subject.call.eagerly():
-            given, cts = self.subject.given(point), self.subject.cotangents(cotangent)
-            got = [host(g) for g in tf.function(step, autograph=False)(given, cts)]
+            leaves, cts = self.subject.arguments_at(point), self.subject.cotangents(cotangent)
+            got = [host(g) for g in tf.function(step, autograph=False)(leaves, cts)]
         return got, expected
 
     def in_graph(self, point: Numbers, cotangent: Numbers) -> Result:
-        """As version 1 has it: placeholders, `tf.gradients`, a session."""
+        """The gradients by version 1: placeholders, `tf.gradients`, a session."""
         v1 = tf.compat.v1
         expected = self.plain(point, cotangent)
-        with raising_counts(), tf.Graph().as_default(), drawing():
+        with raising_counts(), tf.Graph().as_default(), self.subject.gradient.draws.drawing():
             held = [v1.placeholder(self.subject.call.dtype, p.shape) for p in point]
             kinds = zip(self.subject.output_dtypes, cotangent, strict=True)
             outs = self.rule(held)
@@ -125,10 +124,10 @@ class _Ways(EagerCalls[Any]):
     def derivatives(
         self, body: Body[Any], point: Numbers, cotangent: Numbers
     ) -> Derivatives | None:
-        """By a tape on a tape; None if it raises."""
+        """First and second derivatives by a tape on a tape; None if the call raises."""
         try:
             with self.subject.call.eagerly(), calling_user_code():
-                leaves = self.subject.given(point)
+                leaves = self.subject.arguments_at(point)
                 held = [*leaves, *self.subject.call.variables]
                 with taped(held) as outer:
                     with taped(held) as tape:
@@ -154,8 +153,8 @@ class _Recorded:
         with self.subject.call.eagerly():
             weights = self.subject.cotangents(cotangent)
             which = slice(None) if only is None else slice(only, only + 1)
-            found = self.tape.gradient(self.outs[which], self.held, weights[which])
-            return _host(found, self.held)
+            gradients = self.tape.gradient(self.outs[which], self.held, weights[which])
+            return _host(gradients, self.held)
 
 
 def _host(gradients: Sequence[Any], held: Tensors) -> list[Array]:

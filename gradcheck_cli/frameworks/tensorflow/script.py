@@ -15,5 +15,5 @@ WRITING = ScriptStyle(
         "gradients = [tf.cast(g, tf.float64).numpy() for g in pulled]",
         "values = [tf.cast(v, tf.float64).numpy() for v in outputs]",
     ),
-    known={"tf.tanh": "tf.tanh", "tf.add": "tf.add"},
+    spellings={"tf.tanh": "tf.tanh", "tf.add": "tf.add"},
 )

@@ -18,6 +18,7 @@ from gradcheck_cli.frameworks.tensorflow.gradient import REGISTERED, TfGradient
 from gradcheck_cli.frameworks.tensorflow.graphs import Graph
 from gradcheck_cli.frameworks.tensorflow.hooks import bypassed
 from gradcheck_cli.frameworks.tensorflow.trace import traced
+from gradcheck_cli.reals.facts import LOOPS
 from gradcheck_cli.subject.refusals import NO_GRAD_FUNCTION, Rejected, RuleError
 from gradcheck_cli.subject.results import EAGER, Floats
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -50,7 +51,7 @@ class TfSubject(EagerSubject):
                 message = brief(raised.error)
                 certain = "expected to return" in message or "'variables'" in message
                 raise RuleError(
-                    type(raised.error).__name__, self._told(message), certain=certain
+                    type(raised.error).__name__, self._explained(message), certain=certain
                 ) from None
             self._hold_to_shapes(pulled)
         try:
@@ -65,21 +66,21 @@ class TfSubject(EagerSubject):
             return
         try:
             with self.call.eagerly(), calling_user_code():
-                _, pull = self.call.split(self.given(point))
+                _, pull = self.call.split(self.arguments_at(point))
         except UserCodeError as raised:
             raise Rejected(brief(raised.error)) from None
         if pull is None:
             raise RuleError("TypeError", NO_GRAD_FUNCTION, certain=True)
 
-    def _hold_to_shapes(self, found: Sequence[Array | None]) -> None:
+    def _hold_to_shapes(self, gradients: Sequence[Array | None]) -> None:
         """TensorFlow hands on a gradient of any shape; an optimizer broadcasts it, or fails."""
-        for leaf, gradient in zip(self.leaves, found, strict=True):
+        for leaf, gradient in zip(self.leaves, gradients, strict=True):
             if gradient is not None and gradient.shape != leaf.shape:
                 has, wants = list(gradient.shape), list(leaf.shape)
-                told = f"the gradient of {leaf.path} has the shape {has}, its argument {wants}"
-                raise RuleError("shape", told, silent=True)
+                message = f"the gradient of {leaf.path} has the shape {has}, its argument {wants}"
+                raise RuleError("shape", message, silent=True)
 
-    def _told(self, message: str) -> str:
+    def _explained(self, message: str) -> str:
         if "'variables'" not in message or not self.call.variables:
             return message
         names = ", ".join(v.name.partition(":")[0] for v in self.call.variables)
@@ -114,11 +115,11 @@ class TfSubject(EagerSubject):
         count = len(self._specs())
 
         def rule(*args: Any) -> Any:
-            found, pull = self.call.split(args[:count])
-            pulled = self.call.pulled_back(found, pull, args[count:])
+            values, pull = self.call.split(args[:count])
+            pulled = self.call.pulled_back(values, pull, args[count:])
             leaves = [*args[:count], *self.call.variables]
             shaped = [_shaped(g, x) for g, x in zip(pulled, leaves, strict=True)]
-            return (*self.call.judged(found), *shaped)
+            return (*self.call.judged(values), *shaped)
 
         with self.call.eagerly():
             jaxpr = traced(rule, (*self._specs(), *outs), self.call.variables, inner_rules=False)
@@ -126,7 +127,7 @@ class TfSubject(EagerSubject):
 
     # -- floats ---------------------------------------------------------------------------
 
-    def given(self, point: Sequence[Any]) -> list[Any]:
+    def arguments_at(self, point: Sequence[Any]) -> list[Any]:
         """Tensors for the arguments; the variables are assigned."""
         tensors = [tensor(p, self.call.dtype) for p in point]
         count = len(point) - len(self.call.variables)
@@ -136,13 +137,13 @@ class TfSubject(EagerSubject):
 
     def primal_row(self, point: Sequence[Any]) -> list[Array]:
         with self.call.eagerly():
-            given = self.given(point)
+            leaves = self.arguments_at(point)
             graphed = self.gradient.kind == REGISTERED
-            outs = self.call.graphed(given) if graphed else self.call.primal_outputs(given)
+            outs = self.call.graphed(leaves) if graphed else self.call.primal_outputs(leaves)
             return [host(out) for out in self.call.judged(outs)]
 
     def primal_values(self, points: Sequence[Array]) -> list[Array]:
-        """Of the body alone, all points in one graph; one by one where it does not go into a graph."""
+        """The body's values, all points in one graph; one by one where it does not go into a graph."""
         if not self.call.variables and len(points[0]) > _MANY:
             try:
                 return self._in_one_graph(points)
@@ -170,7 +171,7 @@ class TfSubject(EagerSubject):
         cotangents: Sequence[Array],
         modes: Sequence[str] | None = None,
     ) -> Mapping[str, Floats]:
-        """Loops in a graph, and all else as it stands."""
+        """All probes: in a graph if the body loops, else as the eager base runs them."""
         count = len(points[0])
         if self.graph is None and count > _MANY:
             self.graph = self._looping()
@@ -186,7 +187,7 @@ class TfSubject(EagerSubject):
         if self.call.variables or self.gradient.kind == REGISTERED or self.elementwise:
             return False  # a registered gradient is in a graph of its own
         primal = self.traces().primal
-        if primal is not None and not primal.primitives() & {"while", "scan"}:
+        if primal is not None and not primal.primitives() & LOOPS:
             return False
         graph = Graph(self.call, self.has_rule, self.has_rule and self.has_auto)
         try:
@@ -199,7 +200,7 @@ class TfSubject(EagerSubject):
         assert isinstance(self.graph, Graph)
         try:
             with self.call.eagerly(), calling_user_code():
-                return self.graph.row(self.given(point), self.cotangents(cotangent))
+                return self.graph.row(self.arguments_at(point), self.cotangents(cotangent))
         except UserCodeError:
             return None
 
@@ -212,11 +213,11 @@ class TfSubject(EagerSubject):
             return Row(self.primal_row(point), rule_value, custom, None)
         try:
             with calling_user_code():
-                value, found = self.pulled(self.call.primal_outputs, point, cotangent)
+                value, gradients = self.pulled(self.call.primal_outputs, point, cotangent)
         except UserCodeError:
             nothing = [np.full(np.shape(p), np.nan) for p in point]
             return Row(self.primal_row(point), rule_value, custom, nothing)
-        return Row(value, rule_value, custom, self._zeroed(found, point))
+        return Row(value, rule_value, custom, self._zeroed(gradients, point))
 
     def pulled(
         self,
@@ -226,19 +227,19 @@ class TfSubject(EagerSubject):
     ) -> tuple[list[Array], list[Array | None]]:
         """Values and gradients by a tape, as user code gets them; None where there is none."""
         with self.call.eagerly():
-            leaves = self.given(point)
+            leaves = self.arguments_at(point)
             held = [*leaves, *self.call.variables]
             with taped(held) as tape:
                 if self.gradient.kind == REGISTERED and function == self.call.primal_outputs:
                     outs = self.call.judged(self.call.graphed(leaves))
                 else:
                     outs = self.call.judged(function(leaves))
-            found = tape.gradient(outs, held, output_gradients=self.cotangents(cotangent))
+            gradients = tape.gradient(outs, held, output_gradients=self.cotangents(cotangent))
             values = [host(out) for out in outs]
-            return values, [None if g is None else host(g) for g in found]
+            return values, [None if g is None else host(g) for g in gradients]
 
-    def _zeroed(self, found: Sequence[Array | None], point: Sequence[Any]) -> list[Array]:
-        return [np.zeros(np.shape(p)) if g is None else g for g, p in zip(found, point, strict=True)]  # fmt: skip
+    def _zeroed(self, gradients: Sequence[Array | None], point: Sequence[Any]) -> list[Array]:
+        return [np.zeros(np.shape(p)) if g is None else g for g, p in zip(gradients, point, strict=True)]  # fmt: skip
 
     def cotangents(self, arrays: Sequence[Any]) -> list[Any]:
         return [tensor(a, name) for a, name in zip(arrays, self.output_dtypes, strict=True)]

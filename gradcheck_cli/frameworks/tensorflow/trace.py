@@ -38,13 +38,13 @@ def _tf2jax() -> Any:
     except UserCodeError as raised:
         error = raised.error
         if isinstance(error, ImportError):
-            told = f"TensorFlow is traced by tf2jax, which is not installed: {INSTALL}"
+            reason = f"TensorFlow is traced by tf2jax, which is not installed: {INSTALL}"
         else:
-            told = (
+            reason = (
                 f"tf2jax does not fit this TensorFlow ({tf.__version__}): {type(error).__name__}: "
                 f"{error}; try {INSTALL}"
             )
-        raise Untraceable(told) from None
+        raise Untraceable(reason) from None
     return tf2jax, inner
 
 
@@ -74,8 +74,8 @@ def traced(
 
         def run(*arrays: Any) -> Any:
             read = zip(names, arrays[len(avals) :], strict=True)
-            given = {**params, **{name: array for name, array in read if name is not None}}
-            outs, _ = converted(given, *arrays[: len(avals)])
+            parameters = {**params, **{name: array for name, array in read if name is not None}}
+            outs, _ = converted(parameters, *arrays[: len(avals)])
             return outs
 
         with calling_user_code():
@@ -85,13 +85,13 @@ def traced(
 def _named(params: Any, variables: Sequence[Any]) -> list[str | None]:
     """The parameter that each variable became; None for one that the graph does not read."""
     left = dict(params)
-    found: list[str | None] = []
+    names: list[str | None] = []
     for variable in variables:
         name = next((k for k, p in left.items() if p.name == variable.name), None)
         if name is not None:
             del left[name]
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 @contextmanager
@@ -101,9 +101,9 @@ def _lines() -> Iterator[dict[str, Any]]:
     kept: dict[str, Any] = {}
 
     def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        made = create(self, *args, **kwargs)
-        kept[made.name] = xla_client.Traceback.get_traceback()
-        return made
+        operation = create(self, *args, **kwargs)
+        kept[operation.name] = xla_client.Traceback.get_traceback()
+        return operation
 
     ops.Graph._create_op_internal = noted
     try:

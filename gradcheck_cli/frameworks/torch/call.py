@@ -1,4 +1,4 @@
-"""A torch function of its leaves alone: its inputs put together, its outputs told apart."""
+"""A torch function of its leaves alone: inputs are put together, judged outputs picked."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def device() -> str:
 
 
 def tensor(array: Any, dtype: Any) -> Any:
-    """A tensor of its own on the chosen device."""
+    """A new tensor on the chosen device."""
     return torch.tensor(np.asarray(array), dtype=dtype, device=device())
 
 
 def host(value: Any) -> Array:
-    """The same numbers as an array of ours."""
+    """A tensor's numbers as an array of ours."""
     return np.asarray(torch.as_tensor(value).detach().to("cpu", torch.float64).numpy())
 
 
@@ -62,10 +62,10 @@ class Call:
         inputs = self.inputs(leaves)
         keywords = self.signature.keywords
         names = [name for name, _ in self.signature.arguments]
-        given = dict(zip(names, inputs, strict=True))
-        plain = [given[name] for name in names if name not in keywords]
+        values = dict(zip(names, inputs, strict=True))
+        plain = [values[name] for name in names if name not in keywords]
         start_over()
-        return _line(function(*before, *plain, **{name: given[name] for name in names if name in keywords}))  # fmt: skip
+        return _line(function(*before, *plain, **{name: values[name] for name in names if name in keywords}))  # fmt: skip
 
     def primal(self, leaves: Tensors) -> tuple[list[Any], Context]:
         """The forward's body alone, with the context that it fills."""
@@ -93,18 +93,18 @@ class Call:
     def pulled_back(self, outs: Sequence[Any], context: Context, cotangents: Tensors) -> list[Any]:
         """The backward's gradients for each leaf, as torch would take them."""
         pulled = self.returned(outs, context, cotangents)
-        found = []
+        gradients = []
         for position, (_, value) in enumerate(self.signature.arguments):
             if isinstance(value, Leaf):
-                found.append(pulled[position] if position < len(pulled) else None)
-        return found
+                gradients.append(pulled[position] if position < len(pulled) else None)
+        return gradients
 
     def returned(self, outs: Sequence[Any], context: Context, cotangents: Tensors) -> list[Any]:
         """All that backward returns, a gradient for each input."""
         assert self.gradient.backward is not None
         weights = dict(zip(self.kept, cotangents, strict=True))
-        given = [_cotangent(i, out, weights, context) for i, out in enumerate(outs)]
-        pulled = self.gradient.backward(context, *given)
+        upstream = [_cotangent(i, out, weights, context) for i, out in enumerate(outs)]
+        pulled = self.gradient.backward(context, *upstream)
         return list(pulled) if isinstance(pulled, (tuple, list)) else [pulled]
 
 

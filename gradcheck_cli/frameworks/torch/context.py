@@ -13,7 +13,7 @@ from gradcheck_cli.frameworks.torch.private_api import sets_up_context_apart
 
 
 class Context:
-    """As `torch.autograd.function.FunctionCtx` is seen by user code."""
+    """The part of `torch.autograd.function.FunctionCtx` that user code sees."""
 
     def __init__(self, needs: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs

@@ -16,7 +16,7 @@ import torch
 
 from gradcheck_cli.discover.factories import attributes, enter
 from gradcheck_cli.discover.methods import attribute
-from gradcheck_cli.discover.same_definition import told_apart
+from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
 from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
@@ -37,7 +37,7 @@ def find(
         classes = list(_functions())
     finally:
         gc.enable()
-    found: list[tuple[object, TorchGradient]] = []
+    adopted: list[tuple[object, TorchGradient]] = []
     for cls in classes:
         place = _class_place(cls)
         if place is None or not _same(path, place.path):
@@ -45,7 +45,7 @@ def find(
         if cls.backward is torch.autograd.Function.backward and not _backs(cls):
             missing.append(Missing(place, "it has no backward"))
             continue
-        found.append((cls, of_class(cls, place)))
+        adopted.append((cls, of_class(cls, place)))
     for _, value in attributes(module):
         if not isinstance(value, CustomOpDef):
             continue
@@ -56,9 +56,9 @@ def find(
         if gradient is None:
             missing.append(Missing(place, "no derivative was ever registered for it"))
         else:
-            found.append((value, gradient))
+            adopted.append((value, gradient))
     missing += _hooked(path)
-    gradients, more = told_apart(found, module)
+    gradients, more = distinct(adopted, module)
     return gradients, [*missing, *more]
 
 
@@ -104,12 +104,12 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> TorchGradient |
 
 def _functions() -> Iterator[Any]:
     """Every subclass of Function that is alive, inherited ones too."""
-    seen: set[type] = set()
+    listed: set[type] = set()
     waiting: list[Any] = [torch.autograd.Function]
     while waiting:
         for cls in waiting.pop().__subclasses__():
-            if cls not in seen:
-                seen.add(cls)
+            if cls not in listed:
+                listed.add(cls)
                 waiting.append(cls)
                 yield cls
 

@@ -9,7 +9,7 @@ from gradcheck_cli.frameworks.torch.private_api import DisableTorchFunction, no_
 
 
 def constant(environment: Any, make: Callable[[], Any]) -> Any:
-    """What this gives outside of every mode, as a tensor of the trace."""
+    """A tensor that is made outside of every mode, as a constant of the trace."""
     from torchax.tensor import Tensor
 
     with no_dispatch(), DisableTorchFunction():

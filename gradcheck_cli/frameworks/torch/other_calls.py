@@ -47,9 +47,9 @@ _COMPLEX = "{}, re + 0.75 im of the gradient is {}, of autograd through the forw
 
 
 def other_calls(subject: TorchSubject) -> list[OtherCall]:
-    """Those that apply to this signature."""
+    """The other calls that apply to this signature."""
     own = _Ways(subject)
-    found = [
+    calls = [
         OtherCall("with non-contiguous inputs", own.laid_out(_strided)),
         OtherCall("with an expanded cotangent", own.expanded),
         OtherCall("with a non-contiguous cotangent", own.strided_cotangents),
@@ -60,26 +60,26 @@ def other_calls(subject: TorchSubject) -> list[OtherCall]:
     ]
     cls = getattr(subject.gradient.rule, "__self__", None)
     if _defines(cls, "backward") or _defines(cls, "vjp"):
-        found.append(OtherCall("with what it keeps", own.keeping))
-        found.append(OtherCall("under autocast", own.autocast))
+        calls.append(OtherCall("with what it keeps", own.keeping))
+        calls.append(OtherCall("under autocast", own.autocast))
     written = _written(cls)
     if "complex" in written or "conj" in written:
-        found.append(OtherCall("with complex inputs", own.of_complex, says=_COMPLEX))
+        calls.append(OtherCall("with complex inputs", own.of_complex, says=_COMPLEX))
     if _defines(cls, "setup_context"):
-        found.append(OtherCall("under torch.func.vjp", own.functional))
+        calls.append(OtherCall("under torch.func.vjp", own.functional))
     if _defines(cls, "jvp"):
-        found.append(OtherCall("in forward mode", own.forward_mode, says=_FORWARD))
+        calls.append(OtherCall("in forward mode", own.forward_mode, says=_FORWARD))
     if getattr(cls, "generate_vmap_rule", False) or _defines(cls, "vmap"):
-        found.append(OtherCall("under vmap", own.under_vmap))
+        calls.append(OtherCall("under vmap", own.under_vmap))
     if any(len(leaf.shape) == 4 for leaf in subject.leaves):
-        found.append(OtherCall("with inputs in channels-last layout", own.laid_out(_channels_last)))
+        calls.append(OtherCall("with inputs in channels-last layout", own.laid_out(_channels_last)))
     if alike(subject.leaves) is not None:
-        found.append(OtherCall("with one tensor for two arguments", own.one_for_two))
+        calls.append(OtherCall("with one tensor for two arguments", own.one_for_two))
     if len(subject.leaves) > 1:
-        found += map(own.only, range(len(subject.leaves)))
+        calls += map(own.only, range(len(subject.leaves)))
     if len(subject.outputs) > 1:
-        found += map(own.of_output, range(len(subject.outputs)))
-    return [named(way) for way in found]
+        calls += map(own.of_output, range(len(subject.outputs)))
+    return [named(way) for way in calls]
 
 
 def _written(cls: Any) -> str:
@@ -128,11 +128,11 @@ class _Ways(EagerCalls[Any]):
     # -- layouts ------------------------------------------------------------------------
 
     def laid_out(self, turned: Callable[[Any], Any]) -> Callable[[Numbers, Numbers], Result]:
-        """Inputs that lie otherwise in memory."""
+        """The way with inputs that lie otherwise in memory."""
 
         def run(point: Numbers, cotangent: Numbers) -> Result:
             with raising_counts():
-                got = self.call(point, lambda given: list(map(turned, given))).pull(cotangent)
+                got = self.call(point, lambda tensors: list(map(turned, tensors))).pull(cotangent)
             return got, self.plain(point, cotangent)
 
         return run
@@ -144,7 +144,7 @@ class _Ways(EagerCalls[Any]):
         return got, self.plain(point, cotangent)
 
     def expanded(self, point: Numbers, cotangent: Numbers) -> Result:
-        """As `out.sum().backward()` gives it: every element is the same place in memory."""
+        """The gradients for the cotangent of `out.sum().backward()`: all elements are one place in memory."""
         ones = [np.ones_like(c) for c in cotangent]
         spread = [w.new_ones(()).expand(w.shape) for w in self.subject.cotangents(cotangent)]
         with raising_counts():
@@ -159,8 +159,8 @@ class _Ways(EagerCalls[Any]):
         def alone(point: Numbers, cotangent: Numbers) -> list[Array] | None:
             leaves, weights = self.tensors(point), self.subject.cotangents(cotangent)
             held = leaves[number].requires_grad_()
-            given = [x.clone() for x in leaves]
-            outs = [out for out in self.rule(given) if out.requires_grad]
+            inputs = [x.clone() for x in leaves]
+            outs = [out for out in self.rule(inputs) if out.requires_grad]
             if len(outs) != len(weights):
                 return None
             return _host(gradients(outs, [held], weights), [held])
@@ -178,41 +178,41 @@ class _Ways(EagerCalls[Any]):
     # -- twice, and in place ----------------------------------------------------------------
 
     def after_a_backward(self, point: Numbers, cotangent: Numbers) -> Result:
-        """A backward that overwrites what was saved, its cotangent or its inputs."""
+        """A second backward beside the first, which may have overwritten what it reads."""
         weights = self.subject.cotangents(cotangent)
         held = [x.requires_grad_() for x in self.tensors(point)]
-        given = [x.clone() for x in held]
-        recorded = _Recorded(self.subject, self.rule(given), held)
+        inputs = [x.clone() for x in held]
+        recorded = _Recorded(self.subject, self.rule(inputs), held)
         kept = [w.clone() for w in weights]
-        versions = list(map(version_of, given))
+        versions = list(map(version_of, inputs))
         first = recorded.pull_tensors(weights, keep=True)
         if any(not torch.equal(a, b) for a, b in zip(weights, kept, strict=True)):
             raise WentWrong(IMPURE, Severity.ERROR, "the backward changes its cotangent in place")
-        if any(version_of(x) != v for x, v in zip(given, versions, strict=True)):
+        if any(version_of(x) != v for x, v in zip(inputs, versions, strict=True)):
             raise WentWrong(IMPURE, Severity.ERROR, "the backward changes its inputs in place")
         with raising_counts():
             return recorded.pull_tensors(weights), first
 
     def again(self, point: Numbers, cotangent: Numbers) -> Result:
-        """A call leaves its inputs alone (but those marked dirty), and the next gives the same."""
+        """A second call beside the first, which must leave its inputs alone unless they are marked dirty."""
         leaves = self.tensors(point)
         with torch.no_grad():
-            given = [x.clone() for x in leaves]
-            _, context = self.subject.call.primal(given)
+            inputs = [x.clone() for x in leaves]
+            _, context = self.subject.call.primal(inputs)
         dirty = {id(t) for t in context.dirty_tensors}
         changed = [
             leaf.path
-            for leaf, a, b in zip(self.leaves, leaves, given, strict=True)
+            for leaf, a, b in zip(self.leaves, leaves, inputs, strict=True)
             if id(b) not in dirty and not torch.equal(a, b) and not a.isnan().any()
         ]
         if changed:
-            told = f"the forward changes {', '.join(changed)} in place without `ctx.mark_dirty`"
-            raise WentWrong(IMPURE, Severity.ERROR, told)
+            message = f"the forward changes {', '.join(changed)} in place without `ctx.mark_dirty`"
+            raise WentWrong(IMPURE, Severity.ERROR, message)
         before = self.plain(point, cotangent)
         return self.plain(point, cotangent), before
 
     def keeping(self, point: Numbers, cotangent: Numbers) -> Result:
-        """Inputs and outputs belong into `save_for_backward`: torch looks after those only."""
+        """A warning if `ctx` keeps inputs or outputs otherwise than by `save_for_backward`."""
         leaves = self.tensors(point)
         with torch.no_grad():
             outs, context = self.subject.call.primal(leaves)
@@ -220,17 +220,17 @@ class _Ways(EagerCalls[Any]):
         for what, tensors in (("an output", outs), ("an input", leaves)):
             name = next((kept[id(t)] for t in tensors if id(t) in kept), None)
             if name is not None:
-                told = (
+                message = (
                     f"`ctx.{name}` keeps {what}: torch sees no later change of it in place, "
                     "and an output kept so is never freed; use `ctx.save_for_backward`"
                 )
                 raise WentWrong(
-                    KEPT, Severity.WARNING if what == "an output" else Severity.NOTE, told
+                    KEPT, Severity.WARNING if what == "an output" else Severity.NOTE, message
                 )
         return None
 
     def autocast(self, point: Numbers, cotangent: Numbers) -> Result:
-        """Where forward runs in reduced precision, backward meets tensors of two dtypes."""
+        """A note if the backward raises after a forward in reduced precision: it meets two dtypes."""
         held = [x.requires_grad_() for x in self.tensors(point)]
         weights = self.subject.cotangents(cotangent)
         try:
@@ -260,14 +260,14 @@ class _Ways(EagerCalls[Any]):
         return [forward], [np.array(product)]
 
     def functional(self, point: Numbers, cotangent: Numbers) -> Result:
-        """As `torch.func.grad` calls it; a Function with `setup_context` is made for it."""
+        """The gradients by `torch.func.vjp`, which a Function with `setup_context` is made for."""
         leaves, weights = self.tensors(point), self.subject.cotangents(cotangent)
         with raising_counts():
             got = [_copied(g) for g in self._functionally(leaves, weights)]
         return got, self.plain(point, cotangent)
 
     def under_vmap(self, point: Numbers, cotangent: Numbers) -> Result:
-        """Two copies at once, by the rule for vmap that the Function has."""
+        """The gradients of two copies at once, by the rule for vmap that the Function has."""
         leaves, weights = self.tensors(point), self.subject.cotangents(cotangent)
 
         def pull(*args: Any) -> Any:
@@ -283,7 +283,7 @@ class _Ways(EagerCalls[Any]):
         return back(tuple(weights))
 
     def of_complex(self, point: Numbers, cotangent: Numbers) -> Result:
-        """Beside autograd through the body: a rule that speaks of conjugates is meant for these."""
+        """The gradients at complex inputs, beside autograd through the body."""
         expected = self._in_complex(self.primal, point, cotangent)
         got = self._in_complex(self.rule, point, cotangent)
         return None if expected is None or got is None else (got, expected)
@@ -295,26 +295,26 @@ class _Ways(EagerCalls[Any]):
         try:
             with calling_user_code():
                 outs = body([x.clone() for x in held])
-                given = [
+                upstream = [
                     torch.complex(w, -0.5 * w).to(o.dtype) if o.is_complex() else w
                     for w, o in zip(weights, outs, strict=True)
                 ]
-                found = gradients(outs, held, given)
+                pulled = gradients(outs, held, upstream)
         except UserCodeError:  # it is not for complex numbers
             return None
-        mixed = [None if g is None else g.real + 0.75 * g.imag for g in found]
+        mixed = [None if g is None else g.real + 0.75 * g.imag for g in pulled]
         return _host(mixed, leaves)
 
     # -- second order ------------------------------------------------------------------------
 
     def second(self, point: Numbers, cotangent: Numbers) -> Result:
-        """As for every framework, of what has a backward."""
+        """The way that every framework has, for what has a backward."""
         return None if self.subject.gradient.backward is None else super().second(point, cotangent)
 
     def derivatives(
         self, body: Body[Any], point: Numbers, cotangent: Numbers
     ) -> Derivatives | None:
-        """None if it raises, as `once_differentiable` does."""
+        """First and second derivatives; None if it raises, as `once_differentiable` does."""
         weights = self.subject.cotangents(cotangent)
         held = [x.requires_grad_() for x in self.tensors(point)]
         zero = held[0].new_zeros(())
@@ -360,7 +360,7 @@ def _weighed(gradient: Any) -> Any:
 
 
 def _strided(x: Any) -> Any:
-    """The same numbers, every other place in memory."""
+    """A tensor with the same numbers in every other place in memory."""
     return torch.stack([x, torch.full_like(x, torch.nan)], dim=-1)[..., 0]
 
 

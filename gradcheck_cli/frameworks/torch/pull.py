@@ -28,7 +28,7 @@ class _Feed(torch.autograd.Function):
 def gradients(
     outs: Sequence[Any], held: Sequence[Any], weights: Sequence[Any], *, keep: bool = False
 ) -> list[Any]:
-    """One for each of `held`; None where the outputs do not depend on it."""
+    """A gradient for each of `held`; None where the outputs do not depend on it."""
     feed: Any = _Feed.apply
     fed = feed(tuple(weights), *outs)
     return list(torch.autograd.grad(fed, list(held), allow_unused=True, retain_graph=keep))

@@ -26,7 +26,7 @@ _BY_VALUES = frozenset({"bernoulli", "multinomial", "normal", "poisson", "binomi
 
 
 def start_over() -> None:
-    """Before each call. `torch.manual_seed` asks every kind of device there might be: a millisecond."""
+    """Make the next call draw from the beginning. `torch.manual_seed` asks every kind of device there might be: a millisecond."""
     torch.default_generator.manual_seed(seed())
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed())
@@ -47,21 +47,23 @@ def draw_natively(environment: Any) -> None:
 
     def drawing(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         name = operation(func)
-        given = {k: v for k, v in (kwargs or {}).items() if k not in ("device", "pin_memory", "layout")}  # fmt: skip
+        options = {k: v for k, v in (kwargs or {}).items() if k not in ("device", "pin_memory", "layout")}  # fmt: skip
         if name in _NEW:
-            return native(lambda: func(*args, **given))
+            return native(lambda: func(*args, **options))
         if name in _LIKE:
             like, rest = args[0], args[1:]
-            kind = given.pop("dtype", None) or like.dtype
-            return native(lambda: func(torch.empty(tuple(like.shape), dtype=kind), *rest, **given))
+            kind = options.pop("dtype", None) or like.dtype
+            return native(
+                lambda: func(torch.empty(tuple(like.shape), dtype=kind), *rest, **options)
+            )
         if name in _IN_PLACE:
             target, rest = args[0], args[1:]
-            if any(isinstance(a, torch.Tensor) for a in (*rest, *given.values())):
+            if any(isinstance(a, torch.Tensor) for a in (*rest, *options.values())):
                 raise Untraceable(f"what `{name}` draws depends on its inputs")
             shape, kind = tuple(target.shape), target.dtype
-            return target.copy_(native(lambda: func(torch.empty(shape, dtype=kind), *rest, **given)))  # fmt: skip
+            return target.copy_(native(lambda: func(torch.empty(shape, dtype=kind), *rest, **options)))  # fmt: skip
         if name in _DROPOUT:
-            return _dropped(func, native, args, given)
+            return _dropped(func, native, args, options)
         if name in _BY_VALUES:
             raise Untraceable(f"what `{name}` draws depends on its inputs")
         return dispatch(func, types, args, kwargs)
@@ -69,13 +71,13 @@ def draw_natively(environment: Any) -> None:
     environment.dispatch = drawing
 
 
-def _dropped(func: Any, native: Callable[[Callable[[], Any]], Any], args: Any, given: Any) -> Any:
+def _dropped(func: Any, native: Callable[[Callable[[], Any]], Any], args: Any, options: Any) -> Any:
     """The input times what is kept of ones."""
     x, *rest = args
     shape, kind = tuple(x.shape), x.dtype
     if operation(func) == "alpha_dropout":
         raise Untraceable("`alpha_dropout` is not only a mask")
     if operation(func) != "native_dropout":
-        return x * native(lambda: func(torch.ones(shape, dtype=kind), *rest, **given))
-    kept = native(lambda: func(torch.ones(shape, dtype=kind), *rest, **given)[0])
+        return x * native(lambda: func(torch.ones(shape, dtype=kind), *rest, **options))
+    kept = native(lambda: func(torch.ones(shape, dtype=kind), *rest, **options)[0])
     return x * kept, kept != 0

@@ -9,7 +9,7 @@ import torch
 
 
 def shifted(names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any]) -> str | None:
-    """In words, if there is one gradient too many and all fit once a None before is taken out."""
+    """A message if there is one gradient too many and all fit once a None before is taken out."""
     if len(pulled) != len(inputs) + 1:
         return None
     wrong = [i for i, x in enumerate(inputs) if not _fits(pulled[i], x)]
@@ -27,10 +27,10 @@ def shifted(names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any]) 
 
 
 def overgrown(
-    names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any], known: Sequence[Any]
+    names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any], tensors: Sequence[Any]
 ) -> str | None:
-    """In words, if a gradient has more axes than anything in the call: torch sums over them."""
-    rank = max((x.dim() for x in known if isinstance(x, torch.Tensor)), default=0)
+    """A message if a gradient has more axes than anything in the call: torch sums over them."""
+    rank = max((x.dim() for x in tensors if isinstance(x, torch.Tensor)), default=0)
     for name, x, gradient in zip(names, inputs, pulled, strict=False):
         if isinstance(gradient, torch.Tensor) and isinstance(x, torch.Tensor) and gradient.dim() > rank:  # fmt: skip
             has, wants = list(gradient.shape), list(x.shape)
@@ -39,7 +39,7 @@ def overgrown(
 
 
 def _fits(gradient: Any, x: Any) -> bool:
-    """Without a sum: torch drops the leading ones that an input was broadcast along."""
+    """Does a gradient fit without a sum? torch drops leading ones that an input was broadcast along."""
     if gradient is None:
         return True
     if not isinstance(gradient, torch.Tensor) or not isinstance(x, torch.Tensor):

@@ -16,5 +16,5 @@ WRITING = ScriptStyle(
         "gradients = [np.zeros(x.shape) if g is None else g.double().numpy() for g, x in zip(pulled, leaves)]",
         "values = [v.detach().double().numpy() for v in floats]",
     ),
-    known={"torch.tanh": "torch.tanh", "torch.add": "torch.add"},
+    spellings={"torch.tanh": "torch.tanh", "torch.add": "torch.add"},
 )

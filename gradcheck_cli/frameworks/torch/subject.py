@@ -71,7 +71,7 @@ class TorchSubject(EagerSubject):
                 raise Declined(name)
 
     def _hold_to_shapes(self, points: Tensors, cotangents: Tensors) -> None:
-        """What torch hands on without a word: a slot too far, or a sum over what nobody broadcast."""
+        """`RuleError` for what torch hands on without a word: a slot too far, or an unwanted sum."""
         try:
             with calling_user_code(), torch.no_grad():
                 outs, context = self.call.primal(points)
@@ -79,15 +79,15 @@ class TorchSubject(EagerSubject):
         except UserCodeError:  # it needs more than a bare context
             return
         inputs, names = self.call.inputs(points), [name for name, _ in self.signature.arguments]
-        told = shifted(names, inputs, pulled)
-        if told is not None:
-            raise RuleError("slots", told, certain=True, silent=True)
-        told = overgrown(names, inputs, pulled, [*inputs, *outs])
-        if told is not None:
-            raise RuleError("shape", told, silent=True)
+        message = shifted(names, inputs, pulled)
+        if message is not None:
+            raise RuleError("slots", message, certain=True, silent=True)
+        message = overgrown(names, inputs, pulled, [*inputs, *outs])
+        if message is not None:
+            raise RuleError("shape", message, silent=True)
 
     def _bare_gradients(self, leaves: Sequence[Any], cotangents: Tensors) -> list[Any]:
-        """What backward itself returns, None for None; refused where it raises."""
+        """Gradients as backward itself returns them, None for None; refused where it raises."""
         try:
             with calling_user_code(), torch.no_grad():
                 outs, context = self.call.primal(leaves)
@@ -118,10 +118,10 @@ class TorchSubject(EagerSubject):
         leaves, cotangents = args[: len(self.leaves)], args[len(self.leaves) :]
         outs, context = self.call.primal([x.clone() for x in leaves])
         values = tuple(self.call.judged(outs))
-        found = self.call.pulled_back(outs, context, cotangents)
+        pulled_back = self.call.pulled_back(outs, context, cotangents)
         pulled = (
             torch.zeros_like(x) if g is None else _summed_to(g, x)
-            for x, g in zip(leaves, found, strict=True)
+            for x, g in zip(leaves, pulled_back, strict=True)
         )
         return (*values, *pulled)
 
@@ -149,7 +149,7 @@ class TorchSubject(EagerSubject):
         return Row(value, _host(rule_value), _host(pulled), None if auto is None else _host(auto))
 
     def _native(self, leaves: Tensors, cotangents: Tensors) -> tuple[list[Any], list[Any]]:
-        """What training gets: the value and the gradients of this call."""
+        """Value and gradients as training gets them."""
         held = [x.clone().requires_grad_() for x in leaves]
         asked = self.call.ask(self.gradient.rule, [x.clone() for x in held])
         outs = self.call.judged(asked)
@@ -171,7 +171,7 @@ class TorchSubject(EagerSubject):
         ]
 
     def in_float64(self) -> EagerSubject | None:
-        """None for a call that draws, too: in float64 it would draw other numbers."""
+        """The subject in float64; None for a call that draws, which would draw other numbers there."""
         if draws(lambda: self.primal_row([plain(leaf.shape) for leaf in self.leaves])):
             return None
         return EagerSubject.in_float64(self)
@@ -189,8 +189,8 @@ class TorchSubject(EagerSubject):
         return traced(function, (*self.avals, *outs), self.gradient.surroundings), one
 
 
-def _zeros_for_none(found: Sequence[Any], held: Tensors) -> list[Any]:
-    return [torch.zeros_like(x) if g is None else g for g, x in zip(found, held, strict=True)]
+def _zeros_for_none(pulled: Sequence[Any], held: Tensors) -> list[Any]:
+    return [torch.zeros_like(x) if g is None else g for g, x in zip(pulled, held, strict=True)]
 
 
 def _host(tensors: Tensors) -> list[Array]:

@@ -22,6 +22,7 @@ from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.enclose import enclose
+from gradcheck_cli.reals.facts import OPEN_LOOPS
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.protocol import CustomGradient
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -48,7 +49,7 @@ class Trial:
         """Whole, cheap, and without loops whose end a change might take away."""
         program = self.m.subject.traces().rule
         whole = not self.m.in_part and not self.m.dear
-        return whole and program is not None and "while" not in program.primitives()
+        return whole and program is not None and not program.primitives() & OPEN_LOOPS
 
     def rows(self) -> Array:
         """Rows at which value and gradient have one truth, within reach."""
