@@ -108,7 +108,8 @@ class _Draft:
         """A file's own findings, then those of its gradients, then comments that suppress nothing."""
         self.findings += self.chosen.keep(file.findings, file.ignores)
         numbers: dict[int, int] = {}  # by the identity of a finding: backends share one object
-        for checked in across(file.gradients):
+        # A list: an identity is a finding's own only as long as the finding lives.
+        for checked in list(across(file.gradients)):
             self._add_gradient(checked, file.ignores, numbers)
         self.not_covered += file.not_covered
         self.findings += [item.finding for item in unused_ignores(file, self.chosen)]

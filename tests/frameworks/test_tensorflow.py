@@ -16,8 +16,8 @@ def finding(run: Run, name: str, rule: str) -> dict[str, Any]:
 
 
 def habits() -> Run:
-    """One run for several tests."""
-    return check_json("fixtures/tensorflow/habits/model.py")
+    """One run for several tests, with time enough on a busy machine."""
+    return check_json("fixtures/tensorflow/habits/model.py", "--max-time", "250")
 
 
 def test_every_form_is_found_and_certified() -> None:
