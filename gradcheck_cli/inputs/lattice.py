@@ -57,7 +57,7 @@ class Points:
         return len(self.recipes)
 
     def followed_by(self, other: Points) -> Points:
-        """All of these points, then the other ones."""
+        """The points of both, in this order."""
         pairs = zip(self.leaves, other.leaves, strict=True)
         return Points([np.concatenate(pair) for pair in pairs], self.recipes + other.recipes)
 

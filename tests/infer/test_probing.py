@@ -19,25 +19,34 @@ def attempt(function: Any, **hints: Any) -> Any:
 
 
 def test_the_smallest_shape_and_one_of_higher_rank_fit() -> None:
-    found = attempt(lambda x: x + np.zeros(3))
-    assert [shapes(s) for s in found.subjects[:2]] == [{"x": ()}, {"x": (3,)}]
-    assert (found.broken, found.misfit) == (None, None)
+    outcome = attempt(lambda x: x + np.zeros(3))
+    assert [shapes(s) for s in outcome.subjects[:2]] == [{"x": ()}, {"x": (3,)}]
+    assert (outcome.broken, outcome.misfit) == (None, None)
 
 
 def test_arrays_that_multiply_find_their_shapes() -> None:
-    found = attempt(
+    outcome = attempt(
         lambda a, b: np.ones(np.shape(a)[:2]) @ np.ones((np.shape(b)[0], 1)) * len(a[0])
     )
-    assert all(s.leaves[0].shape[1] == s.leaves[1].shape[0] for s in found.subjects)
+    assert all(s.leaves[0].shape[1] == s.leaves[1].shape[0] for s in outcome.subjects)
+
+
+def test_one_signature_of_each_rank_is_enough() -> None:
+    def matrices(x):
+        if np.ndim(x) != 2:
+            raise ValueError("matrices only")
+        return x
+
+    assert [shapes(s) for s in attempt(matrices).subjects] == [{"x": (3, 4)}]
 
 
 def test_nothing_fits_and_the_first_refusal_is_the_reason() -> None:
     def refuse(x):
         raise ValueError("no numbers today")
 
-    found = attempt(refuse)
-    assert found.subjects == []
-    assert found.reason == "x: float[]: no numbers today"
+    outcome = attempt(refuse)
+    assert outcome.subjects == []
+    assert outcome.reason == "x: float[]: no numbers today"
 
 
 def test_where_a_refusal_speaks_of_integers_the_last_argument_is_one() -> None:
@@ -46,9 +55,9 @@ def test_where_a_refusal_speaks_of_integers_the_last_argument_is_one() -> None:
             raise TypeError("rows must be of integer type")
         return x
 
-    found = attempt(picked)
-    assert fixed(found.subjects[0].signature)["rows"].dtype == np.int32
-    assert [leaf.path for leaf in found.subjects[0].leaves] == ["x"]
+    outcome = attempt(picked)
+    assert fixed(outcome.subjects[0].signature)["rows"].dtype == np.int32
+    assert [leaf.path for leaf in outcome.subjects[0].leaves] == ["x"]
 
 
 def test_a_function_of_any_number_of_arguments_gets_as_many_as_it_takes() -> None:
@@ -92,35 +101,35 @@ def test_a_rule_that_refuses_every_signature_is_broken() -> None:
         def fit(self, signature: Signature, dtype: str) -> Any:
             raise error
 
-    found = probe(Broken(lambda x: x), "float32", NO_HINTS)
-    assert found.broken is not None
-    assert (found.broken[0].describe(), found.broken[1]) == ("x: float[]", error)
+    outcome = probe(Broken(lambda x: x), "float32", NO_HINTS)
+    assert outcome.broken is not None
+    assert (outcome.broken[0].describe(), outcome.broken[1]) == ("x: float[]", error)
 
 
 def test_a_rule_that_refuses_some_signatures_is_not_broken() -> None:
-    found = probe(broken_at((), RuleError("TypeError", "no scalars")), "float32", NO_HINTS)
-    assert (found.broken, bool(found.subjects)) == (None, True)
+    outcome = probe(broken_at((), RuleError("TypeError", "no scalars")), "float32", NO_HINTS)
+    assert (outcome.broken, bool(outcome.subjects)) == (None, True)
 
 
 def test_a_gradient_of_another_shape_is_a_misfit() -> None:
     error = RuleError("shape", "of another shape", silent=True)
-    found = probe(broken_at((3,), error), "float32", NO_HINTS)
-    assert found.misfit is not None
-    assert found.misfit[1] is error
+    outcome = probe(broken_at((3,), error), "float32", NO_HINTS)
+    assert outcome.misfit is not None
+    assert outcome.misfit[1] is error
 
 
 def test_recorded_calls_come_before_all_guesses() -> None:
     recorded = Signature((("x", Leaf("x", (7, 2), "a recorded call")),))
-    found = attempt(lambda x: x, calls=[recorded])
-    assert [s.signature for s in found.subjects] == [recorded]
+    outcome = attempt(lambda x: x, calls=[recorded])
+    assert [s.signature for s in outcome.subjects] == [recorded]
 
 
 def test_a_rule_that_refuses_a_recorded_call_is_certainly_broken() -> None:
     recorded = Signature((("x", Leaf("x", (7, 2), "a recorded call")),))
     gradient = broken_at((7, 2), RuleError("TypeError", "no"))
-    found = probe(gradient, "float32", replace(NO_HINTS, calls=[recorded]))
-    assert found.broken is not None
-    assert (found.broken[0], found.broken[1].certain) == (recorded, True)
+    outcome = probe(gradient, "float32", replace(NO_HINTS, calls=[recorded]))
+    assert outcome.broken is not None
+    assert (outcome.broken[0], outcome.broken[1].certain) == (recorded, True)
 
 
 @pytest.mark.parametrize("refuses", [True, False])
