@@ -1,0 +1,87 @@
+"""After a death: what is left to do, and how its point is looked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.contract.report import WitnessInput
+from gradcheck_cli.contract.worker import Doing, Event, Finished, Phase, Task
+from gradcheck_cli.run.retry import alone, died_of, located, rest
+from gradcheck_cli.workers.pool import End, WorkerEnd
+from tests.reports import checked, task
+
+RUNNING = Doing(phase=Phase.RUNNING, gradient="deadly", line=7)
+POINT = Doing(
+    phase=Phase.RUNNING, gradient="deadly", line=7,
+    inputs=[WitnessInput(path="x", dtype="float32", shape=[], value=2.0)],
+)  # fmt: skip
+
+
+def ended(end: End, *events: Event, doing: Doing | None = RUNNING, quiet: float = 0.0) -> WorkerEnd:
+    return WorkerEnd(end, events, doing, None, seconds=1.0, quiet=quiet)
+
+
+def test_the_rest_of_a_file_leaves_out_what_is_done_and_what_was_deadly() -> None:
+    new = rest(task(skip=["earlier"]), ended(End.DIED, checked(qualname="done")))
+    assert new == task(skip=["earlier", "done", "deadly"])
+
+
+def test_a_worker_that_ran_out_of_time_leaves_only_what_is_done() -> None:
+    late = ended(End.FINISHED, checked(qualname="done"), Finished(versions={}, out_of_time=True))
+    assert rest(task(), late) == task(skip=["done"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "end"),
+    [
+        (task(), ended(End.FINISHED, Finished(versions={}))),
+        (task(), ended(End.DIED, doing=Doing(phase=Phase.IMPORTING))),
+        (task(alone="deadly"), ended(End.DIED)),
+    ],
+    ids=["finished", "died at import", "was the search for the point"],
+)
+def test_nothing_is_left_to_do(asked: Task, end: WorkerEnd) -> None:
+    assert rest(asked, end) is None
+
+
+@pytest.mark.parametrize(("max_time", "seconds"), [(None, 60.0), (20.0, 20.0), (900.0, 60.0)])
+def test_a_deadly_gradient_is_run_alone_within_a_minute(
+    max_time: float | None, seconds: float
+) -> None:
+    new = alone(task(max_time=max_time), ended(End.DIED))
+    assert new == task(alone="deadly", max_time=seconds)
+
+
+@pytest.mark.parametrize(
+    ("alone_already", "end"),
+    [
+        ("deadly", ended(End.DIED)),
+        (None, ended(End.OUT_OF_MEMORY)),
+        (None, ended(End.DIED, doing=Doing(phase=Phase.TRACING, gradient="deadly"))),
+        (None, ended(End.FINISHED)),
+    ],
+    ids=["was alone", "out of memory", "no point was running", "finished"],
+)
+def test_no_point_is_looked_for(alone_already: str | None, end: WorkerEnd) -> None:
+    assert alone(task(alone=alone_already), end) is None
+
+
+def test_a_worker_died_of_the_gradient_in_hand() -> None:
+    assert died_of(ended(End.DIED)) == "deadly"
+    assert died_of(ended(End.DIED, doing=None)) is None
+    assert died_of(ended(End.FINISHED)) is None
+
+
+@pytest.mark.parametrize(
+    ("end", "point"),
+    [
+        (ended(End.DIED, doing=POINT), POINT),
+        (ended(End.TIMED_OUT, doing=POINT, quiet=11.0), POINT),
+        (ended(End.TIMED_OUT, doing=POINT, quiet=1.0), None),
+        (ended(End.DIED), None),
+        (ended(End.FINISHED, doing=POINT), None),
+    ],
+    ids=["died", "hung there", "was merely slow", "at no point", "finished"],
+)
+def test_the_point_of_a_death_is_the_last_one_run(end: WorkerEnd, point: Doing | None) -> None:
+    assert located(end) == point

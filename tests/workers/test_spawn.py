@@ -1,0 +1,42 @@
+"""The environment that every worker starts with."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.workers.spawn import environment
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS", "KERAS_BACKEND"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_on_the_cpu_jax_shows_two_devices_and_opens_no_window() -> None:
+    env = environment("cpu")
+    assert (env["JAX_PLATFORMS"], env["JAX_NUM_CPU_DEVICES"]) == ("cpu", "2")
+    assert (env["MPLBACKEND"], env["CGCHECK_DEVICE"]) == ("Agg", "cpu")
+    assert "KERAS_BACKEND" not in env
+
+
+def test_on_a_gpu_jax_chooses_its_platform() -> None:
+    env = environment("gpu")
+    assert env["CGCHECK_DEVICE"] == "gpu"
+    assert not {"JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"} & set(env)
+
+
+def test_the_backend_is_that_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    assert environment("cpu", "tensorflow")["KERAS_BACKEND"] == "tensorflow"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "devices"),
+    [("JAX_NUM_CPU_DEVICES", "8", "8"), ("XLA_FLAGS", "--xla_force_host_platform_device_count=4", None)],
+)  # fmt: skip
+def test_a_number_of_devices_that_the_user_chose_stays(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, devices: str | None
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert environment("cpu").get("JAX_NUM_CPU_DEVICES") == devices
