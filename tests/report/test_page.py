@@ -1,0 +1,143 @@
+"""The text report of a run that never was: what it says, in which order, and how wide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.contract.report import (
+    Cause,
+    Evidence,
+    LawResult,
+    NotCovered,
+    Outcome,
+    Profile,
+    Report,
+    Severity,
+    Verdict,
+    Witness,
+    WitnessInput,
+)
+from gradcheck_cli.contract.worker import Checked
+from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.report.text import render
+from gradcheck_cli.run.assemble import assemble
+from gradcheck_cli.run.tasks import File
+from tests.reports import checked, finding, note
+
+X = WitnessInput(path="x", dtype="float32", shape=[], value=100.0)
+WITNESS = Witness(
+    inputs=[X], cotangent=1.0, argument="x", index=[], custom=2.0, custom_real="2", auto=3.0,
+    truth="3",
+)  # fmt: skip
+WORDS = "it is two thirds of the truth wherever x is above a number that stands here at length"
+WRONG = finding(
+    message=WORDS, dtypes=["float32"], witness=WITNESS, column=5, end_column=11,
+    cause=Cause(path="a.py", line=4, column=1, expression="2 * ct", text="is the rule"),
+    fix="3 * ct " * 20, fingerprint="0123456789abcdef", reproduce='cgcheck a.py:f --at "x=100"',
+    profile=Profile(argument="x", at=[-1.0, 0.0, 1.0], bits=[0.0, 12.0, 24.0], full=24.0),
+)  # fmt: skip
+
+
+def shown(*gradients: Checked, folder: Path, verbose: bool = False, **changes: Any) -> str:
+    files = [File("a.py", gradients=list(gradients), **changes)]
+    report = assemble(files, Settings())
+    return render(report, folder, color=False, verbose=verbose, width=80)
+
+
+def test_every_line_fits_80_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(f"\n\ndef triple(x): {'y' * 200}\n")
+    left = NotCovered(gradient="f", law=None, what="context", reason=WORDS * 3, add="x=f32[n]")
+    text = shown(checked(WRONG, verdict=Verdict.WRONG), folder=tmp_path, not_covered=[left])
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\x1b" not in text
+
+
+def test_a_finding_is_shown_with_its_line_its_numbers_and_what_to_write(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("\n\ndef triple(x):\n    return 3 * x\n")
+    text = shown(checked(WRONG, verdict=Verdict.WRONG), folder=tmp_path)
+    lines = text.splitlines()
+    assert lines[0] == "a.py"
+    assert lines[2] == "f  WRONG"
+    parts = [
+        "error[gradient-mismatch] it is two thirds", "3 | def triple(x):", "|     ^^^^^^", "at x = 100",
+        "rule     2", "autodiff 3", "bits  x = ", "line 4: `2 * ct` is the rule", "write 3 * ct",
+        'again cgcheck a.py:f --at "x=100"', "id    01234567",
+        "1 of 1 gradient checked in 1 file: 1 error, 0 warnings, 0 notes.",
+    ]  # fmt: skip
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_colour_is_added_to_the_same_words(tmp_path: Path) -> None:
+    report = assemble([File("a.py", gradients=[checked(WRONG)])], Settings())
+    plain, colored = (
+        render(report, tmp_path, color=c, verbose=False, width=80) for c in (False, True)
+    )
+    assert "\x1b[" in colored
+    import re
+
+    assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
+
+
+def test_notes_are_one_line_until_they_are_asked_for(tmp_path: Path) -> None:
+    remark = note()
+    short = shown(checked(remark), folder=tmp_path)
+    assert "note: it is wrong" in short
+    assert "note[redundant-rule]" not in short
+    assert "note[redundant-rule]" in shown(checked(remark), folder=tmp_path, verbose=True)
+
+
+def test_laws_and_inputs_are_shown_when_asked_for(tmp_path: Path) -> None:
+    laws = [LawResult(law="formula", outcome=Outcome.PASS, points=9)]
+    one = checked(laws=laws, evidence=Evidence.CERTIFIED, points=9)
+    assert "law formula: pass, 9 probes" not in shown(one, folder=tmp_path)
+    text = shown(one, folder=tmp_path, verbose=True)
+    assert "law formula: pass, 9 probes" in text
+    assert "line 3 · custom_vjp · formula right · evidence: certified" in text
+    assert text.endswith("1 of 1 gradient checked in 1 file, all certified.\n")
+
+
+def test_what_another_backend_failed_by_is_said_in_a_line(tmp_path: Path) -> None:
+    both = [checked(WRONG, framework="keras", backend=b) for b in ("jax", "torch")]
+    text = shown(*both, folder=tmp_path)
+    assert text.count("error[gradient-mismatch]") == 1
+    assert "f on torch" in text
+    assert "  as on jax: gradient-mismatch" in text
+
+
+@pytest.mark.parametrize(
+    ("files", "closing"),
+    [
+        ([], "No custom gradients in 0 files."),
+        ([File("a.py"), File("b.py")], "No custom gradients in 2 files."),
+        (
+            [File("a.py", findings=[finding("import-failed", gradient=None)])],
+            "Nothing could be checked in 1 file: 1 error, 0 warnings, 0 notes.",
+        ),
+        (
+            [File("a.py", gradients=[checked()], not_covered=[NotCovered.whole("g", "no inputs")])],
+            "1 of 2 gradients checked in 1 file.",
+        ),
+    ],
+)
+def test_the_closing_line_says_what_was_checked(
+    files: list[File], closing: str, tmp_path: Path
+) -> None:
+    report: Report = assemble(files, Settings())
+    assert render(report, tmp_path, color=False, verbose=False, width=80).endswith(closing + "\n")
+
+
+def test_what_was_not_covered_stands_with_the_line_to_add(tmp_path: Path) -> None:
+    left = NotCovered.whole("g", "no inputs were accepted", add="`# cgcheck: x=f32[n]`")
+    text = shown(checked(), folder=tmp_path, not_covered=[left])
+    assert "Could not check\n  g: the whole gradient: no inputs were accepted\n" in text
+    assert "    to check it, add `# cgcheck: x=f32[n]`" in text
+
+
+def test_a_gradient_that_was_not_checked_is_not_called_right(tmp_path: Path) -> None:
+    warning = finding(severity=Severity.WARNING)
+    text = shown(checked(warning, verdict=None), folder=tmp_path)
+    assert "f  UNCHECKED" in text
