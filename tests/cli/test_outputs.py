@@ -1,0 +1,122 @@
+"""Where a report goes, in which format, and when it is coloured."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.cli.outputs import Outputs
+from gradcheck_cli.contract.errors import UsageError
+from gradcheck_cli.contract.worker import Doing, Phase
+from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.run.assemble import assemble
+from gradcheck_cli.run.tasks import File
+from tests.reports import checked, finding
+
+REPORT = assemble([File("a.py", gradients=[checked(finding())])], Settings())
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("formats", "targets"),
+    [
+        (["text"], [("text", None)]),
+        (["json:out.json", "text"], [("json", "out.json"), ("text", None)]),
+        (["json:"], [("json", None)]),
+        (["json:a:b"], [("json", "a:b")]),
+    ],
+)
+def test_a_format_goes_to_its_file_or_to_standard_output(
+    formats: list[str], targets: list[tuple[str, str | None]]
+) -> None:
+    assert Outputs.parse(formats, "auto", verbose=False).targets == targets
+
+
+@pytest.mark.parametrize(
+    ("formats", "message"),
+    [(["xml"], "unknown output format `xml`"), (["text", "json"], "give the others a file")],
+)
+def test_what_cannot_be_written_is_refused(formats: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Outputs.parse(formats, "auto", verbose=False)
+
+
+def test_each_format_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "out.json"
+    Outputs.parse([f"json:{file}", "text"], "auto", verbose=False).write(REPORT, tmp_path)
+    assert json.loads(file.read_text())["summary"]["errors"] == 1
+    assert "error[gradient-mismatch]" in capsys.readouterr().out
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    outputs = Outputs.parse([f"json:{tmp_path}/no/out.json"], "auto", verbose=False)
+    with pytest.raises(UsageError, match=r"cannot write .*No such file"):
+        outputs.write(REPORT, tmp_path)
+
+
+def test_a_closed_standard_output_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    for name in ("text", "json"):
+        Outputs.parse([name], "auto", verbose=False).write(REPORT, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("color", "terminal", "env", "colored"),
+    [
+        ("auto", True, {}, True),
+        ("auto", False, {}, False),
+        ("auto", True, {"NO_COLOR": "1"}, False),
+        ("auto", True, {"TERM": "dumb"}, False),
+        ("always", False, {"NO_COLOR": "1"}, True),
+        ("never", True, {}, False),
+    ],
+)
+def test_colour_is_for_terminals_unless_asked_for(
+    color: str, terminal: bool, env: dict[str, str], colored: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    out = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    Outputs.parse(["text"], color, verbose=False).write(REPORT, tmp_path)
+    assert ("\x1b[" in out.getvalue()) is colored
+
+
+def test_a_file_is_not_coloured_for_the_terminal_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    file = tmp_path / "out.txt"
+    Outputs.parse([f"text:{file}"], "auto", verbose=False).write(REPORT, tmp_path)
+    assert "\x1b[" not in file.read_text()
+
+
+def test_progress_is_one_changing_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    err = Terminal()
+    monkeypatch.setattr(sys, "stderr", err)
+    with Outputs.parse(["text"], "auto", verbose=False).progress(2) as progress:
+        progress("a.py", Doing(phase=Phase.RUNNING, detail="under jit", gradient="f"))
+        progress("a.py", None)
+    shown = err.getvalue().split("\r\x1b[K")
+    assert shown == ["", "[0/2] a.py f running under jit", "[1/2] a.py", ""]
+
+
+def test_there_is_no_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    err = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", err)
+    with Outputs.parse(["text"], "auto", verbose=False).progress(2) as progress:
+        progress("a.py", None)
+    assert err.getvalue() == ""
