@@ -62,6 +62,11 @@ def test_what_is_no_small_change_is_not_tried(new: str) -> None:
     assert f"return {new}" not in " ".join(tried)
 
 
+def test_only_a_gradient_that_is_none_becomes_a_product() -> None:
+    assert ("None", "x * ct") in changes(backward("(ct, None)"))
+    assert ("2", "x * ct") not in changes(backward("(ct, 2)"))
+
+
 def test_changes_inside_come_before_changes_of_the_whole() -> None:
     tried = [new for _, new in changes(backward("ct + x"))]
     assert tried.index("ct - x") < tried.index("-(ct + x)") < tried.index("ct + x * ct")
@@ -98,5 +103,6 @@ def test_the_function_stays_as_it_is_and_is_not_copied() -> None:
     changed = next(e for e in every if e.new == "ct - y").tree
     assert isinstance(changed, ast.FunctionDef)
     assert isinstance(function, ast.FunctionDef)
+    assert changed.args is function.args
     assert changed.body[0] is function.body[0]
     assert changed.body[1] is not function.body[1]
