@@ -11,8 +11,9 @@ from pathlib import Path
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.contract.worker import Doing, Event
+from gradcheck_cli.report import FORMATS, render
+from gradcheck_cli.report.look import Look
 
-FORMATS = ("text", "json")
 Progress = Callable[[str, Event | None], None]
 
 
@@ -62,14 +63,8 @@ class Outputs:
 
     def write(self, report: Report, root: Path) -> None:
         for name, file in self.targets:
-            if name == "json":
-                from gradcheck_cli.report import json
-
-                _put(json.render(report), file)
-            else:
-                from gradcheck_cli.report.text import render
-
-                _put(render(report, root, color=self._colored(file), verbose=self.verbose), file)
+            look = Look(root, color=self._colored(file), verbose=self.verbose)
+            _put(render(name, report, look), file)
 
     def _colored(self, file: str | None) -> bool:
         import os

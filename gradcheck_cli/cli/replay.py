@@ -16,7 +16,8 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="From a report; the first 
 
 def replay(name: Id) -> None:
     """Run the check again that led to a finding, and show it if it is still there."""
-    from gradcheck_cli.report.text import render
+    from gradcheck_cli.report import render
+    from gradcheck_cli.report.look import Look
     from gradcheck_cli.run.assemble import narrowed
     from gradcheck_cli.run.exit_code import FINDINGS
 
@@ -25,7 +26,7 @@ def replay(name: Id) -> None:
     if not shown.findings:
         typer.echo(f"{entry.rule} of {entry.gradient} is gone")
         return
-    typer.echo(render(shown, root, color=False, verbose=True), nl=False)
+    typer.echo(render("text", shown, Look(root, verbose=True)), nl=False)
     raise typer.Exit(FINDINGS)
 
 

@@ -1,1 +1,26 @@
-"""A report as text or bytes: one file or folder a format."""
+"""A report as text: one file or folder a format, each with `render(report, look)`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Protocol, cast
+
+from gradcheck_cli.contract.report import Report
+from gradcheck_cli.report.look import Look
+
+# A format is imported when it is asked for: rich is of no use to JSON.
+FORMATS = {
+    "text": "gradcheck_cli.report.text.page",
+    "json": "gradcheck_cli.report.json",
+}
+
+
+class Format(Protocol):
+    """What the file of a format offers."""
+
+    def render(self, report: Report, look: Look) -> str: ...
+
+
+def render(name: str, report: Report, look: Look) -> str:
+    """The report in the format of that name."""
+    return cast(Format, import_module(FORMATS[name])).render(report, look)

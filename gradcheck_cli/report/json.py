@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from gradcheck_cli.contract.report import Report
+from gradcheck_cli.report.look import Look
 
 
-def render(report: Report) -> str:
-    """Indented JSON; the same report gives the same bytes."""
+def render(report: Report, look: Look) -> str:
+    """Indented JSON, however it is to look; the same report gives the same bytes."""
     data = msgspec.to_builtins(report)
     if data.get("durations") is None:
         data.pop("durations", None)

@@ -15,7 +15,8 @@ from gradcheck_cli.contract.worker import Checked, Doing, Event
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.report.text import render
+from gradcheck_cli.report import render
+from gradcheck_cli.report.look import Look
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.tasks import File, TargetReader
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
@@ -80,4 +81,4 @@ class LoadedSession:
 
     def page(self, width: int) -> str:
         """The report that people read."""
-        return render(self.report(), self.root, color=False, verbose=False, width=width)
+        return render("text", self.report(), Look(self.root, width=width))

@@ -24,6 +24,7 @@ from gradcheck_cli.contract.report import (
     Verdict,
 )
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.caret import source_lines
 from gradcheck_cli.report.text.plot import plot_lines
 from gradcheck_cli.report.text.witness import witness_lines
@@ -46,18 +47,16 @@ _VERDICT_STYLE = {
 Line = list[tuple[str, str]]  # pieces of (text, style)
 
 
-def render(
-    report: Report, root: Path, *, color: bool, verbose: bool, width: int | None = None
-) -> str:
+def render(report: Report, look: Look) -> str:
     """The whole report as text."""
-    columns = width or shutil.get_terminal_size((80, 24)).columns
+    columns = look.width or shutil.get_terminal_size((80, 24)).columns
     columns = max(_NARROWEST, min(_WIDEST, columns))
     out = io.StringIO()
     console = Console(
-        file=out, force_terminal=color, color_system="standard" if color else None,
+        file=out, force_terminal=look.color, color_system="standard" if look.color else None,
         width=columns + 1, highlight=False, soft_wrap=True, legacy_windows=False,
     )  # fmt: skip
-    for line in _page(report, root, columns, verbose):
+    for line in _page(report, look.root, columns, look.verbose):
         console.print(Text.assemble(*line), end="\n")
     text = out.getvalue()
     return "\n".join(part.rstrip() for part in text.splitlines()) + "\n"
