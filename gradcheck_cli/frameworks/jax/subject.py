@@ -28,12 +28,12 @@ from gradcheck_cli.frameworks.shared.tracing import (
     POINTWISE,
     brief,
     cast,
+    has_open_loop,
     lacks_a_kernel,
     precision,
     with_pullback,
 )
 from gradcheck_cli.inputs.signature import Leaf, Signature
-from gradcheck_cli.reals.facts import OPEN_LOOPS
 from gradcheck_cli.reals.program import Program, build
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction
@@ -140,7 +140,7 @@ class JaxSubject(abc.ABC):
                 raise Rejected("a custom rule that it calls refuses these arguments")
         programs = [None if traced is None else build(traced) for traced in (truth, rule, trusting)]
         names = frozenset[str]().union(*(p.primitives() for p in programs[:2] if p is not None))
-        self.loops = bool(names & OPEN_LOOPS)
+        self.loops = has_open_loop(names)
         self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
         return Traces(programs[0], programs[1], programs[2])
 

@@ -10,10 +10,15 @@ from typing import Any
 import jax
 
 from gradcheck_cli.contract.errors import CgcheckError
-from gradcheck_cli.reals.facts import named
+from gradcheck_cli.reals.facts import OPEN_LOOPS, named
 
 # A program of these alone runs on all points as one array.
 POINTWISE = named(lambda facts: facts.pointwise or facts.spreads)
+
+
+def has_open_loop(primitives: frozenset[str]) -> bool:
+    """Is one of these primitives a loop that goes on until its values say so?"""
+    return bool(primitives & OPEN_LOOPS)
 
 
 class Untraceable(CgcheckError):
