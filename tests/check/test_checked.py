@@ -23,7 +23,7 @@ def finding(name: RuleName) -> Finding:
     return find(name).finding("a.py", 7, "it is so", about="f")
 
 
-def told(outcome: GradientOutcome, intents: Sequence[Declared] = ()) -> Checked:
+def reported(outcome: GradientOutcome, intents: Sequence[Declared] = ()) -> Checked:
     return checked(Asked().request(), outcome, intents)
 
 
@@ -40,11 +40,11 @@ def told(outcome: GradientOutcome, intents: Sequence[Declared] = ()) -> Checked:
     ],
 )  # fmt: skip
 def test_the_verdict(outcome: GradientOutcome, verdict: Verdict) -> None:
-    assert told(outcome).gradient.verdict is verdict
+    assert reported(outcome).gradient.verdict is verdict
 
 
 def test_what_was_not_checked_has_the_first_reason_and_a_line_to_add() -> None:
-    answer = told(GradientOutcome(reasons=("float32: no signature fits", "another")))
+    answer = reported(GradientOutcome(reasons=("float32: no signature fits", "another")))
     assert (answer.gradient.status, answer.gradient.verdict) == (Status.UNCHECKED, None)
     (item,) = answer.not_covered
     assert (item.what, item.reason) == ("the whole gradient", "float32: no signature fits")
@@ -54,7 +54,7 @@ def test_what_was_not_checked_has_the_first_reason_and_a_line_to_add() -> None:
 
 @pytest.mark.parametrize("why", [GradientOutcome(late=True), GradientOutcome(missing_rule=True)])
 def test_no_line_helps_against_time_or_a_missing_primitive(why: GradientOutcome) -> None:
-    (item,) = told(why).not_covered
+    (item,) = reported(why).not_covered
     assert item.add is None
 
 
@@ -64,26 +64,26 @@ def test_laws_parts_and_probes_that_are_not_covered_are_told_in_this_order() -> 
         left_out=(("its recorded calls", "outdated"),),
         laws=(LawResult(law="casts", outcome=Outcome.NOT_COVERED, reason="too dear"),),
     )
-    whats = [(item.law, item.what) for item in told(outcome).not_covered]
+    whats = [(item.law, item.what) for item in reported(outcome).not_covered]
     assert whats == [("casts", "the law casts"), (None, "its recorded calls"), (None, "2 of 8 probes")]  # fmt: skip
 
 
 def test_a_declaration_that_explains_nothing_is_a_finding_once_all_was_tried() -> None:
-    assert [f.rule for f in told(FINE, [SCALED]).findings] == [RuleName.UNUSED_INTENT]
+    assert [f.rule for f in reported(FINE, [SCALED]).findings] == [RuleName.UNUSED_INTENT]
     for outcome in (
         FINE + GradientOutcome(late=True),
         FINE + GradientOutcome(broken=frozenset([SCALED])),
         FINE + GradientOutcome(answered=frozenset([SCALED])),
         GradientOutcome(),
     ):
-        assert told(outcome, [SCALED]).findings == []
+        assert reported(outcome, [SCALED]).findings == []
 
 
 def test_errors_come_first_and_silence_that_the_rule_is_redundant() -> None:
     names = (RuleName.REDUNDANT_RULE, RuleName.IMPRECISE_GRADIENT, RuleName.GRADIENT_MISMATCH)
-    findings = told(FINE + GradientOutcome(findings=tuple(map(finding, names)))).findings
+    findings = reported(FINE + GradientOutcome(findings=tuple(map(finding, names)))).findings
     assert RuleName.REDUNDANT_RULE not in [f.rule for f in findings]
     ranks = [f.severity.rank for f in findings]
     assert ranks == sorted(ranks, reverse=True)
-    alone = told(FINE + GradientOutcome(findings=(finding(RuleName.REDUNDANT_RULE),)))
+    alone = reported(FINE + GradientOutcome(findings=(finding(RuleName.REDUNDANT_RULE),)))
     assert [f.rule for f in alone.findings] == [RuleName.REDUNDANT_RULE]

@@ -129,7 +129,7 @@ def pieces(jet: Jet, lows: Array, highs: Array) -> Pieces:
 
 
 def sharper(jet: Jet, found: Pieces) -> Pieces:
-    """The same with balls of flint at the centre, where float64 loses what it computes."""
+    """Pieces with balls of flint at the centre, where float64 loses what it computes."""
     count = len(found.centres)
     with working(_BALL_BITS):
         numbers = elements([arb(c) for c in found.centres.tolist()], (count,))
