@@ -61,8 +61,8 @@ def test_an_operation_without_a_translation_is_named() -> None:
 
 
 def test_a_registered_gradient_of_no_op_is_told() -> None:
-    (left,) = habits().report["not_covered"]
-    assert "no op has the type `NobodysOp`" in left["reason"]
+    reasons = [left["reason"] for left in habits().report["not_covered"]]
+    assert any("no op has the type `NobodysOp`" in reason for reason in reasons)
 
 
 def test_a_loop_is_run_in_a_graph() -> None:
