@@ -16,9 +16,7 @@ def correct_bits(floats: Array, truth: Array, fmt: Format) -> Array:
 
     NaN has none; any other float has all of them where there is no truth to compare it with.
     """
-    floats = floats.astype(np.float64)
     with np.errstate(all="ignore"):
         error = np.abs(floats - truth) / np.abs(truth)
         bits = np.where(error > 0, -np.log2(error), fmt.digits)
-    bits = np.where((floats == truth) | np.isnan(truth), fmt.digits, bits)
     return np.clip(np.where(np.isnan(floats), 0.0, bits), 0.0, float(fmt.digits))
