@@ -1,4 +1,4 @@
-"""Run cgcheck as its users do, once for each set of arguments."""
+"""Run cgcheck as its users do; what is asked of the fixtures twice is run once."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import FIXTURES, ROOT, check_json
 
-pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+pytestmark = pytest.mark.slow  # each is a whole run
 
 EXPECTATION = re.compile(r"# (error|warning|note): \[([a-z-]+)\]")
 FOLDERS = (

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT, cgcheck
 
-pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+pytestmark = pytest.mark.slow  # each is a whole run
 
 WRONG = """
 import jax

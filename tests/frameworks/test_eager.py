@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Run, cgcheck, check_json
 
-pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+pytestmark = pytest.mark.slow  # each is a whole run
 
 OVERFLOW = 88.72284
 

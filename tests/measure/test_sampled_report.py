@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+pytestmark = pytest.mark.slow  # each is a whole run
 
 FILE = """
 import jax, jax.numpy as jnp

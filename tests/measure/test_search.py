@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import check_json
 
-pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+pytestmark = pytest.mark.slow  # each is a whole run
 
 HIDDEN = """
 import jax

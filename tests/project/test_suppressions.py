@@ -6,9 +6,74 @@ from pathlib import Path
 
 import pytest
 
+from gradcheck_cli.project.comments import WHOLE_FILE, Ignore
+from gradcheck_cli.project.suppressions import Filter, Unused, without_unused
 from tests.conftest import WRONG, cgcheck, check_json
+from tests.reports import finding
 
 ALL = "gradient-mismatch"
+ON_LINE = Ignore(3, 3, (ALL,), "known")
+IN_FILE = Ignore(1, WHOLE_FILE, ("CG101",), "known")
+
+
+@pytest.mark.parametrize(
+    ("ignores", "line", "kept"),
+    [
+        ([], 3, 1),
+        ([ON_LINE], 3, 0),
+        ([ON_LINE], 4, 1),
+        ([IN_FILE], 4, 0),
+        ([ON_LINE, IN_FILE], 9, 0),
+    ],
+)
+def test_a_comment_suppresses_on_its_line_or_in_its_file(
+    ignores: list[Ignore], line: int, kept: int
+) -> None:
+    assert len(Filter.of([], []).keep([finding(ALL, line)], ignores)) == kept
+
+
+@pytest.mark.parametrize(
+    ("select", "ignore", "rule", "shown"),
+    [
+        ([], [], ALL, True),
+        ([ALL], [], ALL, True),
+        (["CG101"], [], ALL, True),
+        (["gradient"], [], ALL, True),
+        (["stability"], [], ALL, False),
+        ([], ["gradient"], ALL, False),
+        (["gradient"], [ALL], ALL, False),
+        (["gradient"], [], "syntax-error", True),
+        ([], ["syntax-error"], "syntax-error", False),
+        (["gradient"], ["internal-error"], "internal-error", True),
+    ],
+)
+def test_rules_are_chosen_by_name_code_and_family(
+    select: list[str], ignore: list[str], rule: str, shown: bool
+) -> None:
+    assert Filter.of(select, ignore).selects(rule) is shown
+
+
+def test_of_two_comments_for_one_finding_the_second_is_unused() -> None:
+    unused = Filter.of([], []).unused([ON_LINE, IN_FILE], [finding(ALL, 3)], "a.py")
+    assert unused == [Unused("a.py", 1, "CG101")]
+
+
+@pytest.mark.parametrize(
+    ("line", "gone", "left"),
+    [
+        ("x = 1  # cgcheck: ignore[a] -- why", {"a"}, ["x = 1"]),
+        ("# cgcheck: ignore-file[a] -- why", {"a"}, []),
+        ("x = 1  # cgcheck: ignore[a, b] -- why", {"a"}, ["x = 1  # cgcheck: ignore[b] -- why"]),
+        ("x = 1  # another comment", {"a"}, ["x = 1  # another comment"]),
+    ],
+)
+def test_unused_names_are_taken_out_of_their_line(
+    line: str, gone: set[str], left: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").write_text(f"first\n{line}\nlast\n")
+    count = without_unused([Unused("a.py", 2, name) for name in gone], tmp_path)
+    assert count == (line != "".join(left))
+    assert (tmp_path / "a.py").read_text().splitlines() == ["first", *left, "last"]
 
 
 def _rules(project: Path, source: str, *args: str) -> list[str]:

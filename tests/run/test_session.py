@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import FIXTURES, RIGHT, WRONG, Run, cgcheck, cgcheck_process, check_json
 
-pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+pytestmark = pytest.mark.slow  # each is a whole run
 
 HOSTILE = FIXTURES / "hostile"
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import FIXTURES
 
-pytestmark = pytest.mark.slow  # each starts cgcheck in a process of its own
+pytestmark = pytest.mark.slow  # each is a whole run
 
 
 def pytest_of(project: Path, *flags: str) -> subprocess.CompletedProcess[str]:
