@@ -144,9 +144,10 @@ def test_progress_hears_each_event_and_each_end() -> None:
 
 
 def test_a_second_run_of_a_pool_is_not_misled_by_late_news_of_the_first() -> None:
-    launched = Launched(sends(FINISHED), sends(DOING, FINISHED))
+    launched = Launched(sends(FINISHED), sends(DOING, status=None))
     both = Pool(launched, 1, memory_limit=1000)
     both.run([task()], lambda task, event: None)
     launched.news.append(Exited(job=0, status=-9))
-    (end,) = both.run([task()], lambda task, event: None)
-    assert (end.end, end.status) == (End.FINISHED, 0)
+    (end,) = both.run([task(max_time=0.2)], lambda task, event: None)
+    launched.close()
+    assert (end.end, end.status) == (End.TIMED_OUT, None)
