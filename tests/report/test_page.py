@@ -22,7 +22,8 @@ from gradcheck_cli.contract.report import (
 )
 from gradcheck_cli.contract.worker import Checked
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.report.text import render
+from gradcheck_cli.report.look import Look
+from gradcheck_cli.report.text.page import render
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.tasks import File
 from tests.reports import checked, finding, note
@@ -44,7 +45,7 @@ WRONG = finding(
 def shown(*gradients: Checked, folder: Path, verbose: bool = False, **changes: Any) -> str:
     files = [File("a.py", gradients=list(gradients), **changes)]
     report = assemble(files, Settings())
-    return render(report, folder, color=False, verbose=verbose, width=80)
+    return render(report, Look(folder, color=False, verbose=verbose, width=80))
 
 
 def test_every_line_fits_80_columns(tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_a_finding_is_shown_with_its_line_its_numbers_and_what_to_write(tmp_path
 def test_colour_is_added_to_the_same_words(tmp_path: Path) -> None:
     report = assemble([File("a.py", gradients=[checked(WRONG)])], Settings())
     plain, colored = (
-        render(report, tmp_path, color=c, verbose=False, width=80) for c in (False, True)
+        render(report, Look(tmp_path, color=c, verbose=False, width=80)) for c in (False, True)
     )
     assert "\x1b[" in colored
     import re
@@ -127,7 +128,9 @@ def test_the_closing_line_says_what_was_checked(
     files: list[File], closing: str, tmp_path: Path
 ) -> None:
     report: Report = assemble(files, Settings())
-    assert render(report, tmp_path, color=False, verbose=False, width=80).endswith(closing + "\n")
+    assert render(report, Look(tmp_path, color=False, verbose=False, width=80)).endswith(
+        closing + "\n"
+    )
 
 
 def test_what_was_not_covered_stands_with_the_line_to_add(tmp_path: Path) -> None:
