@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import gradcheck_cli
 
 PACKAGE = Path(gradcheck_cli.__file__).parent
+UNCLEAR = re.compile(r"(The same|Those|Of each)\b")
 MOST_NEIGHBOURS = 12
 
 
@@ -78,3 +81,22 @@ def circle(near: dict[str, set[str]] | dict[str, frozenset[str]]) -> list[str]:
     except CycleError as error:
         return list(error.args[1])
     return []
+
+
+def test_first_sentences_name_what_they_are_about() -> None:
+    unclear = [
+        f"{path.relative_to(PACKAGE)}:{line}: {text}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for line, text in first_sentences(path)
+        if UNCLEAR.match(text)
+    ]
+    assert unclear == []
+
+
+def first_sentences(path: Path) -> Iterator[tuple[int, str]]:
+    """The line and the first line of each docstring."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield getattr(node, "lineno", 1), text.partition("\n")[0]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pytest
 
 from gradcheck_cli.report.json import schema
 from tests.conftest import FIXTURES, ROOT, WRONG, check_json
@@ -24,12 +25,14 @@ def reports(*folders: str) -> list[dict[str, Any]]:
     return [check_json(file.relative_to(ROOT)).report for file in files]
 
 
+@pytest.mark.slow
 def test_reports_of_the_fixtures_are_valid() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text()))
     for report in reports("seeds", "wrong"):
         validator.validate(report)
 
 
+@pytest.mark.slow
 def test_findings_and_gradients_point_at_each_other() -> None:
     for report in reports("wrong"):
         for index, gradient in enumerate(report["gradients"]):
