@@ -6,6 +6,7 @@ the last thing that it said it was doing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import selectors
@@ -112,7 +113,8 @@ class Pool:
         ours, theirs = socket.socketpair()
         self._launcher.launch(index, theirs)
         ours.setblocking(True)
-        wire.send(ours, task)
+        with contextlib.suppress(ConnectionError):  # it died before it read: its silence says so
+            wire.send(ours, task)
         ours.setblocking(False)
         self._running[index] = _Job(task, ours, time.monotonic())
         self._selector.register(ours, selectors.EVENT_READ, index)

@@ -45,8 +45,9 @@ class Launched:
 
     def poll(self) -> list[Started | Exited]:
         for job, status, worker_end in self.ending:
-            assert wire.receive(worker_end) is not None
-            worker_end.close()
+            if worker_end.fileno() >= 0:
+                assert wire.receive(worker_end) is not None
+                worker_end.close()
             self.running -= 1
             self.news.append(Exited(job=job, status=status))
         news, self.news, self.ending = self.news, [], []
@@ -71,6 +72,11 @@ def sends(*events: Event, status: int | None = 0) -> Worker:
 def garbage(sock: socket.socket) -> int | None:
     sock.sendall(wire.frame(DOING) + b"\xff" * 8)
     return None
+
+
+def dies_at_once(sock: socket.socket) -> int | None:
+    sock.close()
+    return -9
 
 
 def no_event(sock: socket.socket) -> int | None:
@@ -100,6 +106,12 @@ def test_a_worker_that_says_so_has_finished() -> None:
 def test_a_worker_that_ends_before_it_says_so_has_died_of_what_it_did() -> None:
     (end,) = ended(sends(DOING, status=-11))
     assert (end.end, end.doing, end.status) == (End.DIED, DOING, -11)
+
+
+def test_a_worker_that_dies_before_it_reads_its_task_costs_no_other() -> None:
+    first, second = ended(dies_at_once, sends(DOING, FINISHED))
+    assert (first.end, first.doing, first.status) == (End.DIED, None, -9)
+    assert second.end is End.FINISHED
 
 
 @pytest.mark.parametrize(("worker", "doing"), [(garbage, DOING), (no_event, None)])
