@@ -32,7 +32,7 @@ _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 def checked(request: Request, outcome: GradientOutcome, intents: Sequence[Declared]) -> Checked:
     """Everything that the report says of one gradient; `intents` are those that were declared."""
     gradient, site = request.gradient, request.site
-    findings = _told((*outcome.findings, *_unused(request, outcome, intents)))
+    findings = _shown((*outcome.findings, *_unused(request, outcome, intents)))
     status = Status.CHECKED if outcome.checked else Status.UNCHECKED
     return Checked(
         gradient=Gradient(
@@ -84,7 +84,7 @@ def _not_covered(request: Request, outcome: GradientOutcome) -> Iterator[NotCove
         yield NotCovered(gradient=name, law=None, what=what, reason=why)
 
 
-def _told(findings: Sequence[Finding]) -> list[Finding]:
+def _shown(findings: Sequence[Finding]) -> list[Finding]:
     """The gravest first; that a rule is redundant is not worth telling beside a fault of it."""
     loud = any(f.severity is not Severity.NOTE for f in findings)
     left = [f for f in findings if not (loud and f.rule == RuleName.REDUNDANT_RULE)]

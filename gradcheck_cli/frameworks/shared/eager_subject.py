@@ -318,7 +318,7 @@ class EagerSubject(abc.ABC):
                 return False
         return True
 
-    # -- stand-ins ------------------------------------------------------------------------------
+    # -- library functions ----------------------------------------------------------------------
 
     def library_functions(self) -> Iterator[LibraryFunction]:
         """Stable library functions at this signature, spelled for its arguments."""
