@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from gradcheck_cli.reals.facts import FACTS, Effort
 from gradcheck_cli.reals.program import Program, Step
@@ -53,4 +53,4 @@ def _contracted(step: Step) -> int:
 
 
 def _size(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=int))
+    return math.prod(shape)

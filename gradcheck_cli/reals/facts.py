@@ -82,6 +82,7 @@ class Facts:
     branches: bool = False  # its derivative may be another than the function's
     spreads: bool = False  # of a single number, a change of shape alone
     trips: Trips | None = None  # of a loop
+    sharp: bool = False  # another number where its operand moves by one: it takes all its digits
     normwise: bool = False  # in floats exact for a matrix near beside its largest element
 
     @property
@@ -101,6 +102,7 @@ class Facts:
 
 
 FUNCTION = Facts(Law.UNARY, effort=Effort.FUNCTION)
+SHARP = Facts(Law.UNARY, effort=Effort.FUNCTION, sharp=True)
 SPECIAL = Facts(Law.SPECIAL, effort=Effort.SLOW)
 IDENTITY = Facts(Law.IDENTITY)
 COMPARISON = Facts(Law.COMPARISON)
@@ -123,28 +125,28 @@ FACTS: dict[str, Facts] = {
     "atanh": FUNCTION,
     "cbrt": FUNCTION,
     "ceil": Facts(Law.UNARY, steps=True),
-    "cos": FUNCTION,
-    "cosh": FUNCTION,
+    "cos": SHARP,
+    "cosh": SHARP,
     "digamma": Facts(Law.UNARY, effort=Effort.SLOW),
     "erf": FUNCTION,
     "erf_inv": Facts(Law.UNARY, effort=Effort.SLOW),
     "erfc": FUNCTION,
-    "exp": FUNCTION,
-    "exp2": FUNCTION,
-    "expm1": FUNCTION,
+    "exp": SHARP,
+    "exp2": SHARP,
+    "expm1": SHARP,
     "floor": Facts(Law.UNARY, steps=True),
     "lgamma": Facts(Law.UNARY, effort=Effort.SLOW),
     "log": FUNCTION,
     "log1p": FUNCTION,
-    "logistic": FUNCTION,
+    "logistic": SHARP,
     "neg": Facts(Law.UNARY),
     "rsqrt": FUNCTION,
     "sign": Facts(Law.UNARY, steps=True),
-    "sin": FUNCTION,
-    "sinh": FUNCTION,
+    "sin": SHARP,
+    "sinh": SHARP,
     "sqrt": FUNCTION,
-    "tan": FUNCTION,
-    "tanh": FUNCTION,
+    "tan": SHARP,
+    "tanh": SHARP,
     # y = f(x, n), with n a parameter
     "clamp": Facts(Law.ELEMENTWISE),
     "integer_pow": Facts(Law.ELEMENTWISE),

@@ -6,6 +6,7 @@ values identical (SEMANTICS C1), across `jit` boundaries too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,7 +69,7 @@ class Program:
     def numbers(self, names: Container[str] | None = None) -> int:
         """How many numbers the steps make (or those of some primitives), loops counted once."""
         return sum(
-            int(np.prod(aval.shape, dtype=int))
+            math.prod(aval.shape)
             for step in self.all_steps()
             if names is None or step.name in names
             for aval in step.out_avals
@@ -186,7 +187,7 @@ def build(closed: Any) -> Program:
     builder = _Builder()
     inputs = tuple(builder.slot(var.aval) for var in closed.jaxpr.invars)
     outputs = tuple(builder.inline(closed.jaxpr, closed.consts, inputs))
-    steps = _alive(builder.steps, outputs)
+    steps = alive(builder.steps, outputs)
     read = {slot for step in steps for slot in step.ins} | set(outputs)
     return Program(
         steps=steps,
@@ -199,7 +200,8 @@ def build(closed: Any) -> Program:
     )
 
 
-def _alive(steps: Sequence[Step], outputs: Sequence[Slot]) -> tuple[Step, ...]:
+def alive(steps: Sequence[Step], outputs: Sequence[Slot]) -> tuple[Step, ...]:
+    """The steps that these slots rest on, in their order."""
     needed = set(outputs)
     kept: list[Step] = []
     for step in reversed(steps):

@@ -98,6 +98,7 @@ def test_binary_results_hold_the_exact_ones(name: str) -> None:
     assert held(compiled(pairs.BINARY[name], a, b), truth) > 50
 
 
+@pytest.mark.slow  # compiles a hundred programs
 @pytest.mark.parametrize("name", CASES)
 def test_programs_hold_what_flint_holds(name: str) -> None:
     """Every program of the array tests that this domain takes at all."""

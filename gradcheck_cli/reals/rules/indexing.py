@@ -14,7 +14,7 @@ from jax import lax
 
 from gradcheck_cli.reals.rules.rule import Rule, batched
 
-_OUTSIDE = -1  # the element number of what a gather fills in
+OUTSIDE = -1  # the element number of what a gather fills in
 
 
 def _rowwise(rule: Any) -> Rule:
@@ -43,7 +43,7 @@ def _numbers(shape: tuple[int, ...]) -> Any:
 def _gather(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     operand, indices = values
     shape = step.in_avals[0].shape
-    params = {**step.params, "fill_value": _OUTSIDE}
+    params = {**step.params, "fill_value": OUTSIDE}
     batch = batched(values)
     fill = domain.constant(np.asarray(_fill(step), step.out_avals[0].dtype))[0]
 
@@ -56,7 +56,7 @@ def _gather(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         where = places[i if len(places) > 1 else 0]
         flat = operand[i if operand.shape[0] > 1 else 0].reshape(-1)
         taken = flat[np.maximum(where, 0)] if flat.size else np.full(where.shape, fill)
-        out[i, ...] = np.where(where == _OUTSIDE, fill, taken)
+        out[i, ...] = np.where(where == OUTSIDE, fill, taken)
     return [out]
 
 
@@ -67,30 +67,36 @@ def _fill(step: Any) -> Any:
     return np.nan if step.out_avals[0].kind == "f" else 0
 
 
+def written_places(
+    step: Any, operand: tuple[int, ...], indices: Any, updates: tuple[int, ...]
+) -> Any:
+    """The flat number of the element that each update is written to, or `OUTSIDE`."""
+    dn = step.params["dimension_numbers"]
+    return np.asarray(
+        lax.gather(
+            _numbers(operand),
+            jnp.asarray(indices),
+            lax.GatherDimensionNumbers(
+                offset_dims=dn.update_window_dims,
+                collapsed_slice_dims=dn.inserted_window_dims,
+                start_index_map=dn.scatter_dims_to_operand_dims,
+                operand_batching_dims=dn.operand_batching_dims,
+                start_indices_batching_dims=dn.scatter_indices_batching_dims,
+            ),
+            _slice_sizes(dn, operand, updates),
+            mode=_gather_mode(step.params["mode"]),
+            fill_value=OUTSIDE,
+        )
+    ).reshape(-1)
+
+
 def _scatter(op: str) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any]) -> Any:
         operand, indices, updates = values
-        dn = step.params["dimension_numbers"]
-        slice_sizes = _slice_sizes(dn, operand.shape, updates.shape)
-        where = np.asarray(
-            lax.gather(
-                _numbers(operand.shape),
-                jnp.asarray(indices),
-                lax.GatherDimensionNumbers(
-                    offset_dims=dn.update_window_dims,
-                    collapsed_slice_dims=dn.inserted_window_dims,
-                    start_index_map=dn.scatter_dims_to_operand_dims,
-                    operand_batching_dims=dn.operand_batching_dims,
-                    start_indices_batching_dims=dn.scatter_indices_batching_dims,
-                ),
-                slice_sizes,
-                mode=_gather_mode(step.params["mode"]),
-                fill_value=_OUTSIDE,
-            )
-        ).reshape(-1)
+        where = written_places(step, operand.shape, indices, updates.shape)
         out = operand.reshape(-1).copy()
         for target, update in zip(where, updates.reshape(-1), strict=True):
-            if target != _OUTSIDE:
+            if target != OUTSIDE:
                 out[target] = domain.combine(op, out[target], update)
         return out.reshape(operand.shape)
 
