@@ -6,7 +6,7 @@ Adding a family is one function and one line in the table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ _TAME = 1e4  # beyond that, a family's arrays lose their digits before the funct
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The domain of one argument."""
+    """The domain of one argument, and what says it, if that is not what says its shape."""
 
     bounds: Bounds
+    source: str = field(default="", compare=False)
 
     @property
     def text(self) -> str:
@@ -40,6 +41,8 @@ class Domain:
             return fmt.round(_JOINT[self.bounds.family](_tamed(rows)))
         if self.bounds.family == "binary":
             return np.asarray(rows > 0, np.float64)
+        if self.bounds.family == "signs":
+            return np.where(rows > 0, 1.0, -1.0)
         if self.bounds.family == "integers":
             count = self.bounds.high - self.bounds.low + 1
             return np.asarray(self.bounds.low + np.floor(np.abs(rows)) % count)
@@ -113,10 +116,27 @@ def _orthogonal(rows: Array) -> Array:
     return basis
 
 
+def _symmetric(rows: Array) -> Array:
+    return (rows + np.swapaxes(rows, -1, -2)) / 2
+
+
+def _lower(rows: Array) -> Array:
+    """What stands on the diagonal is positive, so that the matrix has an inverse."""
+    eye = np.eye(rows.shape[-2], rows.shape[-1])
+    return np.tril(rows, -1) + eye * (np.abs(rows) + 0.5)
+
+
+def _upper(rows: Array) -> Array:
+    return np.swapaxes(_lower(np.swapaxes(rows, -1, -2)), -1, -2)
+
+
 _JOINT: dict[str | None, Callable[[Array], Array]] = {
     "simplex": _simplex,
     "sorted": _sorted,
     "unit": _unit,
     "spd": _spd,
     "orthogonal": _orthogonal,
+    "symmetric": _symmetric,
+    "lower": _lower,
+    "upper": _upper,
 }

@@ -56,8 +56,15 @@ class Format:
         if self.name == "float64":
             return tidy(repr(float(value)))
         if self.name == "float32":
-            return tidy(str(np.float32(value)))
+            return tidy(_float32_text(np.float32(value)))
         return tidy(repr(float(f"{value:.5g}")))
+
+
+def _float32_text(value: np.float32) -> str:
+    """As numpy 2.3 writes it; before, `str` wrote large numbers without an exponent."""
+    plain = value == 0 or 1e-4 <= abs(float(value)) < 1e6
+    write = np.format_float_positional if plain else np.format_float_scientific
+    return write(value, trim="0")
 
 
 @functools.cache

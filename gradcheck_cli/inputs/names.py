@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,9 @@ _KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
 _SMALL = frozenset({"eps", "epsilon", "tol", "tolerance", "atol", "rtol"})
 _BITS = frozenset(
     {"bits", "bit", "bit_num", "num_bits", "n_bits", "nbits", "bitwidth", "bit_width"}
+)
+_LEFT_OUT = re.compile(
+    r"(ignore|pad(ding)?|blank|unk|null|skip)_?(index|idx|id|label|value|token)?$"
 )
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
 
@@ -58,6 +62,16 @@ def _plain_values(lowered: str) -> tuple[float | bool, ...]:
     if lowered in _COUNT or lowered.startswith(("num_", "n_")):
         return (3, 2)
     return ()
+
+
+def leaves_out(name: str) -> bool:
+    """Does the name say that the argument is the integer whose rows do not count?"""
+    return _LEFT_OUT.search(name.lower()) is not None
+
+
+def is_axis(name: str) -> bool:
+    """Does the name say that the argument chooses an axis?"""
+    return name.lower().strip("_") in _AXIS
 
 
 def says_not_a_float(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -50,4 +51,7 @@ def annotation(parameter: inspect.Parameter) -> str | None:
     hint = parameter.annotation
     if hint is parameter.empty:
         return None
-    return hint if isinstance(hint, str) else getattr(hint, "__name__", str(hint))
+    if isinstance(hint, str):
+        return hint
+    named = isinstance(hint, type) and not typing.get_args(hint)
+    return hint.__name__ if named else str(hint)

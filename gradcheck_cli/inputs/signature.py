@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.project.input_specs import Spec
 
@@ -29,6 +30,7 @@ class Leaf:
     """One differentiable float array. `centre` is a default that values stay around too.
 
     `recorded` are its numbers at a real call: they stay with it, whatever signature it ends in.
+    `axes` are names for its axes, where the shapes of all arrays were solved together.
     """
 
     path: str
@@ -37,6 +39,7 @@ class Leaf:
     centre: float | None = None
     domain: Domain | None = None  # where its values live; none: everywhere
     recorded: Array | None = field(default=None, compare=False, repr=False)
+    axes: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def size(self) -> int:
@@ -50,6 +53,8 @@ class Fixed:
     value: Any
     text: str
     source: str
+    invented: bool = False  # a function that nobody but cgcheck chose
+    axes: tuple[str, ...] = field(default=(), compare=False, repr=False)  # of an array
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,11 @@ class Signature:
     def leaves(self) -> tuple[Leaf, ...]:
         return tuple(leaf for _, value in self.arguments for leaf in _leaves(value))
 
+    def changed(self, change: Callable[[Any], Any]) -> Signature:
+        """The call with each part of its arguments changed."""
+        arguments = tuple((name, changed(value, change)) for name, value in self.arguments)
+        return Signature(arguments, self.keywords)
+
     def describe(self) -> str:
         """The signature as text: `x: float[3 4], axis=-1`."""
         return ", ".join(_describe(name, value) for name, value in self.arguments)
@@ -104,6 +114,7 @@ class Hints:
     )  # where the user declares that arguments live
     calls: list[Signature] = field(default_factory=list)  # as it was really called
     guesses: dict[str, tuple[Spec, str]] = field(default_factory=dict)  # from its text, with where
+    clues: dict[str, list[Clue]] = field(default_factory=dict)  # the strongest source first
     classes: dict[str, type] = field(default_factory=dict)  # of arguments that are objects
     instances: dict[str, Any] = field(default_factory=dict)  # such objects that the module holds
     spec_source: str = ""  # where the specs stand
@@ -124,6 +135,25 @@ def filled(value: Any, supply: Iterator[Any], fixed: Callable[[Any], Any] = lamb
     if isinstance(value, (tuple, list)):
         return type(value)(filled(item, supply, fixed) for item in value)
     return value
+
+
+def tables(signature: Signature) -> Iterator[tuple[str, Array]]:
+    """Arguments that are arrays of integers or flags, and stay as they are."""
+    for name, value in signature.arguments:
+        array = np.asarray(value.value) if isinstance(value, Fixed) else None
+        if array is not None and array.dtype.kind in "iub" and array.size > 1:
+            yield name, array
+
+
+def changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """An argument with each of its parts changed: leaves, fixed values, all that holds no parts."""
+    if isinstance(value, Built):
+        return replace(value, parts=tuple(changed(part, change) for part in value.parts))
+    if isinstance(value, dict):
+        return {key: changed(value[key], change) for key in sorted(value)}
+    if type(value) in (tuple, list):
+        return type(value)(changed(item, change) for item in value)
+    return change(value)
 
 
 def _leaves(value: Any) -> Iterator[Leaf]:

@@ -20,14 +20,14 @@ _REACHES = (1.0, 10.0, 100.0, 1e4)  # each is tried as often as the whole reach
 
 def simplest(point: Sequence[Array], holds: Holds) -> list[Array] | None:
     """The point with as many plain numbers as the finding allows; None if nothing simpler holds."""
-    own = np.concatenate([p.reshape(-1) for p in point])
-    if not 1 < own.size <= _MOST_ELEMENTS:
+    own = np.concatenate([p.reshape(-1) for p in point]).tolist()
+    if not 1 < len(own) <= _MOST_ELEMENTS:
         return None
     from hypothesis import strategies as st
 
-    choices = [st.sampled_from([*(v for v in _PLAIN if v != x), x]) for x in own.tolist()]
+    choices = [st.sampled_from([*(v for v in _PLAIN if v != x), x]) for x in own]
     flat = _find(st.tuples(*choices), lambda flat: holds(_shaped(flat, point)), _EXAMPLES)
-    return None if flat is None else _shaped(flat, point)
+    return None if flat is None or list(flat) == own else _shaped(flat, point)
 
 
 def first_found(

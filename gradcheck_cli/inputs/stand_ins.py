@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.inputs.signature import Fixed
 
-_SOURCE = "probing"
+_SOURCE = "a guess that function and rule take"
 
 
 def static_stand_ins(
@@ -21,7 +21,7 @@ def static_stand_ins(
         Fixed(2, "2", _SOURCE),
         Fixed(True, "True", _SOURCE),
     ]
-    values += [Fixed(function, name, _SOURCE) for name, function in functions]
+    values += [Fixed(function, name, _SOURCE, invented=True) for name, function in functions]
     values += [
         Fixed(np.ones(shape, np.float32), f"ones{list(shape)}", _SOURCE),
         Fixed(np.zeros(shape, np.int32), f"i32{list(shape)}", _SOURCE),
@@ -41,3 +41,23 @@ def integers(shape: tuple[int, ...], source: str) -> Fixed:
     size = int(np.prod(shape, dtype=int))
     values = (np.arange(size) * 2 % 3).astype(np.int32).reshape(shape)
     return Fixed(values, f"i32{list(shape)}", source)
+
+
+def table(
+    shape: tuple[int, ...], count: int, source: str, ascending: bool = False, turn: int = 0
+) -> Fixed:
+    """Integers below the count: the last and the first repeat, one between is left out, none in order.
+
+    Another `turn` gives other ones: two tables that are alike make a graph that is its own mirror image.
+    """
+    size = int(np.prod(shape, dtype=int))
+    few = [count - 1, 0, count - 1, *([1] if count > 3 else []), 0]
+    values = np.resize(np.asarray(few), size) if turn == 0 else (np.arange(size) * 2 + turn) % count
+    values = np.sort(values) if ascending else values
+    return Fixed(values.astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
+
+
+def mask(shape: tuple[int, ...], source: str) -> Fixed:
+    """Booleans of both kinds in every row of three and more."""
+    size = int(np.prod(shape, dtype=int))
+    return Fixed((np.arange(size) % 3 != 1).reshape(shape), f"bool{list(shape)}", source)

@@ -33,6 +33,25 @@ def test_numbers_read_back_as_the_same_float(dtype: str) -> None:
         assert fmt.round([float(fmt.show(value))])[0] == value
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-100.0, "-100"),
+        (0.1, "0.1"),
+        (999999.94, "999999.94"),
+        (1e6, "1e6"),
+        (16777216.0, "1.6777216e7"),
+        (-1e9, "-1e9"),
+        (0.0002, "0.0002"),
+        (1.5e-5, "1.5e-5"),
+        (1e-45, "1e-45"),
+    ],
+)
+def test_a_float32_is_written_with_as_few_digits_as_it_has(value: float, text: str) -> None:
+    assert format_of("float32").show(value) == text
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_stress_values_have_what_breaks_things(dtype: str) -> None:
     fmt = format_of(dtype)

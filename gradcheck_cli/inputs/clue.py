@@ -1,0 +1,49 @@
+"""Clues: what one source says of one parameter, before anything is tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """Kinds of arguments that a source can tell apart."""
+
+    NOTHING = ""  # the source does not say
+    ARRAY = "array"  # of floats
+    INTEGERS = "integers"  # an array of them, or a single one that is traced
+    BOOLS = "bools"
+    TREE = "tree"  # a dictionary, a tuple or an object that holds arrays
+    NUMBER = "number"  # plain: no array
+    WHOLE = "whole number"  # plain: a size, a count, a stride
+    AXIS = "axis"
+    WORD = "word"
+    FLAG = "flag"
+    FUNCTION = "function"
+    DTYPE = "dtype"
+    SHAPE = "shape"
+    KEY = "key"  # of random numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """What an annotation, a docstring, the body or a call elsewhere says of one parameter.
+
+    `spec` is text in the language of `# cgcheck:` comments: `f32[batch dim]`, `i32[n] in 0..k`, `-1`.
+    Dimensions of one name are equal across the parameters of one source. A field that the source says
+    nothing of is empty.
+
+    `first` and `last` name the first and the last axes where the number of axes is open: each entry is
+    a name, a size (`3`), a multiple (`2*d`), a least size (`4+`) or empty.
+    """
+
+    source: str  # as a report names it: the docstring `x: (batch, dim)`
+    spec: str = ""
+    rank: int | None = None  # the number of axes, where these have no names
+    least_rank: int = 0  # at least so many axes
+    domain: str = ""  # as in a comment: `> 0`, `in [0, 1]`, `in simplex`
+    values: tuple[object, ...] = ()  # plain values that it may take, the likeliest first
+    kind: Kind = Kind.NOTHING
+    first: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
+    divides: tuple[str, ...] = ()  # dimensions that are multiples of this whole number
