@@ -26,6 +26,13 @@ def classes(function: Callable[..., Any]) -> dict[str, type]:
     return {name: hint for name, hint in hints.items() if _has_fields(hint)}
 
 
+def with_fields(function: Callable[..., Any], names: frozenset[str]) -> type | None:
+    """The only class that the module knows whose objects have these fields."""
+    values = getattr(inspect.unwrap(function), "__globals__", {}).values()
+    fitting = [v for v in values if _has_fields(v) and names <= set(field_names(v))]
+    return fitting[0] if names and len(set(fitting)) == 1 else None
+
+
 def instances(function: Callable[..., Any], wanted: dict[str, type]) -> dict[str, Any]:
     """For each parameter an object of its class that the module holds."""
     values = list(getattr(inspect.unwrap(function), "__globals__", {}).values())

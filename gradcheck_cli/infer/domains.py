@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.inputs.signature import Built, Leaf, Signature
+from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.project.input_specs import Bounds
 from gradcheck_cli.subject.protocol import CustomGradient, Runner, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -84,15 +84,8 @@ def _within(signature: Signature, names: Sequence[str], domain: Domain) -> Signa
     source = "it has no value at most plain numbers"
 
     def moved(value: Any) -> Any:
-        if isinstance(value, Leaf):
-            return replace(value, domain=domain, source=source) if value.path in names else value
-        if isinstance(value, Built):
-            return replace(value, parts=tuple(moved(p) for p in value.parts))
-        if isinstance(value, dict):
-            return {k: moved(v) for k, v in value.items()}
-        if type(value) in (tuple, list):
-            return type(value)(moved(v) for v in value)
+        if isinstance(value, Leaf) and value.path in names:
+            return replace(value, domain=domain, source=source)
         return value
 
-    arguments = tuple((name, moved(value)) for name, value in signature.arguments)
-    return Signature(arguments, signature.keywords)
+    return signature.changed(moved)

@@ -1,0 +1,152 @@
+"""Texts about a function: its docstring, those of the class, factory and module around it, comments beside it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import io
+import linecache
+import tokenize
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of prose. A `near` one is about this function; others speak of more than it."""
+
+    source: str  # as a report names it
+    text: str
+    near: bool
+    hidden: frozenset[str] = frozenset()  # names that mean something else there
+    renamed: Mapping[str, str] | None = None  # what it calls the parameters, if not as the function
+
+
+def texts_about(function: Callable[..., Any]) -> list[Text]:
+    """The nearest first."""
+    inner = plain_function(function)
+    own = Text("the docstring", _docstring(inner), near=True)
+    surroundings = _surroundings(inner)
+    return [text for text in (own, *surroundings) if text.text.strip()]
+
+
+def plain_function(function: Callable[..., Any]) -> Any:
+    """The function itself, below partials, wrappers and bound methods."""
+    inner: Any = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    inner = inspect.unwrap(inner)
+    return getattr(inner, "__func__", inner)
+
+
+def _docstring(function: Any) -> str:
+    doc = getattr(function, "__doc__", None)
+    return inspect.cleandoc(doc) if isinstance(doc, str) else ""
+
+
+def _surroundings(function: Any) -> Iterator[Text]:
+    code, tree = getattr(function, "__code__", None), module_of(function)
+    if code is None or tree is None:
+        return
+    lines = linecache.getlines(code.co_filename)
+    scopes = _around(tree, code.co_firstlineno)
+    if scopes and isinstance(scopes[-1], (ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield Text("a comment", _comments(scopes[-1], lines), near=True)
+    for scope in reversed(scopes[:-1]):
+        doc = ast.get_docstring(scope) or ""
+        if isinstance(scope, ast.ClassDef):
+            yield Text(f"the docstring of `{scope.name}`", doc, near=True)
+        else:
+            hidden = frozenset(a.arg for a in _arguments(scope))
+            yield Text(f"the docstring of `{scope.name}`", doc, near=True, hidden=hidden)
+    yield Text("the module's docstring", ast.get_docstring(tree) or "", near=False)
+
+
+def module_of(function: Any) -> ast.Module | None:
+    """The syntax tree of the file that a function is defined in; None where it has no source."""
+    code = getattr(function, "__code__", None)
+    return None if code is None else _parsed("".join(linecache.getlines(code.co_filename)))
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _around(tree: ast.Module, line: int) -> list[_Scope]:
+    """Classes and functions around a line, the outermost first."""
+    scopes: list[_Scope] = []
+    body: Sequence[ast.AST] = tree.body
+    while True:
+        inner = next((n for part in body for n in _scopes_in(part) if _first_line(n) <= line <= (n.end_lineno or 0)), None)  # fmt: skip
+        if inner is None:
+            return scopes
+        scopes.append(inner)
+        body = inner.body
+
+
+def _scopes_in(node: ast.AST) -> Iterator[_Scope]:
+    """Definitions in a statement, also below `if` and `try`, but not inside of each other."""
+    if isinstance(node, _SCOPES):
+        yield node
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _scopes_in(child)
+
+
+def _first_line(scope: _Scope) -> int:
+    return min([scope.lineno, *(d.lineno for d in scope.decorator_list)])
+
+
+def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    a = function.args
+    return [*a.posonlyargs, *a.args, *a.kwonlyargs]
+
+
+def _comments(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: Sequence[str]) -> str:
+    """Comments beside the parameters, as entries; those above the function and at the top of its body."""
+    first, body = _first_line(function), function.body
+    documented = ast.get_docstring(function, clean=False) is not None
+    start = (body[0].end_lineno or body[0].lineno) + 1 if documented else body[0].lineno
+    end = body[1].lineno if documented and len(body) > 1 else body[0].lineno
+    spoken = _spoken(lines, function.lineno, max(start, end))
+    beside: dict[int, list[str]] = {}
+    for argument in _arguments(function):
+        beside.setdefault(argument.lineno, []).append(argument.arg)
+    entries = [f"{', '.join(beside[n])}: {spoken[n]}" for n in beside if n in spoken and len(beside[n]) == 1 and n != function.lineno]  # fmt: skip
+    header_end = max([function.lineno, *(a.end_lineno or 0 for a in _arguments(function))])
+    inside = [
+        spoken[n] for n in sorted(spoken) if n > header_end and n not in beside and _alone(lines, n)
+    ]
+    above: list[str] = []
+    for number in range(first - 1, 0, -1):
+        line = lines[number - 1].strip()
+        if not line.startswith("#"):
+            break
+        above.insert(0, line.lstrip("#! "))
+    return "\n".join(line for line in [*above, *entries, *inside] if not line.startswith("cgcheck"))
+
+
+def _alone(lines: Sequence[str], number: int) -> bool:
+    return lines[number - 1].lstrip().startswith("#")
+
+
+def _spoken(lines: Sequence[str], first: int, last: int) -> dict[int, str]:
+    """The comments from one line to another, by line."""
+    source = "".join(lines[first - 1 : last])
+    comments: dict[int, str] = {}
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                comments[first - 1 + token.start[0]] = token.string.lstrip("#: ")
+    except (tokenize.TokenError, SyntaxError):
+        pass  # the piece ends inside a statement
+    return comments

@@ -1,0 +1,137 @@
+"""Sorts of arguments in words: "(int, optional)", "class indices", "boolean mask", "one of 'mean' or 'sum'"."""
+
+from __future__ import annotations
+
+import re
+
+from gradcheck_cli.inputs.clue import Kind
+
+_LEAD = r"^[\W_]*(?:(?:an?|the|optional|python|plain|single|positive|non-?negative|small|real|static)\s+)*"
+_SORTS = tuple(
+    (kind, re.compile(_LEAD + pattern, re.IGNORECASE))
+    for kind, pattern in (
+        (Kind.SHAPE,
+         r"(?:(?:tuple|sequence|list)s? of (?:python )?int(?:eger)?s?|(?:tuple|sequence"
+         r"|list)\[int\b|torch\.size)"),
+        (Kind.WHOLE,
+         r"(?:int|integer)\b(?![\w.]|\s*(?:arrays?|tensors?|vectors?|or\s|\||labels?|indices"
+         r"|ids|class|mask|matri|of shape|jax|ndarray|\[))"),
+        (Kind.FLAG, r"(?:bool|boolean)\b(?!\s*(?:arrays?|tensors?|vectors?|masks?|or\s|\||matri|of shape|\[))"),
+        (Kind.WORD, r"(?:str|string)\b(?!\s*(?:or\s|\||array|\[))"),
+        (Kind.FUNCTION, r"(?:callable|function)\b(?! values?)"),
+        (Kind.DTYPE, r"(?:[\w.]+\.)?dtype\b"),
+        (Kind.NUMBER,
+         r"(?:(?:float|floating[- ]point number|real number)\b(?!\w|\s*(?:arrays?|tensors?"
+         r"|vectors?|or\s|\||matri|values|jax|ndarray|\[|of shape|,\s*(?:arrays?|tensors?"
+         r"|shape)))|scalars?\b(?!\s*(?:or\b|/|\||,? array|field|function|valued|tensors? or"
+         r"|-)))"),
+        (Kind.TREE, r"(?:dict|dictionary|mapping|pytree|tuple|list|sequence|pair|triple|nested)\b"),
+    )
+)  # fmt: skip
+_BOOLEANS = re.compile(r"\b(?:bool|booleans?|bool_|booltensor|binary masks?)\b", re.IGNORECASE)
+_INTEGERS = re.compile(
+    r"\b(?:u?int(?:\d+)?|integers?|longtensor|int(?:32|64)?tensor|long)\b", re.IGNORECASE
+)
+_LABELS = re.compile(
+    r"\b(?:indices|indexes|ids|labels?|(?:class|token|segment|cluster|bin|row|column|node"
+    r"|edge) (?:index|numbers?))\b",
+    re.IGNORECASE,
+)
+_HEAD_ENDS = re.compile(r"\b(?:of|for|per|with|whose|where|to|at|that|from|by|indexed)\b|[.;]\s")
+_NO_INTEGERS = re.compile(
+    r"\b(?:soft|one-?hot|smooth(?:ed|ing)?|float\w*|probabilit\w+|binary|real|logits?"
+    r"|scores?|per|representing|categorical|quantized|quantised|label of|indexed"
+    r"|weights?)\b|[01],\s*\+?1\s*\}|\+/-|±|0/1|0 or 1",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(
+    r"(?:\bin\s*|∈\s*|\bfrom\s+|\bbetween\s+|\brange\s*(?:of\s+)?|^\W*|,\s*|values\s+"
+    r"|\()[\[{(]?\s*0\s*(?:,\s*(?:1\s*,\s*)?(?:\.\.\.|…)\s*,?|\.\.\.?|…|,|to|and"
+    r"|<=\s*\w+\s*<)\s*(?P<last>[^\W\d]\w*|\d+)\s*(?P<less>-\s*1)?(?P<end>\s*[)\]}])?"
+)
+_BETWEEN = re.compile(
+    r"0\s*(?:<=|≤)\s*[\w\[\].]+\s*(?:<=|≤|<)\s*(?P<last>[^\W\d]\w*)\s*(?P<less>-\s*1)?(?P<end>)"
+)
+_FLOATS = re.compile(
+    r"\b(?:float\w*|real|additive|soft|added|weights?|binary|logits|probabilit\w+"
+    r"|fraction\w*)\b|0/1|0 or 1|\{\s*0",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"['\"]([A-Za-z_][\w-]*)['\"]")
+_CHOICE = re.compile(r"['\"}]\s*(?:\||/|,|or\b|and\b|:)|one of|either|\{\s*['\"]", re.IGNORECASE)
+
+
+def sort_of(text: str) -> Kind:
+    """The plain sort that an entry begins with: `int, how many`, `(float)`; nothing for arrays."""
+    if re.match(r"[^,.;()\[\]]*,\s*(?:an?\s+)?(?:scalar|float)(?=\s*(?:$|[,.;)><]|in\b))", text):
+        return Kind.NUMBER
+    return next((kind for kind, pattern in _SORTS if pattern.search(text)), Kind.NOTHING)
+
+
+def sort_in_sentence(before: str, after: str) -> Kind:
+    """The plain sort that a sentence gives: `the scalar c`, `axis (an int)`, `dt and dx are floats`."""
+    if re.search(r"\bscalar\s*$", before):
+        return Kind.NUMBER
+    match = re.match(r"\s*(?:\((?P<inner>[^()]*)\)|(?:(?:is|are|:|,)\s+(?:both\s+|all\s+)?|(?=an?\s))(?P<clause>[^.;]*))", after)  # fmt: skip
+    if match is None:
+        return Kind.NOTHING
+    said = match["inner"] or match["clause"] or ""
+    said = re.sub(
+        r"^(an?\s+)?(ints|integers|floats|scalars|bools|booleans|strings)\b",
+        lambda m: m[2][:-1],
+        said,
+    )
+    sort = sort_of(said)
+    return sort if sort in (Kind.NUMBER, Kind.WHOLE, Kind.FLAG, Kind.WORD, Kind.FUNCTION) else Kind.NOTHING  # fmt: skip
+
+
+def element_kind(text: str) -> str:
+    """The dtype of an array, as a spec has it, from what is said beside its shape."""
+    if _BOOLEANS.search(text):
+        return "bool"
+    head = _HEAD_ENDS.split(text)[0]
+    if _BETWEEN.search(text):
+        return "i32"
+    whole = _INTEGERS.search(text.split(". ", maxsplit=1)[0]) or _LABELS.search(head)
+    return "i32" if whole and not _NO_INTEGERS.search(text) else "f32"
+
+
+def array_of_integers(text: str) -> bool:
+    """Does an entry without a shape begin with integers of an array: `class labels`, `an int array`?"""
+    head = " ".join(_HEAD_ENDS.split(text)[0].split()[:6])
+    plain = re.search(r"\b(?:if|or|returns?|whether|single|when)\b", head, re.IGNORECASE)
+    whole = _LABELS.search(head) or re.search(r"\b(?:int\w*|integer) (?:array|tensor|vector)|\blongtensor|\b(?:array|tensor|vector)s? of int", text[:60], re.IGNORECASE)  # fmt: skip
+    return bool(whole) and plain is None and not _NO_INTEGERS.search(text)
+
+
+def array_of_booleans(text: str) -> bool:
+    """Does an entry without a shape begin with a mask: `boolean mask`, `bool array`?"""
+    return re.search(r"\b(?:bool\w*|binary) (?:mask|array|tensor|vector)|\bbooltensor", text[:60], re.IGNORECASE) is not None  # fmt: skip
+
+
+def named_kind(name: str, dtype: str, about: str) -> str:
+    """The dtype by the parameter's name, where the text leaves it open: `ids`, `mask`."""
+    if dtype != "f32" or _FLOATS.search(about):
+        return dtype
+    lowered = name.lower().strip("_")
+    if re.fullmatch(r"(?:\w+_)?(?:ids?|idx|index|indices|indexes)", lowered):
+        return "i32"
+    return "bool" if re.fullmatch(r"(?:\w+_)?masks?|where", lowered) else dtype
+
+
+def integer_range(text: str) -> str:
+    """`in 0..C` where integers are said to lie in it, or nothing."""
+    match = _RANGE.search(text) or _BETWEEN.search(text)
+    if match is None:
+        return ""
+    last, closed = match["last"], (match["end"] or "").strip() == "]"
+    if last.isdigit():
+        beyond = int(last) + (1 if closed else 0)
+        return f"in 0..{beyond}" if beyond > 1 else ""
+    return f"in 0..{last}"
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words among which an argument chooses, where two or more stand in quotes."""
+    quoted = tuple(dict.fromkeys(_QUOTED.findall(text)))
+    return quoted if len(quoted) > 1 and _CHOICE.search(text) else ()
