@@ -1,0 +1,86 @@
+"""Syntax trees of functions: definitions, lambdas, and nothing where there is no source."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The text of one function: its parameters in their order, its statements, and its globals."""
+
+    name: str
+    parameters: tuple[str, ...]
+    statements: tuple[ast.stmt, ...]
+    surroundings: dict[str, Any] = field(repr=False)
+    starred: frozenset[str] = frozenset()  # parameters that stand for any number
+
+
+def text_of(function: Callable[..., Any]) -> Text | None:
+    """The function's text; None where its source is not there or is not Python's."""
+    inner = inspect.unwrap(function)
+    while isinstance(inner, functools.partial):
+        inner = inspect.unwrap(inner.func)
+    inner = getattr(inner, "__func__", inner)
+    code = getattr(inner, "__code__", None)
+    try:
+        module = ast.parse(textwrap.dedent(inspect.getsource(inner)))
+    except (OSError, TypeError, SyntaxError, ValueError, RecursionError):
+        return None
+    definition = _definition(module, getattr(inner, "__name__", ""), code)
+    if definition is None:
+        return None
+    return definition_text(definition, getattr(inner, "__globals__", {}) | _enclosed(inner))
+
+
+def definition_text(
+    definition: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, surroundings: dict[str, Any]
+) -> Text:
+    """The text of a definition."""
+    body = definition.body
+    statements = [ast.Return(body)] if isinstance(body, ast.expr) else body
+    name = getattr(definition, "name", "<lambda>")
+    own = definition.args
+    starred = frozenset(a.arg for a in (own.vararg, own.kwarg) if a is not None)
+    return Text(name, names_of(own), tuple(statements), surroundings, starred)
+
+
+def names_of(arguments: ast.arguments) -> tuple[str, ...]:
+    """The names that a definition's parameters have, in their order."""
+    named = [*arguments.posonlyargs, *arguments.args]
+    starred = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    return tuple(a.arg for a in (*named, *arguments.kwonlyargs, *starred))
+
+
+def _definition(
+    module: ast.Module, name: str, code: Any
+) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | None:
+    """The definition of this name, or the one lambda whose parameters are those of the code."""
+    first = module.body[0] if module.body else None
+    if isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef)) and first.name == name:
+        return first
+    wanted = () if code is None else code.co_varnames[: code.co_argcount]
+    lambdas = [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.Lambda) and tuple(a.arg for a in node.args.args) == wanted
+    ]
+    return lambdas[0] if len(lambdas) == 1 else None
+
+
+def _enclosed(function: Any) -> dict[str, Any]:
+    """Values of the variables that the function takes from the functions around it."""
+    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
+    values: dict[str, Any] = {}
+    for name, cell in zip(getattr(code, "co_freevars", ()), cells or (), strict=False):
+        try:
+            values[name] = cell.cell_contents
+        except ValueError:  # it is not set yet
+            continue
+    return values
