@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.infer.annotations import annotated
 from gradcheck_cli.infer.calls import argument
 from gradcheck_cli.infer.classes import from_fields
 from gradcheck_cli.infer.specs import specified
+from gradcheck_cli.infer.static_values import PLAIN_KINDS, plain_values, source_of, stated_kind
+from gradcheck_cli.infer.trees import tree
+from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter
-from gradcheck_cli.inputs.stand_ins import static_stand_ins, whole_numbers
+from gradcheck_cli.inputs.stand_ins import integers, mask, static_stand_ins, whole_numbers
 from gradcheck_cli.project.input_specs import parse
 
 _MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
@@ -25,25 +29,57 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
         return [specified(parameter.name, hints.specs[parameter.name], hints.spec_source)]
     if parameter.name in hints.integers:
         return whole_numbers(shape)
-    named = fixed_by_name(parameter.name, shape, hints.make_key)
     default = parameter.default
     if default is not OMITTED:
         if isinstance(default, float) and parameter.differentiable:
             return [Leaf(parameter.name, (), "its default", centre=default), OMITTED]
         return [OMITTED]
-    if "Callable" in (parameter.annotation or ""):
-        return [Fixed(function, called, "its annotation") for called, function in hints.functions]
+    kind = stated_kind(hints.clues.get(parameter.name, ()))
+    if kind is Kind.FUNCTION or "Callable" in (parameter.annotation or ""):
+        return [
+            Fixed(function, called, "its annotation", invented=True)
+            for called, function in hints.functions
+        ]
+    plain = plain_values(parameter.name, shape, hints)
+    if kind in PLAIN_KINDS and plain:
+        return [*_number(parameter, kind, hints), *plain]
     if not parameter.differentiable:
-        guess = hints.guesses.get(parameter.name)
-        guesses = [] if guess is None else [specified(parameter.name, *guess)]
-        return [*guesses, *named, *static_stand_ins(shape, hints.functions)]
-    leaf = Leaf(parameter.name, shape, "probing", domain=hints.domains.get(parameter.name))
-    nested = [*_objects(parameter.name, shape, hints), *_nested(parameter.name, shape, hints)]
-    if parameter.name in hints.guesses:
-        nested = [specified(parameter.name, *hints.guesses[parameter.name]), *nested]
-    if says_not_a_float(parameter.name):
+        return [*plain, *static_stand_ins(shape, hints.functions)]
+    return _arrays(parameter, shape, hints, kind)
+
+
+def _number(parameter: Parameter, kind: Kind, hints: Hints) -> list[Leaf]:
+    """A number that may be differentiated: an array without axes."""
+    if kind is not Kind.NUMBER or not parameter.differentiable:
+        return []
+    source = source_of(hints.clues[parameter.name])
+    return [Leaf(parameter.name, (), source, domain=hints.domains.get(parameter.name))]
+
+
+def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Kind) -> list[Any]:
+    """An array of floats, of integers or of booleans; before these, objects that hold arrays."""
+    name = parameter.name
+    named = fixed_by_name(name, shape, hints.make_key)
+    leaf = Leaf(name, shape, "a guess that function and rule take", domain=hints.domains.get(name))
+    nested = [*_objects(name, shape, hints), *_nested(name, shape, hints)]
+    if name in hints.guesses:
+        nested = [_at_home(specified(name, *hints.guesses[name]), hints), *nested]
+    source = source_of(hints.clues.get(name, ()))
+    if kind is Kind.INTEGERS:
+        return [*nested, integers(shape, source), integers(shape[:1], source), leaf]
+    if kind is Kind.BOOLS:
+        return [*nested, mask(shape, source), mask(shape[-1:], source), leaf]
+    if says_not_a_float(name):
         return [*named, leaf]
     return [*nested, leaf, *named] if nested else [leaf, *named]
+
+
+def _at_home(stated: Any, hints: Hints) -> Any:
+    """The argument with its domain; another source than that of its shape may have said it."""
+    domain = hints.domains.get(stated.path) if isinstance(stated, Leaf) else None
+    if domain is None or stated.domain not in (None, domain):
+        return stated
+    return replace(stated, domain=domain)
 
 
 def _objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
@@ -68,20 +104,18 @@ def _objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
 
 
 def _nested(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
-    """A dictionary of the keys that the body reads; a tuple of as many as it unpacks."""
+    """A dictionary of the keys that the text reads; a tuple of as many as the body unpacks."""
+    source = "the text reads it"
     choices: list[Any] = []
+    whole = tree(name, hints.clues, lambda path: Leaf(path, shape, source))
+    if whole is not None:
+        choices.append(whole)
     if name in hints.keys:
-        choices.append(
-            {
-                k: Leaf(f"{name}[{k!r}]", shape, "the keys that the body reads")
-                for k in hints.keys[name]
-            }
-        )
-    if name in hints.unpacked:
+        keys = hints.keys[name]
+        choices.append({k: Leaf(f"{name}[{k!r}]", shape, source) for k in keys})
+    if name in hints.unpacked and stated_kind(hints.clues.get(name, ())) is not Kind.ARRAY:
         count = hints.unpacked[name]
-        choices.append(
-            tuple(Leaf(f"{name}[{i}]", shape, "the body unpacks it") for i in range(count))
-        )
+        choices.append(tuple(Leaf(f"{name}[{i}]", shape, source) for i in range(count)))
     return choices
 
 

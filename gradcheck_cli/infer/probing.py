@@ -1,32 +1,21 @@
-"""Probing: offer the function small signatures until it accepts some (abstractly, nothing runs)."""
+"""Probing: from what is said of the arguments to the signatures by which the rule is judged."""
 
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-
-from gradcheck_cli.infer.options import options, options_of_shapes
+from gradcheck_cli.infer.family import family
+from gradcheck_cli.infer.small_search import SmallSearch
 from gradcheck_cli.infer.variants import varied
 from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.signature import Hints, Leaf, Parameter, Signature
-from gradcheck_cli.reals.walk import uncovered
-from gradcheck_cli.subject.protocol import CustomGradient, Subject, Traced
+from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
 
-# Dimensions differ, so that a transposed or summed axis shows.
-_UNIFORM: tuple[tuple[int, ...], ...] = (
-    (), (3,), (3, 4), (3, 3), (4, 3), (2, 3, 4), (2, 5, 3, 4)
-)  # fmt: skip
-_MOST_TRIES = 400
-# How frameworks say that a float is not what they want.
-_INTEGER = re.compile(r"\b(u?int(eger|egers|s|\d+)?|long|__index__)\b", re.IGNORECASE)
+_FIRST_TRIES, _MOST_TRIES = 60, 400
 _MOST_ARGUMENTS = 3  # of a function that takes any number
-_WANTED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +28,13 @@ class Attempt:
     # Arrays of one shape, and a gradient of another.
     misfit: tuple[Signature, RuleError] | None = None
     wants_integers: bool = False  # a refusal speaks of them
+    refused: Sequence[tuple[Signature, RuleError]] = ()  # richer ones, by the rule alone
+    vain: int = 0  # signatures that the function refuses
+    first_refusal: str = ""  # the first of these, with its reason
 
 
 def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt:
-    """Up to two signatures that function and rule accept: the smallest, and one of higher rank.
+    """Signatures that function and rule accept: recorded ones, or the small and the richest with their variants.
 
     A signature that the function takes and its rule does not may be one that
     nobody intends; it counts (as `broken`) only if there is none that both take.
@@ -101,57 +93,32 @@ def _recorded(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt | N
 def _probe(
     gradient: CustomGradient, parameters: Sequence[Parameter], dtype: str, hints: Hints
 ) -> Attempt:
-    subjects: list[Subject] = []
-    ranks: set[int] = set()
-    reason, broken, misfit, tried, integers = "", None, None, 0, False
-    for signature in _signatures(parameters, hints):
-        if tried >= _MOST_TRIES or _enough(subjects):
-            break
-        rank = max((len(leaf.shape) for leaf in signature.leaves), default=0)
-        if rank in ranks:
-            continue
-        tried += 1
-        try:
-            subject = gradient.fit(signature, dtype)
-            subject.traces()
-        except Declined as refusal:
-            return _probe(gradient, _with_number(parameters, refusal.argument), dtype, hints)
-        except Rejected as error:
-            reason = reason or f"{signature.describe()}: {error}"
-            integers = integers or _INTEGER.search(str(error)) is not None
-            continue
-        except RuleError as error:
-            broken = broken or (signature, error)
-            if subjects:
-                ranks.add(rank)  # this rank is not what the rule is for
-                if error.silent and len({leaf.shape for leaf in signature.leaves}) == 1:
-                    misfit = misfit or (signature, error)
-            continue
-        subjects.append(subject)
-        ranks.add(rank)
-    if subjects:
-        others, broken = varied(gradient, parameters, [s.signature for s in subjects], dtype)
-        subjects += others
-    return Attempt(subjects, reason or "no signature was tried", broken, misfit, integers)
+    """A few small signatures, then shapes that are solved for; more small ones only where these give none."""
+    search = SmallSearch(gradient, parameters, dtype, hints)
+    try:
+        search.go(_FIRST_TRIES)
+        whole = family(gradient, parameters, dtype, hints, search.subjects)
+        if not whole.subjects and whole.broken is None:
+            search.go(_MOST_TRIES)
+            whole = replace(whole, subjects=search.subjects)
+    except Declined as refusal:
+        return _probe(gradient, _with_number(parameters, refusal.argument), dtype, hints)
+    subjects, broken = whole.subjects, whole.broken or search.broken
+    if subjects and whole.broken is None:
+        signatures = [s.signature for s in subjects]
+        others, broken = varied(gradient, parameters, signatures, dtype, hints)
+        subjects = [*subjects, *others]
+    refused = [*whole.refused, *([] if search.broken is None else [search.broken])]
+    first = search.first_refusal or whole.first_refusal
+    return Attempt(
+        subjects, search.reason, broken, search.misfit, search.wants_integers, refused,
+        search.vain + whole.vain, first,
+    )  # fmt: skip
 
 
 def _with_number(parameters: Sequence[Parameter], name: str) -> list[Parameter]:
     """The parameters, with one of them a number that is not differentiated."""
     return [replace(p, differentiable=False) if p.name == name else p for p in parameters]
-
-
-def _enough(subjects: Sequence[Subject]) -> bool:
-    """Are there two subjects, and a third where all outputs are single numbers (cotangent rows may be mixed up)?"""
-    if len(subjects) != _WANTED:
-        return len(subjects) > _WANTED
-    single = all(int(np.prod(shape, dtype=int)) == 1 for s in subjects for shape in s.outputs)
-    return not (single and all(map(_walkable, subjects)))
-
-
-def _walkable(subject: Traced) -> bool:
-    """Does its truth come from the reals? By differences, arrays are dear."""
-    primal = subject.traces().primal
-    return primal is not None and not uncovered(primal)
 
 
 def broadcast_refused(
@@ -175,50 +142,3 @@ def broadcast_refused(
             except RuleError as error:
                 return narrow, error
     return None
-
-
-def _signatures(parameters: Sequence[Parameter], hints: Hints) -> Iterator[Signature]:
-    """Uniform shapes first, then mixtures, the simplest first."""
-    texts: set[str] = set()
-    fitting = [shape for n in hints.sizes for shape in ((3, n), (n,))]
-    for shape in (*_UNIFORM, *fitting):
-        for choice in _product([options(p, shape, hints) for p in parameters], 24):
-            yield from _new(parameters, choice, texts)
-    sizes = [options_of_shapes(p, hints) for p in parameters]
-    for choice in _product(sizes, 4 * _MOST_TRIES):
-        yield from _new(parameters, choice, texts)
-
-
-def _new(
-    parameters: Sequence[Parameter], choice: Sequence[Any], texts: set[str]
-) -> Iterator[Signature]:
-    signature = Signature(
-        arguments=tuple((p.name, v) for p, v in zip(parameters, choice, strict=True)),
-        keywords=frozenset(p.name for p in parameters if p.keyword_only),
-    )
-    text = signature.describe() + repr([leaf.shape for leaf in signature.leaves])
-    if text not in texts:
-        texts.add(text)
-        yield signature
-
-
-def _product(options: Sequence[Sequence[Any]], most: int) -> Iterator[tuple[Any, ...]]:
-    """The product in order of total position: simple choices for all come first."""
-    total = sum(len(o) - 1 for o in options)
-    count = 0
-    for weight in range(total + 1):
-        for picks in _of_weight([len(o) for o in options], weight):
-            yield tuple(o[i] for o, i in zip(options, picks, strict=True))
-            count += 1
-            if count >= most:
-                return
-
-
-def _of_weight(lengths: Sequence[int], weight: int) -> Iterator[tuple[int, ...]]:
-    if not lengths:
-        if weight == 0:
-            yield ()
-        return
-    for first in range(min(lengths[0], weight + 1)):
-        for rest in _of_weight(lengths[1:], weight - first):
-            yield (first, *rest)

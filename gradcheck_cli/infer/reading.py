@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.infer.annotations import annotated
-from gradcheck_cli.infer.classes import classes, instances
-from gradcheck_cli.infer.docstrings import documented
+from gradcheck_cli.infer import body
+from gradcheck_cli.infer.annotations import clues as clues_of_annotations
+from gradcheck_cli.infer.call_sizes import with_names_of
+from gradcheck_cli.infer.classes import classes, instances, with_fields
+from gradcheck_cli.infer.docstrings import clues as clues_of_prose
 from gradcheck_cli.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.infer.surroundings import sizes
+from gradcheck_cli.infer.trees import fields
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import Hints, Parameter
-from gradcheck_cli.project.input_specs import Spec, SpecError, parse
+from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
+
+# Families of matrices: what has two axes can be in them, and nothing else.
+_MATRICES = ("in spd", "in orthogonal", "in symmetric", "in lower", "in upper")
 
 
 def read(
@@ -19,29 +27,102 @@ def read(
     parameters: Sequence[Parameter],
     functions: Sequence[tuple[str, Any]],
     make_key: Callable[[], Any] | None = None,
+    rule: Sequence[Callable[..., Any]] = (),
+    called: Mapping[str, Clue] | None = None,
 ) -> Hints:
-    """Annotations before docstrings; keys, unpackings and the arrays around it from the source."""
+    """Annotations before docstrings before calls before the body; keys and arrays from the source.
+
+    `rule` are the functions of the rule, whose text speaks of the same arguments; `called` is what calls
+    elsewhere say.
+    """
     names = [p.name for p in parameters]
-    stated = {name: (spec, "its annotation") for name, spec in annotated(parameters).items()}
-    for name, spec in documented(function, names).items():
-        stated.setdefault(name, (spec, "the docstring"))
-    wanted = {name: cls for name, cls in classes(function).items() if name in names}
+    clues = _stated_clues(function, parameters, called or {})
+    texts = body.clues(function, parameters, rule)
+    merged = {
+        path: [*clues.get(path, ()), *_listed(texts.get(path))] for path in {**clues, **texts}
+    }
+    wanted = _classes(function, names, merged)
     return Hints(
         keys=keys_read(function),
         unpacked=unpacked(function),
         sizes=sizes(function),
         functions=list(functions),
         make_key=make_key,
-        guesses=_parsed({name: stated[name] for name in names if name in stated}),
+        clues=merged,
+        guesses=_guesses(clues),
+        domains=_domains(clues),
         classes=wanted,
         instances=instances(function, wanted),
     )
 
 
-def _parsed(stated: dict[str, tuple[str, str]]) -> dict[str, tuple[Spec, str]]:
-    """The specs, parsed in one so that dimensions of one name are equal."""
+def _classes(
+    function: Callable[..., Any], names: Sequence[str], paths: Mapping[str, object]
+) -> dict[str, type]:
+    """The class of each argument that is an object: annotated, or known by the fields that are read."""
+    annotated = classes(function)
+    by_fields = {name: with_fields(function, fields(name, paths)) for name in names}
+    found = {name: annotated.get(name) or by_fields[name] for name in names}
+    return {name: cls for name, cls in found.items() if cls is not None}
+
+
+def _listed(clue: Clue | None) -> list[Clue]:
+    return [] if clue is None else [clue]
+
+
+def _stated_clues(
+    function: Callable[..., Any], parameters: Sequence[Parameter], called: Mapping[str, Clue]
+) -> dict[str, list[Clue]]:
+    """The clues of annotations, docstrings and calls, the strongest first."""
+    names = [p.name for p in parameters]
+    sources = [clues_of_annotations(function, parameters), clues_of_prose(function, names)]
+    calls = with_names_of(called, [of for source in sources for of in source.items()])
+    sources.append({name: [clue] for name, clue in calls.items()})
+    paths = dict.fromkeys((*names, *calls))
+    merged = {path: [c for source in sources for c in source.get(path, ())] for path in paths}
+    return {name: clues for name, clues in merged.items() if clues}
+
+
+def _domains(clues: Mapping[str, Sequence[Clue]]) -> dict[str, Domain]:
+    """The first domain that is said of each parameter; those of matrices stay with their spec."""
+    domains: dict[str, Domain] = {}
+    for name, of_name in clues.items():
+        clue = next((c for c in of_name if c.domain), None)
+        if name.isidentifier() and clue is not None and clue.domain not in _MATRICES:
+            domains[name] = Domain(condition(f"{name} {clue.domain}")[1], clue.source)
+    return domains
+
+
+def _guesses(clues: Mapping[str, Sequence[Clue]]) -> dict[str, tuple[Spec, str]]:
+    """The first spec of each parameter, but those of plain numbers."""
+    whole = {name: of_name for name, of_name in clues.items() if name.isidentifier()}
+    first = {name: next((c for c in of_name if c.spec), None) for name, of_name in whole.items()}
+    stated = {n: c for n, c in first.items() if c is not None and c.kind is not Kind.NUMBER}
+    texts = {
+        name: f"{name}={clue.spec} {_where(clue, clues[name])}" for name, clue in stated.items()
+    }
+    specs = _parsed(texts)
+    return {name: (specs[name], stated[name].source) for name in specs}
+
+
+def _where(clue: Clue, all_clues: Sequence[Clue]) -> str:
+    """The domain of an array: from its own source, or from a later one."""
+    if clue.kind is not Kind.ARRAY:
+        return ""
+    others = (c.domain for c in all_clues if c.domain and c.domain not in _MATRICES)
+    return clue.domain or next(others, "")
+
+
+def _parsed(texts: Mapping[str, str]) -> dict[str, Spec]:
+    """The specs, parsed in one so that dimensions of one name are equal; each alone if these disagree."""
     try:
-        specs = parse(", ".join(f"{name}={spec}" for name, (spec, _) in stated.items()))
+        return parse(", ".join(texts.values())) if texts else {}
     except SpecError:
-        return {}
-    return {name: (specs[name], f"{source} `{text}`") for name, (text, source) in stated.items()}
+        return {name: spec for name, text in texts.items() for spec in _alone(name, text)}
+
+
+def _alone(name: str, text: str) -> list[Spec]:
+    try:
+        return [parse(text)[name]]
+    except SpecError:
+        return []

@@ -67,7 +67,7 @@ def _argument(path: str, argument: RecordedArg, hints: Hints) -> Any:
         return Fixed(argument.value, repr(argument.value)[:40], SOURCE)
     if argument.type in ("function", "method", "builtin_function_or_method") and hints.functions:
         name, function = hints.functions[0]
-        return Fixed(function, name, "a recorded call gave a function")
+        return Fixed(function, name, "a recorded call gave a function", invented=True)
     return None
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradcheck_cli.inputs.names import fixed_by_name
-from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Parameter, Signature
+from gradcheck_cli.infer.explore import Explorer
+from gradcheck_cli.infer.static_values import plain_values, stated_kind
+from gradcheck_cli.infer.template import template
+from gradcheck_cli.inputs.clue import Kind
+from gradcheck_cli.inputs.names import fixed_by_name, is_axis, leaves_out
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 
-_MOST = 4
+_MOST = 5
+_MOST_EACH = 2  # of one argument: words are few, axes two
+_MOST_EXPLORED = 3
 
 Broken = tuple[Signature, RuleError]
 
@@ -21,30 +28,95 @@ def varied(
     parameters: Sequence[Parameter],
     fitting: Sequence[Signature],
     dtype: str,
+    hints: Hints,
 ) -> tuple[list[Subject], Broken | None]:
-    """The first signature again with each flag the other way, with what was left out, with numbers moved.
+    """The first signature again with each flag the other way, with what was left out, with other words and numbers.
 
     Instead of all, the first that the function takes and its rule certainly not: the rest follows.
     """
-    trial = _Trial(gradient, dtype)
+    trial = _Trial(gradient, dtype, hints)
     signature = fitting[0]
     arguments = dict(signature.arguments)
     shapes = list(dict.fromkeys(leaf.shape for leaf in signature.leaves))
-    left_out = [
-        p.name
-        for p in parameters
-        if arguments[p.name] is OMITTED and p.default is None and p.differentiable
-    ]
+    left_out = [p.name for p in parameters if arguments[p.name] is OMITTED and _optional(p)]
     if len(left_out) > 1:  # what is left out together may be needed together
         for other in fitting:
             first = other.leaves[0].shape
             trial.fit(other, _leaves(left_out, [first, *[()] * (len(left_out) - 1)]))
             trial.fit(other, _leaves(left_out, [first] * len(left_out)))
+    for changed in _together(parameters, arguments, shapes, hints):
+        trial.fit(signature, changed)
     for parameter in parameters:
-        for other in _others(parameter, arguments[parameter.name], shapes):
-            if trial.fit(signature, {parameter.name: other}):
-                break
+        _vary(trial, signature, parameter, shapes)
     return ([], trial.broken) if trial.broken else (trial.fitting[:_MOST], None)
+
+
+def _vary(
+    trial: _Trial, signature: Signature, parameter: Parameter, shapes: Sequence[tuple[int, ...]]
+) -> None:
+    """Other values of one argument, until a few of them fit."""
+    here = dict(signature.arguments)[parameter.name]
+    others = [
+        *_left_out(parameter, here, signature),
+        *_others(parameter, here, shapes, trial.hints),
+    ]
+    many = all(isinstance(other, Fixed) for other in others) and _selects(
+        parameter.name, trial.hints
+    )
+    wanted = _MOST_EACH if many else 1
+    fitting = 0
+    for other in others:
+        fitting += trial.fit(signature, {parameter.name: other})
+        if fitting == wanted:
+            return
+
+
+def _left_out(parameter: Parameter, here: Any, signature: Signature) -> list[Fixed]:
+    """For an integer whose rows do not count, one that is there."""
+    value = _value(parameter, here)
+    if not leaves_out(parameter.name) or not isinstance(value, int):
+        return []
+    present = [int(array.max()) for _, array in tables(signature) if array.dtype != bool]
+    return [Fixed(n, str(n), "one of the integers that are tried") for n in present[:1]]
+
+
+def _optional(parameter: Parameter) -> bool:
+    return parameter.default is None and parameter.differentiable
+
+
+def _chooses(name: str, hints: Hints) -> bool:
+    """Does the argument choose between ways of computing, all of which the function means?"""
+    return _moves_axis(name, hints) or stated_kind(hints.clues.get(name, ())) is Kind.WORD
+
+
+def _selects(name: str, hints: Hints) -> bool:
+    """Is the argument worth several values: ways of computing, windows, steps?"""
+    return _chooses(name, hints) or stated_kind(hints.clues.get(name, ())) is Kind.WHOLE
+
+
+def _together(
+    parameters: Sequence[Parameter],
+    arguments: dict[str, Any],
+    shapes: Sequence[tuple[int, ...]],
+    hints: Hints,
+) -> Iterator[dict[str, Any]]:
+    """An axis and a flag moved together: `axis=0, keepdims=True`."""
+    axes = [p for p in parameters if _moves_axis(p.name, hints)]
+    flags = [p for p in parameters if isinstance(_value(p, arguments[p.name]), bool)]
+    for axis, flag in itertools.product(axes[:1], flags[:1]):
+        flipped = next(iter(_others(flag, arguments[flag.name], shapes, hints)))
+        for other in _others(axis, arguments[axis.name], shapes, hints):
+            if isinstance(other, Fixed) and isinstance(other.value, int):
+                yield {axis.name: other, flag.name: flipped}
+                break
+
+
+def _moves_axis(name: str, hints: Hints) -> bool:
+    return stated_kind(hints.clues.get(name, ())) is Kind.AXIS or is_axis(name)
+
+
+def _value(parameter: Parameter, here: Any) -> Any:
+    return here.value if isinstance(here, Fixed) else parameter.default
 
 
 def _leaves(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
@@ -58,37 +130,82 @@ class _Trial:
 
     gradient: CustomGradient
     dtype: str
+    hints: Hints
     fitting: list[Subject] = field(default_factory=list)
     broken: Broken | None = None
+    explored: int = 0
 
     def fit(self, signature: Signature, changed: dict[str, Any]) -> bool:
-        """The signature with these arguments, if function and rule take it."""
+        """The signature with these arguments, if function and rule take it; in other shapes if need be."""
         arguments = tuple((n, changed.get(n, v)) for n, v in signature.arguments)
         tried = Signature(arguments, signature.keywords)
         try:
             subject = self.gradient.fit(tried, self.dtype)
             subject.traces()
         except Rejected:
-            return False
+            return self._explore(tried)
         except RuleError as error:
-            if error.certain and self.broken is None:
-                self.broken = (tried, error)
+            blamed = error.certain or self._alone_to_blame(tried, changed, error)
+            if self.broken is None and blamed:
+                sure = RuleError(error.stage, error.message, certain=True, silent=error.silent)
+                self.broken = (tried, sure)
             return False
         self.fitting.append(subject)
         return True
 
+    def _alone_to_blame(self, tried: Signature, changed: dict[str, Any], error: RuleError) -> bool:
+        """Does the rule fail for another axis, word or flag alone, at an array that it takes otherwise?
 
-def _others(parameter: Parameter, here: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+        Of several arrays another axis may want other shapes; what raises on purpose says so by its type.
+        """
+        chosen = all(
+            isinstance(value, Fixed)
+            and (_chooses(name, self.hints) or isinstance(value.value, bool))
+            for name, value in changed.items()
+        )
+        by_position = not changed.keys() & tried.keywords
+        deliberate = error.stage == NotImplementedError.__name__
+        return chosen and by_position and len(tried.leaves) == 1 and not deliberate
+
+    def _explore(self, refused: Signature) -> bool:
+        """The call in shapes that fit it: another axis may want a weight of another length."""
+        opened = template(refused, self.hints.clues, list(self.hints.specs))
+        if self.explored >= _MOST_EXPLORED or not opened.holes:
+            return False
+        self.explored += 1
+        subject = Explorer(self.gradient, self.dtype, opened).explored().subject
+        if subject is not None:
+            self.fitting.append(subject)
+        return subject is not None
+
+
+def _others(
+    parameter: Parameter, here: Any, shapes: Sequence[tuple[int, ...]], hints: Hints
+) -> Iterator[Any]:
     """Other values of the argument, likeliest first."""
-    if here is OMITTED and parameter.default is None and parameter.differentiable:
-        named = fixed_by_name(parameter.name, shapes[0], None)
-        leaves = [Leaf(parameter.name, shape, "given, not left out") for shape in (*shapes, ())]
-        return [*named, *leaves]
-    value = here.value if isinstance(here, Fixed) else parameter.default
+    if isinstance(here, Leaf) or (not isinstance(here, Fixed) and here is not OMITTED):
+        return
+    value = _value(parameter, here)
+    if hasattr(value, "shape"):
+        return
+    if parameter.name in hints.specs:
+        return
+    plain = plain_values(parameter.name, shapes[0], hints)
+    if here is OMITTED and _optional(parameter):
+        yield from (f for f in plain if f.value is not None)
+        yield from (Leaf(parameter.name, s, "given, not left out") for s in (*shapes, ()))
+        return
     if isinstance(value, bool):
-        return [Fixed(not value, str(not value), "the flag the other way")]
-    if here is not OMITTED or not isinstance(value, (int, float)) or not value:
-        return []
-    named = [f for f in fixed_by_name(parameter.name, shapes[0], None) if f.value != value]
-    moved = value * 2 if isinstance(value, float) else value + 1
-    return [*named, Fixed(moved, str(moved), "off its default")]
+        yield Fixed(not value, str(not value), "the flag the other way")
+        return
+    yield from (f for f in plain if not _same(f.value, value) and not hasattr(f.value, "shape"))
+    if here is OMITTED and isinstance(value, (int, float)) and value:
+        named = fixed_by_name(parameter.name, shapes[0], None)
+        moved = value * 2 if isinstance(value, float) else value + 1
+        if not named:
+            yield Fixed(moved, str(moved), "off its default")
+
+
+def _same(one: object, other: object) -> bool:
+    """Equal and of one type: True is no 1. Types that compare in their own way are never asked."""
+    return type(one) is type(other) and repr(one) == repr(other)

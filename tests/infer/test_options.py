@@ -14,7 +14,7 @@ from gradcheck_cli.project.input_specs import Bounds, parse
 from tests.infer.fitted import NO_HINTS
 
 X = Parameter("x", 0, differentiable=True, keyword_only=False)
-PLAIN = Leaf("x", (3,), "probing")
+PLAIN = Leaf("x", (3,), "a guess that function and rule take")
 SPEC = parse("x=f32[4]")["x"]
 
 
@@ -35,6 +35,12 @@ def test_a_guess_from_the_text_comes_before_a_plain_array() -> None:
     assert first(X, guesses={"x": (SPEC, "the docstring")}) == Leaf("x", (4,), "the docstring")
 
 
+def test_a_guess_keeps_what_said_its_domain() -> None:
+    domain = Domain(Bounds(family="positive", text="positive"), "a call")
+    option = first(X, guesses={"x": (SPEC, "the docstring")}, domains={"x": domain})
+    assert (option.source, option.domain.source) == ("the docstring", "a call")
+
+
 def test_a_declared_domain_goes_with_the_array() -> None:
     domain = Domain(Bounds(family="positive", text="positive"))
     assert first(X, domains={"x": domain}).domain == domain
@@ -51,7 +57,7 @@ def test_a_default_stays_unless_it_is_a_float() -> None:
 def test_a_function_stands_for_a_callable() -> None:
     callable_ = replace(X, annotation="Callable[[jax.Array], jax.Array]")
     assert first(callable_, functions=[("tanh", np.tanh)]) == Fixed(
-        np.tanh, "tanh", "its annotation"
+        np.tanh, "tanh", "its annotation", invented=True
     )
 
 
@@ -85,7 +91,7 @@ def test_an_object_of_the_annotated_class_is_built_from_its_fields() -> None:
     built = first(X, classes={"x": Layer})
     assert isinstance(built, Built)
     assert built.parts[0] == Leaf("x.weight", (3,), "a field of Layer")
-    assert built.parts[1].value == 3  # annotated
+    assert built.parts[1].value == -1  # annotated as int
 
 
 def test_an_object_that_the_module_holds_comes_before_one_that_is_built() -> None:

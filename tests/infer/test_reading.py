@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.infer.reading import read
+from gradcheck_cli.inputs.clue import Clue, Kind
 from tests.infer.fitted import parameters_of
 
 WEIGHT = np.ones((5, 7))
@@ -33,9 +34,45 @@ def hints() -> Any:
 def test_annotations_come_before_docstrings_and_share_dimensions() -> None:
     guesses = hints().guesses
     (x, x_source), (y, y_source) = guesses["x"], guesses["y"]
-    assert (x_source, y_source) == ("its annotation `f32[n k]`", "the docstring `i32[n]`")
+    assert x_source == 'its annotation `Float[Array, "n k"]`'
+    assert y_source == "the docstring `y: shape [n]`"
     assert x.shape[0] == y.shape[0]
     assert guesses["n"][0].value == 3
+
+
+def test_a_domain_in_words_is_one_of_the_parameter() -> None:
+    def surprise(p, x):
+        """-log p for p > 0, and x > 0.
+
+        Args:
+            p: probabilities of shape (n,)
+        """
+
+    found = read(surprise, parameters_of(surprise), [])
+    assert found.domains["p"].text == "in [0, 1]"
+    assert found.domains["p"].source.startswith("the docstring")
+    assert found.guesses["p"][0].bounds.high == 1
+    assert [clue.domain for clue in found.clues["p"]] == ["in [0, 1]"]
+
+
+def test_calls_come_after_docstrings_and_take_over_their_names() -> None:
+    def scaled(x, w):
+        """x of shape (batch, dim) times w."""
+
+    called = {
+        name: Clue("the call", spec=spec, kind=Kind.ARRAY)
+        for name, spec in {"x": "f32[d4 d8]", "w": "f32[d8]"}.items()
+    }
+    found = read(scaled, parameters_of(scaled), [], called=called)
+    assert found.guesses["x"][0].shape[1:] == found.guesses["w"][0].shape
+    assert found.clues["w"][-1].spec == "f32[dim]"
+
+
+def test_dimensions_that_do_not_fit_together_are_read_alone() -> None:
+    def clash(x: object, y: object) -> None: ...
+
+    clash.__annotations__ = {"x": "Float[Array, 'n']", "y": "Float[Array, '1-5']"}
+    assert set(read(clash, parameters_of(clash), []).guesses) == {"x"}
 
 
 def test_the_body_and_what_it_refers_to_are_read() -> None:
@@ -53,3 +90,19 @@ def test_texts_that_are_no_specs_give_no_guess() -> None:
         """
 
     assert read(reserved, parameters_of(reserved), []).guesses == {}
+
+
+def test_the_body_and_the_rule_give_clues() -> None:
+    def product(x, y):
+        return x @ y
+
+    def product_bwd(residuals, g):
+        return g[:, 0]
+
+    def product_jvp(primals, tangents):
+        x, y = primals
+        _n, _k = x.shape
+        return x @ y, tangents[0]
+
+    clues = read(product, parameters_of(product), [], rule=[product_bwd, product_jvp]).clues
+    assert [clue.rank for clue in clues["x"]] == [2]

@@ -35,3 +35,13 @@ def test_booleans_are_of_both_kinds() -> None:
 
 def test_a_plain_value_stays() -> None:
     assert argument("power=3") == Fixed(3, "3", "a comment")
+
+
+def test_trees_are_trees_of_leaves_with_paths_as_in_python() -> None:
+    params = argument("params={layer: {w: f32[n k], b: f32[k] > 0}, steps: 3}")
+    assert params["layer"]["w"] == Leaf("params['layer']['w']", (4, 3), "a comment")
+    assert params["layer"]["b"].domain.text == "> 0"
+    assert params["steps"] == Fixed(3, "3", "a comment")
+    pair = argument("pair=(f32[n], [i32[n] in 0..2, f32[]])")
+    assert (type(pair), type(pair[1])) == (tuple, list)
+    assert (pair[0].path, pair[1][1].path) == ("pair[0]", "pair[1][1]")

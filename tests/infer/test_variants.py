@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gradcheck_cli.infer.variants import varied
-from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature
+from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.refusals import RuleError
-from tests.infer.fitted import Gradient, fixed, shapes
+from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
 
 X = Leaf("x", (3,), "test")
 
 
-def variants(gradient: Gradient, **others: Any) -> Any:
+def variants(gradient: Gradient, hints: Hints = NO_HINTS, **others: Any) -> Any:
     names = [p.name for p in gradient.parameters()]
     arguments = tuple((n, X if n == "x" else others.get(n, OMITTED)) for n in names)
-    return varied(gradient, gradient.parameters(), [Signature(arguments)], "float32")
+    return varied(gradient, gradient.parameters(), [Signature(arguments)], "float32", hints)
 
 
 def test_a_flag_goes_the_other_way_and_a_number_off_its_default() -> None:
@@ -28,6 +32,13 @@ def test_an_optional_array_is_given() -> None:
     subjects, _ = variants(Gradient(lambda x, bias=None: x if bias is None else x + bias))
     assert shapes(subjects[0]) == {"x": (3,), "bias": (3,)}
     assert subjects[0].leaves[1].source == "given, not left out"
+
+
+def test_the_default_that_a_source_names_is_no_other_value() -> None:
+    clues = {"bias": [Clue("the body `bias is None`", values=(None,))]}
+    gradient = Gradient(lambda x, bias=None: x if bias is None else x + bias)
+    subjects, _ = variants(gradient, replace(NO_HINTS, clues=clues))
+    assert shapes(subjects[0]) == {"x": (3,), "bias": (3,)}
 
 
 def test_two_that_are_left_out_together_are_given_together() -> None:
@@ -61,4 +72,38 @@ def test_a_rule_that_is_certainly_broken_stands_for_all_variants() -> None:
     subjects, broken = variants(Broken(lambda x, flag=True, power=2: x))
     assert subjects == []
     assert broken is not None
-    assert (fixed(broken[0]), broken[1]) == ({"flag": False}, error)
+    assert (fixed(broken[0]), broken[1].message) == ({"flag": False}, error.message)
+
+
+def test_a_rule_that_fails_for_another_axis_alone_is_broken() -> None:
+    class Broken(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            if fixed(signature).get("axis") == 0:
+                raise RuleError("ValueError", "the shapes do not fit")
+            return super().fit(signature, dtype)
+
+    _, broken = variants(Broken(lambda x, axis=-1: x))
+    assert broken is not None
+    assert broken[1].certain
+
+
+def test_a_rule_that_raises_on_purpose_is_not_broken() -> None:
+    class Unfinished(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            if fixed(signature).get("axis") == 0:
+                raise RuleError("NotImplementedError", "only the last axis")
+            return super().fit(signature, dtype)
+
+    assert variants(Unfinished(lambda x, axis=-1: x))[1] is None
+
+
+def test_an_axis_and_keepdims_move_together() -> None:
+    subjects, _ = variants(Gradient(lambda x, axis=-1, keepdims=False: x))
+    assert {"axis": 0, "keepdims": True} in [fixed(s.signature) for s in subjects]
+
+
+def test_the_integer_that_does_not_count_is_one_of_those_that_are_there() -> None:
+    labels = Fixed(np.array([2, 0, 2], np.int32), "i32[3]", "test")
+    gradient = Gradient(lambda x, labels, ignore_index=-100: x + 0 * labels)
+    subjects, _ = variants(gradient, labels=labels)
+    assert 2 in [fixed(s.signature).get("ignore_index") for s in subjects]

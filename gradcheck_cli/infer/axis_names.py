@@ -1,0 +1,51 @@
+"""Names for the axes of shapes that were solved: equal where the sizes have to be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gradcheck_cli.infer.sizes import Size, Solution
+from gradcheck_cli.infer.template import Hole
+
+_ALONE = "n"
+_NAMES = ("b", "d", "n", "m", "p", "q", "r", "s", "t", "u")
+
+Shapes = Sequence[Sequence[Size]]
+
+
+def axis_names(holes: Sequence[Hole], shapes: Shapes, solution: Solution) -> list[tuple[str, ...]]:
+    """The axes of each array as a comment writes them: `b`, `2*d`, `n+1`, `4`."""
+    solved = [[solution.of(size) for size in shape] for shape in shapes]
+    free = list(dict.fromkeys(u for shape in solved for size in shape for u, _ in size.terms))
+    names = dict(_stated(holes, solved))
+    spare = (n for n in _spare(len(free)) if n not in names.values())
+    names |= {u: next(spare) for u in free if u not in names}
+    return [tuple(_text(size, names) for size in shape) for shape in solved]
+
+
+def _stated(holes: Sequence[Hole], solved: Shapes) -> Iterator[tuple[int, str]]:
+    """Unknowns to which a source gives a name, each of them its first, each name once."""
+    unknowns: set[int] = set()
+    names: set[str] = set()
+    for hole, shape in zip(holes, solved, strict=True):
+        for name, size in zip(hole.dims or (), shape, strict=False):
+            new = name.isidentifier() and name not in names and len(size.terms) == 1
+            if new and not size.constant and size.terms[0][1] == 1:
+                u = size.terms[0][0]
+                if u not in unknowns:
+                    unknowns.add(u)
+                    names.add(name)
+                    yield u, name
+
+
+def _spare(count: int) -> Iterator[str]:
+    yield from (_ALONE, *_NAMES) if count == 1 else _NAMES
+    yield from (f"n{i}" for i in range(1, count + 1))
+
+
+def _text(size: Size, names: Mapping[int, str]) -> str:
+    terms = [names[u] if count == 1 else f"{count}*{names[u]}" for u, count in size.terms]
+    if size.constant > 0 or not terms:
+        terms.append(str(size.constant))
+    text = "+".join(terms)
+    return f"{text}-{-size.constant}" if terms and size.constant < 0 else text

@@ -1,0 +1,291 @@
+"""Exploring: which shapes a function takes, and which of these show the most of its rule.
+
+Every axis begins as an unknown; what the function refuses states which have to be equal. Among the
+shapes that function and rule both take, the richest are the likeliest that are meant.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gradcheck_cli.infer.axis_names import axis_names
+from gradcheck_cli.infer.mismatch import (
+    asks_to_divide,
+    asks_to_sort,
+    proposals,
+    refilled,
+    wants_integers,
+)
+from gradcheck_cli.infer.orders import by_weight
+from gradcheck_cli.infer.sizes import Size, Solution
+from gradcheck_cli.infer.template import Hole, Template, unknown_shapes
+from gradcheck_cli.inputs.signature import Signature
+from gradcheck_cli.subject.protocol import CustomGradient, Subject
+from gradcheck_cli.subject.refusals import Rejected, RuleError
+
+# Numbers of axes that are tried together: those of most functions first.
+_STAGES: tuple[tuple[int, ...], ...] = ((1, 2), (0, 1, 2), (1, 2, 3), (0, 1, 2, 3, 4))
+_MOST_CALLS = 160  # of the function
+_MOST_RANKS = 40  # in one stage
+_MOST_STEPS = 10  # towards one solution
+_MOST_PROPOSALS = 3  # of one refusal
+_FIRST_RULES, _MOST_RULES = 5, 12  # of which the rule is traced
+_MOST_NUMBERS = 180  # in all arrays of a call
+# Where an axis has to be divided into equal parts, all sizes are so many times larger.
+_LARGER = {1: 2, 2: 12}
+_MOST_ELEMENTS = 1 << 22  # of one array while shapes are explored: some frameworks make it
+# Sizes of the free axes, the first array's first: all different, then such as divide into parts.
+_SIZES: tuple[tuple[int, ...], ...] = (
+    (4, 3, 2, 5, 6, 7), (6, 5, 3, 2, 4, 7), (4, 6, 2, 8, 10, 12), (6, 3, 9, 12, 15, 18), (8, 4, 12, 16, 20, 24),
+)  # fmt: skip
+# Where the first array has three axes or more; the second are those of a window that slides along;
+# then smaller ones, some of them equal, for four axes.
+_DEEP_SIZES = (
+    (2, 4, 3, 5, 6, 7), (2, 3, 6, 4, 2, 3, 2), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:],
+)  # fmt: skip
+_COUNTS = (3, 2)  # what integers are below, where nothing says it
+
+Shapes = tuple[tuple[Size, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Shapes that the function takes, with the sizes that are free in them."""
+
+    shapes: Shapes
+    solution: Solution
+    ascending: bool
+    order: int  # in which it was met
+
+    @property
+    def free(self) -> list[int]:
+        """The unknowns that nothing binds, the first array's first."""
+        sizes = (self.solution.of(size) for shape in self.shapes for size in shape)
+        return list(dict.fromkeys(u for size in sizes for u, _ in size.terms))
+
+    @property
+    def richness(self) -> tuple[int, int, int]:
+        """What transposed, summed and broadcast axes would show at: more free axes, more kinds of shapes."""
+        return len(self.free), self.kinds, -self.order
+
+    @property
+    def kinds(self) -> int:
+        """How many different shapes there are."""
+        return len({tuple(self.solution.of(size) for size in shape) for shape in self.shapes})
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """The subject of the richest shapes that function and rule take, and richer ones that the rule refuses."""
+
+    subject: Subject | None = None
+    refused: Sequence[tuple[Signature, RuleError]] = ()
+    vain: int = 0  # shapes that the function itself refuses
+    first_refusal: str = ""  # the first of these, with its reason
+
+
+@dataclass(slots=True)
+class Explorer:
+    """A search through the shapes of one template; what was asked is not asked again."""
+
+    gradient: CustomGradient
+    dtype: str
+    template: Template
+    calls: int = 0
+    hopeless: bool = False  # no shape helps: it wants integers where it gets floats
+    steps: int = 0
+    refusals: dict[tuple[object, ...], str | None] = field(default_factory=dict)
+
+    def explored(self) -> Exploration:
+        """The first stage at which function and rule agree on shapes."""
+        refused: list[tuple[Signature, RuleError]] = []
+        looked_at: set[tuple[int, ...]] = set()
+        for stage in _STAGES:
+            ranks = [r for r in self._rank_vectors(stage) if r not in looked_at]
+            looked_at |= set(ranks)
+            candidates = [c for r in ranks for c in self._solutions(r)]
+            subject = self._richest(candidates, refused)
+            if subject is not None:
+                return Exploration(subject, refused, *self._vain)
+        return Exploration(None, refused, *self._vain)
+
+    @property
+    def _vain(self) -> tuple[int, str]:
+        """How many shapes the function refuses; the first of them."""
+        vain = [(key[:-1], text) for key, text in self.refusals.items() if text is not None]
+        if not vain:
+            return 0, ""
+        shapes, text = vain[0]
+        sizes = zip(self.template.holes, shapes, strict=True)
+        return len(vain), f"{', '.join(f'{hole.path} of {shape}' for hole, shape in sizes)}: {text}"
+
+    def _rank_vectors(self, allowed: Sequence[int]) -> list[tuple[int, ...]]:
+        options = [hole.ranks(allowed) for hole in self.template.holes]
+        return list(by_weight(options, _MOST_RANKS))
+
+    def _solutions(self, ranks: Sequence[int]) -> Iterator[Candidate]:
+        """The first solution of these ranks, if there is one."""
+        shapes = tuple(unknown_shapes(self.template.holes, ranks))
+        self.steps = 0
+        candidate = self._solve(shapes, Solution(), False)
+        if candidate is not None:
+            yield self._tied(candidate)
+
+    def _tied(self, candidate: Candidate) -> Candidate:
+        """Tables of integers that may be shorter than an array's rows, but no longer, get its length."""
+        rows = next((s[0] for h, s in self._holes(candidate) if h.kind == "float" and s), None)
+        tables = [shape for hole, shape in self._holes(candidate) if hole.kind == "int" and shape]
+        if rows is None:
+            return candidate
+        for shape in tables:
+            size = candidate.solution.of(shape[0])
+            alone = size.terms and all(u in candidate.free for u, _ in size.terms)
+            larger = replace(candidate.solution, enlarged=frozenset(u for u, _ in size.terms))
+            if not alone or self._accepts(candidate, larger):
+                continue
+            tied = candidate.solution.with_equations([(shape[0], rows)])
+            if tied is not None and self._accepts(candidate, tied):
+                candidate = replace(candidate, solution=tied)
+        return candidate
+
+    def _holes(self, candidate: Candidate) -> Iterator[tuple[Hole, tuple[Size, ...]]]:
+        return zip(self.template.holes, candidate.shapes, strict=True)
+
+    def _accepts(self, candidate: Candidate, solution: Solution) -> bool:
+        """Does the function take these shapes at another solution?"""
+        numbers = [tuple(map(solution.number, shape)) for shape in candidate.shapes]
+        return self._refusal(numbers, candidate.ascending) is None
+
+    def _solve(self, shapes: Shapes, solution: Solution, ascending: bool) -> Candidate | None:
+        """Shapes that the function takes, found by doing what its refusals ask for."""
+        if self.hopeless or self.steps >= _MOST_STEPS or self.calls >= _MOST_CALLS:
+            return None
+        self.steps += 1
+        numbers = [tuple(map(solution.number, shape)) for shape in shapes]
+        refusal = self._refusal(numbers, ascending)
+        if wants_integers(refusal or ""):
+            self.hopeless = True
+        if refusal is None:
+            return Candidate(shapes, solution, ascending, self.calls)
+        if asks_to_sort(refusal) and not ascending:
+            return self._solve(shapes, solution, True)
+        sizes = [size for shape in shapes for size in shape]
+        filled = refilled(refusal, sizes, solution)
+        candidate = None if filled is None else self._solve(shapes, filled, ascending)
+        if candidate is not None:
+            return candidate
+        if asks_to_divide(refusal) and solution.scale in _LARGER:
+            divisible = replace(solution, scale=_LARGER[solution.scale])
+            return self._solve(shapes, divisible, ascending)
+        for following in itertools.islice(proposals(refusal, sizes, solution), _MOST_PROPOSALS):
+            candidate = self._solve(shapes, following, ascending)
+            if candidate is not None:
+                return candidate
+        return None
+
+    def _refusal(self, shapes: Sequence[tuple[int, ...]], ascending: bool) -> str | None:
+        """How the function refuses these shapes; None if it takes them."""
+        if any(math.prod(shape) > _MOST_ELEMENTS for shape in shapes):
+            return "too large"
+        key = (*shapes, ascending)
+        if key not in self.refusals:
+            few = [min(_COUNTS)] * len(shapes)
+            self.calls += 1
+            self.refusals[key] = self._asked(self.template.at(shapes, few, ascending))
+        return self.refusals[key]
+
+    def _asked(self, signature: Signature) -> str | None:
+        try:
+            self.gradient.fit(signature, self.dtype)
+        except RuleError:
+            return None  # it is the rule that refuses
+        except Rejected as error:
+            return error.detail
+        return None
+
+    def _richest(
+        self, candidates: Sequence[Candidate], refused: list[tuple[Signature, RuleError]]
+    ) -> Subject | None:
+        """The richest subject whose rule takes its shapes too; richer ones are noted as refused."""
+        richest = sorted(candidates, key=lambda c: c.richness, reverse=True)
+        first, rest = richest[:_FIRST_RULES], richest[_FIRST_RULES:]
+        # Then arrays of one shape, which most rules take.
+        ordered = [*first, *sorted(rest, key=lambda c: c.kinds > 1)]
+        for candidate in itertools.islice(self._refined(ordered), _MOST_RULES):
+            for signature in self._small(candidate):
+                try:
+                    subject = self.gradient.fit(signature, self.dtype)
+                    subject.traces()
+                except Rejected:
+                    continue
+                except RuleError as error:
+                    refused.append((signature, error))
+                    break
+                return subject
+        return None
+
+    def _refined(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Each candidate, before it those of which one axis may be twice another: heads that share keys."""
+        for candidate in candidates:
+            yield from self._doubled(candidate)
+            yield candidate
+
+    def _doubled(self, candidate: Candidate) -> Iterator[Candidate]:
+        """The candidate with the first axis doubled that may be a multiple, but not one longer."""
+        axes = [(i, a) for i, shape in enumerate(candidate.shapes) for a in range(len(shape))]
+        sizes = [candidate.solution.of(candidate.shapes[i][a]) for i, a in axes]
+        for place, size in zip(axes, sizes, strict=True):
+            if sizes.count(size) < 2 or not size.terms:
+                continue
+            twice = _with_axis(candidate, place, Size().plus(size, 2))
+            longer = _with_axis(candidate, place, size.plus(Size(constant=1)))
+            if self._accepts(twice, twice.solution) and not self._accepts(longer, longer.solution):
+                yield twice
+                return
+
+    def _small(self, candidate: Candidate) -> Iterator[Signature]:
+        """The call with small sizes, all different; others follow in case that these are refused."""
+        names = axis_names(self.template.holes, candidate.shapes, candidate.solution)
+        deep = len(candidate.shapes[0]) > 2
+        for choice in _DEEP_SIZES if deep else _SIZES:
+            sizes = [n for n in choice if n > 2 or not self._has_tables]
+            numbers = {
+                u: sizes[i % len(sizes)] + i // len(sizes) for i, u in enumerate(candidate.free)
+            }
+            shapes = [
+                tuple(candidate.solution.of(size).at(numbers) for size in shape)
+                for shape in candidate.shapes
+            ]
+            if sum(int(np.prod(s, dtype=int)) for s in shapes) > _MOST_NUMBERS:
+                continue
+            for count in _COUNTS if self._has_tables else _COUNTS[:1]:
+                counts = _counts(self.template.holes, shapes, count)
+                yield self.template.at(shapes, counts, candidate.ascending, names)
+
+    @property
+    def _has_tables(self) -> bool:
+        return any(hole.kind == "int" for hole in self.template.holes)
+
+
+def _with_axis(candidate: Candidate, place: tuple[int, int], size: Size) -> Candidate:
+    """The candidate with another size of one axis of one array."""
+    i, axis = place
+    shape = candidate.shapes[i]
+    changed = (*shape[:axis], size, *shape[axis + 1 :])
+    return replace(candidate, shapes=(*candidate.shapes[:i], changed, *candidate.shapes[i + 1 :]))
+
+
+def _counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int) -> list[int]:
+    """What the integers of each array are below: a number, an axis by its name, or the usual."""
+    named = {
+        dim: size
+        for hole, shape in zip(holes, shapes, strict=True)
+        for dim, size in zip(hole.dims or (), shape, strict=False)
+    }
+    below = (hole.below or "" for hole in holes)
+    return [int(text) if text.isdigit() else named.get(text, usual) for text in below]

@@ -1,0 +1,116 @@
+"""The family of signatures by which a rule is judged: small ones, and the richest that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.infer.explore import Exploration, Explorer
+from gradcheck_cli.infer.options import options
+from gradcheck_cli.infer.orders import by_weight
+from gradcheck_cli.infer.template import Template, template
+from gradcheck_cli.inputs.signature import Hints, Parameter, Signature
+from gradcheck_cli.reals.facts import Law, named
+from gradcheck_cli.subject.protocol import CustomGradient, Subject
+from gradcheck_cli.subject.refusals import RuleError
+
+_MOST_TEMPLATES = 12
+# What a program consists of whose results each rest on the operands' elements at their own place.
+_ELEMENTWISE = named(
+    lambda facts: facts.pointwise or facts.spreads or facts.law in (Law.CREATION, Law.CONTROL)
+)
+
+
+Broken = tuple[Signature, RuleError]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Subjects that function and rule take; `broken` is where the sources say it should and it does not."""
+
+    subjects: list[Subject]
+    broken: Broken | None = None
+    refused: Sequence[Broken] = ()  # richer ones that the function takes and its rule does not
+    vain: int = 0  # shapes that the function itself refuses
+    first_refusal: str = ""  # the first of these, with its reason
+
+
+def family(
+    gradient: CustomGradient,
+    parameters: Sequence[Parameter],
+    dtype: str,
+    hints: Hints,
+    small: Sequence[Subject],
+) -> Family:
+    """The small subjects with the richest one; of what is not elementwise, the richest one alone.
+
+    A function of whole axes takes single numbers and vectors by accident more often than by intent.
+    """
+    broken: Broken | None = None
+    refused: list[Broken] = []
+    vain, first = 0, ""
+    for opened in _templates(parameters, hints, small):
+        if not opened.holes:
+            break
+        explored = Explorer(gradient, dtype, opened).explored()
+        refused += explored.refused
+        vain, first = vain + explored.vain, first or explored.first_refusal
+        if explored.subject is not None:
+            subjects = _chosen(small, explored.subject)
+            return Family(subjects, _broken(opened, explored), refused, vain, first)
+        broken = broken or _broken(opened, explored)
+    return Family(list(small), broken, refused, vain, first)
+
+
+def _templates(
+    parameters: Sequence[Parameter], hints: Hints, small: Sequence[Subject]
+) -> Iterator[Template]:
+    """A call that fits, with its arrays open; where none fits, calls of the likeliest arguments."""
+    kept = list(hints.specs)
+    if small:
+        yield template(small[0].signature, hints.clues, kept)
+        return
+    choices = [options(parameter, (3,), hints) for parameter in parameters]
+    keywords = frozenset(p.name for p in parameters if p.keyword_only)
+    for choice in by_weight(choices, _MOST_TEMPLATES):
+        arguments = tuple((p.name, v) for p, v in zip(parameters, choice, strict=True))
+        yield template(Signature(arguments, keywords), hints.clues, kept)
+
+
+def _broken(opened: Template, explored: Exploration) -> Broken | None:
+    """Shapes that the function takes and its rule refuses, where a source states them.
+
+    Where the rule takes other ones, it must state them for every array; where it takes none at all, for one.
+    """
+    settled = [hole.settled for hole in opened.holes]
+    stated = any(settled) if explored.subject is None else all(settled)
+    if not explored.refused or not stated:
+        return None
+    signature, error = explored.refused[0]
+    return signature, RuleError(error.stage, error.message, certain=True, silent=error.silent)
+
+
+def _chosen(small: Sequence[Subject], rich: Subject) -> list[Subject]:
+    shapes = _shapes(rich)
+    if not _is_elementwise([*small, rich]):
+        return [rich]
+    if len(set(shapes)) == 1 and any(len(set(_shapes(s))) == 1 and _shapes(s)[0] for s in small):
+        return list(small)
+    return [*small, rich]
+
+
+def _is_elementwise(subjects: Sequence[Subject]) -> bool:
+    """Does each result rest on the elements at its own place, where all arrays are of one shape?"""
+    for subject in subjects:
+        shapes = set(_shapes(subject))
+        primal = subject.traces().primal
+        if primal is None:
+            return True  # nobody knows: nothing is dropped
+        if len(shapes) == 1 and shapes != {()}:
+            return primal.primitives() <= _ELEMENTWISE
+    return False
+
+
+def _shapes(subject: Subject) -> list[tuple[int, ...]]:
+    """Shapes of the arrays, but of defaults that are moved a little."""
+    return [leaf.shape for leaf in subject.leaves if leaf.centre is None]

@@ -1,0 +1,126 @@
+"""Errors about shapes, read as equations between sizes: `(5, 7) and (11,)` wants 7 to be 11."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from gradcheck_cli.infer.sizes import Equation, Size, Solution, equations
+
+_SHAPE = re.compile(r"[\[(]\s*\d+(?:\s*,\s*\d+)*\s*,?\s*[\])]|\b\d+(?:x\d+)+\b")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.]*\w)")
+_PRODUCT = re.compile(
+    r"contract|dot|matmul|mat1|multipl|Matrix size|inner|\bmv\b|\bvec\b", re.IGNORECASE
+)
+_JOINED = re.compile(r"oncat\w* along dimension (-?\d+)")
+_DIVIDES = re.compile(r"divi[sd]|equal division|reshape|invalid for input|split", re.IGNORECASE)
+_RESHAPES = re.compile(r"reshape|invalid for input", re.IGNORECASE)
+_SORTS = re.compile(r"\b(un)?sorted\b|\b(in|non-de)creasing\b|ascending", re.IGNORECASE)
+# How frameworks say that a float is not what they want.
+_INTEGERS = re.compile(r"\b(u?int(eger|egers|s|\d+)?|long|__index__)\b", re.IGNORECASE)
+_MOST_SHAPES, _MOST_NUMBERS = 4, 4
+
+Shape = tuple[int, ...]
+Pairs = list[tuple[int, int]]
+
+
+def proposals(message: str, sizes: Sequence[Size], solution: Solution) -> Iterator[Solution]:
+    """Solutions under which the error might not come again, likeliest first, each once."""
+    offered: list[Solution] = []
+    for pairs in _pairings(message):
+        for chosen in _chosen(pairs, sizes, solution):
+            following = solution.with_equations(chosen)
+            if following is not None and following not in offered:
+                offered.append(following)
+                yield following
+
+
+def refilled(message: str, sizes: Sequence[Size], solution: Solution) -> Solution | None:
+    """The solution under which a vector fills its new shape: `[1, 17, 1, 1] is invalid for input of size 7`."""
+    shapes = [_numbers(text) for text in _SHAPE.findall(message)]
+    single = [n for shape in shapes for n in [math.prod(shape)] if shape.count(1) >= len(shape) - 1]
+    loose = [int(n) for n in _NUMBER.findall(_SHAPE.sub(" ", message))]
+    numbers = list(dict.fromkeys(n for n in (*single, *loose) if n > 1))
+    if not _RESHAPES.search(message) or len(numbers) != 2:
+        return None
+    readings = equations(sizes, solution, numbers[0], numbers[1])
+    solutions = (solution.with_equations([equation]) for equation in readings)
+    return next((each for each in solutions if each is not None), None)
+
+
+def asks_to_divide(message: str) -> bool:
+    """Does the function divide an axis into equal parts, into which this size cannot be divided?"""
+    return _DIVIDES.search(message) is not None
+
+
+def wants_integers(message: str) -> bool:
+    """Is a float refused where an integer is wanted?"""
+    return _INTEGERS.search(message) is not None
+
+
+def asks_to_sort(message: str) -> bool:
+    """Does the function want integers in ascending order?"""
+    return _SORTS.search(message) is not None
+
+
+def _chosen(
+    pairs: Sequence[tuple[int, int]], sizes: Sequence[Size], solution: Solution
+) -> Iterator[list[Equation]]:
+    """The likeliest reading of all pairs together; of a single pair, every reading."""
+    readings = [list(equations(sizes, solution, a, b)) for a, b in pairs]
+    if not all(readings):
+        return
+    if len(readings) == 1:
+        yield from ([equation] for equation in readings[0])
+    else:
+        yield [each[0] for each in readings]
+
+
+def _pairings(message: str) -> Iterator[Pairs]:
+    """Numbers that should be equal, as sets of pairs."""
+    shapes = [_numbers(text) for text in _SHAPE.findall(message)][:_MOST_SHAPES]
+    loose = [int(n) for n in _NUMBER.findall(_SHAPE.sub(" ", message))]
+    several = list(dict.fromkeys(n for n in loose if n > 1))[:_MOST_NUMBERS]
+    if len(several) == 2:  # "to have 3 channels, but got 5"
+        yield [(several[0], several[1])]
+    for i, s in enumerate(shapes):
+        for t in shapes[i + 1 :]:
+            ways = (_different(way) for way in _ways(s, t, message))
+            yield from (way for way in ways if way)
+    yield from ([(a, b)] for i, a in enumerate(several) for b in several[i + 1 :])
+    yield from ([(s[-2], s[-1])] for s in shapes if len(s) > 1 and s[-2] != s[-1])
+    yield from ([(n, m)] for n in several for s in shapes for m in s if n != m)
+
+
+def _ways(s: Shape, t: Shape, message: str) -> list[Pairs]:
+    """How two shapes of an error may have to fit together, likeliest first."""
+    product = [_contracted(s, t) + _aligned(s[:-2], t[:-2]), _contracted(s, t)]
+    joined = _JOINED.search(message)
+    if joined is not None:
+        along = int(joined[1]) % len(s)
+        return [[(a, b) for i, (a, b) in enumerate(zip(s, t, strict=False)) if i != along]]
+    ends = [[(s[0], t[0])], [(s[-1], t[-1])], [(s[-1], t[0])]]
+    if _PRODUCT.search(message):
+        return [*product, _aligned(s, t), *ends]
+    return [_aligned(s, t), *product, *ends]
+
+
+def _different(pairs: Pairs) -> Pairs:
+    return [(a, b) for a, b in pairs if a != b]
+
+
+def _numbers(text: str) -> Shape:
+    return tuple(int(n) for n in re.findall(r"\d+", text))
+
+
+def _aligned(s: Shape, t: Shape) -> Pairs:
+    """As broadcasting aligns them: from the last axis on, ones fit everything."""
+    return [
+        (a, b) for a, b in zip(reversed(s), reversed(t), strict=False) if a != b and 1 not in (a, b)
+    ]
+
+
+def _contracted(s: Shape, t: Shape) -> Pairs:
+    """As a matrix product aligns them."""
+    return [(s[-1], t[0] if len(t) == 1 else t[-2])]

@@ -1,0 +1,64 @@
+"""Plain values for one parameter: those that a source states, then those that its kind or its name suggests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradcheck_cli.infer.specs import specified
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.names import fixed_by_name
+from gradcheck_cli.inputs.signature import Fixed, Hints
+
+PLAIN_KINDS = frozenset(
+    {Kind.NUMBER, Kind.WHOLE, Kind.AXIS, Kind.WORD, Kind.FLAG, Kind.DTYPE, Kind.SHAPE, Kind.KEY}
+)
+_LARGEST = 8
+# Where nothing names a value: the likeliest first.
+_OF_KIND: dict[Kind, tuple[object, ...]] = {
+    Kind.NUMBER: (0.5, 2),
+    Kind.WHOLE: (2, 1, 3),
+    Kind.AXIS: (-1, 0, 1),
+    Kind.FLAG: (False, True),
+    Kind.DTYPE: ("float32",),
+}
+
+
+def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
+    """Values that are no arrays of floats, each once, the likeliest first."""
+    clues = hints.clues.get(name, ())
+    stated = [Fixed(v, repr(v), c.source) for c in clues for v in c.values if not _large(v, c)]
+    if name in hints.guesses:
+        guess = specified(name, *hints.guesses[name])
+        stated += [guess] if isinstance(guess, Fixed) else []
+    named = fixed_by_name(name, shape, hints.make_key)
+    kind = stated_kind(clues)
+    source = source_of(clues)
+    of_kind = [Fixed(v, repr(v), source) for v in _OF_KIND.get(kind, ())]
+    if kind is Kind.SHAPE:
+        of_kind = [Fixed(shape, repr(shape), source)]
+    if kind is Kind.KEY and hints.make_key is not None:
+        of_kind = [Fixed(hints.make_key(), "key(0)", source)]
+    if kind in (Kind.WHOLE, Kind.AXIS, Kind.WORD):  # its name must not make an array of it
+        named = [f for f in named if isinstance(f.value, int)]
+    return _distinct([*stated, *named, *of_kind])
+
+
+def _large(value: object, clue: Clue) -> bool:
+    """Is it a size of real data, beside which the small arrays that are tried are nothing?"""
+    return clue.kind is Kind.WHOLE and isinstance(value, int) and abs(value) > _LARGEST
+
+
+def stated_kind(clues: Sequence[Clue]) -> Kind:
+    """The kind of argument that the strongest source states that states one."""
+    return next((clue.kind for clue in clues if clue.kind is not Kind.NOTHING), Kind.NOTHING)
+
+
+def source_of(clues: Sequence[Clue]) -> str:
+    return clues[0].source if clues else "a guess that function and rule take"
+
+
+def _distinct(values: Sequence[Fixed]) -> list[Fixed]:
+    by_text: dict[str, Fixed] = {}
+    for value in values:
+        by_text.setdefault(value.text, value)
+    return list(by_text.values())

@@ -1,0 +1,169 @@
+"""A call whose arrays have no shapes yet: a hole for each, with what sources say of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.infer.sizes import Size, unknown
+from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature, changed
+from gradcheck_cli.inputs.stand_ins import mask, table
+
+_LAST_WORD = re.compile(r"([A-Za-z_]\w*)\W*$")
+_VECTOR = re.compile(
+    r"_?(b\w?\d*|bias|beta|gamma|scale|shift|gain|offset|slopes?|alpha|bias_\w+|\w+_(bias|scale))"
+)
+_MATRIX = re.compile(r"_?(w\w?\d*|weights?|kernel|matrix|[A-Z]\w?\d*|w_\w+|\w+_(kernel|weights?))")
+_BELOW = re.compile(r"in\s+0\s*\.\.\s*(\w+)")
+_AXES = re.compile(r"\[([^\[\]]*)\]")
+_RICHEST = "the richest that function and rule take"
+_VECTOR_FIRST, _MATRIX_FIRST, _ANY = (1, 0, 2, 3, 4), (2, 1, 3, 4, 0), (2, 1, 0, 3, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """An array of a call whose shape is open; `dims` are its axes by name, where a source states them."""
+
+    path: str
+    kind: str  # "float", "int" or "bool"
+    dims: tuple[str, ...] | None = None
+    rank: int | None = None
+    least_rank: int = 0
+    below: str | None = None  # what integers are below: an axis by name, or a number
+    source: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Is its number of axes stated?"""
+        return self.dims is not None or self.rank is not None
+
+    def ranks(self, allowed: Sequence[int]) -> list[int]:
+        """Numbers of axes to try, likeliest first."""
+        if self.dims is not None:
+            return [len(self.dims)]
+        if self.rank is not None:
+            return [self.rank]
+        order = _order_of_ranks(self.path)
+        return [r for r in order if r in allowed and r >= self.least_rank] or [self.least_rank]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A call with its holes, in the order in which they stand."""
+
+    signature: Signature
+    holes: tuple[Hole, ...]
+
+    def at(
+        self,
+        shapes: Sequence[tuple[int, ...]],
+        counts: Sequence[int],
+        ascending: bool,
+        names: Sequence[tuple[str, ...]] = (),
+    ) -> Signature:
+        """The call with arrays of these shapes; integers are below the count of their hole.
+
+        `names` are those of the axes, once the shapes are solved.
+        """
+        rows = zip(self.holes, shapes, counts, names or [()] * len(shapes), strict=True)
+        by_path = {row[0].path: row for row in rows}
+        tables = [hole.path for hole in self.holes if hole.kind == "int"]
+
+        def shaped(value: Any) -> Any:
+            if not isinstance(value, (Leaf, _Place)) or value.path not in by_path:
+                return value
+            hole, shape, count, axes = by_path[value.path]
+            solved = f"solved as [{' '.join(axes)}]" if axes else "a single number"
+            source = hole.source or f"{solved}: {_RICHEST}"
+            if isinstance(value, Leaf):
+                return replace(value, shape=shape, source=source, recorded=None, axes=axes)
+            if hole.kind == "bool":
+                return replace(mask(shape, source), axes=axes)
+            return replace(
+                table(shape, count, source, ascending, tables.index(hole.path)), axes=axes
+            )
+
+        return self.signature.changed(shaped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The place of an array that is not differentiated."""
+
+    path: str
+
+
+def template(
+    signature: Signature, clues: Mapping[str, Sequence[Clue]], kept: Sequence[str]
+) -> Template:
+    """The call with its arrays open, but those of the `kept` parameters."""
+    holes: list[Hole] = []
+
+    def opener(name: str) -> Callable[[Any], Any]:
+        def opened(value: Any) -> Any:
+            kind = _kind(value)
+            if kind is None:
+                return value
+            path = value.path if isinstance(value, Leaf) else name
+            holes.append(_hole(path, kind, clues.get(path, ())))
+            return value if isinstance(value, Leaf) else _Place(path)
+
+        return opened
+
+    arguments = tuple(
+        (name, value if name in kept else changed(value, opener(name)))
+        for name, value in signature.arguments
+    )
+    return Template(Signature(arguments, signature.keywords), tuple(holes))
+
+
+def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Size, ...]]:
+    """Each axis as an unknown of its own, but axes of one name; the first array's are the last numbers."""
+    total = sum(ranks)
+    numbers = iter(range(total - 1, -1, -1))
+    named: dict[str, Size] = {}
+    shapes = []
+    for hole, rank in zip(holes, ranks, strict=True):
+        axes = [unknown(next(numbers)) for _ in range(rank)]
+        if hole.dims is not None:
+            axes = [
+                Size(constant=int(dim)) if dim.isdigit() else named.setdefault(dim, axis)
+                for dim, axis in zip(hole.dims, axes, strict=True)
+            ]
+        shapes.append(tuple(axes))
+    return shapes
+
+
+def _kind(value: Any) -> str | None:
+    if isinstance(value, Leaf):
+        return "float" if value.centre is None else None
+    if not isinstance(value, Fixed) or not isinstance(value.value, np.ndarray):
+        return None
+    return {"b": "bool", "i": "int", "u": "int"}.get(value.value.dtype.kind)
+
+
+def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
+    """A hole of which the strongest source that speaks of axes is believed."""
+    least = max((clue.least_rank for clue in clues), default=0)
+    for clue in clues:
+        axes = _AXES.search(clue.spec)
+        if axes is not None and not clue.spec.startswith(("{", "(")):
+            dims = tuple(axes[1].replace(",", " ").split())
+            below = _BELOW.search(clue.spec)
+            return Hole(path, kind, dims, below=below and below[1], source=clue.source)
+        if clue.rank is not None:
+            return Hole(path, kind, rank=clue.rank, source=clue.source)
+    return Hole(path, kind, least_rank=least)
+
+
+def _order_of_ranks(path: str) -> tuple[int, ...]:
+    match = _LAST_WORD.search(path)
+    name = match[1] if match else path
+    if _VECTOR.fullmatch(name):
+        return _VECTOR_FIRST
+    return _MATRIX_FIRST if _MATRIX.fullmatch(name) else _ANY

@@ -1,0 +1,175 @@
+"""Exploring: shapes are solved from what numpy refuses; the richest that function and rule take is chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.infer.explore import Exploration, Explorer
+from gradcheck_cli.infer.template import template
+from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.inputs.stand_ins import integers
+from gradcheck_cli.subject.refusals import Rejected, RuleError
+from tests.infer.fitted import Gradient, fixed, shapes
+
+
+def explored(gradient: Gradient, clues: Any = None, **arguments: Any) -> Exploration:
+    names = [p.name for p in gradient.parameters()]
+    chosen = tuple((n, arguments.get(n, Leaf(n, (), "test"))) for n in names)
+    return Explorer(gradient, "float32", template(Signature(chosen), clues or {}, [])).explored()
+
+
+def rich(gradient: Gradient, **arguments: Any) -> dict[str, tuple[int, ...]]:
+    subject = explored(gradient, **arguments).subject
+    assert subject is not None
+    return shapes(subject)
+
+
+def same_shapes(*wanted: str) -> Any:
+    """A rule that takes arrays only where these have one shape."""
+
+    class Rule(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            subject = super().fit(signature, dtype)
+            if len({leaf.shape for leaf in signature.leaves if leaf.path in wanted}) > 1:
+                raise RuleError("shape", "the gradient is of another shape")
+            return subject
+
+    return Rule
+
+
+def test_a_dense_layer() -> None:
+    found = rich(Gradient(lambda x, w, b: x @ w + b))
+    (rows, inner), (same, columns) = found["x"], found["w"]
+    assert inner == same
+    assert found["b"] in ((columns,), (rows, columns))
+    assert len({rows, inner, columns}) == 3
+
+
+def test_attention_has_queries_and_keys_of_their_own_number() -> None:
+    def attend(q, k, v):
+        return (q @ np.swapaxes(k, -1, -2)) @ v
+
+    found = rich(Gradient(attend))
+    assert found["q"][-1] == found["k"][-1]
+    assert found["k"][0] == found["v"][0] != found["q"][0]
+    assert found["v"][-1] not in found["q"]
+
+
+def test_one_size_is_a_multiple_of_another() -> None:
+    def gated(x, w):
+        parts = np.split(x @ w, 3, axis=-1)
+        return parts[0] * parts[1] + parts[2] * x
+
+    found = rich(Gradient(gated))
+    assert found["w"][1] == 3 * found["x"][-1]
+
+
+def test_a_sum_of_sizes() -> None:
+    def joined(x, h, w):
+        return np.concatenate([x, h], -1) @ w
+
+    found = rich(Gradient(joined))
+    assert found["w"][0] == found["x"][-1] + found["h"][-1]
+
+
+def test_a_window_is_shorter_than_its_signal() -> None:
+    def slid(x, kernel):
+        if np.ndim(x) != 1 or np.ndim(kernel) != 1 or len(kernel) > len(x):
+            raise ValueError("a window must fit")
+        return np.convolve(x, kernel, mode="valid")
+
+    found = rich(Gradient(slid))
+    assert 1 < found["kernel"][0] < found["x"][0]
+
+
+def test_the_rule_chooses_among_what_the_function_takes() -> None:
+    found = rich(same_shapes("x", "y")(lambda x, y: x * y))
+    assert found["x"] == found["y"]
+    assert len(found["x"]) == 2
+
+
+def test_richer_shapes_that_the_rule_refuses_are_kept() -> None:
+    outcome = explored(same_shapes("x", "y")(lambda x, y: x * y))
+    assert outcome.refused
+    assert {leaf.shape for leaf in outcome.refused[0][0].leaves} != {(4, 3)}
+
+
+def test_named_axes_of_a_clue_are_believed() -> None:
+    clues = {"x": [Clue("the docstring", "f32[b d]")], "w": [Clue("the docstring", "f32[d]")]}
+    subject = explored(Gradient(lambda x, w: x * w), clues).subject
+    assert subject is not None
+    assert shapes(subject)["w"] == shapes(subject)["x"][1:]
+    assert subject.leaves[0].source == "the docstring"
+
+
+def test_a_function_that_nothing_fits_is_given_up() -> None:
+    def refuse(x):
+        raise ValueError("no")
+
+    gradient = Gradient(refuse)
+    assert explored(gradient).subject is None
+    assert len(gradient.asked) < 20
+
+
+def test_integers_repeat_and_leave_one_out() -> None:
+    def picked(x, ids):
+        if np.ndim(ids) != 1 or np.ndim(x) != 2:
+            raise ValueError("a table and its rows")
+        return x[ids]
+
+    subject = explored(Gradient(picked), ids=integers((3,), "test")).subject
+    assert subject is not None
+    numbers = list(fixed(subject.signature)["ids"])
+    assert len(set(numbers)) < len(numbers)
+    assert max(numbers) == 2
+    assert 1 not in numbers
+
+
+def test_sorted_integers_are_sorted() -> None:
+    class Sorted(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            ids = fixed(signature)["ids"]
+            if ids.ndim and (np.diff(ids) < 0).any():
+                raise Rejected("segment ids are not increasing")
+            return super().fit(signature, dtype)
+
+    subject = explored(Sorted(lambda x, ids: x + 0 * ids.sum()), ids=integers((3,), "t")).subject
+    assert subject is not None
+    assert (np.diff(fixed(subject.signature)["ids"]) >= 0).all()
+
+
+def test_labels_that_may_be_fewer_than_the_rows_are_as_many() -> None:
+    def gathered(x, labels):
+        if np.ndim(labels) != 1 or np.ndim(x) != 2 or len(labels) > len(x):
+            raise ValueError(
+                f"expected index {np.shape(labels)} to be no larger than {np.shape(x)}"
+            )
+        return x[np.arange(len(labels)), labels]
+
+    subject = explored(Gradient(gathered), labels=integers((3,), "test")).subject
+    assert subject is not None
+    assert len(fixed(subject.signature)["labels"]) == subject.leaves[0].shape[0]
+
+
+def test_heads_that_share_keys_are_twice_as_many() -> None:
+    def grouped(q, k):
+        if np.ndim(q) != 2 or np.ndim(k) != 2:
+            raise ValueError("heads and their sizes")
+        return q * np.repeat(k, len(q) // len(k), axis=0)
+
+    found = rich(Gradient(grouped))
+    assert found["q"][0] == 2 * found["k"][0]
+
+
+def test_arrays_stay_small_while_they_are_explored() -> None:
+    def halved(x):
+        if np.ndim(x) != 4 or any(n % 12 for n in np.shape(x)):
+            raise ValueError("it does not divide into equal parts")
+        return x
+
+    gradient = Gradient(halved)
+    explored(gradient)
+    assert max(np.prod(s.leaves[0].shape) for s in gradient.asked) <= 1 << 22

@@ -1,0 +1,73 @@
+"""Errors of four frameworks, and the equations that they state."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.infer.mismatch import (
+    asks_to_divide,
+    asks_to_sort,
+    proposals,
+    refilled,
+    wants_integers,
+)
+from gradcheck_cli.infer.sizes import Size, Solution, unknown
+
+AXES = [unknown(i) for i in range(6)]
+NUMBERS = {number: i for i, number in enumerate(map(Solution().number, AXES))}
+N = {i: number for number, i in NUMBERS.items()}  # 5, 7, 11, 13, 17, 19
+
+
+@pytest.mark.parametrize(
+    ("message", "equal"),
+    [
+        (f"mul got incompatible shapes for broadcasting: ({N[0]}, {N[1]}), ({N[2]},).", [(1, 2)]),
+        (f"Incompatible shapes for broadcasting: shapes=[({N[0]}, {N[1]}), ({N[2]}, {N[3]})]", [(1, 3), (0, 2)]),
+        (f"dot_general requires contracting dimensions to have the same shape, got ({N[1]},) and ({N[2]},).", [(1, 2)]),
+        (f"Incompatible types for matmul arguments: float32[{N[0]},{N[1]}] and float32[{N[2]},{N[3]}]", [(1, 2)]),
+        (f"Incompatible types for matmul arguments: float32[{N[0]},{N[1]},{N[2]}] and float32[{N[3]},{N[4]},{N[5]}]", [(2, 4), (0, 3)]),
+        (f"mat1 and mat2 shapes cannot be multiplied ({N[0]}x{N[1]} and {N[2]}x{N[3]})", [(1, 2)]),
+        (f"The size of tensor a ({N[1]}) must match the size of tensor b ({N[2]}) at non-singleton dimension 1", [(1, 2)]),
+        (f"weight of size [{N[3]}, {N[4]}, 2], expected input[{N[0]}, {N[1]}, {N[2]}] to have {N[4]} channels, but got {N[1]} channels instead", [(4, 1)]),
+        (f"Incompatible shapes: [{N[0]},{N[1]}] vs. [{N[2]}] [Op:Mul] name:", [(1, 2)]),
+        (f"Matrix size-incompatible: In[0]: [{N[0]},{N[1]}], In[1]: [{N[2]},{N[3]}] [Op:MatMul] name:", [(1, 2)]),
+        (f"Argument to Cholesky must have shape [..., n, n], got shape ({N[0]}, {N[1]}).", [(0, 1)]),
+        (f"concatenating along dimension 1 for shapes ({N[0]}, {N[1]}), ({N[2]}, {N[3]})", [(0, 2)]),
+    ],
+)  # fmt: skip
+def test_the_likeliest_equation_of_a_refusal(message: str, equal: list[tuple[int, int]]) -> None:
+    offered = list(proposals(message, AXES, Solution()))
+    wanted = Solution().with_equations([(unknown(a), unknown(b)) for a, b in equal])
+    assert wanted in offered[:3]
+
+
+def test_a_size_that_the_function_states() -> None:
+    first = next(iter(proposals(f"must have length 3. Got {N[1]}", AXES, Solution())))
+    assert first.of(AXES[1]) == Size(constant=3)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"shape '[1, {N[1]}, 1, 1]' is invalid for input of size {N[3]}",
+        f"cannot reshape array of shape ({N[3]},) (size {N[3]}) into shape (1, {N[1]}, 1, 1) (size {N[1]})",
+        f"Input to reshape is a tensor with {N[3]} values, but the requested shape has {N[1]}",
+    ],
+)
+def test_a_vector_that_is_reshaped_fills_its_new_shape(message: str) -> None:
+    solution = refilled(message, AXES, Solution())
+    assert solution is not None
+    assert solution.number(AXES[3]) == solution.number(AXES[1])
+
+
+def test_each_proposal_comes_once_and_says_something_new() -> None:
+    offered = list(proposals(f"({N[0]}, {N[1]}) and ({N[1]}, {N[0]})", AXES, Solution()))
+    assert len(offered) == len({repr(s) for s in offered})
+    assert list(proposals("no numbers at all", AXES, Solution())) == []
+
+
+def test_what_else_a_refusal_asks_for() -> None:
+    assert asks_to_divide("array split does not result in an equal division: rest is 1")
+    assert asks_to_sort("segment ids are not increasing")
+    assert wants_integers("Indexer must have integer or boolean type")
+    assert not any(f("shapes differ") for f in (asks_to_divide, asks_to_sort, wants_integers))
