@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from gradcheck_cli.discover.guesses import Function, guesses
-from gradcheck_cli.subject.results import Missing, Place
+from gradcheck_cli.discover.guesses import Function, guesses, required
+from gradcheck_cli.discover.needs import Need, needs
+from gradcheck_cli.subject.results import Found, Missing, Place
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _MOST_CALLS = 40
@@ -39,9 +43,58 @@ def _inside(name: str, value: object, module: str) -> Iterator[tuple[str, object
                 yield f"{name}.{key}", item.__func__ if plain else item
 
 
-def enter(
-    module: ModuleType, path: str, scope: str, functions: Sequence[Function]
-) -> Missing | None:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The outcome of entering a function: why it failed, and which function was made up for it."""
+
+    reason: str = ""
+    invented: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """All functions that were to be entered: what is missing, and what was made up, by their names."""
+
+    missing: list[Missing]
+    invented: dict[str, str]
+
+    def behind(self, qualname: str) -> str:
+        """The function that was made up for the factory in which this is defined."""
+        hits = (v for k, v in self.invented.items() if qualname.startswith(f"{k}.<locals>."))
+        return next(hits, "")
+
+
+def enter_all(
+    module: ModuleType,
+    path: str,
+    scopes: Sequence[str],
+    functions: Sequence[Function],
+    recorded: Sequence[Found],
+    made: Collection[int],
+) -> Entries:
+    """Call what makes nested custom gradients, unless the module has: `made` are lines that did.
+
+    What is recorded meanwhile says which function was made up for it.
+    """
+    missing: list[Missing] = []
+    invented: dict[str, str] = {}
+    for scope in scopes:
+        if any(line in _lines(module, scope) for line in made):
+            reason = f"the module itself calls `{scope}`, and that did not make it"
+            missing.append(Missing(Place(path, 1, scope), reason, True))
+            continue
+        before = len(recorded)
+        entry = enter(module, scope, functions)
+        if entry.reason:
+            missing.append(Missing(Place(path, 1, scope), entry.reason, True))
+        if entry.invented:
+            invented[scope] = entry.invented
+        for each in recorded[before:]:
+            each.extra["invented"] = entry.invented
+    return Entries(missing, invented)
+
+
+def enter(module: ModuleType, scope: str, functions: Sequence[Function]) -> Entry:
     """Call the function (or method) that makes a nested custom gradient."""
     thing: Any = module
     for part in scope.split("."):
@@ -54,21 +107,38 @@ def enter(
             thing = None if instance is None else getattr(instance, part)
             break
     if not callable(thing):
-        return Missing(Place(path, 1, scope), f"`{scope}` is not there after the import", True)
-    reason = call_factory(thing, functions)
-    if reason is None:
-        return None
-    return Missing(
-        Place(path, 1, scope), f"calling `{scope}` with guessed arguments failed: {reason}", True
-    )
+        return Entry(f"`{scope}` is not there after the import")
+    rules = [name for name, need in needs(thing).items() if need is Need.RULE]
+    if rules:
+        return Entry(f"`{scope}` takes a rule (`{rules[0]}`), and the module gives it none")
+    entry = call_factory(thing, functions)
+    if not entry.reason:
+        return entry
+    return Entry(f"calling `{scope}` with guessed arguments failed: {entry.reason}")
 
 
-def call_factory(function: Function, functions: Sequence[Function]) -> str | None:
+def _lines(module: ModuleType, scope: str) -> range:
+    """The lines of the body of the outermost function of a scope."""
+    thing: Any = module
+    for part in scope.split("."):
+        thing = getattr(thing, part, None)
+        if inspect.isfunction(thing):
+            break
+    try:
+        lines, start = inspect.getsourcelines(inspect.unwrap(thing))
+        node = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    except (OSError, TypeError, SyntaxError, ValueError, IndexError):
+        return range(0)
+    body = getattr(node, "body", None) or [node]
+    return range(start + body[0].lineno - 1, start + len(lines))
+
+
+def call_factory(function: Function, functions: Sequence[Function]) -> Entry:
     """Call a function so that it makes what is nested in it; the reason if nothing worked.
 
     The hooks record what is made; results that are callable are called in turn.
     """
-    reason: str | None = None
+    reason = ""
     for count, arguments in enumerate(guesses(function, functions)):
         if count >= _MOST_CALLS:
             break
@@ -80,8 +150,16 @@ def call_factory(function: Function, functions: Sequence[Function]) -> str | Non
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             continue
         _call_results(result, _DEPTH)
-        return None
-    return reason or "it takes no arguments that could be guessed"
+        return Entry(invented=_invented(function, arguments, functions))
+    return Entry(reason or "it takes no arguments that could be guessed")
+
+
+def _invented(function: Function, arguments: Sequence[Any], functions: Sequence[Function]) -> str:
+    """The first function among the arguments that nobody but cgcheck chose."""
+    for parameter, value in zip(required(function) or [], arguments, strict=False):
+        if any(value is each for each in functions):
+            return f"`{getattr(value, '__name__', value)}` for `{parameter.name}`"
+    return ""
 
 
 def _call_results(result: object, depth: int) -> None:

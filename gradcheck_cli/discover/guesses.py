@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.discover.needs import Need, needs
 from gradcheck_cli.inputs.names import fixed_by_name
 
 Function = Callable[..., Any]
@@ -21,32 +22,51 @@ _DEEP = 4  # guesses for each of several parameters that are tried in all combin
 def guesses(function: Function, functions: Sequence[Function] = (np.tanh,)) -> Iterator[list[Any]]:
     """Values for the required positional parameters: what their names say first, then the plainest.
 
-    `functions` are the framework's own, for a parameter that is to be called.
+    `functions` are the framework's own, for a parameter that is to be called: what the body calls gets
+    nothing else. There is no guess where a parameter is a rule.
     """
+    parameters = required(function)
+    if parameters is None:
+        return
+    wanted = needs(function)
+    if Need.RULE in wanted.values():
+        return
+    called = [wanted.get(p.name) is Need.FUNCTION and bool(functions) for p in parameters]
+    named = [
+        list(functions) if is_called else _named(p, functions)
+        for p, is_called in zip(parameters, called, strict=True)
+    ]
+    plain = _plain(functions, wanted)
+    if any(named):
+        yield [(own or plain)[0] for own in named]
+    for value in plain if parameters else [None]:
+        yield [own[0] if is_called else value for own, is_called in zip(named, called, strict=True)]
+    if len(parameters) > 1:
+        choices = (
+            own if is_called else [*own, *plain[:_DEEP]]
+            for own, is_called in zip(named, called, strict=True)
+        )
+        yield from map(list, itertools.product(*choices))
+
+
+def required(function: Function) -> list[inspect.Parameter] | None:
+    """The positional parameters that a call must fill; None if nobody can say."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return
-    required = [
+        return None
+    return [
         p
         for p in signature.parameters.values()
         if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
-    named = [_named(p, functions) for p in required]
-    plain = _plain(functions)
-    if any(named):
-        yield [(own or plain)[0] for own in named]
-    for value in plain if required else [None]:
-        yield [value] * len(required)
-    if len(required) > 1:
-        for chosen in itertools.product(*([*own, *plain[:_DEEP]] for own in named)):
-            yield list(chosen)
 
 
-def _plain(functions: Sequence[Function]) -> list[Any]:
+def _plain(functions: Sequence[Function], wanted: Mapping[str, Need]) -> list[Any]:
+    """The plainest values; a function among them where none is called by its name."""
     return [
-        np.float32(0.5), 2, np.ones(3, np.float32), *functions[:1], np.eye(3, dtype=np.float32), True,
-        "relu",
+        np.float32(0.5), 2, np.ones(3, np.float32), *([] if wanted else functions[:1]),
+        np.eye(3, dtype=np.float32), True, "relu",
     ]  # fmt: skip
 
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gradcheck_cli.discover.factories import attributes, call_factory, enter, instance_of
+from gradcheck_cli.discover.factories import (
+    Entry,
+    attributes,
+    call_factory,
+    enter,
+    enter_all,
+    instance_of,
+)
+from gradcheck_cli.subject.results import Found
 
 
 def module_of(source: str) -> ModuleType:
@@ -47,7 +56,7 @@ def test_a_factory_is_called_with_what_its_name_asks_for() -> None:
     def factory(activation: Any) -> None:
         calls.append(activation(0.0))
 
-    assert call_factory(factory, [np.cos]) is None
+    assert call_factory(factory, [np.cos]) == Entry(invented="`cos` for `activation`")
     assert calls == [1.0]
 
 
@@ -61,7 +70,7 @@ def test_what_a_factory_returns_is_called_in_turn() -> None:
 
         return middle
 
-    assert call_factory(factory, []) is None
+    assert call_factory(factory, []) == Entry()
     assert reached == ["middle", "inner"]
 
 
@@ -69,7 +78,7 @@ def test_the_last_reason_is_told_where_no_guess_works() -> None:
     def factory(width: Any) -> None:
         raise ValueError("no such width\nand more")
 
-    assert call_factory(factory, []) == "ValueError: no such width"
+    assert call_factory(factory, []).reason == "ValueError: no such width"
 
 
 def test_a_method_is_entered_on_an_instance() -> None:
@@ -81,7 +90,7 @@ def test_a_method_is_entered_on_an_instance() -> None:
         "    def build(self):\n"
         "        SEEN.append(self.size)\n"
     )
-    assert enter(module, "model.py", "Model.build", []) is None
+    assert enter(module, "Model.build", []) == Entry()
     assert len(module.SEEN) == 1
 
 
@@ -94,9 +103,75 @@ def test_a_method_is_entered_on_an_instance() -> None:
 )
 def test_a_scope_that_cannot_be_entered_says_why(scope: str, reason: str) -> None:
     module = module_of("def breaks():\n    raise OSError('no file')\n")
-    missing = enter(module, "model.py", scope, [])
-    assert missing is not None
+    assert enter(module, scope, []).reason == reason
+    (missing,) = enter_all(module, "model.py", [scope], [], [], []).missing
     assert (missing.reason, missing.is_scope, missing.place.qualname) == (reason, True, scope)
+
+
+FACTORIES = """
+CALLS = []
+
+def with_function(f):
+    CALLS.append(f(0.0))
+
+def with_rule(f, bwd):
+    CALLS.append("never")
+    f.defvjp(None, bwd)
+
+def of_the_module(width):
+    CALLS.append("never")
+
+def decorated_itself():
+    CALLS.append("entered")
+"""
+
+
+@pytest.fixture
+def factories(tmp_path: Path) -> ModuleType:
+    """A module with a file, so that the text of its functions can be read."""
+    path = tmp_path / "model.py"
+    path.write_text(FACTORIES)
+    module = ModuleType("model")
+    exec(compile(FACTORIES, str(path), "exec"), vars(module))
+    return module
+
+
+def test_what_is_made_meanwhile_says_which_function_was_made_up(factories: ModuleType) -> None:
+    class Listening(list[Found]):
+        """A list to which entering a function adds."""
+
+        def __len__(self) -> int:
+            if factories.CALLS and not super().__len__():
+                self.append(Found(object(), "custom_vjp", "model.py", 5))
+            return super().__len__()
+
+        def __getitem__(self, index: Any) -> Any:
+            len(self)
+            return super().__getitem__(index)
+
+    recorded = Listening()
+    entries = enter_all(factories, "model.py", ["with_function"], [np.cos], recorded, [])
+    assert entries.missing == []
+    assert recorded[0].extra == {"invented": "`cos` for `f`"}
+    assert entries.behind("with_function.<locals>.op") == "`cos` for `f`"
+    assert entries.behind("another.<locals>.op") == ""
+
+
+def test_a_factory_of_rules_is_not_called(factories: ModuleType) -> None:
+    (missing,) = enter_all(factories, "model.py", ["with_rule"], [np.cos], [], []).missing
+    assert missing.reason == "`with_rule` takes a rule (`bwd`), and the module gives it none"
+    assert factories.CALLS == []
+
+
+def test_a_factory_that_the_module_calls_itself_is_not_called(factories: ModuleType) -> None:
+    (missing,) = enter_all(factories, "model.py", ["of_the_module"], [], [], [12]).missing
+    assert missing.reason == "the module itself calls `of_the_module`, and that did not make it"
+    assert factories.CALLS == []
+
+
+def test_a_function_that_is_made_itself_is_entered_all_the_same(factories: ModuleType) -> None:
+    assert enter_all(factories, "model.py", ["decorated_itself"], [], [], [14]).missing == []
+    assert factories.CALLS == ["entered"]
 
 
 def test_an_instance_is_made_of_small_numbers_where_they_will_do() -> None:
@@ -119,5 +194,5 @@ def test_no_more_than_forty_guesses_are_tried() -> None:
         next(count)
         raise ValueError
 
-    assert call_factory(picky, []) == "ValueError: "
+    assert call_factory(picky, []).reason == "ValueError: "
     assert next(count) == 40

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import ModuleType
+
+import pytest
 
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.subject.results import Missing, Place
@@ -55,3 +58,56 @@ def test_very_many_of_one_definition_are_named_as_left_out() -> None:
     assert missing == [
         Missing(each[16][1].place, "2 more are made by the same definition: name those to check")
     ]
+
+
+MODEL = """
+def _rule(f, bwd):
+    rule = custom_vjp(f)
+    return rule
+
+def _cube(x):
+    return x**3
+
+relu = _rule(lambda x: x, None)
+cube = _rule(
+    _cube, None
+)
+sine = _rule(numpy.sin, None)
+TABLE = {"one": _rule(lambda x: 1, None)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "line"),
+    [
+        (Place("model.py", 9, "<lambda>", made=3), "relu", 9),
+        (Place("model.py", 6, "_cube", made=3), "cube", 10),
+        (Place("/site-packages/numpy.py", 3000, "sin", made=3), "sine", 13),
+        (Place("model.py", 14, "<lambda>", made=3), "TABLE['one']", 14),
+        (Place("model.py", 3, "<custom_vjp>", made=3), "sine", 13),
+        (Place("model.py", 3, "_rule.<locals>.inner", made=3), "cube", 3),
+        (Place("model.py", 6, "_cube", made=10), "_cube", 6),
+    ],
+)
+def test_what_a_factory_made_has_the_name_that_the_module_gives_it(
+    place: Place, name: str, line: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    here = replace(place, path=str(path)) if place.path == "model.py" else place
+    thing = object()
+    module = named(**({"TABLE": {"one": thing}} if "TABLE" in name else {name: thing}))
+    module.__file__ = str(path)
+    (gradient,), _ = distinct([(thing, Gradient(place.qualname, here))], module)
+    assert (gradient.name, gradient.place.qualname, gradient.place.line) == (name, name, line)
+    assert gradient.place.path == str(path)
+
+
+def test_the_object_that_has_a_name_stands_for_its_definition(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    first, second = one(3), one(3)
+    module = named(cube=second[0])
+    module.__file__ = str(path)
+    gradients, _ = distinct([first, second], module)
+    assert [g.name for g in gradients] == ["cube"]
