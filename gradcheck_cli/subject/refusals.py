@@ -6,7 +6,11 @@ from gradcheck_cli.contract.errors import CgcheckError
 
 
 class Rejected(CgcheckError):
-    """A signature that the function does not take: try another one."""
+    """A signature that the function does not take: try another one. `detail` is the whole error."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail or message
 
 
 class Declined(Rejected):

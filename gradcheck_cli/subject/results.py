@@ -53,6 +53,8 @@ class Place:
     line: int
     qualname: str
     definition: str = ""  # the qualname of what made it, where it goes by another name
+    made: int = 0  # the line of the call that made it, if that was seen
+    invented: str = ""  # the function that cgcheck made up to get at it: `tanh` for `f`
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Run, cgcheck, check_json
 
-pytestmark = pytest.mark.slow  # each is a whole run
+pytestmark = [pytest.mark.slow, pytest.mark.needs("tensorflow", "torch")]  # each is a whole run
 
 OVERFLOW = 88.72284
 

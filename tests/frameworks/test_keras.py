@@ -9,7 +9,10 @@ import pytest
 
 from tests.conftest import check_json
 
-pytestmark = pytest.mark.slow  # each is a whole run
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.needs("keras", "tensorflow", "torch"),
+]  # each is a whole run
 
 BACKENDS = ["jax", "tensorflow", "torch"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Run, check_json
 
-pytestmark = pytest.mark.slow  # each is a whole run
+pytestmark = [pytest.mark.slow, pytest.mark.needs("tensorflow")]  # each is a whole run
 
 
 def finding(run: Run, name: str, rule: str) -> dict[str, Any]:

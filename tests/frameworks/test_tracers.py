@@ -13,6 +13,7 @@ from gradcheck_cli.frameworks.shared.tracing import Untraceable
 
 @pytest.mark.parametrize(("framework", "tracer"), [("torch", "torchax"), ("tensorflow", "tf2jax")])
 @pytest.mark.slow  # imports the framework
+@pytest.mark.needs("tensorflow", "torch")
 def test_what_to_install_is_told(
     framework: str, tracer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

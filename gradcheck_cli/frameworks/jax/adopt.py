@@ -102,14 +102,22 @@ def adopt_function(function: Callable[..., Any], name: str, place: Place, own: O
 
 def place_of(function: Any, recorded: Found) -> Place:
     """Where the primal is defined; where the rule was made, if it has no source."""
+    invented = str(recorded.extra.get("invented", ""))
     inner = inspect.unwrap(function)
     while isinstance(inner, functools.partial):
         inner = inspect.unwrap(inner.func)
     code = getattr(inner, "__code__", None)
     if code is None:
-        return Place(recorded.path, recorded.line, f"<{recorded.kind}>")
+        return Place(
+            recorded.path,
+            recorded.line,
+            f"<{recorded.kind}>",
+            made=recorded.line,
+            invented=invented,
+        )
     qualname = getattr(inner, "__qualname__", code.co_name)
-    return Place(code.co_filename, code.co_firstlineno, qualname)
+    made = recorded.line if recorded.path else 0
+    return Place(code.co_filename, code.co_firstlineno, qualname, made=made, invented=invented)
 
 
 def rule_code(rule: Any) -> tuple[FunctionType, ...]:

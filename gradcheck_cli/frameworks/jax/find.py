@@ -12,7 +12,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from gradcheck_cli.discover.factories import attributes, enter, instance_of
+from gradcheck_cli.discover.factories import attributes, enter_all, instance_of
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.jax.adopt import (
@@ -32,7 +32,8 @@ def find(
 ) -> tuple[list[JaxGradient], list[Missing]]:
     """The module's own custom gradients, in the order of their lines."""
     _adopt_attributes(module, path, recorded)
-    missing = [m for scope in scopes if (m := enter(module, path, scope, [jnp.tanh])) is not None]
+    made = {each.line for each in recorded if _same(path, each.path)}
+    missing = enter_all(module, path, scopes, [jnp.tanh], recorded, made).missing
     adopted: list[tuple[object, JaxGradient]] = []
     for each in recorded:
         if each.thing is None:

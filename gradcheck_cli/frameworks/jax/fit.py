@@ -34,7 +34,7 @@ def fit(gradient: JaxGradient, signature: Signature, dtype: str) -> FittedJax:
             with calling_user_code():
                 shapes = jax.eval_shape(primal, *avals)
         except UserCodeError as raised:
-            raise Rejected(brief(raised.error)) from None
+            raise Rejected(brief(raised.error), str(raised.error)) from None
         if not shapes:
             raise Rejected("it returns no float array")
         return FittedJax(gradient, signature, dtype, avals, tuple(shapes), primal, rule)

@@ -10,6 +10,7 @@ import jax
 from gradcheck_cli.frameworks.jax.find import find, named
 from gradcheck_cli.frameworks.jax.hooks import recording, watching
 from gradcheck_cli.frameworks.jax.script import WRITING
+from gradcheck_cli.infer.call_sites import calls_of
 from gradcheck_cli.infer.reading import read
 from gradcheck_cli.inputs.signature import Hints
 
@@ -32,7 +33,14 @@ class Jax:
 
     def hints(self, gradient: Any) -> Hints:
         functions = [("jnp.tanh", jax.numpy.tanh), ("jnp.add", jax.numpy.add)]
-        return read(gradient.primal, gradient.parameters(), functions, lambda: jax.random.key(0))
+        return read(
+            gradient.primal,
+            gradient.parameters(),
+            functions,
+            lambda: jax.random.key(0),
+            rule=gradient.rule_code(),
+            called=calls_of(gradient),
+        )
 
 
 FRAMEWORK = Jax()

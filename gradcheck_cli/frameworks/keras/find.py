@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gradcheck_cli.discover.factories import attributes, enter
+from gradcheck_cli.discover.factories import attributes, enter_all
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.keras import backend
 from gradcheck_cli.frameworks.keras.hooks import KIND, source
@@ -49,19 +49,29 @@ def _of_keras(gradient: Any) -> CustomGradient:
     return adopted
 
 
+def _adopted(recorded: Found) -> TorchGradient:
+    """The gradient of a recorded object, with the function that was made up to get at it."""
+    from gradcheck_cli.frameworks.keras.adopt import adopt
+
+    gradient = adopt(recorded.thing)
+    invented = str(recorded.extra.get("invented", ""))
+    return dataclasses.replace(
+        gradient, place=dataclasses.replace(gradient.place, invented=invented)
+    )
+
+
 def _find_on_torch(
     module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str]
 ) -> tuple[list[TorchGradient], list[Missing]]:
     import torch
-
-    from gradcheck_cli.frameworks.keras.adopt import adopt
 
     cls = custom_gradient_on_torch()
     listed = {id(each.thing) for each in recorded}
     for _, value in attributes(module):
         if isinstance(value, cls) and id(value) not in listed:
             recorded.append(Found(value, KIND, *source(value.forward_fn)))
-    missing = [m for scope in scopes if (m := enter(module, path, scope, [torch.tanh])) is not None]
-    adopted = [(each.thing, adopt(each.thing)) for each in recorded if each.path == path]
+    made = {each.line for each in recorded if each.path == path}
+    missing = enter_all(module, path, scopes, [torch.tanh], recorded, made).missing
+    adopted = [(each.thing, _adopted(each)) for each in recorded if each.path == path]
     gradients, more = distinct(adopted, module)
     return gradients, [*missing, *more]

@@ -16,6 +16,7 @@ from gradcheck_cli.frameworks.keras.find import find, named
 from gradcheck_cli.frameworks.keras.hooks import recording
 from gradcheck_cli.frameworks.keras.random import steady
 from gradcheck_cli.frameworks.keras.script import writing
+from gradcheck_cli.infer.call_sites import calls_of
 from gradcheck_cli.infer.reading import read
 from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.subject.protocol import Note
@@ -43,7 +44,13 @@ class Keras:
 
     def hints(self, gradient: Any) -> Hints:
         functions = [("ops.tanh", keras.ops.tanh), ("ops.add", keras.ops.add)]
-        return read(gradient.primal, gradient.parameters(), functions)
+        return read(
+            gradient.primal,
+            gradient.parameters(),
+            functions,
+            rule=gradient.rule_code(),
+            called=calls_of(gradient),
+        )
 
 
 FRAMEWORK = Keras()

@@ -36,6 +36,7 @@ from gradcheck_cli.subject.results import AUTO, EAGER, VALUE, Array, Floats, Sam
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
+_NOT_PULLED = "the rules that it calls have no gradient of the right shapes over the reals"
 # A plain point, at which it is tried whether function and rule run at all.
 _PLAIN = (0.5, 0.75, 0.25, 1.5, 0.625, 1.25)
 
@@ -149,9 +150,10 @@ class EagerSubject(abc.ABC):
             forward = self.forward_jaxpr()
         except (UserCodeError, Untraceable) as error:
             return Traces(None, None, reason=self._untraced("forward", error))
-        primal, trusting = self._pulled_back(forward), self._trusting()
+        primal = self._pulled_back(forward)
         if not self.has_rule:
-            return Traces(primal, trusting)
+            return self._of_inner_rules(primal)
+        trusting = self._trusting()
         outs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
         try:
             backward = self.rule_jaxpr(outs)
@@ -224,6 +226,16 @@ class EagerSubject(abc.ABC):
         except UserCodeError:
             return None
         return build(pullback)
+
+    def _of_inner_rules(self, primal: Program | None) -> Traces:
+        """A plain function's programs; `reason` says why the rules that it calls have none."""
+        try:
+            forward = self.trusting_jaxpr()
+        except (UserCodeError, Untraceable) as error:
+            return Traces(primal, None, reason=self._why("inner rules", error))
+        program = None if forward is None else self._pulled_back(forward)
+        pulled = forward is None or program is not None
+        return Traces(primal, program, reason=None if pulled else _NOT_PULLED)
 
     def _trusting(self) -> Program | None:
         try:

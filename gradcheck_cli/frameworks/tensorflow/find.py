@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.discover.factories import attributes, enter
+from gradcheck_cli.discover.factories import attributes, enter_all
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.tensorflow.adopt import adopt, registered
@@ -33,7 +33,8 @@ def find(
         if isinstance(value, BIND) and id(value) not in listed:
             recorded.append(Found(value, CUSTOM, *source(decorated(value))))
     signatures = _signatures(module)
-    missing = [m for scope in scopes if (m := enter(module, path, scope, [tf.tanh])) is not None]
+    made = {each.line for each in recorded if _same(path, each.path)}
+    missing = enter_all(module, path, scopes, [tf.tanh], recorded, made).missing
     adopted: list[tuple[object, TfGradient]] = []
     for each in recorded:
         if not _same(path, each.path):
@@ -43,6 +44,9 @@ def find(
             if each.kind == CUSTOM
             else registered(each, _overridden(path), own)
         )
+        if isinstance(gradient, TfGradient) and each.extra.get("invented"):
+            place = replace(gradient.place, invented=str(each.extra["invented"]))
+            gradient = replace(gradient, place=place)
         if isinstance(gradient, TfGradient) and id(each.thing) in signatures:
             gradient = replace(gradient, specs=signatures[id(each.thing)])
         if isinstance(gradient, Missing):

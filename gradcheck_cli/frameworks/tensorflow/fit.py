@@ -35,7 +35,7 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
             )
     except UserCodeError as raised:
         _ask_a_graph(call, signature)
-        raise Rejected(brief(raised.error)) from None
+        raise Rejected(brief(raised.error), str(raised.error)) from None
     floats = {i: out for i, out in enumerate(outs) if tf.is_tensor(out) and out.dtype.is_floating}
     if not floats:
         raise Rejected("it returns no float tensor that can be differentiated")

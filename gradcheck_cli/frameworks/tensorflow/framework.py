@@ -15,6 +15,7 @@ from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import recording, watching
 from gradcheck_cli.frameworks.tensorflow.random import Draws
 from gradcheck_cli.frameworks.tensorflow.script import WRITING
+from gradcheck_cli.infer.call_sites import calls_of
 from gradcheck_cli.infer.reading import read
 from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.project.input_specs import ArraySpec, Spec
@@ -56,7 +57,13 @@ class TensorFlow:
             for p, spec in zip(gradient.parameters(), gradient.specs, strict=False)
         }
         functions = [("tf.tanh", tf.tanh), ("tf.add", tf.add)]
-        hints = read(gradient.primal, gradient.parameters(), functions)
+        hints = read(
+            gradient.primal,
+            gradient.parameters(),
+            functions,
+            rule=gradient.rule_code(),
+            called=calls_of(gradient),
+        )
         source = "the input signature of its tf.function"
         return dataclasses.replace(hints, specs=specs, spec_source=source)
 

@@ -8,13 +8,14 @@ import inspect
 import linecache
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from gradcheck_cli.discover.factories import attributes, enter
+from gradcheck_cli.discover.factories import attributes, enter_all
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
@@ -31,9 +32,8 @@ def find(
     """The module's own custom gradients, in the order of their lines."""
     gc.disable()  # a class that a factory made and dropped lives until it is collected
     try:
-        missing = [
-            m for scope in scopes if (m := enter(module, path, scope, [torch.tanh])) is not None
-        ]
+        entries = enter_all(module, path, scopes, [torch.tanh], recorded, _made(module, path))
+        missing = entries.missing
         classes = list(_functions())
     finally:
         gc.enable()
@@ -45,6 +45,7 @@ def find(
         if cls.backward is torch.autograd.Function.backward and not _backs(cls):
             missing.append(Missing(place, "it has no backward"))
             continue
+        place = replace(place, invented=entries.behind(place.qualname))
         adopted.append((cls, of_class(cls, place)))
     for _, value in attributes(module):
         if not isinstance(value, CustomOpDef):
@@ -60,6 +61,13 @@ def find(
     missing += _hooked(path)
     gradients, more = distinct(adopted, module)
     return gradients, [*missing, *more]
+
+
+def _made(module: ModuleType, path: str) -> set[int]:
+    """Lines of what the import made: of classes of Function, and of custom ops."""
+    ops = (parts_of(v).body for _, v in attributes(module) if isinstance(v, CustomOpDef))
+    places = [*map(_class_place, _functions()), *(_place(body, "") for body in ops)]
+    return {p.line for p in places if p is not None and _same(path, p.path)}
 
 
 _HOOKS = frozenset({"register_hook", "register_full_backward_hook", "register_post_accumulate_grad_hook"})  # fmt: skip

@@ -31,7 +31,7 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str) -> FittedTorc
                 call.primal_outputs(points)
             outputs = call.outputs(points)
     except UserCodeError as raised:
-        raise Rejected(brief(raised.error)) from None
+        raise Rejected(brief(raised.error), str(raised.error)) from None
     if not outputs:
         raise Rejected("it returns no float tensor that can be differentiated")
     call.kept = tuple(outputs)

@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 
+from gradcheck_cli.frameworks.shared.user_source import plain_functions
 from gradcheck_cli.frameworks.torch.call import device
 from gradcheck_cli.frameworks.torch.find import find, named
 from gradcheck_cli.frameworks.torch.hooks import recording, watching
 from gradcheck_cli.frameworks.torch.script import WRITING
 from gradcheck_cli.frameworks.torch.trace import warm
+from gradcheck_cli.infer.call_sites import calls_of
 from gradcheck_cli.infer.reading import read
 from gradcheck_cli.inputs.signature import Hints
 
@@ -38,7 +40,11 @@ class Torch:
 
     def hints(self, gradient: Any) -> Hints:
         functions = [("torch.tanh", torch.tanh), ("torch.add", torch.add)]
-        hints = read(gradient.primal, gradient.parameters(), functions)
+        cls = getattr(gradient.rule, "__self__", None)  # a Function's `apply` is its rule
+        setup = plain_functions(getattr(cls, "setup_context", None))
+        rule = [*gradient.rule_code(), *setup]
+        parameters, called = gradient.parameters(), calls_of(gradient)
+        hints = read(gradient.primal, parameters, functions, rule=rule, called=called)
         return dataclasses.replace(hints, classes={})  # torch differentiates tensors, not objects
 
 
