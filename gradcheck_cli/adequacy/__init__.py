@@ -1,0 +1,1 @@
+"""What judged inputs could have shown: small changes of primal and rule, and whether each shows."""

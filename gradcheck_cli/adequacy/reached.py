@@ -1,0 +1,94 @@
+"""What no judged row reaches: a branch that never ran, an argument that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.adequacy.change import Change, Key, Kind, Part, Showing
+from gradcheck_cli.adequacy.replay import NotReplayed, Replay, replay
+from gradcheck_cli.adequacy.scene import Scene
+from gradcheck_cli.contract.limits import CHANGE_ROUNDING
+from gradcheck_cli.measure.components import GRADIENTS
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.states import REGULAR
+from gradcheck_cli.reals.program import Slot, Step
+from gradcheck_cli.reals.three_valued import NO, YES
+
+Array = np.ndarray[Any, Any]
+Seen = tuple[Change, Showing]
+
+_MOST_ROWS = 256
+# A question whose answer is nearly always no: it guards a division, a logarithm, an empty row.
+_GUARDS = ("eq", "ne", "is_finite")
+_ORDERS = ("gt", "ge", "lt", "le")
+
+
+def moved_arguments(m: Measurements) -> Iterator[Seen]:
+    """Whether each argument changes anything: a single number that does not might do so in an array."""
+    truth, regular = m.reference.middle(GRADIENTS), m.reference.states(GRADIENTS) == REGULAR
+    sizes = np.where(regular, np.abs(truth), 0.0)
+    largest = sizes.max(axis=1, initial=0.0, keepdims=True)
+    start = 0
+    for i, leaf in enumerate(m.subject.leaves):
+        part = sizes[:, start : start + leaf.size]
+        start += leaf.size
+        moves = bool((part > CHANGE_ROUNDING.value * largest).any())
+        if moves or leaf.size == 1:
+            key = Key(Part.PRIMAL, "", 0, 0, leaf.path, i, Kind.ARGUMENT, "moved")
+            change = Change(key, f"`{leaf.path}` moved changes nothing", None, None, (i,))
+            yield change, Showing.SHOWN if moves else Showing.DEGENERATE
+
+
+def one_sided_branches(m: Measurements, scene: Scene) -> Iterator[Seen]:
+    """Choices that always go one way, of those that the user wrote; guards are none."""
+    rows = m.base_rows[:_MOST_ROWS]
+    args = [
+        a[rows] for a in (m.points if scene.part is Part.PRIMAL else [*m.points, *m.cotangents])
+    ]
+    try:
+        run = replay(scene.program, args)
+    except NotReplayed:
+        return
+    for index, step in enumerate(scene.program.steps):
+        if step.name not in ("select_n", "cond") or scene.library_call(index):
+            continue
+        if scene.shared.intersection(step.outs) or step.out_avals[0].kind != "f":
+            continue
+        side = _missing_side(run, step)
+        question = _question(scene, step.ins[0])
+        if side is not None and question is not None:
+            yield _never(scene, index, question, side), Showing.UNSEEN
+
+
+def _missing_side(run: Replay, step: Step) -> bool | None:
+    """The answer that a yes-or-no question never got; None if it got both, or is of another kind."""
+    if step.in_avals[0].kind != "b":
+        return None
+    answers = run.slots[step.ins[0]]
+    if not np.any(answers == YES):
+        return True
+    return False if not np.any(answers == NO) else None
+
+
+def _question(scene: Scene, slot: Slot) -> str | None:
+    """The mask or the comparison that a choice rests on, in words; None for a guard."""
+    mask = scene.table(slot)
+    if mask is not None:
+        return mask
+    step = None if slot not in scene.makers else scene.program.steps[scene.makers[slot]]
+    while step is not None and not (step.name in _ORDERS and step.in_avals[0].kind == "f"):
+        if step.name in _GUARDS or not step.ins or step.ins[0] not in scene.makers:
+            return None
+        step = scene.program.steps[scene.makers[step.ins[0]]]
+    return None if step is None else scene.name(step.outs[0])
+
+
+def _never(scene: Scene, index: int, question: str, side: bool) -> Change:
+    place = scene.spot(index)
+    where = ("", 0, 0) if place is None else (place.path, place.line, place.column)
+    words = f"`{question}` is never {'true' if side else 'false'}"
+    key = Key(scene.part, *where, scene.program.steps[index].name, 0, Kind.BRANCH, "one-sided")
+    return Change(key, words, place, None)
