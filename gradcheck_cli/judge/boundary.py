@@ -10,8 +10,12 @@ from gradcheck_cli.measure.boundary import Interval, find_boundaries
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, component_name
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.sampled_subject import steps
 
 _MOST_ARGUMENTS = 3
+_MOST_VALUES = 256
+_STEPS = 400_000  # of flint for the truth at all values that are looked at: a few seconds
+_FEWEST_ROWS = 256
 
 
 def boundaries(failure: Failure, m: Measurements) -> list[Interval]:
@@ -20,8 +24,11 @@ def boundaries(failure: Failure, m: Measurements) -> list[Interval]:
         return []
     if failure.severity is Severity.NOTE and any(leaf.shape for leaf in m.subject.leaves):
         return []  # dozens of walks over whole arrays, for a line that is folded away
+    rows = _STEPS // steps(m.subject)
+    if rows < _FEWEST_ROWS:
+        return []  # of an array so dear its witness says enough
     spread = np.unique(np.concatenate([p.reshape(-1) for p in m.spread]))
-    spread = spread[:: max(1, len(spread) // 256)]
+    spread = spread[:: max(1, len(spread) // min(_MOST_VALUES, rows // 4))]
     leaf, element = _argument(failure, m)
     others = [
         (i, element) for i, p in enumerate(m.subject.leaves) if i != leaf and element < p.size

@@ -66,10 +66,18 @@ def grade(truth: Reference, floats: Sequence[Array], what: str) -> Grades:
     scale = np.ones(count)
     sized = rows[(suspect[rows] & np.isfinite(got[rows])).any(axis=1)]
     scale[sized] = truth.scale(sized, what)
+    unresolved = np.zeros(count, bool)
+    if what == GRADIENTS and len(sized):
+        unresolved[sized] = truth.unresolved(sized)
+    reach = np.zeros(count)
+    reach[rows] = truth.reach(rows, what)
     for row in rows.tolist():
         worst: tuple[int, float] | None = None
         for k in np.flatnonzero(suspect[row] | broken[row]):
             rank, cause, bits = _severity(float(got[row, k]), float(mid[row, k]), scale[row], fmt)
+            lost = unresolved[row] and _vanishes(mid[row, k], scale[row], fmt)
+            if cause == DIGITS and (lost or abs(got[row, k] - mid[row, k]) <= reach[row]):
+                rank = min(rank, Severity.NOTE.rank)
             if rank >= 0 and (worst is None or (rank, -bits) > worst):
                 worst = rank, -bits
                 grades.severity[row], grades.cause[row] = rank, cause
@@ -122,6 +130,11 @@ def _close(got: Array, low: Array, high: Array, fmt: Format, room: float) -> Arr
     # inf − inf behind an overflowing truth is overflow, not a fault of its own
     overflow = np.isnan(got) & ((high > edge) | (low < -edge))
     return np.asarray(inside | over | overflow)
+
+
+def _vanishes(mid: float, scale: float, fmt: Format) -> bool:
+    """Is the truth nothing beside the gradients nearby, so that a float there is a rest of large terms?"""
+    return abs(mid) <= half_of_the_digits(fmt.eps) * scale
 
 
 def _lost(low: Array, high: Array, mid: Array) -> Array:

@@ -10,18 +10,21 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import JUMP_BITS, MOST_TIED
 from gradcheck_cli.contract.report import Evidence
-from gradcheck_cli.measure.nudge import Settled, Side, defined_nearby, evaluations, nudge
+from gradcheck_cli.measure.nudge import Settled, Side, defined_nearby, evaluations, idle_ties, nudge
+from gradcheck_cli.measure.resolution import largest_exponents
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.enclose import MOST_BITS, Enclosed, enclose
-from gradcheck_cli.reals.facts import Effort, named
+from gradcheck_cli.reals.facts import Effort, Law, named
 from gradcheck_cli.reals.program import Program
 
 Array = np.ndarray[Any, Any]
 
+_MOST_IDLE = 96  # rows of arrays whose ties are looked at
 _MOST_ARRAY_NUDGES = 16
 _SLOW_NUDGES = 400
 _SLOW = named(lambda facts: facts.effort is Effort.SLOW)
 _NORMWISE = named(lambda facts: facts.normwise)
+_SUMS = named(lambda facts: facts.law in (Law.REDUCTION, Law.RUNNING, Law.PRODUCT, Law.WINDOW))
 # A value that differs from its nudged neighbours by more than this jumps there.
 _TOUCH = 2.0**-JUMP_BITS.value
 
@@ -86,11 +89,20 @@ class Source(Protocol):
     def judges_digits(self) -> bool: ...  # is it fine enough to grade the digits of floats?
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth: ...
+    @property
+    def mixed(self) -> bool: ...  # does each result rest on sums over several elements?
+    # For each row the largest number of which an exponential or a sine is taken, as far as it is known.
+    def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array: ...
 
 
 def factors(*programs: Program | None) -> bool:
     """Does one of the programs factor a matrix?"""
     return any(p is not None and p.primitives() & _NORMWISE for p in programs)
+
+
+def mixes(program: Program) -> bool:
+    """Do results rest on sums over several elements?"""
+    return bool(program.primitives() & _SUMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,14 @@ class Reals:
     @property
     def normwise(self) -> bool:
         return factors(self.program)
+
+    @property
+    def mixed(self) -> bool:
+        return mixes(self.program)
+
+    def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+        """For each row the largest number of which an exponential or a sine is taken."""
+        return largest_exponents(self.program, [*points, *cotangents])
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
         """Truth at each row. At rows that are not nudged, what is undefined stays outside."""
@@ -157,11 +177,29 @@ def _nudged(
     # Of many elements a few directions miss some sides of a kink, and would call it a limit.
     few = sum(int(np.prod(p.shape[1:], dtype=int)) for p in points) <= MOST_TIED.value
     rows = np.flatnonzero(holes | (tied & asked if few else False))[: _most(program, points)]
+    left = np.setdiff1d(np.flatnonzero(tied), rows)
+    if len(left) and not few:
+        left = left[~_idle(program, points, cotangents, left, first)]
     for state in truth.gradient_states:
-        left = np.setdiff1d(np.flatnonzero(tied), rows)
         state[left] = np.where(state[left] == REGULAR, KINK, state[left])
     if len(rows):
         _resolve(program, points, cotangents, rows, first, truth)
+
+
+def _idle(
+    program: Program,
+    points: Sequence[Array],
+    cotangents: Sequence[Array],
+    rows: Array,
+    first: Enclosed,
+) -> Array:
+    """Of tied rows, those whose ties decide nothing."""
+    asked = rows[:_MOST_IDLE]
+    idle = np.zeros(len(rows), bool)
+    idle[: len(asked)] = idle_ties(
+        program, [p[asked] for p in points], [c[asked] for c in cotangents], [o[asked] for o in first.outs]
+    )  # fmt: skip
+    return idle
 
 
 def _most(program: Program, points: Sequence[Array]) -> int | None:

@@ -43,11 +43,16 @@ class Differences:
     by_values: bool = True
     dear: bool = True
     judges_digits: bool = False
+    mixed: bool = False
 
     @property
     def normwise(self) -> bool:
         traces = self.subject.traces()
         return factors(traces.primal, traces.rule)
+
+    def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+        """Nothing is known of what is computed on the way."""
+        return np.zeros(len(points[0]))
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
         """Slopes for each distinct point, contracted with the cotangent of each row."""

@@ -48,11 +48,16 @@ class Wide:
     by_values: bool = False
     dear: bool = False
     judges_digits: bool = True
+    mixed: bool = False
 
     @property
     def normwise(self) -> bool:
         traces = self.subject.traces()
         return factors(traces.primal, traces.rule)
+
+    def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+        """Nothing is known of what is computed on the way."""
+        return np.zeros(len(points[0]))
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
         """Balls around float64 results; a kink is seen by its two sides."""

@@ -126,6 +126,40 @@ def defined_nearby(program: Program, points: Sequence[Array], cotangents: Sequen
     return nearby
 
 
+def idle_ties(
+    program: Program, points: Sequence[Array], cotangents: Sequence[Array], here: Sequence[Array]
+) -> Array:
+    """Rows at which all results a little to either side, along a generic direction, are those here.
+
+    What is tied there decides nothing: sums of masked entries that are always zero, say.
+    """
+    count = len(points[0])
+    if not count:
+        return np.zeros(0, bool)
+    direction = _directions([p.shape[1:] for p in points])[0]
+    with working(_ASIDE_BITS * 2):
+        step = half_to(_ASIDE_BITS)
+        args = [
+            np.concatenate(
+                [exact(p) + exact(np.broadcast_to(s * d, p.shape)) * step for s in (-1, 1)]
+            )
+            for p, d in zip(points, direction, strict=True)
+        ]
+        args += [exact(np.concatenate([c, c])) for c in cotangents]
+        outs = walk(program, Balls(2 * count), args)
+        alike = np.ones(count, bool)
+        for out, now in zip(outs, here, strict=True):
+            sides = np.broadcast_to(out, (2 * count, *out.shape[1:])).reshape(2, count, -1)
+            rows = zip(*sides, now.reshape(count, -1), strict=True)
+            alike &= np.array([all(map(_unmoved, *row)) for row in rows], bool)
+    return alike
+
+
+def _unmoved(before: arb, after: arb, here: arb) -> bool:
+    room = half_to(_ASIDE_BITS // 2) * (1 + abs(here))
+    return bool(abs(before - after) < room and here.overlaps(after + arb(0, room)))
+
+
 def evaluations(shapes: Sequence[tuple[int, ...]]) -> int:
     """Walks that one row costs: each direction, both ways, at both scales."""
     return 4 * len(_directions(shapes))

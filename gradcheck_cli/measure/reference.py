@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.contract.limits import MARGIN, MOVE_ULP, MOVES, SCALE_FACTORS, SPARE_BITS
+from gradcheck_cli.contract.limits import (
+    JUMP,
+    MARGIN,
+    MOVE_ULP,
+    MOVES,
+    SCALE_FACTORS,
+    SPARE_BITS,
+    UNITS,
+)
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns, radii
@@ -82,7 +90,7 @@ class Reference:
     def _extend_hulls(self, rows: Array, level: int) -> None:
         rng = np.random.default_rng([self.seed, level])
         moves = MOVES.value[level]
-        moved = []
+        moved, distances = [], []
         for points in self.points:
             base = np.concatenate([points[rows]] * moves)
             ulp = np.abs(self.fmt.moved(base, 1) - base)
@@ -90,6 +98,7 @@ class Reference:
                 ulp = np.broadcast_to(_largest(ulp), ulp.shape)
             # Reals, not floats: whole ulps of a large number may all be periods of a sine.
             steps = rng.integers(-MOVE_ULP.value * 256, MOVE_ULP.value * 256 + 1, base.shape) / 256
+            distances.append(steps * ulp)
             with working(START_BITS):
                 moved.append(exact(base) + exact(steps) * exact(ulp))
         cotangents = [np.concatenate([c[rows]] * moves) for c in self.cotangents]
@@ -105,6 +114,27 @@ class Reference:
             with np.errstate(all="ignore"):
                 margin = np.nan_to_num((above - below) * MARGIN.value, nan=0.0, posinf=0.0)
             low[rows], high[rows] = below - margin, above + margin
+        room = _jumps(truth, cotangents, distances, moves)
+        low, high = self._hulls[GRADIENTS]
+        with np.errstate(invalid="ignore"):
+            low[rows], high[rows] = low[rows] - room, high[rows] + room
+
+    def reach(self, rows: Array, what: str) -> Array:
+        """How far the results of each row move a few roundings around it, at most; nothing of single elements.
+
+        A mean that is off by one rounding shifts every component; no move of the inputs does that.
+        """
+        if not self.source.mixed or self._hulled is None:
+            return np.zeros(len(rows))
+        low, high = self._hulls[what]
+        with np.errstate(invalid="ignore"):  # infinite ones say nothing
+            width = np.where(self._hulled[rows, None] > 0, high[rows] - low[rows], 0.0)
+        return np.asarray(np.where(np.isfinite(width), width, 0.0).max(axis=1, initial=0))
+
+    def unresolved(self, rows: Array) -> Array:
+        """Is an exponential or a sine taken of a number that has no units left in this format?"""
+        points, cotangents = [p[rows] for p in self.points], [c[rows] for c in self.cotangents]
+        return self.source.exponents(points, cotangents) * self.fmt.eps > UNITS.value
 
     def scale(self, rows: Array, what: str) -> Array:
         """Local scale of each row (SEMANTICS A3)."""
@@ -159,6 +189,31 @@ class Reference:
         x = np.min([np.where(size > 0, size, np.inf) for size in sizes], axis=0)
         with np.errstate(all="ignore"):
             return np.where(np.isfinite(x), ct * size / x, 0.0)
+
+
+def _jumps(
+    truth: Truth, cotangents: Sequence[Array], distances: Sequence[Array], moves: int
+) -> Array:
+    """How large each row's gradients are somewhere between the moves, where the value jumps there.
+
+    By the mean value theorem a change that no gradient at the moves explains has one between them.
+    Of a large gradient only a sample of the components is here, and no sum is known.
+    """
+    count = len(distances[0])
+    values, gradients = (
+        as_floats(columns(outs, count)) for outs in (truth.values, truth.gradients)
+    )
+    steps, weights = columns(distances, count), columns(cotangents, count)
+    if values.shape != weights.shape or gradients.shape != steps.shape:
+        return np.zeros((count // moves, 1))
+    with np.errstate(all="ignore"):
+        sums = (values * weights).sum(axis=1).reshape(moves, -1)
+        explained = np.abs((gradients * steps).sum(axis=1)).reshape(moves, -1).max(axis=0)
+        change = sums.max(axis=0) - sums.min(axis=0)
+        jumps = change > JUMP.value * explained
+        reach = np.abs(steps).reshape(moves, len(jumps), -1).max(axis=0)
+        room = change[:, None] / reach
+    return np.where(jumps[:, None] & np.isfinite(room), room, 0.0)
 
 
 def _scaled(values: Array, factor: float) -> Array:

@@ -145,11 +145,15 @@ def components(subject: Shaped) -> int:
     return sum(int(np.prod(s, dtype=int)) for s in (*subject.outputs, *(leaf.shape for leaf in subject.leaves)))  # fmt: skip
 
 
+def steps(subject: Traced) -> int:
+    """Steps of flint for one row of the dearer program; one where there is none."""
+    return max(1, *map(by_flint, _programs(subject)), 1)
+
+
 def affordable_points(subject: Traced, wanted: int) -> int:
     """So many points that neither the floats nor the reals of all probes go beyond all bounds."""
-    steps = max(map(by_flint, _programs(subject)), default=1)
     floats = PART_FLOATS.value // components(subject)
-    most = min(floats, PART_STEPS.value // max(1, steps)) // _PROBES
+    most = min(floats, PART_STEPS.value // steps(subject)) // _PROBES
     return wanted if most >= wanted else max(_FEWEST_POINTS, most)
 
 

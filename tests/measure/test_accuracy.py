@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO, Grades, grade
 from gradcheck_cli.measure.components import GRADIENTS, VALUES
 from tests.measure.by_hand import reference
+from tests.support import Numbers
 
 EPS = 2.0**-23
 
@@ -63,3 +66,28 @@ def test_a_truth_beyond_the_range_may_be_infinite() -> None:
     huge = reference([100.0], np.exp, lambda x, weight: np.exp(x) * weight)
     assert grade(huge, [np.array([np.inf])], VALUES).fine.all()
     assert not grade(huge, [np.array([1.0])], VALUES).fine.all()
+
+
+def test_digits_that_the_neighbours_lose_too_are_a_note() -> None:
+    """Of sums: a mean that is off by a rounding shifts all components, as no move of the inputs does."""
+
+    def pair(x):
+        return np.stack([np.sin(x), np.ones_like(x)], axis=1)
+
+    alone = reference([1e8], pair, slope)
+    mixed = replace(alone, source=replace(alone.source, mixed=True))
+    got = [np.array([[np.sin(1e8), 1.001]])]
+    assert grade(alone, got, VALUES).severity[0] == Severity.ERROR.rank
+    assert grade(mixed, got, VALUES).severity[0] == Severity.NOTE.rank
+
+
+def test_a_rest_of_large_terms_behind_an_unresolved_exponential_is_a_note() -> None:
+    class Saturated(Numbers):
+        def exponents(self, points, cotangents):
+            return np.full(len(points[0]), 1e8)
+
+    flat = reference([2.0], lambda x: 5 + 0 * x, lambda x, weight: 0 * x)
+    saturated = replace(flat, source=Saturated(flat.source.value, flat.source.gradient))
+    rest = [np.array([1.2])]
+    assert grade(flat, rest, GRADIENTS).severity[0] == Severity.ERROR.rank
+    assert grade(saturated, rest, GRADIENTS).severity[0] == Severity.NOTE.rank

@@ -12,7 +12,9 @@ import pytest
 
 from gradcheck_cli.measure.ball_truth import Ask, Reals, Truth
 from gradcheck_cli.measure.components import as_floats
+from gradcheck_cli.measure.nudge import idle_ties
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR
+from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import build
 
 
@@ -63,3 +65,20 @@ def test_derivative_at_a_point_that_autodiff_masks() -> None:
     found = truth(lambda x: jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x))), 0.0)
     assert found.gradient_states[0][0] == LIMIT
     assert as_floats(found.gradients[0])[0] == 0.5
+
+
+def test_ties_that_decide_nothing_are_told_from_kinks() -> None:
+    def masked(x):
+        total = jnp.sum(jnp.where(jnp.array([False] * 6), x, 0.0))
+        return (jnp.where(total > 0, x / total, 2 * x),)
+
+    def bent(x):
+        return (jax.grad(lambda y: jnp.maximum(y, 0.0).sum())(x),)
+
+    points = [np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]])]
+    aval = jax.ShapeDtypeStruct((6,), jnp.float64)
+    for function, idle in ((masked, [True, True]), (bent, [True, False])):
+        with jax.enable_x64(True):
+            program = build(jax.make_jaxpr(function)(aval))
+        here = enclose(program, points, goal=50).outs
+        assert idle_ties(program, points, [], here).tolist() == idle

@@ -37,3 +37,20 @@ def test_more_moves_never_make_the_range_narrower() -> None:
     sine = reference([1e4], np.sin, lambda x, weight: np.cos(x) * weight)
     few, many = (sine.hull(ROW, VALUES, level) for level in (0, 1))
     assert many[0] <= few[0] <= few[1] <= many[1]
+
+
+def test_a_jump_between_the_moves_has_gradients_as_large_as_itself() -> None:
+    def step(x):
+        return np.sign(x - 1)
+
+    jump = reference([1.0, 3.0], step, lambda x, weight: 0 * x * weight)
+    low, high = jump.hull(np.array([0, 1]), GRADIENTS, 0)
+    assert high[0] > 1e5  # two, over a few roundings of one
+    assert low[0] < -1e5
+    assert (low[1], high[1]) == (0, 0)
+
+
+def test_a_change_that_the_gradients_explain_is_no_jump() -> None:
+    steep = reference([1.0], lambda x: 1e9 * x, lambda x, weight: 1e9 * weight)
+    low, high = steep.hull(ROW, GRADIENTS, 0)
+    assert high[0] - low[0] < 1e-3

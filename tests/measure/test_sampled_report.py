@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import check_json
 
 pytestmark = pytest.mark.slow  # each is a whole run
 
@@ -31,11 +30,9 @@ layer.defvjp(forward, backward)
 """
 
 
-def test_a_large_wrong_rule(tmp_path: Path) -> None:
-    (tmp_path / "large.py").write_text(FILE)
-    command = [sys.executable, "-m", "gradcheck_cli", "large.py", "--output-format", "json"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    report = json.loads(run.stdout)
+def test_a_large_wrong_rule(project: Path) -> None:
+    (project / "large.py").write_text(FILE)
+    report = check_json("large.py", "--max-time", "280", cwd=project).report
     assert {f["rule"] for f in report["findings"] if f["severity"] == "error"} == {
         "gradient-mismatch"
     }

@@ -138,7 +138,7 @@ def _turned_rows(values: Sequence[Array], weights: Sequence[Array]) -> list[Arra
 def _turned_in_pairs(values: Sequence[Array], weights: Sequence[Array]) -> list[Array]:
     """Weights of a loss of the product u·vh: the columns of u turn with the rows of vh."""
     matrices = [k for k, v in enumerate(values) if v.ndim > 1]
-    if len(matrices) != 2 or values[matrices[0]].shape[-1] != values[matrices[1]].shape[-2]:
+    if len(matrices) != 2 or not _multiply(*(values[k].shape for k in matrices)):
         return list(weights)
     u, vh = (_stack(values[k]) for k in matrices)
     cu, cv = (_stack(weights[k]) for k in matrices)
@@ -147,6 +147,11 @@ def _turned_in_pairs(values: Sequence[Array], weights: Sequence[Array]) -> list[
     right = np.stack([cb + turn @ b for b, cb, turn in zip(vh, cv, turns, strict=True)])
     changed = dict(zip(matrices, (left, right), strict=True))
     return [changed[k].reshape(w.shape) if k in changed else w for k, w in enumerate(weights)]
+
+
+def _multiply(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
+    """Can arrays of these shapes be multiplied, matrix by matrix?"""
+    return left[:-2] == right[:-2] and left[-1] == right[-2]
 
 
 _BLIND: tuple[Blind, ...] = (_scaled_columns, _turned_columns, _turned_rows, _turned_in_pairs)

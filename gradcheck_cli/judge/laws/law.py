@@ -62,7 +62,9 @@ def judgement(law: Law, m: Measurements) -> Judgement:
 def over_the_reals(m: Measurements) -> Reason | None:
     """Why the rule has no formula over the reals that could be judged, if it has none."""
     if not m.ruled:
-        return NO_RULE
+        traces = m.subject.traces()
+        inner = traces.reason if traces.primal is not None else None
+        return NO_RULE if inner is None else Reason(Outcome.NOT_COVERED, inner)
     return Reason(Outcome.NOT_COVERED, m.sources.reason) if m.rule is None else None
 
 

@@ -98,6 +98,7 @@ def test_the_wrong_rows_and_two_ordinary_ones_are_tried_first() -> None:
 
 
 @pytest.mark.slow  # whole runs of the other frameworks
+@pytest.mark.needs("tensorflow", "torch")
 @pytest.mark.parametrize(
     ("file", "name", "change"),
     [

@@ -150,6 +150,7 @@ def test_a_rule_that_fits_nothing_gets_no_words() -> None:
 
 
 @pytest.mark.slow  # a whole run of PyTorch
+@pytest.mark.needs("torch")
 def test_a_wrong_condition_is_named_in_pytorch_too() -> None:
     run = check_json("fixtures/torch/wrong.py")
     errors = [f for f in run.findings("BranchVariable") if f["severity"] == "error"]

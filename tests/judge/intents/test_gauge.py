@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.judge.intents.declarations import comment_for
+from gradcheck_cli.judge.intents.gauge import _turned_in_pairs
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import IN_BALLS, declare, measured, mismatch, texts
 
@@ -112,3 +113,9 @@ def test_without_a_matrix_nothing_is_explained() -> None:
 def test_it_is_offered_where_it_holds() -> None:
     assert comment_for(mismatch(), as_given(COLUMNS, off_its_line)) == "expect(gauge)"
     assert comment_for(mismatch(), as_given(COLUMNS, lambda a, weight: 2 * a * weight)) is None
+
+
+def test_stacks_of_other_lengths_are_no_two_factors() -> None:
+    stacks = [np.ones((2, 2, 3, 2)), np.ones((2, 2, 3))]
+    turned = _turned_in_pairs(stacks, stacks)
+    assert all(np.array_equal(a, b) for a, b in zip(turned, stacks, strict=True))
