@@ -6,12 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from gradcheck_cli.check.blind_inputs import adequacy_of, blind_inputs
+from gradcheck_cli.check.hints import Opening
+from gradcheck_cli.check.not_covered import not_covered, reason
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
+from gradcheck_cli.check.unused_intents import unused
 from gradcheck_cli.contract.report import (
     Finding,
     Gradient,
-    NotCovered,
+    Input,
     Outcome,
     Severity,
     Status,
@@ -20,19 +24,19 @@ from gradcheck_cli.contract.report import (
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Checked
 from gradcheck_cli.judge.fingerprint import fingerprint
-from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.laws.formula import FORMULA
-from gradcheck_cli.project.intent_specs import Declared
-from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.verdict import verdict
 
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
-def checked(request: Request, outcome: GradientOutcome, intents: Sequence[Declared]) -> Checked:
-    """Everything that the report says of one gradient; `intents` are those that were declared."""
+def checked(request: Request, start: Opening, outcome: GradientOutcome) -> Checked:
+    """Everything that the report says of one gradient; `start` is what was known before."""
     gradient, site = request.gradient, request.site
-    findings = _shown((*outcome.findings, *_unused(request, outcome, intents)))
+    findings = _shown((*outcome.findings, *unused(request, start, outcome)))
+    right = outcome.checked and _verdict(findings, outcome) in (Verdict.CORRECT, Verdict.INTENDED)
+    adequacy = adequacy_of(request, outcome) if right else None
+    findings += blind_inputs(request, adequacy)
     status = Status.CHECKED if outcome.checked else Status.UNCHECKED
     return Checked(
         gradient=Gradient(
@@ -47,41 +51,25 @@ def checked(request: Request, outcome: GradientOutcome, intents: Sequence[Declar
             device=request.framework.device,
             dtypes=list(outcome.dtypes),
             status=status,
-            reason=outcome.weaker if outcome.checked else _reason(outcome),
+            reason=outcome.weaker if outcome.checked else reason(outcome),
             verdict=_verdict(findings, outcome) if outcome.checked else None,
             evidence=outcome.evidence if outcome.laws and outcome.points else None,
-            inputs=list(outcome.inputs),
+            inputs=list(_numbered(outcome.inputs)),
             points=outcome.points,
             laws=list(outcome.laws),
+            adequacy=adequacy,
         ),
         findings=findings,
-        not_covered=list(_not_covered(request, outcome)),
+        not_covered=list(not_covered(request, start, outcome)),
         scripts=outcome.scripts,
         seconds=dict(request.progress.seconds),
     )
 
 
-def _reason(outcome: GradientOutcome) -> str:
-    """Why the gradient could not be checked."""
-    return outcome.reasons[0] if outcome.reasons else "no inputs were found"
-
-
-def _not_covered(request: Request, outcome: GradientOutcome) -> Iterator[NotCovered]:
-    """What could not be checked: the whole gradient, single laws, parts of it, single probes."""
-    name = request.gradient.place.qualname
-    if not outcome.checked:
-        line = None if outcome.missing_rule or outcome.late else _line_to_add(request)
-        yield NotCovered.whole(name, _reason(outcome), line)
-    for law in outcome.laws:
-        if law.outcome is Outcome.NOT_COVERED:
-            what = f"the law {law.law}"
-            yield NotCovered(gradient=name, law=law.law, what=what, reason=law.reason or "")
-    for what, why in outcome.left_out:
-        yield NotCovered(gradient=name, law=None, what=what, reason=why)
-    if outcome.undecided:
-        why = "the truth there could not be enclosed within the limits of precision and cost"
-        what = f"{outcome.undecided} of {outcome.points} probes"
-        yield NotCovered(gradient=name, law=None, what=what, reason=why)
+def _numbered(signatures: Sequence[Sequence[Input]]) -> Iterator[Input]:
+    """The inputs of all signatures, each with the number of its own."""
+    for number, inputs in enumerate(signatures, start=1):
+        yield from (replace(item, signature=number) for item in inputs)
 
 
 def _shown(findings: Sequence[Finding]) -> list[Finding]:
@@ -91,35 +79,12 @@ def _shown(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(left, key=lambda f: (_ORDER.index(f.severity), f.code, f.message))
 
 
-def _unused(
-    request: Request, outcome: GradientOutcome, intents: Sequence[Declared]
-) -> Iterator[Finding]:
-    """Declarations that explained nothing, once everything was tried."""
-    if not outcome.checked or outcome.late:
-        return
-    rule, site = find(RuleName.UNUSED_INTENT), request.site
-    declarations = Declarations(list(intents), set(outcome.answered), set(outcome.broken))
-    for declared in declarations.unused:
-        message = f"`expect({declared.text})` explains nothing"
-        finding = rule.finding(site.path, site.line, message, about=declared.name)
-        yield replace(finding, gradient=request.gradient.place.qualname)
-
-
 def _verdict(findings: Sequence[Finding], outcome: GradientOutcome) -> Verdict:
     """A deviation that is declared, and holds its law, is intended; what was cut off is not decided."""
     worst = verdict(findings)
-    if outcome.late or not outcome.points or outcome.law(FORMULA.name) is Outcome.NOT_COVERED:
+    unsure = outcome.late or outcome.in_doubt or not outcome.points
+    if unsure or outcome.law(FORMULA.name) is Outcome.NOT_COVERED:
         return max(worst, Verdict.INCONCLUSIVE, key=lambda v: v.rank)
     if outcome.answered:
         return max(worst, Verdict.INTENDED, key=lambda v: v.rank)
     return worst
-
-
-def _line_to_add(request: Request) -> str:
-    """What makes it checkable today: a function of plain arrays around it, checked by its name."""
-    gradient = request.gradient
-    names = ", ".join(p.name for p in gradient.parameters()) or "…"
-    return (
-        f"`def check_{gradient.name}(x): return {gradient.spelling}({names})` with arguments of the right "
-        f"shapes made from x, and run cgcheck {request.site.target}:check_{gradient.name}"
-    )

@@ -12,6 +12,8 @@ from gradcheck_cli.check.checked import checked
 from gradcheck_cli.check.corrections import correctable, corrected, uncorrected
 from gradcheck_cli.check.deadline import OutOfTime
 from gradcheck_cli.check.hints import Opening, opening
+from gradcheck_cli.check.invented import softened
+from gradcheck_cli.check.other_shapes import other_shapes
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.signatures import refused_broadcast, signatures
@@ -38,11 +40,11 @@ def examine(request: Request) -> Iterator[Checked]:
             outcome = _cut_off(request, outcome)
         request.progress.unhurried()
         if correctable(outcome) and not outcome.late:
-            before = checked(request, uncorrected(outcome), start.intents)
+            before = checked(request, start, uncorrected(outcome))
             yield msgspec.structs.replace(before, provisional=True)
             outcome = corrected(request, outcome)
             request.progress.unhurried()
-    yield checked(request, outcome, start.intents)
+    yield checked(request, start, outcome)
 
 
 def _outcomes(request: Request, start: Opening) -> Iterator[GradientOutcome]:
@@ -68,9 +70,11 @@ def _of_dtype(
             continue
         earlier = outcome.failures[before:]
         for step in attempt(request, subject, start.intents, earlier):
-            yield (outcome := outcome + step)
+            yield (outcome := outcome + softened(request, subject.signature, step))
     if fitting.subjects and not _lacks_structure(outcome):
-        yield outcome + refused_broadcast(request, fitting.subjects, dtype)
+        yield (outcome := outcome + refused_broadcast(request, fitting.subjects, dtype))
+    if fitting.subjects and not start.hints.specs:
+        yield outcome + other_shapes(request, fitting.subjects, outcome)
 
 
 def _lacks_structure(outcome: GradientOutcome) -> bool:

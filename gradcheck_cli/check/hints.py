@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.user_says import user_says
+from gradcheck_cli.contract.recorded import RecordedCall
 from gradcheck_cli.infer.recalled import recalled
 from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.signature import Hints, Signature
@@ -35,7 +36,7 @@ def opening(request: Request) -> Opening:
     outcome = GradientOutcome(findings=tuple(statement.findings))
     hints = statement.hints
     if not hints.specs:  # what the user says of the inputs is stronger than calls
-        recorded = request.task.calls.get(gradient.place.qualname, [])
+        recorded = _recorded(request)
         fitting = _recalled(request, hints)
         if recorded and not fitting:
             outcome += GradientOutcome(left_out=(_OUTDATED,))
@@ -43,11 +44,17 @@ def opening(request: Request) -> Opening:
     return Opening(hints, statement.intents, outcome)
 
 
+def _recorded(request: Request) -> Sequence[RecordedCall]:
+    """The recorded calls of the gradient; what a factory made is recorded by its definition."""
+    place, calls = request.gradient.place, request.task.calls
+    return calls.get(place.qualname) or calls.get(place.definition, [])
+
+
 def _recalled(request: Request, hints: Hints) -> list[Signature]:
     """Recorded calls as signatures, if the parameters are still those."""
     gradient = request.gradient
     signatures = (
         recalled(call, expanded(gradient.parameters(), len(call.arguments)), hints)
-        for call in request.task.calls.get(gradient.place.qualname, [])
+        for call in _recorded(request)
     )
     return [signature for signature in signatures if signature is not None]

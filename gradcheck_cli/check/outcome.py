@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gradcheck_cli.adequacy.change import Change
+from gradcheck_cli.adequacy.showings import Showings
 from gradcheck_cli.contract.report import Evidence, Finding, Input, LawResult, Outcome
 from gradcheck_cli.contract.worker import Script
 from gradcheck_cli.judge.diagnose.correction import Trial
@@ -25,13 +27,14 @@ class GradientOutcome:
     checked: bool = False
     in_part: bool = False  # some of the components only
     late: bool = False  # time was up
+    in_doubt: bool = False  # what failed rests on a function that was made up
     missing_rule: bool = False  # a primitive has no meaning over the reals
     last: str = ""  # the signature that was begun last
     weaker: str | None = None  # why the truth is not certified
     points: int = 0
     undecided: int = 0
     dtypes: tuple[str, ...] = ()
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[tuple[Input, ...], ...] = ()  # of each signature
     laws: tuple[LawResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     failures: tuple[Failure, ...] = ()  # of which the findings were made
@@ -39,6 +42,10 @@ class GradientOutcome:
     left_out: tuple[tuple[str, str], ...] = ()  # what was not looked at, and why
     answered: frozenset[Declared] = frozenset()  # declarations that explain a deviation
     broken: frozenset[Declared] = frozenset()  # declarations that do not hold
+    showings: Showings = field(
+        default_factory=Showings
+    )  # of small changes, at the signatures that were judged
+    possible: tuple[tuple[Change, str], ...] = ()  # with the shapes that would show them
     trials: tuple[Trial, ...] = ()  # what a correction must make right
     scripts: dict[str, Script] = field(default_factory=dict)
 
@@ -47,6 +54,7 @@ class GradientOutcome:
             checked=self.checked or more.checked,
             in_part=self.in_part or more.in_part,
             late=self.late or more.late,
+            in_doubt=self.in_doubt or more.in_doubt,
             missing_rule=self.missing_rule or more.missing_rule,
             last=more.last or self.last,
             weaker=self.weaker or more.weaker,
@@ -61,6 +69,8 @@ class GradientOutcome:
             left_out=self.left_out + more.left_out,
             answered=self.answered | more.answered,
             broken=self.broken | more.broken,
+            showings=self.showings + more.showings,
+            possible=self.possible + more.possible,
             trials=self.trials + more.trials,
             scripts=self.scripts | more.scripts,
         )

@@ -12,12 +12,14 @@ from gradcheck_cli.inputs.lattice import Points, beyond_reach, make_points
 from gradcheck_cli.judge.laws import LAWS
 from gradcheck_cli.measure.measurements import Probe
 from gradcheck_cli.measure.mined_constants import mined
-from gradcheck_cli.measure.sampled_subject import affordable_points
+from gradcheck_cli.measure.sampled_subject import affordable_points, steps
 from gradcheck_cli.measure.sources import Sources
 from gradcheck_cli.subject.protocol import Shaped, Subject
 
 _FEW_POINTS = 48  # where each costs dozens of calls
 _ARRAY_SHARE = 4  # array signatures get this fraction of the points
+_STEPS = 30_000  # of flint for one cotangent at all points: a second or two for all that is asked
+_FEWEST_POINTS = 12
 
 
 def points_of(subject: Subject, task: Task, rungs: Sources) -> Points:
@@ -50,4 +52,4 @@ def _budget(subject: Subject, task: Task, rungs: Sources) -> int:
     budget = task.points if scalar else max(16, task.points // _ARRAY_SHARE)
     if rungs.primal.dear:
         budget = min(budget, _FEW_POINTS)
-    return affordable_points(subject, budget)
+    return min(affordable_points(subject, budget), max(_FEWEST_POINTS, _STEPS // steps(subject)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.check.invented import softened
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import LawResult, Outcome, Severity
@@ -57,11 +58,12 @@ def _broken(
     severity = Severity.ERROR if sure else Severity.WARNING
     structure = LawResult(law=STRUCTURE_LAW, outcome=Outcome.FAIL)
     finding = _refused(request, signature, error, severity, dtype)
-    return finding + GradientOutcome(checked=True, laws=(structure,))
+    failed = GradientOutcome(checked=True, laws=(structure,))
+    return finding + softened(request, signature, failed)
 
 
 def _refused(
     request: Request, signature: Signature, error: RuleError, severity: Severity, dtype: str
 ) -> GradientOutcome:
     finding = refused(request.gradient, request.site, signature, error, severity, dtype)
-    return GradientOutcome(findings=(finding,))
+    return softened(request, signature, GradientOutcome(findings=(finding,)))

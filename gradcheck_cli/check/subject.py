@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gradcheck_cli.check.adequate import adequate
 from gradcheck_cli.check.findings import findings
 from gradcheck_cli.check.judgements import judgements
 from gradcheck_cli.check.outcome import GradientOutcome
@@ -27,10 +28,12 @@ def judged(
     m = trial.measurements
     if not lies_inside(m):
         raise Rejected(f"none of the {m.count} points that were tried lies inside its domain")
-    yield tried(trial) + counted(m)
+    yield tried(trial, request.gradient.parameters()) + counted(m)
     on_lattice = judgements(request, m, intents)
     yield on_lattice.outcome
     yield from findings(request, on_lattice, earlier)
+    if not on_lattice.has_error:
+        yield adequate(request, m)
     hidden = None if on_lattice.has_error else hidden_error(request, m)
     if hidden is not None:
         yield counted(hidden)

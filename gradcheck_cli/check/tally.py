@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gradcheck_cli.check.listed_inputs import listed_inputs
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.trial import SubjectTrial
+from gradcheck_cli.inputs.signature import Parameter
 from gradcheck_cli.measure.components import GRADIENTS, VALUES
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
@@ -17,7 +20,7 @@ def lies_inside(m: Measurements) -> bool:
     return bool(np.isin(m.reference.states(GRADIENTS), (REGULAR, LIMIT, KINK)).any())
 
 
-def tried(trial: SubjectTrial) -> GradientOutcome:
+def tried(trial: SubjectTrial, parameters: Sequence[Parameter]) -> GradientOutcome:
     """The gradient is checked: with these inputs, in this dtype, in part or whole."""
     m = trial.measurements
     return GradientOutcome(
@@ -25,7 +28,7 @@ def tried(trial: SubjectTrial) -> GradientOutcome:
         in_part=m.in_part,
         weaker=m.sources.reason,
         dtypes=(m.subject.dtype,),
-        inputs=listed_inputs(m.subject, trial.points),
+        inputs=(listed_inputs(m.subject, parameters, trial.points),),
         left_out=trial.left_out,
     )
 

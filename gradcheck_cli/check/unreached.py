@@ -21,7 +21,8 @@ def unreached(
     met = {(g.place.definition or g.place.qualname).replace(".<locals>", "") for g in gradients}
     met |= {item.place.qualname.replace(".<locals>", "") for item in missing}
     names = [mark.name for mark in marks]
-    for mark in marks:
+    made = {g.place.made for g in gradients}
+    for mark in (m for m in marks if m.line not in made):
         name, scope = mark.name, mark.scope or ""
         single = names.count(name) == 1 and any(q.rpartition(".")[2] == name for q in met)
         if not (single or mark.is_anonymous or f"{scope}.{name}".strip(".") in met):

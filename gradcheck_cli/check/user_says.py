@@ -47,7 +47,7 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
 def _domains(intents: Sequence[Declared]) -> dict[str, Domain]:
     """The domain of each argument for which one is declared."""
     conditions = (condition(d.argument or "") for d in intents if d.name == "domain")
-    return {name: Domain(bounds) for name, bounds in conditions}
+    return {name: Domain(bounds, "what is declared of it") for name, bounds in conditions}
 
 
 def _unknown(specs: Mapping[str, object], gradient: CustomGradient, site: Site) -> list[Finding]:

@@ -47,6 +47,17 @@ MARGIN = Limit(
     "benchmarks/limits.py `margin`: with it, 32 moves cover 112 % of a linear function's range in the "
     "worst of a thousand draws; without it 75 %, and a right float would fail now and then.",
 )  # fmt: skip
+JUMP = Limit(
+    16.0, "times the change that the gradients there explain", "A2",
+    "Softmax of logits near 1e8: two are equal in floats and 50 apart a few ulp away, where every gradient is "
+    "0; between them it is as large as the value's change. A smooth function's change is explained by "
+    "its gradients to a factor of two.",
+)  # fmt: skip
+UNITS = Limit(
+    1.0, "units of a number that a float still tells apart", "A2",
+    "Convention: an exponential or a sine of a number above 1/eps (8.4e6 in float32) is luck. The rest of large terms "
+    "that a saturated softmax leaves there (1.2 where the truth is 0) every program has.",
+)  # fmt: skip
 ROUNDING_ULP = Limit(
     4, "eps of the number", "A2",
     "Convention: half an ulp for each of the handful of operations that no move of an input shows.",
@@ -314,6 +325,34 @@ PART_EACH = Limit(
     "Convention, a matter of cost.",
 )  # fmt: skip
 
+# -- H: what the inputs could have shown ------------------------------------------------
+
+CHANGE_SHOWN = Limit(
+    1e-3, "relative change of a gradient", "H",
+    "What F calls an approximation (√eps) is below: such a change is an error wherever it shows.",
+)  # fmt: skip
+CHANGE_FORGIVEN = Limit(
+    1e-7, "relative change of a gradient", "H", "Convention: below, a change is taken for equal."
+)
+CHANGE_STEP = Limit(
+    2.0**-17, "of an argument", "H", "Central differences in float64 are then right to ten digits."
+)
+CHANGE_NOISE = Limit(
+    1e-4, "relative error of differences", "H",
+    "Rows at which differences are no better (a kink nearby, a stopped gradient) are not asked.",
+)  # fmt: skip
+CHANGE_ROUNDING = Limit(
+    1e-9, "of the value", "H", "What float64 differences lose, with a digit to spare."
+)
+CHANGE_ROWS = Limit(24, "judged rows", "H", "Convention, a matter of cost.")
+CHANGES_OF_PRIMAL = Limit(34, "changes", "H", "Convention, a matter of cost: 60 for a signature.")
+CHANGES_OF_RULE = Limit(26, "changes", "H", "Convention, a matter of cost: 60 for a signature.")
+CHANGE_SECONDS = Limit(
+    0.5, "seconds, as estimated from the size of the program", "H",
+    "Convention, a matter of cost: of what takes longer, fewer changes are tried.",
+)  # fmt: skip
+CHANGE_POINTS = Limit(32, "random points", "H", "What is equal there too is equal so far.")
+
 # -- seeds: of no meaning, fixed so that a run can be repeated --------------------------
 
 BEYOND_SEED = Limit(1, "seed", "A5", "The numbers of points beyond reach.")
@@ -321,4 +360,7 @@ NUDGE_SEED = Limit(12345, "seed", "E2", "The generic directions of a nudge.")
 FLOAT64_SEED = Limit(2024, "seed", "G", "The moves of inputs in float64.")
 SIDES_SEED = Limit(2025, "seed", "G", "The two sides of a point in float64.")
 JOINT_SEED = Limit(2026, "seed", "G", "The joint direction of differences.")
+CHANGE_SEED = Limit(
+    20, "seed", "H", "Directions and random points at which changes are looked for."
+)
 DRAWS_SEED = Limit(2026, "seed", "B3", "Where each call's own draws start.")

@@ -63,13 +63,17 @@ class Status(StrEnum):
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """One array argument of a custom gradient, as it was made."""
+    """One argument of a custom gradient, or a part of one, as it was made.
+
+    `signature` numbers the calls that were judged: inputs of one number belong together.
+    """
 
     path: str
-    dtype: str
+    dtype: str  # `fixed` for what is not differentiated
     shape: list[int]
     domain: str
     source: str
+    signature: int = 1
 
 
 class WitnessInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +167,34 @@ class LawResult(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class UnseenChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A small change that would have passed: no judged input tells it from what is written."""
+
+    change: str
+    kind: str
+    of: str  # the function, or the rule
+    path: str | None  # if it is another file than the gradient's
+    line: int | None
+    hint: str | None  # the comment that would show it
+    of_shape: bool  # would other shapes, axes or branches show it?
+
+
+class Adequacy(msgspec.Struct, frozen=True, kw_only=True):
+    """How many small changes of function and rule the judged inputs would have shown."""
+
+    shown: int
+    counted: int
+    equal: int
+    forgiven: int
+    unseen: list[UnseenChange] = []
+    not_covered: str | None = None  # why function or rule could not be changed
+
+    @property
+    def at_shapes_only(self) -> bool:
+        """Is the gradient right only as far as these shapes tell?"""
+        return any(change.of_shape for change in self.unseen)
+
+
 class Gradient(msgspec.Struct, frozen=True, kw_only=True):
     """One custom gradient (or, of kind `function`, a named function without a rule)."""
 
@@ -183,6 +215,7 @@ class Gradient(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[Input] = []
     points: int = 0
     laws: list[LawResult] = []
+    adequacy: Adequacy | None = None
     findings: list[int] = []
 
 

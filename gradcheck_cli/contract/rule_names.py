@@ -24,6 +24,7 @@ class RuleName(StrEnum):
     BACKEND_DEPENDENT_RULE = "backend-dependent-rule"
     BROKEN_INTENT = "broken-intent"
     UNUSED_INTENT = "unused-intent"
+    BLIND_INPUTS = "blind-inputs"
     NON_FINITE_GRADIENT = "non-finite-gradient"
     NON_FINITE_VALUE = "non-finite-value"
     IMPRECISE_GRADIENT = "imprecise-gradient"

@@ -55,11 +55,31 @@ class Script(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class RefusedInputs(msgspec.Struct, frozen=True):
+    """Inputs that the function takes and its rule refuses, and how it does."""
+
+    inputs: str
+    reason: str
+
+
+class Candidates(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands beside the inputs of a gradient that are judged: others, and how to write these down."""
+
+    refused: list[RefusedInputs] = []
+    vain: int = 0  # other calls, which the function refuses
+    first_refusal: str = ""
+    comment: str = ""  # asks for the richest inputs again; empty if no comment can
+    stated_by: str = ""  # what states its inputs already: a comment, recorded calls
+    first_line: int = 0  # of the definition in the file that is looked at; 0: it is not there
+    last_line: int = 0  # of its header
+
+
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """One gradient is done; a provisional one is followed by another that takes its place."""
 
     gradient: Gradient
     provisional: bool = False  # the change that makes it right is still looked for
+    candidates: Candidates | None = None  # where inputs alone were asked for
     findings: list[Finding] = []
     not_covered: list[NotCovered] = []
     scripts: dict[str, Script] = {}  # by fingerprint: what was asked for

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradcheck_cli.check.deadline import Clock
+from gradcheck_cli.check.hints import Opening
+from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.progress import Progress
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.worker import Event, Task
 from gradcheck_cli.inputs.signature import Hints, Parameter
 from gradcheck_cli.judge.fingerprint import Site
+from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.subject.results import Place
 
 TASK = Task(
@@ -71,6 +74,12 @@ class FakeFramework:
 
     def named(self, module: Any, name: str, path: str, own: Any) -> FakeGradient | None:
         return FakeGradient(name, kind="function") if name in self.functions else None
+
+
+def opening(*intents: Declared, hints: Hints | None = None) -> Opening:
+    """An opening with these declarations, in which nothing is known of the inputs."""
+    nothing = Hints(keys={}, unpacked={}, functions=[])
+    return Opening(hints or nothing, intents, GradientOutcome())
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -11,9 +12,11 @@ from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.contract.report import Finding, LawResult, Outcome, Status, Verdict
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Checked
+from gradcheck_cli.project.input_specs import parse
 from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.project.rule_pages import find
-from tests.check.fakes import Asked
+from tests.check.fakes import Asked, opening
+from tests.infer.fitted import NO_HINTS
 
 SCALED = Declared("scaled", "-1.0")
 FINE = GradientOutcome(checked=True, points=8)
@@ -24,7 +27,7 @@ def finding(name: RuleName) -> Finding:
 
 
 def reported(outcome: GradientOutcome, intents: Sequence[Declared] = ()) -> Checked:
-    return checked(Asked().request(), outcome, intents)
+    return checked(Asked().request(), opening(*intents), outcome)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +51,15 @@ def test_what_was_not_checked_has_the_first_reason_and_a_line_to_add() -> None:
     assert (answer.gradient.status, answer.gradient.verdict) == (Status.UNCHECKED, None)
     (item,) = answer.not_covered
     assert (item.what, item.reason) == ("the whole gradient", "float32: no signature fits")
-    assert item.add is not None
-    assert item.add.startswith("`def check_f(x): return f(x)`")
+    assert item.add == ("`# cgcheck: x=f32[n]` above its definition, with the shapes that it takes")
+
+
+def test_inputs_of_the_user_that_do_not_fit_are_to_be_corrected() -> None:
+    specs = parse("x=f32[n k]")
+    hints = replace(NO_HINTS, specs=specs, spec_source="the comment for line 6")
+    answer = checked(Asked().request(), opening(hints=hints), GradientOutcome())
+    (item,) = answer.not_covered
+    assert item.add == "other shapes in the comment for line 6: it refuses those that stand there"
 
 
 @pytest.mark.parametrize("why", [GradientOutcome(late=True), GradientOutcome(missing_rule=True)])

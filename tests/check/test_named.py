@@ -47,14 +47,16 @@ def test_a_factory_that_a_package_shows_is_called_where_it_is_defined(tmp_path: 
     run = check_json("jaxlike:averaged", cwd=tmp_path)
     (gradient,) = run.report["gradients"]
     assert gradient["qualname"] == "averaged.<locals>.forward"
-    assert (gradient["path"], gradient["verdict"]) == ("jaxlike/_src.py", "wrong")
+    assert gradient["path"] == "jaxlike/_src.py"
+    assert gradient["verdict"] == "inconclusive"  # nobody knows which function is meant
     assert all(f["reproduce"].startswith("cgcheck jaxlike:averaged") for f in run.findings())
 
 
 def test_what_is_not_named_is_not_called(tmp_path: Path) -> None:
     write(tmp_path)
     report = check_json("jaxlike/_src.py:averaged", cwd=tmp_path).report
-    assert (report["summary"]["checked"], report["not_covered"]) == (1, [])
+    assert report["summary"]["checked"] == 1
+    assert {each["gradient"] for each in report["not_covered"]} == {"averaged.<locals>.forward"}
 
 
 TWINS = {
@@ -112,7 +114,9 @@ double, triple = scaled_by(2.0, 2.0), scaled_by(3.0, 2.0)
 }
 
 
-@pytest.mark.parametrize("framework", list(TWINS))
+@pytest.mark.parametrize(
+    "framework", [pytest.param(name, marks=pytest.mark.needs(name)) for name in TWINS]
+)
 def test_what_a_factory_made_twice_is_judged_twice(tmp_path: Path, framework: str) -> None:
     (tmp_path / "twins.py").write_text(TWINS[framework])
     run = check_json("twins.py", cwd=tmp_path)

@@ -74,4 +74,4 @@ def test_inputs_are_shown_with_their_source_and_nothing_is_checked(project: Path
     (project / "a.py").write_text(ENTROPY)
     run = cgcheck("inputs", "a.py", cwd=project)
     assert run.code == 0
-    assert "p: float32[3] simplex because of the comment for line 6" in run.out
+    assert "p: float32[3] simplex — the comment for line 6" in run.out

@@ -15,8 +15,18 @@ from tests.conftest import FIXTURES, ROOT, WRONG, check_json
 PUBLISHED = ROOT / "docs" / "report.schema.json"
 
 
+def ordered(part: Any) -> Any:
+    """A schema whose alternatives stand in one order: msgspec changes theirs, and it means nothing."""
+    if isinstance(part, list):
+        return [ordered(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    inner = {key: ordered(value) for key, value in part.items()}
+    return inner | ({"anyOf": sorted(inner["anyOf"], key=repr)} if "anyOf" in inner else {})
+
+
 def test_published_schema_is_the_one_in_the_code() -> None:
-    assert json.loads(PUBLISHED.read_text()) == schema()
+    assert ordered(json.loads(PUBLISHED.read_text())) == ordered(schema())
 
 
 def reports(*folders: str) -> list[dict[str, Any]]:
@@ -43,6 +53,7 @@ def test_findings_and_gradients_point_at_each_other() -> None:
         assert summary["exit_code"] == 1
 
 
+@pytest.mark.slow
 def test_laws_are_all_named_with_their_outcome() -> None:
     gradient = check_json("fixtures/seeds/custom_vjp.py").gradient("log1pexp")
     assert [law["law"] for law in gradient["laws"]] == [
@@ -53,6 +64,7 @@ def test_laws_are_all_named_with_their_outcome() -> None:
     assert set(outcomes.values()) <= {"pass", "fail"}
 
 
+@pytest.mark.slow
 def test_fingerprints_survive_edits_above(project: Path) -> None:
     (project / "a.py").write_text(WRONG)
     first = check_json("a.py", cwd=project).findings()[0]
@@ -62,6 +74,7 @@ def test_fingerprints_survive_edits_above(project: Path) -> None:
     assert first["line"] + 1 == second["line"]
 
 
+@pytest.mark.slow
 def test_durations_only_when_asked(project: Path) -> None:
     (project / "a.py").write_text(WRONG)
     assert "durations" not in check_json("a.py", cwd=project).report

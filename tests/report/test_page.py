@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 from gradcheck_cli.contract.report import (
+    Adequacy,
     Cause,
     Evidence,
+    Input,
     LawResult,
     NotCovered,
     Outcome,
     Profile,
     Report,
     Severity,
+    UnseenChange,
     Verdict,
     Witness,
     WitnessInput,
@@ -144,3 +147,53 @@ def test_a_gradient_that_was_not_checked_is_not_called_right(tmp_path: Path) -> 
     warning = finding(severity=Severity.WARNING)
     text = shown(checked(warning, verdict=None), folder=tmp_path)
     assert "f  UNCHECKED" in text
+
+
+def seen(*unseen: UnseenChange, shown_: int = 41) -> Adequacy:
+    return Adequacy(
+        shown=shown_, counted=shown_ + len(unseen), equal=3, forgiven=1, unseen=[*unseen]
+    )
+
+
+AXIS = UnseenChange(
+    change="sum over axis -1 → axis -2", kind="axis", of="the function", path=None, line=23,
+    hint="`# cgcheck: x=f32[5 3]`", of_shape=True,
+)  # fmt: skip
+
+
+def test_what_no_input_would_have_shown_is_told_and_is_not_called_certified(tmp_path: Path) -> None:
+    blind = checked(note("blind-inputs"), adequacy=seen(AXIS), evidence=Evidence.CERTIFIED)
+    text = " ".join(shown(blind, folder=tmp_path).split())
+    assert "41 of 42 small changes would have been seen; not: line 23: sum over axis -1" in text
+    assert "(try `# cgcheck: x=f32[5 3]`)" in text
+    assert "evidence: certified at the shapes tried" in text
+    assert "all certified" not in text
+    assert text.count("sum over axis") == 1  # the note says nothing more
+
+
+def test_where_everything_shows_only_verbose_counts_it(tmp_path: Path) -> None:
+    fine = checked(adequacy=seen(), evidence=Evidence.CERTIFIED)
+    assert "small changes" not in shown(fine, folder=tmp_path)
+    assert "all certified" in shown(fine, folder=tmp_path)
+    assert "41 of 41 small changes" in shown(fine, folder=tmp_path, verbose=True)
+
+
+def test_of_many_unseen_changes_two_are_told(tmp_path: Path) -> None:
+    text = " ".join(shown(checked(adequacy=seen(AXIS, AXIS, AXIS)), folder=tmp_path).split())
+    assert text.count("line 23") == 2
+    assert "; and 1 more" in text
+
+
+def test_the_line_of_the_verdict_names_the_shapes_and_fits(tmp_path: Path) -> None:
+    def arrays(count: int) -> list[Input]:
+        names = [f"argument_{i}" for i in range(count)]
+        return [
+            Input(path=n, dtype="float32", shape=[5, 3], domain="", source="test") for n in names
+        ]
+
+    assert shown(checked(inputs=arrays(1)), folder=tmp_path).splitlines()[2] == (
+        "f  CORRECT at argument_0[5 3]"
+    )
+    line = shown(checked(inputs=arrays(9)), folder=tmp_path).splitlines()[2]
+    assert line.endswith("argument_2[5 3] and 6 more")
+    assert len(line) <= 80

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gradcheck_cli.contract.report import (
+    Adequacy,
     Cause,
     Evidence,
     Finding,
@@ -21,15 +22,18 @@ from gradcheck_cli.contract.report import (
     Report,
     Severity,
     Status,
+    UnseenChange,
     Verdict,
 )
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.caret import source_lines
+from gradcheck_cli.report.text.inputs import in_words, shapes
 from gradcheck_cli.report.text.plot import plot_lines
 from gradcheck_cli.report.text.witness import witness_lines
 
 _WIDEST, _NARROWEST = 100, 60
+_MOST_UNSEEN = 2
 
 _SEVERITY_STYLE = {
     Severity.ERROR: "bold red",
@@ -92,8 +96,13 @@ def _gradient(
     style = "bold yellow" if verdict is None else _VERDICT_STYLE[verdict]
     word = "UNCHECKED" if verdict is None else verdict.upper()
     on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
-    yield [(gradient.qualname, "bold"), (on, ""), ("  ", ""), (word, style)]
+    room = width - len(f"{gradient.qualname}{on}  {word} ")
+    at = shapes(gradient.inputs, room)
+    tail = [(f" {at}", "dim")] if at else []
+    yield [(gradient.qualname, "bold"), (on, ""), ("  ", ""), (word, style), *tail]
     yield from _wrapped(_about(gradient), width, "  ", "dim")
+    if gradient.adequacy is not None and (gradient.adequacy.unseen or verbose):
+        yield from _wrapped(_seen(gradient.adequacy, verbose), width, "  ", "")
     everything = [report.findings[i] for i in gradient.findings]
     findings = [f for f in everything if f.gradient_index == number]
     yield from _elsewhere(everything, number, report, width)
@@ -101,7 +110,8 @@ def _gradient(
     for finding in shown:
         yield []
         yield from _finding(finding, root, width, gradient.evidence)
-    notes = [f for f in findings if f.severity is Severity.NOTE and f not in shown]
+    told = (*shown, *(f for f in findings if f.rule == RuleName.BLIND_INPUTS))  # by `_seen`
+    notes = [f for f in findings if f.severity is Severity.NOTE and f not in told]
     if notes:
         yield []
         yield from _notes(notes, width)
@@ -132,10 +142,32 @@ def _about(gradient: Gradient) -> str:
     elif formula is not None and formula.outcome is Outcome.NOT_COVERED:
         parts.append("formula not covered")
     if gradient.evidence is not None:
-        parts.append(f"evidence: {gradient.evidence}")
+        limited = gradient.adequacy is not None and gradient.adequacy.at_shapes_only
+        parts.append(f"evidence: {gradient.evidence}{' at the shapes tried' if limited else ''}")
     if gradient.points:
         parts.append(f"{gradient.points} probes in {', '.join(gradient.dtypes)}")
     return " · ".join(parts)
+
+
+def _seen(adequacy: Adequacy, verbose: bool) -> str:
+    """How many small changes would have been seen; the first that would not, and how to see them."""
+    text = f"{adequacy.shown} of {_count(adequacy.counted, 'small change')} would have been seen"
+    told = adequacy.unseen if verbose else adequacy.unseen[:_MOST_UNSEEN]
+    if told:
+        text += f"; not: {'; '.join(map(_unseen, told))}"
+        more = len(adequacy.unseen) - len(told)
+        text += f"; and {more} more" if more else ""
+    if adequacy.not_covered and verbose:
+        text += f"; not covered: {adequacy.not_covered}"
+    return text
+
+
+def _unseen(change: UnseenChange) -> str:
+    """`line 23: sum over axis -1 → axis -2 (try # cgcheck: x=f32[5 3])`."""
+    where = "" if change.line is None else f"line {change.line}: "
+    if change.path is not None:
+        where = f"{change.path}:{change.line}: "
+    return where + change.change + (f" (try {change.hint})" if change.hint else "")
 
 
 def _finding(
@@ -226,9 +258,7 @@ def _details(gradient: Gradient, width: int) -> Iterator[Line]:
             f"law {law.law}: {law.outcome}, {law.points} probes{reason}", width, "  ", "dim"
         )
     for item in gradient.inputs:
-        shape = " ".join(map(str, item.shape))
-        text = f"input {item.path}: {item.dtype}[{shape}] in {item.domain}, from {item.source}"
-        yield from _wrapped(text, width, "  ", "dim")
+        yield from _wrapped(f"input {in_words(item)}", width, "  ", "dim")
 
 
 def _not_covered(items: Sequence[NotCovered], width: int) -> Iterator[Line]:
@@ -254,7 +284,11 @@ def _closing(report: Report, width: int) -> Iterator[Line]:
         )
     if s.errors or s.warnings or s.notes:
         text += f": {_count(s.errors, 'error')}, {_count(s.warnings, 'warning')}, {_count(s.notes, 'note')}"
-    certified = [g for g in report.gradients if g.evidence is Evidence.CERTIFIED]
+    certified = [
+        g
+        for g in report.gradients
+        if g.evidence is Evidence.CERTIFIED and not (g.adequacy and g.adequacy.at_shapes_only)
+    ]
     if certified and len(certified) == s.checked and not s.errors and not s.warnings:
         text += ", all certified"
     style = "bold red" if s.errors else "bold yellow" if s.warnings or s.unchecked else "bold green"

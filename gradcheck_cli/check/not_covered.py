@@ -1,0 +1,44 @@
+"""What could not be checked: the whole gradient, laws, parts, probes; each with why, and what to add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradcheck_cli.check.hints import Opening
+from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.check.request import Request
+from gradcheck_cli.contract.report import NotCovered, Outcome
+from gradcheck_cli.infer.comment_to_add import comment_to_add
+
+
+def reason(outcome: GradientOutcome) -> str:
+    """Why the gradient could not be checked."""
+    return outcome.reasons[0] if outcome.reasons else "no inputs were found"
+
+
+def not_covered(request: Request, start: Opening, outcome: GradientOutcome) -> Iterator[NotCovered]:
+    """What could not be checked: the whole gradient, single laws, parts of it, single probes."""
+    name = request.gradient.place.qualname
+    if not outcome.checked:
+        line = None if outcome.missing_rule or outcome.late else _line_to_add(request, start)
+        yield NotCovered.whole(name, reason(outcome), line)
+    for law in outcome.laws:
+        if law.outcome is Outcome.NOT_COVERED:
+            what = f"the law {law.law}"
+            yield NotCovered(gradient=name, law=law.law, what=what, reason=law.reason or "")
+    for what, why in dict.fromkeys(outcome.left_out):
+        yield NotCovered(gradient=name, law=None, what=what, reason=why)
+    if outcome.undecided:
+        why = "the truth there could not be enclosed within the limits of precision and cost"
+        what = f"{outcome.undecided} of {outcome.points} probes"
+        yield NotCovered(gradient=name, law=None, what=what, reason=why)
+
+
+def _line_to_add(request: Request, start: Opening) -> str:
+    """The comment that says what its arguments are; where none can, a run that calls it."""
+    if start.hints.specs:
+        return f"other shapes in {start.hints.spec_source}: it refuses those that stand there"
+    comment = comment_to_add(request.gradient.parameters(), start.hints)
+    if comment:
+        return f"`# cgcheck: {comment}` above its definition, with the shapes that it takes"
+    return "a run that calls it: `cgcheck record -- COMMAND`"
