@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from gradcheck_cli.contract.report import Input
+    from gradcheck_cli.contract.report import Gradient, Input
+    from gradcheck_cli.contract.worker import Candidates, Checked
+    from gradcheck_cli.run.tasks import File
+
+_MOST_REFUSED = 5
 
 
 def inputs(
     paths: Annotated[list[str], typer.Argument(help="Files, folders, modules, or PATH:function.")],
+    write: Annotated[
+        bool, typer.Option("--write", help="Put the richest inputs as comments into the files.")
+    ] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --write would change.")] = False,
 ) -> None:
     """Show the inputs that each custom gradient would be checked with, and where they come from."""
     import msgspec
 
-    from gradcheck_cli.contract.report import Status
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve
     from gradcheck_cli.project.settings import load_for
@@ -27,28 +35,93 @@ def inputs(
     settings = msgspec.structs.replace(settings, dtype=settings.dtype[:1])
     targets = resolve(paths, settings.exclude)
     session = Session(settings, root, cache=folder(), only_inputs=True)
-    report = session.run(targets, lambda *_: None).report
-    for gradient in report.gradients:
-        on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
-        typer.echo(f"{gradient.path}:{gradient.line} {gradient.qualname}{on}")
-        checked = gradient.status is Status.CHECKED
-        for line in _lines(gradient.inputs) if checked else [gradient.reason]:
-            typer.echo(f"  {line}".rstrip())
-    for finding in report.findings:
+    result = session.run(targets, lambda *_: None)
+    for file in result.files:
+        for checked in file.gradients:
+            for line in _listing(checked):
+                typer.echo(line.rstrip())
+    for finding in result.report.findings:
         typer.echo(f"{finding.path}:{finding.line} {finding.rule}: {finding.message}")
-    raise typer.Exit(2 if any(f.severity.value == "error" for f in report.findings) else 0)
+    if write or diff:
+        for file in result.files:
+            for line in _comments(file, root, write=write and not diff):
+                typer.echo(line)
+    errors = any(f.severity.value == "error" for f in result.report.findings)
+    raise typer.Exit(2 if errors else 0)
 
 
-def _lines(arguments: Sequence[Input]) -> Iterator[str]:
-    """An argument a line; an empty one before each further way to call it."""
-    shown: set[str] = set()
-    for item in arguments:
-        if item.path in shown:
-            shown.clear()
-            yield ""
-        shown.add(item.path)
-        shape = f"[{' '.join(map(str, item.shape))}]"
-        what = (
-            item.domain if item.dtype == "fixed" else f"{item.dtype}{shape} {item.domain}".strip()
-        )
-        yield f"{item.path}: {what} because of {item.source}"
+def _listing(checked: Checked) -> Iterator[str]:
+    """A gradient with its candidates in their order: judged, refused by its rule, in vain."""
+    gradient: Gradient = checked.gradient
+    on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
+    yield f"{gradient.path}:{gradient.line} {gradient.qualname}{on}"
+    yield from (f"  {line}" for line in _judged(gradient.inputs) or [gradient.reason or ""])
+    for item in checked.not_covered:
+        if item.is_whole and item.add:
+            yield f"  to check it, add {item.add}"
+    if checked.candidates is not None:
+        yield from (f"  {line}" for line in _others(checked.candidates))
+
+
+def _judged(arguments: Sequence[Input]) -> list[str]:
+    """An argument a line, each way to call it with its number."""
+    from gradcheck_cli.report.text.inputs import in_words
+
+    lines = []
+    for number, item in enumerate(arguments):
+        first = not number or item.signature != arguments[number - 1].signature
+        lines.append(f"{f'{item.signature}.' if first else '':<3}{in_words(item)}")
+    return lines
+
+
+def _others(candidates: Candidates) -> Iterator[str]:
+    """Candidates that are not judged, with the reason, in a line each; the comment to write down."""
+    for refused in candidates.refused[:_MOST_REFUSED]:
+        yield f"the rule refuses {refused.inputs}: {refused.reason}"
+    more = len(candidates.refused) - _MOST_REFUSED
+    if more > 0:
+        yield f"and {more} more"
+    if candidates.vain:
+        calls = "another call" if candidates.vain == 1 else f"{candidates.vain} other calls"
+        such = f", such as {candidates.first_refusal}" if candidates.first_refusal else ""
+        yield f"the function refuses {calls}{such}"
+    if candidates.comment:
+        yield f"as a comment: `# cgcheck: {candidates.comment}`"
+
+
+def _comments(file: File, root: Path, *, write: bool) -> Iterator[str]:
+    """What is written into one file, or would be; what is not, with the reason."""
+    import difflib
+
+    from gradcheck_cli.project.added_comments import Addition, edited, encoding_of
+
+    rows = [(c.gradient.qualname, c.candidates) for c in file.gradients if c.candidates is not None]
+    for name, candidates in rows:
+        why = _why_not(candidates)
+        if why:
+            yield f"{file.display}: {name}: nothing is written: {why}"
+    rows = [(name, c) for name, c in rows if not _why_not(c)]
+    if not rows:
+        return
+    path = root / file.display
+    encoding = encoding_of(path)
+    with path.open(encoding=encoding, newline="") as stream:
+        before = stream.read()
+    after = edited(before, [Addition(c.first_line, c.last_line, c.comment) for _, c in rows])
+    if not write:
+        shown = before.splitlines(), after.source.splitlines(), file.display, file.display
+        yield from difflib.unified_diff(*shown, lineterm="")
+        return
+    with path.open("w", encoding=encoding, newline="") as stream:
+        stream.write(after.source)
+    for (name, _), outcome in zip(rows, after.outcomes, strict=True):
+        yield f"{file.display}: {name}: {outcome}"
+
+
+def _why_not(candidates: Candidates) -> str:
+    """Why no comment is written; empty where one is."""
+    if candidates.stated_by:
+        return f"its inputs are stated by {candidates.stated_by}"
+    if not candidates.first_line:
+        return "its definition is not in this file"
+    return "" if candidates.comment else "no comment gives its inputs"

@@ -1,7 +1,8 @@
 """Inputs as text: `x=f32[b n], y=i32[b] in 0..n, p=f32[n] in simplex, axis=-1`.
 
-Names of dimensions are equal where they are the same and differ where they are not. Read on the
-CLI's side too, so nothing heavy is imported.
+Trees nest: `params={w: f32[n k], b: f32[k]}, pair=(f32[n], f32[n])`. Names of dimensions are equal
+where they are the same and differ where they are not. Read on the CLI's side too, so nothing heavy
+is imported.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from gradcheck_cli.project.dimensions import DimensionError, size_of, sizes_of
 
 FLOATS = ("f16", "bf16", "f32", "f64", "float16", "bfloat16", "float32", "float64", "f", "float")
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "int8", "int16", "int32", "int64", "uint8", "int", "i")
-FAMILIES = ("positive", "simplex", "sorted", "unit", "spd", "orthogonal", "binary")
-# Sizes in the order in which names are met: all different, none of them 1.
-_SIZES = (3, 4, 5, 2, 6, 7)
+FAMILIES = (
+    "positive", "simplex", "sorted", "unit", "spd", "orthogonal", "symmetric", "lower", "upper", "binary", "signs",
+)  # fmt: skip
 
 _ARRAY = re.compile(r"(?P<dtype>[a-z]+\d*)\s*\[(?P<dims>[^\]]*)\]\s*(?P<domain>.*)$")
+_DIMENSIONS = re.compile(r"[a-z]+\d*\s*\[(?P<dims>[^\[\]]*)\]")
+_KINDS = {"{": "dict", "(": "tuple", "[": "list"}
 _RANGE = re.compile(r"in\s+(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\w+)$")
 _INTERVAL = re.compile(
     r"in\s+(?P<left>[\[(])\s*(?P<low>[^,]+),\s*(?P<high>[^\])]+)(?P<right>[\])])$"
@@ -59,12 +65,22 @@ class ValueSpec:
     text: str
 
 
-Spec = ArraySpec | ValueSpec
+@dataclass(frozen=True, slots=True)
+class TreeSpec:
+    """A dict by its keys, or a tuple or list by its places, of specs."""
+
+    kind: str  # "dict", "tuple" or "list"
+    items: tuple[tuple[str, Spec], ...]
+    text: str
+
+
+Spec = ArraySpec | ValueSpec | TreeSpec
 
 
 def parse(text: str) -> dict[str, Spec]:
     """Each argument's spec; dimensions are numbered over all of them."""
-    sizes: dict[str, int] = {}
+    written = " ".join(match["dims"] for match in _DIMENSIONS.finditer(text))
+    sizes = sizes_of(written.replace(",", " ").split())
     specs: dict[str, Spec] = {}
     for start, part in _parts(text):
         match = re.match(r"\s*(?P<name>[A-Za-z_]\w*)\s*[=:]\s*(?P<spec>.+?)\s*$", part)
@@ -102,29 +118,48 @@ def _parts(text: str) -> list[tuple[int, str]]:
 
 def _spec(text: str, at: int, spec: str, sizes: dict[str, int]) -> Spec:
     match = _ARRAY.match(spec)
-    if match is None:
-        try:
-            return ValueSpec(ast.literal_eval(spec), spec)
-        except (ValueError, SyntaxError):
-            hint = "an array such as `f32[b n]`, or a Python value such as `-1` or `'mean'`"
-            raise _error(text, at, f"`{spec}` is neither {hint}") from None
+    if match is not None:
+        return _array(text, at, match, sizes)
+    try:
+        return ValueSpec(ast.literal_eval(spec), spec)
+    except (ValueError, SyntaxError, TypeError):
+        kind = _KINDS.get(spec[0])
+    if kind is None or spec[-1] not in ")]}":
+        hint = "an array such as `f32[b n]`, or a Python value such as `-1` or `'mean'`"
+        raise _error(text, at, f"`{spec}` is neither {hint}")
+    parts = [(at + 1 + start, part) for start, part in _parts(spec[1:-1])]
+    read = _keyed if kind == "dict" else _placed
+    return TreeSpec(kind, tuple(read(text, parts, sizes)), spec)
+
+
+def _array(text: str, at: int, match: re.Match[str], sizes: dict[str, int]) -> ArraySpec:
     dtype = match["dtype"]
     kind = "float" if dtype in FLOATS else "int" if dtype in INTEGERS else dtype
     if kind not in ("float", "int", "bool"):
         raise _error(text, at, f"`{dtype}` is no dtype: f32, f64, f16, bf16, i32, i64 or bool")
-    shape = tuple(_size(text, at, name, sizes) for name in match["dims"].replace(",", " ").split())
+    try:
+        shape = tuple(size_of(dim, sizes) for dim in match["dims"].replace(",", " ").split())
+    except DimensionError as error:
+        raise _error(text, at, str(error)) from None
     bounds = _bounds(text, at + match.start("domain"), match["domain"].strip(), sizes)
-    return ArraySpec(kind, shape, bounds, spec)
+    return ArraySpec(kind, shape, bounds, match.string)
 
 
-def _size(text: str, at: int, name: str, sizes: dict[str, int]) -> int:
-    if name.isdigit():
-        return int(name)
-    if not name.isidentifier():
-        raise _error(text, at, f"`{name}` is no dimension: a number or a name")
-    if name not in sizes:
-        sizes[name] = _SIZES[len(sizes) % len(_SIZES)] + 5 * (len(sizes) // len(_SIZES))
-    return sizes[name]
+def _keyed(
+    text: str, parts: list[tuple[int, str]], sizes: dict[str, int]
+) -> Iterator[tuple[str, Spec]]:
+    for start, part in parts:
+        match = re.match(r"\s*(?P<quote>['\"]?)(?P<key>[\w./ -]+?)(?P=quote)\s*[:=]\s*(?P<spec>.+?)\s*$", part)  # fmt: skip
+        if match is None:
+            raise _error(text, start, "write `{key: spec}`, such as `{w: f32[n k], b: f32[k]}`")
+        yield match["key"], _spec(text, start + match.start("spec"), match["spec"], sizes)
+
+
+def _placed(
+    text: str, parts: list[tuple[int, str]], sizes: dict[str, int]
+) -> Iterator[tuple[str, Spec]]:
+    for i, (start, part) in enumerate(parts):
+        yield str(i), _spec(text, start, part.strip(), sizes)
 
 
 def _bounds(text: str, at: int, domain: str, sizes: dict[str, int]) -> Bounds | None:
@@ -137,7 +172,7 @@ def _bounds(text: str, at: int, domain: str, sizes: dict[str, int]) -> Bounds | 
         high = match["high"]
         last = int(high) if re.fullmatch(r"-?\d+", high) else sizes.get(high)
         if last is None:
-            raise _error(text, at, f"no dimension is called `{high}` before this")
+            raise _error(text, at, f"no dimension is called `{high}`")
         return Bounds(int(match["low"]), last - 1, family="integers", text=domain)
     if match := _INTERVAL.match(domain):
         low, high_end = _number(text, at, match["low"]), _number(text, at, match["high"])

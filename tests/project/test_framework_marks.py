@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 
+import pytest
+
 from gradcheck_cli.contract.report import Tool
 from gradcheck_cli.project.framework_marks import (
     ASKED,
@@ -32,6 +34,7 @@ def test_an_object_is_the_default_s_if_no_other_framework_knows_it() -> None:
     assert set(ASKED) == set(WATCHED) == NAMES - set(BACKENDS)
 
 
+@pytest.mark.needs("torch", "tensorflow", "keras", "equinox", "flax")
 def test_a_framework_s_marks_are_looked_for_under_modules_that_can_be_imported() -> None:
     roots = {root for marks in MARKS for root in marks.roots}
     assert all(importlib.util.find_spec(name) for name in {*roots, *PACKAGES})

@@ -9,7 +9,14 @@ from gradcheck_cli.contract.errors import SettingsError
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.project.comments import parse as parse_comments
-from gradcheck_cli.project.input_specs import ArraySpec, Bounds, SpecError, ValueSpec, parse
+from gradcheck_cli.project.input_specs import (
+    ArraySpec,
+    Bounds,
+    SpecError,
+    TreeSpec,
+    ValueSpec,
+    parse,
+)
 from gradcheck_cli.project.settings import parse as parse_settings
 
 F32 = format_of("float32")
@@ -26,6 +33,22 @@ def test_dimensions_are_equal_by_name_and_different_otherwise() -> None:
     assert labels.bounds.high == logits.shape[1] - 1
     assert specs["axis"] == ValueSpec(-1, "-1")
     assert specs["mode"] == ValueSpec("mean", "'mean'")
+
+
+def test_trees_share_dimensions_with_the_rest() -> None:
+    specs = parse("params={w1: f32[din dh], 'b 1': f32[dh]}, x=f32[b din], pair=(f32[b], 2,)")
+    params, pair, x = specs["params"], specs["pair"], specs["x"]
+    assert isinstance(params, TreeSpec)
+    assert isinstance(pair, TreeSpec)
+    assert isinstance(x, ArraySpec)
+    (w_key, w), (b_key, b) = params.items
+    assert (w_key, b_key, params.kind) == ("w1", "b 1", "dict")
+    assert isinstance(w, ArraySpec)
+    assert isinstance(b, ArraySpec)
+    assert (w.shape[0], w.shape[1]) == (x.shape[1], b.shape[0])
+    assert [key for key, _ in pair.items] == ["0", "1"]
+    assert pair.items[1][1] == ValueSpec(2, "2")
+    assert parse("shape=(3, 4)")["shape"] == ValueSpec((3, 4), "(3, 4)")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +71,21 @@ def test_intervals(text: str, low: float, high: float, inside: float, outside: f
     assert ((moved >= low) & (moved <= high)).all()
 
 
-@pytest.mark.parametrize("family", ["simplex", "sorted", "unit", "spd", "orthogonal", "binary"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        "simplex",
+        "sorted",
+        "unit",
+        "spd",
+        "orthogonal",
+        "symmetric",
+        "lower",
+        "upper",
+        "binary",
+        "signs",
+    ],
+)
 def test_families_hold_what_they_promise(family: str) -> None:
     rng = np.random.default_rng(3)
     rows = np.concatenate([rng.normal(size=(6, 3, 3)) * 100, np.zeros((1, 3, 3))])
@@ -60,6 +97,10 @@ def test_families_hold_what_they_promise(family: str) -> None:
         "unit": lambda a: np.allclose((a * a).sum(-1), 1, atol=1e-6),
         "spd": lambda a: (np.linalg.eigvalsh(a) > 0.1).all(),
         "orthogonal": lambda a: np.allclose(a @ np.swapaxes(a, -1, -2), eye, atol=1e-5),
+        "symmetric": lambda a: (a == np.swapaxes(a, -1, -2)).all(),
+        "lower": lambda a: (np.triu(a, 1) == 0).all() and (np.einsum("...ii", a) > 0).all(),
+        "upper": lambda a: (np.tril(a, -1) == 0).all() and (np.einsum("...ii", a) > 0).all(),
+        "signs": lambda a: np.isin(a, (-1, 1)).all(),
         "binary": lambda a: np.isin(a, (0, 1)).all(),
     }
     assert holds[family](made)
@@ -76,6 +117,10 @@ def test_families_hold_what_they_promise(family: str) -> None:
         ("x=f32[n], x=f32[m]", "given twice"),
         ("x=f32[-n]", "`-n` is no dimension"),
         ("x", "write `name=spec`"),
+        ("x={w f32[n]}", "write `{key: spec}`"),
+        ("x=(f32[n], f33[n])", "`f33` is no dtype"),
+        ("x=(f32[n]", "neither an array"),
+        ("x=f32[n, w=f32[d]", "not closed"),
     ],
 )
 def test_what_is_wrong_is_said_where_it_is(text: str, said: str) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gradcheck_cli.project.rule_pages import FENCE, folder, rules
-from tests.conftest import RUNS, Run, check_json
+from tests.conftest import Run, check_json, shared_project
 
 EXAMPLE, INSTEAD = "Example", "Use instead"
 SECTIONS = [
@@ -66,8 +66,14 @@ def test_a_page_has_all_sections_in_order(name: str) -> None:
         assert len(SOURCE.findall(texts[section])) == 1
 
 
+def as_parameter(name: str) -> Any:
+    """The rule's name, with the framework that its example needs."""
+    imported = re.findall(r"^(?:import|from) (\w+)", pages()[name].sources[EXAMPLE], re.MULTILINE)
+    return pytest.param(name, marks=pytest.mark.needs(*imported))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(rules()))
+@pytest.mark.parametrize("name", [as_parameter(name) for name in rules()])
 def test_the_example_fires_and_what_to_use_instead_does_not(name: str) -> None:
     run = checked(name)
     fired = {f["path"] for f in run.findings() if f["rule"] == name}
@@ -77,7 +83,7 @@ def test_the_example_fires_and_what_to_use_instead_does_not(name: str) -> None:
 
 
 def file(name: str, section: str) -> Path:
-    """Relative to the project that `written` makes."""
+    """Relative to the project that `write` makes."""
     return Path(section.split(maxsplit=1)[0].lower(), f"{name.replace('-', '_')}.py")
 
 
@@ -87,21 +93,14 @@ def checked(name: str) -> Run:
     alike = [
         n for n, p in pages().items() if (p.options, p.settings) == (mine.options, mine.settings)
     ]
-    place = RUNS / f"pages-of-{min(alike)}"
-    if not place.exists():
-        draft = RUNS / f"{place.name}-{os.getpid()}"
-        written(draft, alike)
-        try:
-            draft.rename(place)
-        except OSError:  # another process was first
-            assert place.exists()
+    place = shared_project(f"pages-of-{min(alike)}", functools.partial(write, names=alike))
     files = [place / file(n, section) for section in (EXAMPLE, INSTEAD) for n in sorted(alike)]
     run = check_json(*files, *mine.options)
     assert run.err == ""
     return run
 
 
-def written(place: Path, names: Sequence[str]) -> None:
+def write(place: Path, names: Sequence[str]) -> None:
     """The project: its settings, a folder for the examples, one for what to use instead."""
     for section in (EXAMPLE, INSTEAD):
         (place / file("any", section)).parent.mkdir(parents=True)

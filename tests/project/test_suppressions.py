@@ -81,11 +81,13 @@ def _rules(project: Path, source: str, *args: str) -> list[str]:
     return [r for r in check_json("model.py", *args, cwd=project).rules() if r in (ALL, "unused-ignore")]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_comment_for_the_whole_file(project: Path) -> None:
     assert _rules(project, WRONG) == [ALL]
     assert _rules(project, f"# cgcheck: ignore-file[{ALL}] -- meant\n{WRONG}") == []
 
 
+@pytest.mark.slow
 def test_paths_in_the_settings(project: Path) -> None:
     settings = project / "pyproject.toml"
     settings.write_text(f'[tool.cgcheck]\nper-file-ignores = {{"mod*.py" = ["{ALL}"]}}\n')
@@ -94,6 +96,7 @@ def test_paths_in_the_settings(project: Path) -> None:
     assert _rules(project, WRONG) == [ALL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -108,6 +111,7 @@ def test_what_suppresses_nothing_is_taken_out(project: Path, before: str, after:
     assert (project / "model.py").read_text() == WRONG + after
 
 
+@pytest.mark.slow
 def test_of_several_names_the_used_one_stays(project: Path) -> None:
     both = WRONG.replace("(x):", f"(x):  # cgcheck: ignore[{ALL}, redundant-rule] -- why", 1)
     (project / "model.py").write_text(both)
