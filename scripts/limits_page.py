@@ -29,6 +29,7 @@ GROUPS = {
     "E": "Kinks, holes, poles",
     "F": "The third opinion: the integral of a rule",
     "G": "Where float64 or differences stand in for the reals; other calls; declared intents",
+    "H": "What the inputs could have shown",
     "": "Guesses, samples and explanations: no verdict hangs on these",
 }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,22 @@ from tests.warm import SERVERS, run_here
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
+# Files in which each point is dear, and the number of points is not what is tested.
+BUDGETS = {
+    "fixtures/intents/declared.py": ("--points", "48"),
+    "fixtures/ladder/callbacks.py": ("--points", "48"),
+}
 # Shared by the processes of one test run, and by no other run.
 RUNS = Path(tempfile.gettempdir()) / f"cgcheck-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"  # fmt: skip
 RUNS.mkdir(exist_ok=True)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test marked `needs(package, …)` is skipped where one of the packages is not installed."""
+    packages = {name for mark in item.iter_markers("needs") for name in mark.args}
+    absent = [name for name in sorted(packages) if importlib.util.find_spec(name) is None]
+    if absent:
+        pytest.skip(f"needs {', '.join(absent)}")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -33,6 +48,21 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     manager = getattr(session.config.pluginmanager.getplugin("dsession"), "nodemanager", None)
     for run in (os.getpid(), getattr(manager, "testrunuid", None)):
         shutil.rmtree(RUNS.with_name(f"cgcheck-{run}"), ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The slow tests come first, as many in each process: a long one at the end leaves a core idle."""
+    count = getattr(config, "workerinput", {}).get("workercount", 1)
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    fast = [item for item in items if not item.get_closest_marker("slow")]
+    items[:] = [
+        item for k in range(count) for each in (slow, fast) for item in share(each, k, count)
+    ]
+
+
+def share(items: Sequence[pytest.Item], number: int, count: int) -> Sequence[pytest.Item]:
+    """The part of the items with this number, where all parts are as long."""
+    return items[len(items) * number // count : len(items) * (number + 1) // count]
 
 
 @dataclass(frozen=True)
@@ -85,7 +115,7 @@ def cgcheck(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = No
 
 def check_json(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Run:
     """A run's JSON. What is asked of the fixtures twice is run once, for all test processes."""
-    command = (*map(str, args), "--output-format", "json")
+    command = (*map(str, args), *BUDGETS.get(str(args[0]), ()), "--output-format", "json")
     if cwd != ROOT or env is not None:
         return cgcheck(*command, cwd=cwd, env=env)
     name = hashlib.sha256(repr(command).encode()).hexdigest()[:16]
@@ -95,6 +125,21 @@ def check_json(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None =
         if not kept.exists():
             kept.write_text(json.dumps(asdict(cgcheck(*command))))
     return Run(**json.loads(kept.read_text()))
+
+
+def shared_project(name: str, write: Callable[[Path], None]) -> Path:
+    """A project that is written once and lies where all test processes see it, for `check_json`."""
+    place = RUNS / name
+    if not place.exists():
+        draft = RUNS / f"{name}-{os.getpid()}"
+        draft.mkdir()
+        (draft / "pyproject.toml").write_text("[project]\nname = 'sample'\n")
+        write(draft)
+        try:
+            draft.rename(place)
+        except OSError:  # another process was first
+            assert place.exists()
+    return place
 
 
 @pytest.fixture

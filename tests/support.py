@@ -55,8 +55,13 @@ class Numbers:
     by_values: bool = False
     dear: bool = False
     judges_digits: bool = True
+    mixed: bool = False
     converted: Function = numbers
     states: Mapping[float, int] = field(default_factory=dict)
+
+    def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+        """Nothing is known of what is computed on the way."""
+        return np.zeros(len(points[0]))
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth:
         xs, weights = (list(map(self.converted, arrays)) for arrays in (points, cotangents))
@@ -92,6 +97,7 @@ class NumpySubject:
     sample: Sample | None = None
     modes: Sequence[str] = (EAGER,)
     ways: Sequence[OtherCall] = ()
+    untraced: str | None = None  # why there is no program of the rule
     draws: Any = None  # gradients and values with other draws, as `with_new_draws` gives them
 
     @property
@@ -99,7 +105,7 @@ class NumpySubject:
         return self.signature.leaves
 
     def traces(self) -> Traces:
-        return Traces(self.primal, self.program)
+        return Traces(self.primal, self.program, reason=self.untraced)
 
     def other_calls(self) -> Sequence[OtherCall]:
         return self.ways

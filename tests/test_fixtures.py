@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,8 @@ FOLDERS = (
     "discovery",
     "discovery/package",
 )
+# What a file imports that the package itself does not need.
+PACKAGES = ("torch", "tensorflow", "keras", "equinox")
 FILES = [file for folder in FOLDERS for file in sorted((FIXTURES / folder).glob("*.py"))]
 
 
@@ -34,7 +37,15 @@ def expectations(file: Path) -> set[tuple[int, str, str]]:
     }
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(FIXTURES).as_posix())
+def as_parameter(file: Path) -> Any:
+    """The file, with its path as the test's id and with the packages that it needs."""
+    imported = re.findall(r"^(?:import|from) (\w+)", file.read_text(), re.MULTILINE)
+    needed = [package for package in PACKAGES if package in imported]
+    name = file.relative_to(FIXTURES).as_posix()
+    return pytest.param(file, id=name, marks=pytest.mark.needs(*needed))
+
+
+@pytest.mark.parametrize("file", [as_parameter(file) for file in FILES])
 def test_findings_are_those_that_stand_on_the_lines(file: Path) -> None:
     run = check_json(file.relative_to(ROOT))
     assert run.err == ""

@@ -6,6 +6,8 @@ import pytest
 
 from tests.conftest import Run, cgcheck, check_json
 
+pytestmark = pytest.mark.slow  # each is a whole run
+
 SPELLINGS = ("custom_gradient", "custom_vjp", "custom_jvp")
 OVERFLOW = 88.72284  # the first float32 whose exponential is infinite
 

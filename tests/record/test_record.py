@@ -65,8 +65,8 @@ def test_what_a_script_calls_is_kept_and_used(sample: Path) -> None:
     file = sample / "cgcheck-recorded.json"
     before = file.read_bytes()
     told = cgcheck("inputs", "rules.py", cwd=sample).out
-    assert "weights: float32[2 6] in simplex because of a recorded call" in told
-    assert "power: 3 because of a recorded call" in told
+    assert "weights: float32[2 6] in simplex — a recorded call" in told
+    assert "power: 3 — a recorded call" in told
     checked = cgcheck("rules.py", "--output-format", "json", cwd=sample)
     assert checked.gradient("blend")["verdict"] == "correct"
     cgcheck_process("record", "--", sys.executable, "script.py", cwd=sample)
@@ -128,10 +128,22 @@ barrier.defvjp(lambda x: (_body(x), x), _bwd)
 @pytest.mark.parametrize(
     ("source", "name", "shape", "numbers"),
     [
-        (TENSORFLOW, "twice", [], [WRONG_AT]),
-        (AT_HOME, "barrier", [3], [WRONG_AT, 0.125, 0.25]),
+        pytest.param(
+            TENSORFLOW,
+            "twice",
+            [],
+            [WRONG_AT],
+            id="tensorflow",
+            marks=pytest.mark.needs("tensorflow"),
+        ),
+        pytest.param(
+            AT_HOME,
+            "barrier",
+            [3],
+            [WRONG_AT, 0.125, 0.25],
+            id="with a domain that is found while it runs",
+        ),
     ],
-    ids=["tensorflow", "with a domain that is found while it runs"],
 )
 def test_recorded_numbers_are_tried(
     source: str, name: str, shape: list[int], numbers: list[float], project: Path

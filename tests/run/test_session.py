@@ -7,60 +7,74 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import FIXTURES, RIGHT, WRONG, Run, cgcheck, cgcheck_process, check_json
+from tests.conftest import (
+    FIXTURES,
+    RIGHT,
+    WRONG,
+    Run,
+    cgcheck,
+    cgcheck_process,
+    check_json,
+    shared_project,
+)
 
 pytestmark = pytest.mark.slow  # each is a whole run
 
 HOSTILE = FIXTURES / "hostile"
 
 
-def hostile(project: Path, name: str, *flags: str) -> tuple[Run, list[dict[str, Any]]]:
-    """The hostile file and a wrong rule beside it: the latter must be found in any case."""
-    shown = name.removesuffix(".txt")
-    shutil.copy(HOSTILE / name, project / shown)
-    (project / "zz_wrong.py").write_text(WRONG)
-    run = check_json(".", *flags, cwd=project)
+# Files that cannot be loaded, or whose gradients kill the process; each costs itself alone.
+FILES = (
+    "exits.py", "quits.py", "dies.py", "recurses.py", "missing_module.py", "syntax_error.py.txt",
+    "latin1.py.txt", "hangs.py", "eats_memory.py",
+)  # fmt: skip
+DEADLY = ("dies_in_rule.py", "dies_at_a_point.py")
+
+
+def hostile(names: Sequence[str]) -> Run:
+    """Hostile files beside a wrong rule, in one run: the wrong rule must be found in any case."""
+
+    def write(place: Path) -> None:
+        for name in names:
+            shutil.copy(HOSTILE / name, place / name.removesuffix(".txt"))
+        (place / "zz_wrong.py").write_text(WRONG)
+        (place / "pyproject.toml").write_text("[tool.cgcheck]\nmemory-limit = 1500\n")
+
+    run = check_json(shared_project(f"beside-{names[0]}", write), "--max-time", "20")
     assert ("zz_wrong.py", "gradient-mismatch") in [(f["path"], f["rule"]) for f in run.findings()]
-    return run, [f for f in run.findings() if f["path"] == shown]
+    return run
+
+
+def about(run: Run, file: str) -> list[dict[str, Any]]:
+    return [f for f in run.findings() if f["path"] == file]
 
 
 @pytest.mark.parametrize(
-    ("name", "rule", "code", "said"),
+    ("name", "rule", "said"),
     [
-        ("exits.py", "module-exited", 2, "sys.exit(3)"),
-        ("quits.py", "worker-crashed", 2, "exit code 0"),
-        ("dies.py", "worker-crashed", 2, "SIGSEGV"),
-        ("recurses.py", "import-failed", 2, "RecursionError"),
-        ("missing_module.py", "import-failed", 2, "pip install nowhere_to_be_found"),
-        ("syntax_error.py.txt", "syntax-error", 2, "was never closed"),
-        ("latin1.py.txt", "unreadable-file", 2, "encoding"),
+        ("exits.py", "module-exited", "sys.exit(3)"),
+        ("quits.py", "worker-crashed", "exit code 0"),
+        ("dies.py", "worker-crashed", "SIGSEGV"),
+        ("recurses.py", "import-failed", "RecursionError"),
+        ("missing_module.py", "import-failed", "pip install nowhere_to_be_found"),
+        ("syntax_error.py", "syntax-error", "was never closed"),
+        ("latin1.py", "unreadable-file", "encoding"),
+        ("hangs.py", "timed-out", "20"),
+        ("eats_memory.py", "out-of-memory", "more memory than allowed"),
     ],
 )
-def test_one_clear_finding_and_the_others_unharmed(
-    project: Path, name: str, rule: str, code: int, said: str
-) -> None:
-    run, mine = hostile(project, name)
+def test_one_clear_finding_and_the_others_unharmed(name: str, rule: str, said: str) -> None:
+    run = hostile(FILES)
+    mine = about(run, name)
     assert [f["rule"] for f in mine] == [rule]
     assert said in mine[0]["message"]
-    assert run.code == run.report["summary"]["exit_code"] == code
-
-
-def test_hang_at_import_is_cut_off(project: Path) -> None:
-    run, mine = hostile(project, "hangs.py", "--max-time", "20")
-    assert [f["rule"] for f in mine] == ["timed-out"]
-    assert run.code == 2
-
-
-def test_memory_is_limited(project: Path) -> None:
-    (project / "pyproject.toml").write_text("[tool.cgcheck]\nmemory-limit = 1500\n")
-    run, mine = hostile(project, "eats_memory.py", "--max-time", "60")
-    assert [f["rule"] for f in mine] == ["out-of-memory"]
-    assert run.code == 2
+    assert run.code == run.report["summary"]["exit_code"] == 2
 
 
 def test_flood_of_prints_is_not_heard(project: Path) -> None:
@@ -70,9 +84,9 @@ def test_flood_of_prints_is_not_heard(project: Path) -> None:
     assert "flood" not in run.out + run.err
 
 
-def test_death_inside_a_rule_names_the_gradient(project: Path) -> None:
-    run, mine = hostile(project, "dies_in_rule.py")
-    death = next(f for f in mine if f["rule"] == "worker-crashed")
+def test_death_inside_a_rule_names_the_gradient() -> None:
+    run = hostile(DEADLY)
+    death = next(f for f in about(run, "dies_in_rule.py") if f["rule"] == "worker-crashed")
     assert death["gradient"] == "deadly"
     assert "SIGABRT" in death["message"]
     assert run.gradient("fine")["verdict"] == "correct"
@@ -214,9 +228,9 @@ def test_guessed_arguments_are_told_with_the_witness(project: Path) -> None:
     assert "lam = 0.5" in cgcheck("a.py", cwd=project).out
 
 
-def test_death_at_a_point_names_the_point_and_the_rest_is_checked(project: Path) -> None:
-    run, mine = hostile(project, "dies_at_a_point.py")
-    death = next(f for f in mine if f["rule"] == "worker-crashed")
+def test_death_at_a_point_names_the_point_and_the_rest_is_checked() -> None:
+    run = hostile(DEADLY)
+    death = next(f for f in about(run, "dies_at_a_point.py") if f["rule"] == "worker-crashed")
     assert death["gradient"] == "fatal"
     assert death["witness"]["inputs"][0]["value"] == 100.0
     assert death["reproduce"] == 'cgcheck dies_at_a_point.py:fatal --at "x=100.0"'
@@ -273,26 +287,28 @@ def test_an_interrupt_says_so(project: Path) -> None:
     assert process.returncode == 130
 
 
-@pytest.mark.parametrize(
-    ("framework", "source"),
-    [
-        ("torch", "class A(torch.autograd.Function):\n    pass\n"),
-        ("tensorflow", "@tensorflow.custom_gradient\ndef f(x):\n    return x, lambda dy: dy\n"),
-        ("keras", "@keras.ops.custom_gradient\ndef f(x):\n    return x, lambda dy: dy\n"),
-    ],
-)
-def test_a_framework_that_is_not_there_is_named(project: Path, framework: str, source: str) -> None:
-    """A file for a framework that this environment lacks: one finding, with what to install."""
-    shadow = project / "shadow" / framework
-    shadow.mkdir(parents=True)
-    (shadow / "__init__.py").write_text(
-        f"raise ModuleNotFoundError('it is not there', name={framework!r})\n"
-    )
-    (project / "a.py").write_text(f"import {framework}\n\n\n{source}")
-    run = check_json("a.py", cwd=project, env={"PYTHONPATH": str(project / "shadow")})
-    (found,) = run.findings()
-    assert found["rule"] == "import-failed"
-    assert f"pip install {framework}" in found["message"]
+SOURCES = {
+    "torch": "class A(torch.autograd.Function):\n    pass\n",
+    "tensorflow": "@tensorflow.custom_gradient\ndef f(x):\n    return x, lambda dy: dy\n",
+    "keras": "@keras.ops.custom_gradient\ndef f(x):\n    return x, lambda dy: dy\n",
+}
+
+
+def test_a_framework_that_is_not_there_is_named(project: Path) -> None:
+    """Files for frameworks that this environment lacks: one finding each, with what to install."""
+    for framework, source in SOURCES.items():
+        shadow = project / "shadow" / framework
+        shadow.mkdir(parents=True)
+        (shadow / "__init__.py").write_text(
+            f"raise ModuleNotFoundError('it is not there', name={framework!r})\n"
+        )
+        (project / f"of_{framework}.py").write_text(f"import {framework}\n\n\n{source}")
+    files = [f"of_{framework}.py" for framework in SOURCES]
+    run = check_json(*files, cwd=project, env={"PYTHONPATH": str(project / "shadow")})
+    assert {f["path"]: f["rule"] for f in run.findings()} == dict.fromkeys(files, "import-failed")
+    assert len(run.findings()) == len(files)
+    for found, framework in zip(run.findings(), SOURCES, strict=True):
+        assert f"pip install {framework}" in found["message"]
     assert run.code == 2
 
 
