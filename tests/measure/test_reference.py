@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradcheck_cli.measure.ball_truth import Truth
 from gradcheck_cli.measure.components import GRADIENTS, VALUES
+from gradcheck_cli.measure.reference import _jumps
 from tests.measure.by_hand import reference
 
 ROW = np.array([0])
@@ -54,3 +56,10 @@ def test_a_change_that_the_gradients_explain_is_no_jump() -> None:
     steep = reference([1.0], lambda x: 1e9 * x, lambda x, weight: 1e9 * weight)
     low, high = steep.hull(ROW, GRADIENTS, 0)
     assert high[0] - low[0] < 1e-3
+
+
+def test_of_a_sample_of_the_components_no_jump_is_known() -> None:
+    shape, moves = (8, 2), 8
+    few = Truth([np.zeros(shape)], [np.zeros((8, 1))], [], [])
+    room = _jumps(few, [np.ones((8, 40_000))], [np.ones((8, 1))], moves)
+    assert room.tolist() == [[0.0]]
