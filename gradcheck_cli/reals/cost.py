@@ -10,9 +10,12 @@ from gradcheck_cli.reals.program import Program, Step
 _MOVES_IN_A_STEP = 8  # an element that is only moved costs next to nothing
 _TRIPS = 16  # of a loop whose length nobody knows
 
-# A step of a program costs XLA as much to compile as flint takes for so many of its own.
-_COMPILED_STEP = 12_000
-_COMPILED_ANY = 400_000
+# All in steps of flint. Numpy takes so many for each call, and a share of one for each number.
+_PAIRS_STEP = 300
+_PAIRS_SHARE = 5
+# So many cost XLA to compile one step of a program.
+_COMPILED_STEP = 120_000
+_COMPILED_ANY = 1_500_000
 
 
 def by_flint(program: Program) -> int:
@@ -20,9 +23,27 @@ def by_flint(program: Program) -> int:
     return sum(map(_step, program.steps))
 
 
+def by_pairs(program: Program, rows: int) -> int:
+    """Steps of flint that all rows would cost in pairs, by numpy."""
+    return _PAIRS_STEP * _calls(program) + by_flint(program) * rows // _PAIRS_SHARE
+
+
+def worth_pairs(program: Program, rows: int) -> bool:
+    """Would flint take longer for all rows than numpy, which takes some time for each step?"""
+    return by_flint(program) * rows > by_pairs(program, rows)
+
+
 def worth_compiling(program: Program, rows: int) -> bool:
-    """Would flint take longer for all rows than XLA takes to compile the program?"""
-    return by_flint(program) * rows > _COMPILED_ANY + _COMPILED_STEP * len(program.all_steps())
+    """Would numpy take longer for all rows than XLA takes to compile the program?"""
+    compiled = _COMPILED_ANY + _COMPILED_STEP * len(program.all_steps())
+    return by_pairs(program, rows) > compiled
+
+
+def _calls(program: Program) -> int:
+    """Steps of one walk, those of loops as often as they run."""
+    return sum(
+        _trips(step) * sum(map(_calls, step.subs)) if step.subs else 1 for step in program.steps
+    )
 
 
 def _step(step: Step) -> int:

@@ -13,8 +13,9 @@ from flint import arb, ctx
 from gradcheck_cli.contract import limits
 from gradcheck_cli.reals.balls.balls import Balls, exact
 from gradcheck_cli.reals.balls.domain import Flags
-from gradcheck_cli.reals.cost import by_flint, worth_compiling
+from gradcheck_cli.reals.cost import by_flint, worth_compiling, worth_pairs
 from gradcheck_cli.reals.float64.certify import certify
+from gradcheck_cli.reals.pairs.certify import certify_now
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.rules.rule import elements
 from gradcheck_cli.reals.walk import NoRealMeaning, walk
@@ -80,7 +81,7 @@ def enclose(
     """Walk all rows; walk those again with twice the bits whose balls are too wide.
 
     `goal` is the relative accuracy in bits that counts as decided. Where there is much to do,
-    float64 balls come first, and only rows that they leave open go on: those with a tie too.
+    float64 balls come first, and only rows that they leave open go on.
     If `loose`, what a program that is dear leaves open beside its largest number is let be.
     """
     count = len(args[0])
@@ -88,9 +89,10 @@ def enclose(
     ties, decided, doubts, estimated = (np.zeros(count, bool) for _ in range(4))
     undefined = np.zeros(count, int)
     pending = np.arange(count)
-    if not widen and goal <= _FLOAT_BITS and worth_compiling(program, count):
+    if not widen and goal <= _FLOAT_BITS and worth_pairs(program, count):
         float_goal = max(goal - _SPARE_BITS, _LEAST_BITS)
-        decided = _by_floats(program, args, outs, float_goal, loose and by_flint(program) > DEAR)
+        loosely = loose and by_flint(program) > DEAR
+        decided, ties = _by_floats(program, args, outs, float_goal, loosely)
         pending = np.flatnonzero(~decided)
     pending, unpaid = _affordable(program, pending, _MOST_LOOSE_STEPS if loose else _MOST_STEPS)
     for out in outs:
@@ -154,18 +156,19 @@ def _walked(
 
 def _by_floats(
     program: Program, args: Sequence[Any], outs: Sequence[Array], goal: int, loose: bool
-) -> Array:
-    """Rows that float64 balls decide, written into `outs`."""
+) -> tuple[Array, Array]:
+    """Rows that float64 balls decide, written into `outs`; which of these met a tie."""
     middles, radii = zip(*map(_pairs, args), strict=True)
+    by = certify if worth_compiling(program, len(args[0])) else certify_now
     try:
-        certified = certify(program, middles, radii)
+        certified = by(program, middles, radii)
     except NoRealMeaning:
-        return np.zeros(len(args[0]), bool)
+        return np.zeros(len(args[0]), bool), np.zeros(len(args[0]), bool)
     good = certified.narrow(goal, loose=loose)
     for out, mid, rad in zip(outs, certified.mids, certified.rads, strict=True):
         chosen = zip(mid[good].flat, rad[good].flat, strict=True)
         out[good] = elements([arb(m, r) for m, r in chosen], mid[good].shape)
-    return good
+    return good, good & certified.ties
 
 
 def _pairs(args: Array) -> tuple[Array, Array]:

@@ -16,9 +16,10 @@ from flint import arb
 
 from gradcheck_cli.reals.balls.balls import Balls
 from gradcheck_cli.reals.enclose import working
-from gradcheck_cli.reals.float64.certify import Bulk, certify
+from gradcheck_cli.reals.float64.certify import certify
 from gradcheck_cli.reals.float64.domain import bound
 from gradcheck_cli.reals.float64.wide_pairs import stretches
+from gradcheck_cli.reals.pairs.certify import Bulk
 from gradcheck_cli.reals.program import SIGN_BIT, Program, build
 from gradcheck_cli.reals.rules.rule import elements
 from gradcheck_cli.reals.walk import NoRealMeaning, walk
@@ -163,6 +164,7 @@ def _certified(program: Program, mids: Array, rads: Array) -> Bulk:
         [np.concatenate(column)[:count] for column in zip(*(p.mids for p in parts), strict=True)],
         [np.concatenate(column)[:count] for column in zip(*(p.rads for p in parts), strict=True)],
         np.concatenate([p.sure for p in parts])[:count],
+        np.concatenate([p.ties for p in parts])[:count],
     )
 
 

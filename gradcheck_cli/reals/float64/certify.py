@@ -6,7 +6,6 @@ Its algebraic rewrites are switched off: a radius belongs to the operations that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from gradcheck_cli.reals.float64.domain import Balls64, flushed
 from gradcheck_cli.reals.float64.pairs import Pair
 from gradcheck_cli.reals.float64.rules import RULES
+from gradcheck_cli.reals.pairs.certify import Bulk
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.walk import walk
 
@@ -28,47 +28,9 @@ _ROOM = 2**24
 _OPTIONS: dict[str, str | bool] = {"xla_disable_hlo_passes": "algsimp"}
 
 
-@dataclass(frozen=True, slots=True)
-class Bulk:
-    """For each output midpoints and radii, rows first; `sure` rows met no tie and no open question."""
-
-    mids: list[Array]
-    rads: list[Array]
-    sure: Array
-
-    def narrow(self, goal: int, *, loose: bool = False) -> Array:
-        """For each row: is every number decided, or below all that matters beside its neighbours?
-
-        If `loose`, it is enough to know each number beside the largest of its row.
-        """
-        count = len(self.sure)
-        mid = np.concatenate([m.reshape(count, -1) for m in self.mids], axis=1)
-        rad = np.concatenate([r.reshape(count, -1) for r in self.rads], axis=1)
-        return self.sure & (beside if loose else decided)(mid, rad, goal).all(axis=1)
-
-
-def decided(mid: Array, rad: Array, goal: int) -> Array:
-    """For each number of each row: is it known to `goal` bits, or nothing beside the largest?"""
-    with np.errstate(all="ignore"):
-        sizes = np.abs(mid)
-        tight = (rad <= 2.0**-goal * sizes) | (rad == 0) | ((sizes <= rad) & (rad < _NOTHING))
-        nothing = (sizes <= rad) & beside(mid, rad, goal + 16)
-        return np.asarray(np.isfinite(mid) & (tight | nothing))
-
-
-def beside(mid: Array, rad: Array, goal: int) -> Array:
-    """For each number of each row: is it known to `goal` bits of the largest (SEMANTICS C2)?"""
-    sizes = np.where(np.isfinite(mid), np.abs(mid), 0.0)
-    with np.errstate(all="ignore"):
-        return np.asarray(rad <= 2.0**-goal * sizes.max(axis=1, initial=0.0)[:, None])
-
-
 def pairs64() -> Balls64:
     """A walk of one point in float64 pairs."""
     return Balls64(RULES)
-
-
-_NOTHING = 2.0**-900  # below every number of the formats that are judged by float64
 
 
 def certify(
@@ -96,6 +58,7 @@ def certify(
         [np.concatenate([pair.mid for pair in column])[:count] for column in columns],
         [np.concatenate([pair.rad for pair in column])[:count] for column in columns],
         np.concatenate(sure)[:count] & ~np.any(subnormal, axis=0),
+        np.zeros(count, bool),  # rows that met one are not sure
     )
 
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradcheck_cli.reals.float64.pairs import EPS, Array, Pair, ends, exact, known
+from gradcheck_cli.reals.float64.pairs import EPS, XLA, Array, Pair, exact
 from gradcheck_cli.reals.rules.rule import Rule
 from gradcheck_cli.reals.three_valued import NO, UNKNOWN, YES
 from gradcheck_cli.reals.walk import NoRealMeaning
@@ -56,7 +56,7 @@ class Balls64:
         wide = array.astype(np.float64)
         if flushed(wide).any():
             raise refused("subnormal constant")
-        return known(wide)
+        return XLA.known(wide)
 
     def kept(self, value: Any) -> Any:
         return value
@@ -77,7 +77,7 @@ class Balls64:
     def _adopted(self, value: Array, kind: str) -> Any:
         if kind == "c":
             raise refused("complex")
-        return {"f": known, "b": tri}.get(kind, lambda v: v)(value)
+        return {"f": XLA.known, "b": tri}.get(kind, lambda v: v)(value)
 
     # -- doubts ---------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Balls64:
 
     def to_integers(self, x: Pair, dtype: Any) -> Array:
         """Truncation, with the point in doubt where two integers are possible."""
-        lower, upper = ends(x)
+        lower, upper = XLA.ends(x)
         first, last = jnp.trunc(lower), jnp.trunc(upper)
         limits = jnp.iinfo(dtype)
         self.doubt(~(first == last) | ~(first >= limits.min) | ~(first <= limits.max))
@@ -119,7 +119,7 @@ class Balls64:
 
 def compared(op: str, a: Pair, b: Pair) -> tuple[Array, Array]:
     """Three-valued truth, and where two finite numbers are exactly equal."""
-    a_low, a_high, b_low, b_high = *ends(a), *ends(b)
+    a_low, a_high, b_low, b_high = *XLA.ends(a), *XLA.ends(b)
     below, above = a_high < b_low, a_low > b_high
     same = exact(a) & exact(b) & (a.mid == b.mid)
     yes, no = {

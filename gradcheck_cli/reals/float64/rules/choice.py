@@ -7,7 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from gradcheck_cli.reals.float64 import pairs
 from gradcheck_cli.reals.float64.domain import (
     Choice,
     bound,
@@ -18,7 +17,7 @@ from gradcheck_cli.reals.float64.domain import (
     refused,
     tri,
 )
-from gradcheck_cli.reals.float64.pairs import Array, Pair
+from gradcheck_cli.reals.float64.pairs import XLA, Array, Pair, exact
 from gradcheck_cli.reals.float64.rules.elementwise import on_floats
 from gradcheck_cli.reals.rules.rule import Rule
 from gradcheck_cli.reals.three_valued import NO, UNKNOWN, YES
@@ -96,8 +95,8 @@ def _apiece(function: Any, cases: list[Any]) -> Any:
 
 def selected(which: Array, no: Pair, yes: Pair) -> Pair:
     """One or the other; where it is not known which, both."""
-    plain = pairs.where(which == YES, yes, no)
-    return pairs.where(which == UNKNOWN, pairs.union(no, yes), plain)
+    plain = XLA.where(which == YES, yes, no)
+    return XLA.where(which == UNKNOWN, XLA.union(no, yes), plain)
 
 
 def _is_finite(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
@@ -112,7 +111,7 @@ def _larger(op: str) -> Rule:
 
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         a, b = values
-        out = pairs.BINARY[op](a, b)
+        out = XLA.binary[op](a, b)
         if step.ins[0] != step.ins[1] and jnp.shape(a.mid) == jnp.shape(b.mid):
             least, most = ("le", "ge") if op == "min" else ("ge", "le")
             for which, source in ((least, step.ins[0]), (most, step.ins[1])):
@@ -128,22 +127,22 @@ def _extreme(op: str) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         (x,) = values
         axes = step.params["axes"]
-        out, choice = largest(x if op == "max" else pairs.neg(x), axes)
+        out, choice = largest(x if op == "max" else XLA.neg(x), axes)
         domain.chosen[step.outs[0], step.ins[0]] = choice
-        return [out if op == "max" else pairs.neg(out)]
+        return [out if op == "max" else XLA.neg(out)]
 
     return on_floats(rule)
 
 
 def largest(x: Pair, axes: tuple[int, ...]) -> tuple[Pair, Choice]:
     """The maximum along axes, and for each element whether it is the one."""
-    lower, upper = pairs.ends(x)
+    lower, upper = XLA.ends(x)
     least = jnp.max(lower, axis=axes, keepdims=True)
     mid = jnp.max(x.mid, axis=axes)
     rivals = ~(upper < least)
     rad = jnp.max(jnp.where(rivals, x.rad, 0.0), axis=axes, initial=0.0)
     alone = jnp.sum(rivals, axis=axes, keepdims=True) == 1
-    exactly = pairs.exact(x) & rivals & ~alone
+    exactly = exact(x) & rivals & ~alone
     mask = decided(rivals & (alone | exactly), ~rivals)
     return Pair(mid, rad), Choice(mask, exactly & jnp.isfinite(x.mid))
 
@@ -167,7 +166,7 @@ def _arg(op: str) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         if step.in_avals[0].kind != "f":
             return list(domain.native(step, values))
-        x = values[0] if op == "max" else pairs.neg(values[0])
+        x = values[0] if op == "max" else XLA.neg(values[0])
         axes = step.params["axes"]
         _, choice = largest(x, axes)
         domain.doubt(choice.mask == UNKNOWN)
@@ -197,8 +196,8 @@ def _neighbours(domain: Any, x: Pair, axis: int) -> None:
     count = x.mid.shape[axis]
     before = Pair(*(lax.slice_in_dim(v, 0, max(count - 1, 0), axis=axis) for v in x))
     after = Pair(*(lax.slice_in_dim(v, 1, max(count, 1), axis=axis) for v in x))
-    close = ~(pairs.ends(before)[1] < pairs.ends(after)[0])
-    both = pairs.exact(before) & pairs.exact(after)
+    close = ~(XLA.ends(before)[1] < XLA.ends(after)[0])
+    both = exact(before) & exact(after)
     domain.doubt(close & ~both)
     domain.tied(close & both)
 
@@ -214,7 +213,7 @@ def _convert(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     if target == "f":
         return [from_tri(x) if source == "b" else from_integers(x)]
     if source == "f":
-        zero = pairs.known(jnp.zeros_like(x.mid))
+        zero = XLA.known(jnp.zeros_like(x.mid))
         if target == "b":
             return [domain.compare("ne", x, zero)]
         return [domain.to_integers(x, step.out_avals[0].dtype)]
@@ -227,7 +226,7 @@ def _convert(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
 
 def _sign_bit(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     (x,) = values
-    below = domain.sure(domain.compare("lt", x, pairs.known(jnp.zeros_like(x.mid))))
+    below = domain.sure(domain.compare("lt", x, XLA.known(jnp.zeros_like(x.mid))))
     return [jnp.where(below, -1, 0).astype(step.out_avals[0].dtype)]
 
 

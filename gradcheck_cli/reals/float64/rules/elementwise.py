@@ -7,9 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from gradcheck_cli.reals.facts import Law, functions
-from gradcheck_cli.reals.float64 import pairs
 from gradcheck_cli.reals.float64.domain import from_integers
-from gradcheck_cli.reals.float64.pairs import Pair
+from gradcheck_cli.reals.float64.pairs import XLA, Pair
 from gradcheck_cli.reals.rules.rule import Rule
 
 
@@ -26,7 +25,7 @@ def on_floats(rule: Rule) -> Rule:
 
 def _unary(op: str) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
-        return [pairs.UNARY[op](values[0])]
+        return [XLA.unary[op](values[0])]
 
     return on_floats(rule)
 
@@ -34,31 +33,31 @@ def _unary(op: str) -> Rule:
 def _binary(op: str) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         if op == "sub" and step.ins[0] == step.ins[1]:  # identity of values (SEMANTICS C1)
-            zero = pairs.known(jnp.zeros_like(values[0].mid))
-            return [pairs.where(jnp.isfinite(values[0].mid), zero, pairs.sub(*values))]
+            zero = XLA.known(jnp.zeros_like(values[0].mid))
+            return [XLA.where(jnp.isfinite(values[0].mid), zero, XLA.sub(*values))]
         if step.in_avals[-1].kind == "i":
             values = [values[0], from_integers(values[1])]
-        return [pairs.BINARY[op](*values)]
+        return [XLA.binary[op](*values)]
 
     return on_floats(rule)
 
 
 def _integer_pow(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
-    return [pairs.power(values[0], step.params["y"])]
+    return [XLA.power(values[0], step.params["y"])]
 
 
 def _square(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
-    return [pairs.mul(values[0], values[0])]
+    return [XLA.mul(values[0], values[0])]
 
 
 def _clamp(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     low, x, high = values
-    return [pairs.smaller(pairs.larger(x, low), high)]
+    return [XLA.smaller(XLA.larger(x, low), high)]
 
 
 def _round(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     even = int(step.params["rounding_method"]) == 1
-    return [pairs.UNARY["round" if even else "round_away"](values[0])]
+    return [XLA.unary["round" if even else "round_away"](values[0])]
 
 
 def _same(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Pair]:
@@ -68,8 +67,8 @@ def _same(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Pair]:
 _FUNCTIONS = {**functions(Law.UNARY), **functions(Law.PART)}
 
 TABLE: dict[str, Rule] = {
-    **{name: _unary(op) for name, op in _FUNCTIONS.items() if op in pairs.UNARY},
-    **{name: _binary(op) for name, op in functions(Law.BINARY).items() if op in pairs.BINARY},
+    **{name: _unary(op) for name, op in _FUNCTIONS.items() if op in XLA.unary},
+    **{name: _binary(op) for name, op in functions(Law.BINARY).items() if op in XLA.binary},
     **dict.fromkeys(functions(Law.IDENTITY), _same),
     "integer_pow": on_floats(_integer_pow),
     "square": on_floats(_square),

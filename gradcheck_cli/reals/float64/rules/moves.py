@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gradcheck_cli.reals.float64.domain import bound, refused
-from gradcheck_cli.reals.float64.pairs import Pair, known, within
+from gradcheck_cli.reals.float64.pairs import XLA, Pair
 from gradcheck_cli.reals.rules.rule import Rule
 from gradcheck_cli.reals.rules.structure import PICK
 from gradcheck_cli.reals.three_valued import YES
@@ -42,7 +42,7 @@ def _carry_choice(domain: Any, step: Any, moved: list[Any]) -> None:
 def _iota(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     if step.out_avals[0].kind != "f":
         return list(domain.native(step, values))
-    return [known(bound(step, values, dtype=jnp.dtype("float64"))[0])]
+    return [XLA.known(bound(step, values, dtype=jnp.dtype("float64"))[0])]
 
 
 def _gather(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
@@ -55,7 +55,7 @@ def _gather(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         return list(domain.native(step, values))
     (mid,) = bound(step, [operand.mid, indices])
     (rad,) = bound(step, [operand.rad, indices], fill_value=None if fill is None else 0)
-    return [within(mid, rad)]
+    return [XLA.within(mid, rad)]
 
 
 def _dynamic_update(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:

@@ -14,9 +14,8 @@ import numpy as np
 from jax import lax
 
 from gradcheck_cli.reals.facts import Law, functions
-from gradcheck_cli.reals.float64 import pairs
 from gradcheck_cli.reals.float64.domain import bound, refused
-from gradcheck_cli.reals.float64.pairs import EPS, Pair, within
+from gradcheck_cli.reals.float64.pairs import EPS, XLA, Pair
 from gradcheck_cli.reals.float64.rules.elementwise import on_floats
 from gradcheck_cli.reals.float64.rules.moves import scattered
 from gradcheck_cli.reals.rules.rule import Rule
@@ -53,7 +52,7 @@ def total(x: Pair) -> Pair:
     mid = jnp.sum(mid, axis=-1)
     error = jnp.where(alone, 0.0, sizes * (2 * depth * EPS))
     infinite = jnp.any(jnp.isinf(x.mid), axis=-1) & ~jnp.isnan(mid) & (rad == 0)
-    return within(mid, jnp.where(infinite, 0.0, rad * _ROOM + error))
+    return XLA.within(mid, jnp.where(infinite, 0.0, rad * _ROOM + error))
 
 
 def _plain(x: Any) -> Any:
@@ -75,7 +74,7 @@ def _linear(count: Callable[[Any], int]) -> Callable[[Callable[..., Any]], Rule]
             error = (count(step) + 2) * 2 * EPS
             rad = product(step, size[0], b.rad + error * size[1])
             rad = rad + product(step, a.rad, size[1] + b.rad)
-            return [within(product(step, a.mid, b.mid), rad * _ROOM)]
+            return [XLA.within(product(step, a.mid, b.mid), rad * _ROOM)]
 
         return rule
 
@@ -105,7 +104,7 @@ def _cumulate(op: str) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         (x,) = values
         axis, reverse = step.params["axis"], step.params["reverse"]
-        return [lax.associative_scan(pairs.BINARY[op], x, reverse=reverse, axis=axis)]
+        return [lax.associative_scan(XLA.binary[op], x, reverse=reverse, axis=axis)]
 
     return on_floats(rule)
 
@@ -121,10 +120,10 @@ def _reduce_prod(domain: Any, step: Any, values: list[Any], walk: Any) -> list[A
         half = count // 2
         even = Pair(*(v[:half] for v in lines)), Pair(*(v[half : 2 * half] for v in lines))
         rest = Pair(*(v[2 * half :] for v in lines))
-        product = pairs.mul(*even)
+        product = XLA.mul(*even)
         lines = Pair(*(jnp.concatenate(both) for both in zip(product, rest, strict=True)))
     if not lines.mid.shape[0]:
-        return [pairs.known(jnp.ones(shape))]
+        return [XLA.known(jnp.ones(shape))]
     return [Pair(*(v[0] for v in lines))]
 
 
@@ -132,7 +131,7 @@ def _scatter_add(sign: int) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         operand, indices, updates = values
         if sign < 0:
-            updates = pairs.neg(updates)
+            updates = XLA.neg(updates)
         mid = scattered(lax.scatter_add, step, [operand.mid, indices, updates.mid])
         sizes = scattered(
             lax.scatter_add, step, [jnp.abs(operand.mid), indices, jnp.abs(updates.mid)]
@@ -144,7 +143,7 @@ def _scatter_add(sign: int) -> Rule:
             [(operand.mid != 0) * 1.0, indices, (updates.mid != 0) * 1.0],
         )
         error = jnp.where(hits <= 1, 0.0, sizes * hits * (2 * EPS))
-        return [within(mid, rad * _ROOM + error)]
+        return [XLA.within(mid, rad * _ROOM + error)]
 
     return on_floats(rule)
 
@@ -153,12 +152,12 @@ def _reduce_window_sum(domain: Any, step: Any, values: list[Any], walk: Any) -> 
     (x,) = values
     count = int(np.prod(step.params["window_dimensions"], dtype=int))
     mid, sizes, rad = (bound(step, [v])[0] for v in (x.mid, jnp.abs(x.mid), x.rad))
-    return [within(mid, rad * _ROOM + sizes * (2 * count * EPS))]
+    return [XLA.within(mid, rad * _ROOM + sizes * (2 * count * EPS))]
 
 
 TABLE: dict[str, Rule] = {
     "conv_general_dilated": _linear(_patch)(_conv),
-    **{name: _cumulate(op) for name, op in functions(Law.RUNNING).items() if op in pairs.BINARY},
+    **{name: _cumulate(op) for name, op in functions(Law.RUNNING).items() if op in XLA.binary},
     "dot_general": _linear(_contracted)(_dot),
     "reduce_prod": on_floats(_reduce_prod),
     "reduce_sum": on_floats(_reduce_sum),
