@@ -63,8 +63,9 @@ def grade(truth: Reference, floats: Sequence[Array], what: str) -> Grades:
     rows = np.flatnonzero((suspect | broken).any(axis=1))
     if not len(rows):
         return grades
-    scale = np.ones(count)
-    sized = rows[(suspect[rows] & np.isfinite(got[rows])).any(axis=1)]
+    scale = _largest(mid)[:, 0]
+    heavy = suspect & np.isfinite(got) & ~_light(got, mid, fmt)
+    sized = np.flatnonzero(heavy.any(axis=1))
     scale[sized] = truth.scale(sized, what)
     unresolved = np.zeros(count, bool)
     if what == GRADIENTS and len(sized):
@@ -92,11 +93,14 @@ def _unforgiven(truth: Reference, got: Array, what: str) -> Array:
     inside = (states == REGULAR) | (states == LIMIT)
     with np.errstate(all="ignore"):
         suspect = np.asarray(inside & ~_close(got, mid, mid, truth.fmt, room))
+        heavy = ~_light(got, mid, truth.fmt)
+        suspect &= heavy | (np.abs(got - mid) > half_of_the_digits(truth.fmt.eps) * np.abs(mid))
     if truth.source.dear:  # each move is dozens of calls
         suspect[np.flatnonzero(suspect.any(axis=1))[_MOST_BY_DIFFERENCES:]] = False
     normwise = truth.source.normwise
-    for level in range(len(MOVES.value)):  # a few moves for all, more for those that remain
+    for level in range(len(MOVES.value)):  # a few moves for all, more for what is no mere note
         telling = suspect if normwise else suspect & ~np.isnan(got)  # else nothing forgives NaN
+        telling = telling & heavy if level else telling
         rows = np.flatnonzero(telling.any(axis=1))
         if len(rows):
             low, high = truth.hull(rows, what, level)
@@ -105,6 +109,18 @@ def _unforgiven(truth: Reference, got: Array, what: str) -> Array:
                 if normwise:  # of a matrix that is singular to these digits, NaN is right
                     suspect[rows] &= np.isfinite(got[rows]) | ~_lost(low, high, mid[rows])
     return suspect
+
+
+def _light(got: Array, mid: Array, fmt: Format) -> Array:
+    """Is an error nothing beside the largest number of its row? It is a note, if it is graded at all."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(got - mid) <= WARNING_EPS.value * fmt.eps * _largest(mid))
+
+
+def _largest(mid: Array) -> Array:
+    """The largest number of each row, as a column."""
+    size = np.where(np.isfinite(mid), np.abs(mid), 0.0)
+    return np.asarray(size.max(axis=1, keepdims=True, initial=0))
 
 
 def _broken(truth: Reference, got: Array, what: str) -> Array:
@@ -139,8 +155,7 @@ def _vanishes(mid: float, scale: float, fmt: Format) -> bool:
 
 def _lost(low: Array, high: Array, mid: Array) -> Array:
     """Rows in which a number's range is as wide as the largest number there is large."""
-    size = np.where(np.isfinite(mid), np.abs(mid), 0.0).max(axis=1, keepdims=True, initial=0)
-    return np.asarray((high - low > size).any(axis=1, keepdims=True))
+    return np.asarray((high - low > _largest(mid)).any(axis=1, keepdims=True))
 
 
 def _severity(got: float, mid: float, scale: float, fmt: Format) -> tuple[int, str, float]:

@@ -30,6 +30,8 @@ from gradcheck_cli.reals.enclose import START_BITS, working
 
 Array = np.ndarray[Any, Any]
 
+_SHORT_DIGITS = 40  # with the digits of a share of an ulp, a float64 holds them
+
 
 @dataclass(slots=True)
 class Reference:
@@ -99,8 +101,7 @@ class Reference:
             # Reals, not floats: whole ulps of a large number may all be periods of a sine.
             steps = rng.integers(-MOVE_ULP.value * 256, MOVE_ULP.value * 256 + 1, base.shape) / 256
             distances.append(steps * ulp)
-            with working(START_BITS):
-                moved.append(exact(base) + exact(steps) * exact(ulp))
+            moved.append(self._moved(base, steps, ulp))
         cotangents = [np.concatenate([c[rows]] * moves) for c in self.cotangents]
         truth = self.source.evaluate(moved, cotangents, Ask(self.goal, ties=False, nudged=False))
         for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
@@ -118,6 +119,13 @@ class Reference:
         low, high = self._hulls[GRADIENTS]
         with np.errstate(invalid="ignore"):
             low[rows], high[rows] = low[rows] - room, high[rows] + room
+
+    def _moved(self, base: Array, steps: Array, ulp: Array) -> Array:
+        """So many ulps away, exactly: floats where float64 has the digits for it."""
+        if self.fmt.digits <= _SHORT_DIGITS:
+            return np.asarray(base + steps * ulp)
+        with working(START_BITS):
+            return np.asarray(exact(base) + exact(steps) * exact(ulp))
 
     def reach(self, rows: Array, what: str) -> Array:
         """How far the results of each row move a few roundings around it, at most; nothing of single elements.
