@@ -7,6 +7,7 @@ import numpy as np
 from gradcheck_cli.measure.ball_truth import Truth
 from gradcheck_cli.measure.components import GRADIENTS, VALUES
 from gradcheck_cli.measure.reference import _jumps
+from gradcheck_cli.reals.balls.balls import exact
 from tests.measure.by_hand import reference
 
 ROW = np.array([0])
@@ -60,6 +61,6 @@ def test_a_change_that_the_gradients_explain_is_no_jump() -> None:
 
 def test_of_a_sample_of_the_components_no_jump_is_known() -> None:
     shape, moves = (8, 2), 8
-    few = Truth([np.zeros(shape)], [np.zeros((8, 1))], [], [])
+    few = Truth([exact(np.zeros(shape))], [exact(np.zeros((8, 1)))], [], [])
     room = _jumps(few, [np.ones((8, 40_000))], [np.ones((8, 1))], moves)
     assert room.tolist() == [[0.0]]
