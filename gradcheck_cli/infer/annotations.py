@@ -27,6 +27,12 @@ _ARRAYS = {"f32": Kind.ARRAY, "i32": Kind.INTEGERS, "bool": Kind.BOOLS}
 _JAXTYPING = re.compile(
     r"(?:^|[.|\[\s])(?P<kind>[A-Z]\w*)\[[^,\[\]]+,\s*['\"](?P<dims>[^'\"]*)['\"]\]"
 )
+# The short forms that people write as strings: `f[b n]`, `float32[b, n]`, `[b, n]`.
+_SHORT = re.compile(
+    r"(?:(?P<f32>f(?:loat)?(?:16|32|64)?|bf(?:loat)?16)"
+    r"|(?P<i32>[iu](?:nt)?(?:8|16|32|64)?|uint(?:8|16|32|64)?)|(?P<bool>b(?:ool)?))?"
+    r"\[(?P<dims>[^\[\]'\"]*)\]"
+)
 _DIM = re.compile(r"\w+(?:(?:\*|//|\+|-)\w+)*")
 _NAMES = {
     Kind.ARRAY: ("Array", "ArrayLike", "ndarray", "NDArray", "Tensor", "FloatTensor", "EagerTensor", "KerasTensor", "Variable", "TensorLike"),
@@ -90,12 +96,15 @@ def _without_none(text: str) -> str:
 
 
 def _array(source: str, text: str) -> Clue | None:
-    """The clue in an annotation of jaxtyping."""
-    match = _JAXTYPING.search(text)
-    kind = _KIND_OF.get(match["kind"]) if match else None
-    if match is None or kind is None:
+    """The clue in an annotation of jaxtyping, or in one of its short forms."""
+    match, short = _JAXTYPING.search(text), _SHORT.fullmatch(text)
+    if short is not None:
+        kind = next((name for name in _ARRAYS if short[name]), "f32")
+        tokens = short["dims"].replace(",", " ").split()
+    elif match is not None and match["kind"] in _KIND_OF:
+        kind, tokens = _KIND_OF[match["kind"]], match["dims"].split()
+    else:
         return None
-    tokens = match["dims"].split()
     dims = [_dim(token) for token in tokens]
     if not all(dims):
         return None

@@ -168,8 +168,6 @@ class Explorer:
         self.steps += 1
         numbers = [tuple(map(solution.number, shape)) for shape in shapes]
         refusal = self._refusal(numbers, ascending)
-        if wants_integers(refusal or ""):
-            self.hopeless = True
         if refusal is None:
             return Candidate(shapes, solution, ascending, self.calls)
         if asks_to_sort(refusal) and not ascending:
@@ -182,7 +180,9 @@ class Explorer:
         if asks_to_divide(refusal) and solution.scale in _LARGER:
             divisible = replace(solution, scale=_LARGER[solution.scale])
             return self._solve(shapes, divisible, ascending)
-        for following in itertools.islice(proposals(refusal, sizes, solution), _MOST_PROPOSALS):
+        ways = list(itertools.islice(proposals(refusal, sizes, solution), _MOST_PROPOSALS))
+        self.hopeless |= not ways and wants_integers(refusal)
+        for following in ways:
             candidate = self._solve(shapes, following, ascending)
             if candidate is not None:
                 return candidate
