@@ -46,7 +46,7 @@ def _judged(folder: Path, module: str, names: dict[str, Any]) -> list[tuple[str,
     pairs = []
     for name, entry in names.items():
         lines = _lines_of(source, name)
-        verdict = _verdict([g for g in gradients if _belongs(g, name, lines)])
+        verdict = _verdict(_belonging(gradients, name, lines))
         pairs.append((entry["verdict"], verdict))
         print(f"{module:24} {name:32} {entry['verdict']:6} {verdict}", flush=True)
     return pairs
@@ -68,9 +68,12 @@ def _gradients(folder: Path, module: str) -> list[dict[str, Any]]:
     return gradients
 
 
-def _belongs(gradient: dict[str, Any], name: str, lines: range) -> bool:
-    """Is this the gradient of the function or class of that name, or one that stands inside it?"""
-    return name in gradient["qualname"] or name in gradient["name"] or gradient["line"] in lines
+def _belonging(gradients: list[dict[str, Any]], name: str, lines: range) -> list[dict[str, Any]]:
+    """The gradients of the function or class of that name; if none bears it, those that stand inside it."""
+    named = [
+        g for g in gradients if name in (g["name"], g["qualname"], g["qualname"].split(".")[0])
+    ]
+    return named or [g for g in gradients if g["line"] in lines]
 
 
 def _lines_of(source: str, name: str) -> range:

@@ -43,6 +43,11 @@ def reductions(place: Place) -> Iterator[Draft]:
         yield place.instead(
             Kind.REDUCTION, mean, _OTHER_REDUCTION[step.name], step.ins, **step.params
         )
+    single = next((a for a in axes if count > 1 and shape[a] == 1), None)
+    if single is not None:
+        yield place.draft(
+            Kind.REDUCTION, f"{verb} over axis {single - len(shape)}, which is one long"
+        )
     yield from moved_axes(place, verb)
 
 

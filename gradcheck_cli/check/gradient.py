@@ -7,20 +7,17 @@ from dataclasses import replace
 
 import msgspec
 
-from gradcheck_cli.check.attempt import attempt
 from gradcheck_cli.check.checked import checked
 from gradcheck_cli.check.corrections import correctable, corrected, uncorrected
 from gradcheck_cli.check.deadline import OutOfTime
 from gradcheck_cli.check.hints import Opening, opening
-from gradcheck_cli.check.invented import softened
 from gradcheck_cli.check.other_shapes import other_shapes
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.signatures import refused_broadcast, signatures
+from gradcheck_cli.check.subjects import judged_subjects
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Checked, Phase
-
-_ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
 
 
 def examine(request: Request) -> Iterator[Checked]:
@@ -59,18 +56,11 @@ def _outcomes(request: Request, start: Opening) -> Iterator[GradientOutcome]:
 def _of_dtype(
     request: Request, start: Opening, dtype: str, outcome: GradientOutcome
 ) -> Iterator[GradientOutcome]:
-    """The outcome until now, after each step in one dtype; failures are told once in each."""
-    before = len(outcome.failures)
+    """The outcome until now, after each step in one dtype."""
     fitting = signatures(request, dtype, start.hints)
     yield (outcome := outcome + fitting.outcome)
-    for subject in fitting.subjects:
-        if outcome.in_part:
-            left_out = ((subject.signature.describe(), _ONE_IS_ENOUGH),)
-            yield (outcome := outcome + GradientOutcome(left_out=left_out))
-            continue
-        earlier = outcome.failures[before:]
-        for step in attempt(request, subject, start.intents, earlier):
-            yield (outcome := outcome + softened(request, subject.signature, step))
+    for latest in judged_subjects(request, start, fitting.subjects, outcome):
+        yield (outcome := latest)
     if fitting.subjects and not _lacks_structure(outcome):
         yield (outcome := outcome + refused_broadcast(request, fitting.subjects, dtype))
     if fitting.subjects and not start.hints.specs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -10,7 +11,9 @@ from gradcheck_cli.adequacy.possible import possible
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Severity
-from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.infer.fitted import fitted
+from gradcheck_cli.infer.larger import larger
+from gradcheck_cli.inputs.signature import Hints, Leaf, Signature
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError
@@ -29,6 +32,29 @@ def other_shapes(
         return GradientOutcome()
     with request.progress.timing("adequacy"):
         return GradientOutcome(possible=tuple(_shown_elsewhere(request, subjects, left)))
+
+
+def larger_subjects(
+    request: Request, subjects: Sequence[Subject], hints: Hints, outcome: GradientOutcome
+) -> list[Subject]:
+    """The first subject of larger sizes, which function and rule take, that would show some of what does not show.
+
+    None where the rule is wrong already: there is nothing to add.
+    """
+    left = outcome.showings.degenerate
+    if not left or any(f.severity is Severity.ERROR for f in outcome.findings):
+        return []
+    with request.progress.timing("adequacy"):
+        last = subjects[-1]
+        for signature in itertools.islice(larger(last.signature, hints), _MOST_TRIES):
+            try:
+                there = fitted(request.gradient, signature, last.dtype)
+                shown = possible(left, there)
+            except (Rejected, RuleError, UserCodeError):
+                continue
+            if shown:
+                return [there]
+    return []
 
 
 def _shown_elsewhere(

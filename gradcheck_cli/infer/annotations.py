@@ -109,6 +109,8 @@ def _array(source: str, text: str) -> Clue | None:
     if not all(dims):
         return None
     spec, which = f"{kind}[{' '.join(dims)}]", _ARRAYS[kind]
+    if tokens == ["..."]:  # any shape at all
+        return Clue(source, kind=which)
     opened = [i for i, token in enumerate(tokens) if token.startswith(("*", "..."))]
     if not opened:
         return Clue(source, spec, kind=which)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gradcheck_cli.infer.axis_names import axis_names
+from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.mismatch import (
     asks_to_divide,
     asks_to_sort,
@@ -43,10 +44,13 @@ _MOST_ELEMENTS = 1 << 22  # of one array while shapes are explored: some framewo
 _SIZES: tuple[tuple[int, ...], ...] = (
     (4, 3, 2, 5, 6, 7), (6, 5, 3, 2, 4, 7), (4, 6, 2, 8, 10, 12), (6, 3, 9, 12, 15, 18), (8, 4, 12, 16, 20, 24),
 )  # fmt: skip
-# Where the first array has three axes or more; the second are those of a window that slides along;
-# then smaller ones, some of them equal, for four axes.
+# Those along which windows slide: the first array is longer than what the other ones bring.
+_SLIDING = ((6, 5, 3, 2, 4, 7), (7, 3, 2, 4, 5, 6))
+# Where the first array has three axes or more: with channels last, with channels first.
+_DEEP_SLIDING = ((2, 6, 3, 2, 4, 3), (2, 3, 6, 4, 2, 3, 2))
+# The last are smaller ones, some of them equal, for four axes.
 _DEEP_SIZES = (
-    (2, 4, 3, 5, 6, 7), (2, 3, 6, 4, 2, 3, 2), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:],
+    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:],
 )  # fmt: skip
 _COUNTS = (3, 2)  # what integers are below, where nothing says it
 
@@ -201,7 +205,7 @@ class Explorer:
 
     def _asked(self, signature: Signature) -> str | None:
         try:
-            self.gradient.fit(signature, self.dtype)
+            fitted(self.gradient, signature, self.dtype)
         except RuleError:
             return None  # it is the rule that refuses
         except Rejected as error:
@@ -219,7 +223,7 @@ class Explorer:
         for candidate in itertools.islice(self._refined(ordered), _MOST_RULES):
             for signature in self._small(candidate):
                 try:
-                    subject = self.gradient.fit(signature, self.dtype)
+                    subject = fitted(self.gradient, signature, self.dtype)
                     subject.traces()
                 except Rejected:
                     continue
@@ -252,7 +256,8 @@ class Explorer:
         """The call with small sizes, all different; others follow in case that these are refused."""
         names = axis_names(self.template.holes, candidate.shapes, candidate.solution)
         deep = len(candidate.shapes[0]) > 2
-        for choice in _DEEP_SIZES if deep else _SIZES:
+        usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
+        for choice in (*sliding, *usual) if self._counts_something else usual:
             sizes = [n for n in choice if n > 2 or not self._has_tables]
             numbers = {
                 u: sizes[i % len(sizes)] + i // len(sizes) for i, u in enumerate(candidate.free)
@@ -266,6 +271,13 @@ class Explorer:
             for count in _COUNTS if self._has_tables else _COUNTS[:1]:
                 counts = _counts(self.template.holes, shapes, count)
                 yield self.template.at(shapes, counts, candidate.ascending, names)
+
+    @property
+    def _counts_something(self) -> bool:
+        """Is there a whole number among the arguments: a window, a step, a number of parts?"""
+        given = (getattr(value, "value", None) for _, value in self.template.signature.arguments)
+        defaults = (parameter.default for parameter in self.gradient.parameters())
+        return any(type(value) is int and value > 0 for value in (*given, *defaults))
 
     @property
     def _has_tables(self) -> bool:

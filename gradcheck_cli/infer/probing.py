@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gradcheck_cli.infer.family import family
+from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.small_search import SmallSearch
 from gradcheck_cli.infer.variants import varied
 from gradcheck_cli.inputs.parameters import expanded
@@ -136,7 +137,7 @@ def broadcast_refused(
             )
             narrow = Signature(single, subject.signature.keywords)
             try:
-                gradient.fit(narrow, dtype).traces()
+                fitted(gradient, narrow, dtype).traces()
             except Rejected:
                 continue
             except RuleError as error:

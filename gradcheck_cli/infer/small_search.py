@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.mismatch import wants_integers
 from gradcheck_cli.infer.options import options, options_of_shapes
 from gradcheck_cli.infer.orders import by_weight
@@ -59,7 +60,7 @@ class SmallSearch:
 
     def _try(self, signature: Signature, rank: int) -> None:
         try:
-            subject = self.gradient.fit(signature, self.dtype)
+            subject = fitted(self.gradient, signature, self.dtype)
             subject.traces()
         except Declined:
             raise

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradcheck_cli.infer.explore import Explorer
+from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.static_values import plain_values, stated_kind
 from gradcheck_cli.infer.template import template
 from gradcheck_cli.inputs.clue import Kind
@@ -140,7 +141,7 @@ class _Trial:
         arguments = tuple((n, changed.get(n, v)) for n, v in signature.arguments)
         tried = Signature(arguments, signature.keywords)
         try:
-            subject = self.gradient.fit(tried, self.dtype)
+            subject = fitted(self.gradient, tried, self.dtype)
             subject.traces()
         except Rejected:
             return self._explore(tried)

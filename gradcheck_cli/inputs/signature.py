@@ -140,9 +140,9 @@ def filled(value: Any, supply: Iterator[Any], fixed: Callable[[Any], Any] = lamb
 def tables(signature: Signature) -> Iterator[tuple[str, Array]]:
     """Arguments that are arrays of integers or flags, and stay as they are."""
     for name, value in signature.arguments:
-        array = np.asarray(value.value) if isinstance(value, Fixed) else None
-        if array is not None and array.dtype.kind in "iub" and array.size > 1:
-            yield name, array
+        dtype = getattr(value.value, "dtype", None) if isinstance(value, Fixed) else None
+        if getattr(dtype, "kind", "") in ("i", "u", "b") and value.value.size > 1:
+            yield name, np.asarray(value.value)
 
 
 def changed(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -20,10 +20,11 @@ def _dot_general(domain: Any, step: Any, values: list[Any], walk: Any) -> list[A
     left, left_free = _matrices(spread(values[0], batch), left_batch, left_sum, last=True)
     right, right_free = _matrices(spread(values[1], batch), right_batch, right_sum, last=False)
     stack = left.shape[:-2]
+    pieces = int(np.prod(stack, dtype=int))
     product = domain.matmul(
         step.out_avals[0],
-        left.reshape(-1, *left.shape[-2:]),
-        right.reshape(-1, *right.shape[-2:]),
+        left.reshape(pieces, *left.shape[-2:]),
+        right.reshape(pieces, *right.shape[-2:]),
     )
     return [product.reshape(*stack, *left_free, *right_free)]
 

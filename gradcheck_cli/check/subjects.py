@@ -1,0 +1,42 @@
+"""All subjects of one dtype judged, and a larger one where their sizes leave some change nothing to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gradcheck_cli.check.attempt import attempt
+from gradcheck_cli.check.hints import Opening
+from gradcheck_cli.check.invented import softened
+from gradcheck_cli.check.other_shapes import larger_subjects
+from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.check.request import Request
+from gradcheck_cli.subject.protocol import Subject
+
+_ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
+
+
+def judged_subjects(
+    request: Request, start: Opening, subjects: Sequence[Subject], outcome: GradientOutcome
+) -> Iterator[GradientOutcome]:
+    """The outcome until now, after each step; failures are told once in each dtype."""
+    before = len(outcome.failures)
+    for subject in subjects:
+        for latest in _with(request, start, subject, outcome, before):
+            yield (outcome := latest)
+    if subjects and not start.hints.specs:
+        for subject in larger_subjects(request, subjects, start.hints, outcome):
+            for latest in _with(request, start, subject, outcome, before):
+                yield (outcome := latest)
+
+
+def _with(
+    request: Request, start: Opening, subject: Subject, outcome: GradientOutcome, before: int
+) -> Iterator[GradientOutcome]:
+    """The outcome after each step of judging one more subject; earlier failures are those after `before`."""
+    if outcome.in_part:
+        left_out = ((subject.signature.describe(), _ONE_IS_ENOUGH),)
+        yield outcome + GradientOutcome(left_out=left_out)
+        return
+    earlier = outcome.failures[before:]
+    for step in attempt(request, subject, start.intents, earlier):
+        yield (outcome := outcome + softened(request, subject.signature, step))

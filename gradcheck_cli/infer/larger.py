@@ -1,0 +1,41 @@
+"""A signature again with one of its sizes doubled: groups of one channel get two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradcheck_cli.infer.template import template
+from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
+
+_MOST_NUMBERS = 400  # in all arrays of a call
+
+Shape = tuple[int, ...]
+
+
+def larger(signature: Signature, hints: Hints) -> Iterator[Signature]:
+    """For each size the signature with all axes of that size twice as long, the last axes first.
+
+    Sizes that nothing made equal were chosen to differ, so axes of one size belong together.
+    """
+    opened = template(signature, hints.clues, list(hints.specs))
+    parts = _arrays(signature)
+    if any(hole.path not in parts for hole in opened.holes):
+        return
+    shapes = [parts[hole.path][0] for hole in opened.holes]
+    counts = [parts[hole.path][1] for hole in opened.holes]
+    for size in dict.fromkeys(n for shape in shapes for n in reversed(shape) if n > 1):
+        doubled = [tuple(2 * n if n == size else n for n in shape) for shape in shapes]
+        if sum(int(np.prod(shape, dtype=int)) for shape in doubled) <= _MOST_NUMBERS:
+            yield opened.at(doubled, counts, ascending=False)
+
+
+def _arrays(signature: Signature) -> dict[str, tuple[Shape, int]]:
+    """By path the shape of each array, and what the integers of a table are below."""
+    found: dict[str, tuple[Shape, int]] = {}
+    for name, value in signature.arguments:
+        if isinstance(value, Fixed) and isinstance(value.value, np.ndarray):
+            below = int(value.value.max()) + 1 if value.value.size else 1
+            found[name] = value.value.shape, below
+    return found | {leaf.path: (leaf.shape, 0) for leaf in signature.leaves}
