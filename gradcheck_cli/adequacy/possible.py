@@ -7,6 +7,7 @@ axis, other shapes may show more. This ranks signatures in milliseconds, from th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,15 @@ from gradcheck_cli.adequacy.change import Change, Kind, Place
 from gradcheck_cli.adequacy.changes import primal_scene, rule_scene
 from gradcheck_cli.adequacy.drafts import drafts
 from gradcheck_cli.adequacy.forward import backward
+from gradcheck_cli.adequacy.reached import one_sided
 from gradcheck_cli.adequacy.replay import NotReplayed, replay
 from gradcheck_cli.adequacy.richness import Richness
 from gradcheck_cli.adequacy.scene import Scene
 from gradcheck_cli.contract.limits import CHANGE_ROUNDING, CHANGE_SEED
+from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.protocol import Traced
+
+Array = np.ndarray[Any, Any]
 
 _ROWS = 8
 
@@ -51,6 +56,22 @@ def possible(degenerate: Sequence[Change], subject: Traced) -> list[Change]:
     ]
 
 
+def reached(unseen: Sequence[Change], subject: Traced) -> list[Change]:
+    """The choices of these, which always went one way, that go both ways with the subject's tables."""
+    left = {
+        change.key
+        for scene in _scenes(subject)
+        for change in one_sided(scene, _rows(scene.program))
+    }
+    return [change for change in unseen if change.key not in left]
+
+
+def _rows(program: Program) -> list[Array]:
+    """Generic numbers for all inputs of a program."""
+    rng = np.random.default_rng(CHANGE_SEED.value)
+    return [rng.uniform(0.25, 2.0, (_ROWS, *aval.shape)) for aval in program.in_avals]
+
+
 def _scenes(subject: Traced) -> Iterator[Scene]:
     for scene in (primal_scene(subject), rule_scene(subject)):
         if scene is not None:
@@ -62,13 +83,9 @@ def _moving_arguments(subject: Traced) -> Iterator[str]:
     pullback = subject.traces().primal
     if pullback is None:
         return
-    rng = np.random.default_rng(CHANGE_SEED.value)
-    shapes = [aval.shape for aval in pullback.in_avals]
+    program = backward(pullback, len(subject.outputs))
     try:
-        run = replay(
-            backward(pullback, len(subject.outputs)),
-            [rng.uniform(0.25, 2.0, (_ROWS, *shape)) for shape in shapes],
-        )
+        run = replay(program, _rows(program))
     except NotReplayed:
         return
     sizes = [float(np.abs(np.nan_to_num(g)).max(initial=0.0)) for g in run.outputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,14 @@ def moved_arguments(m: Measurements) -> Iterator[Seen]:
 
 
 def one_sided_branches(m: Measurements, scene: Scene) -> Iterator[Seen]:
-    """Choices that always go one way, of those that the user wrote; guards are none."""
+    """Choices that go one way at all judged rows, of those that the user wrote."""
     rows = m.base_rows[:_MOST_ROWS]
-    args = [
-        a[rows] for a in (m.points if scene.part is Part.PRIMAL else [*m.points, *m.cotangents])
-    ]
+    args = m.points if scene.part is Part.PRIMAL else [*m.points, *m.cotangents]
+    yield from ((change, Showing.UNSEEN) for change in one_sided(scene, [a[rows] for a in args]))
+
+
+def one_sided(scene: Scene, args: Sequence[Array]) -> Iterator[Change]:
+    """Choices that go one way at these rows; guards are none."""
     try:
         run = replay(scene.program, args)
     except NotReplayed:
@@ -60,7 +63,7 @@ def one_sided_branches(m: Measurements, scene: Scene) -> Iterator[Seen]:
         side = _missing_side(run, step)
         question = _question(scene, step.ins[0])
         if side is not None and question is not None:
-            yield _never(scene, index, question, side), Showing.UNSEEN
+            yield _never(scene, index, question, side)
 
 
 def _missing_side(run: Replay, step: Step) -> bool | None:
@@ -91,4 +94,5 @@ def _never(scene: Scene, index: int, question: str, side: bool) -> Change:
     where = ("", 0, 0) if place is None else (place.path, place.line, place.column)
     words = f"`{question}` is never {'true' if side else 'false'}"
     key = Key(scene.part, *where, scene.program.steps[index].name, 0, Kind.BRANCH, "one-sided")
-    return Change(key, words, place, None)
+    table = scene.table(scene.program.steps[index].ins[0])
+    return Change(key, words, place, None, table=table)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gradcheck_cli.check.outcome import JUDGED, GradientOutcome, weakest
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.contract.report import LawResult, Outcome, Severity
+from gradcheck_cli.contract.report import LawResult, Outcome, Severity, Verdict
 from gradcheck_cli.judge.diagnose.correction import Trial
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.laws import LAWS
@@ -33,6 +33,12 @@ class Judgements:
     def has_error(self) -> bool:
         """Is an error among the failures, declared or not?"""
         return any(f.severity is Severity.ERROR for f in self.failures)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Is the rule itself wrong, not only its floats?"""
+        errors = (f for f in self.failures if f.severity is Severity.ERROR)
+        return any(find(f.rule).verdict is Verdict.WRONG for f in errors)
 
 
 def judgements(request: Request, m: Measurements, intents: Sequence[Declared]) -> Judgements:

@@ -32,7 +32,7 @@ def judged(
     on_lattice = judgements(request, m, intents)
     yield on_lattice.outcome
     yield from findings(request, on_lattice, earlier)
-    if not on_lattice.has_error:
+    if not on_lattice.is_wrong:
         yield adequate(request, m)
     hidden = None if on_lattice.has_error else hidden_error(request, m)
     if hidden is not None:

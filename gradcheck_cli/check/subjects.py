@@ -1,4 +1,4 @@
-"""All subjects of one dtype judged, and a larger one where their sizes leave some change nothing to change."""
+"""All subjects of one dtype judged, and richer ones where these leave something unseen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gradcheck_cli.check.attempt import attempt
 from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.invented import softened
-from gradcheck_cli.check.other_shapes import larger_subjects
+from gradcheck_cli.check.other_shapes import richer_subjects
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.subject.protocol import Subject
@@ -24,7 +24,7 @@ def judged_subjects(
         for latest in _with(request, start, subject, outcome, before):
             yield (outcome := latest)
     if subjects and not start.hints.specs:
-        for subject in larger_subjects(request, subjects, start.hints, outcome):
+        for subject in richer_subjects(request, subjects, start.hints, outcome):
             for latest in _with(request, start, subject, outcome, before):
                 yield (outcome := latest)
 

@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.infer import body
-from gradcheck_cli.infer.annotations import clues as clues_of_annotations
-from gradcheck_cli.infer.call_sizes import with_names_of
 from gradcheck_cli.infer.classes import classes, instances, with_fields
-from gradcheck_cli.infer.docstrings import clues as clues_of_prose
+from gradcheck_cli.infer.stated import stated
 from gradcheck_cli.infer.subscripts import keys_read, unpacked
 from gradcheck_cli.infer.surroundings import sizes
 from gradcheck_cli.infer.trees import fields
@@ -30,13 +28,13 @@ def read(
     rule: Sequence[Callable[..., Any]] = (),
     called: Mapping[str, Clue] | None = None,
 ) -> Hints:
-    """Annotations before docstrings before calls before the body; keys and arrays from the source.
+    """Annotations before docstrings before calls before names before the body; keys and arrays from the source.
 
     `rule` are the functions of the rule, whose text speaks of the same arguments; `called` is what calls
     elsewhere say.
     """
     names = [p.name for p in parameters]
-    clues = _stated_clues(function, parameters, called or {})
+    clues = stated(function, parameters, called or {})
     texts = body.clues(function, parameters, rule)
     merged = {
         path: [*clues.get(path, ()), *_listed(texts.get(path))] for path in {**clues, **texts}
@@ -68,19 +66,6 @@ def _classes(
 
 def _listed(clue: Clue | None) -> list[Clue]:
     return [] if clue is None else [clue]
-
-
-def _stated_clues(
-    function: Callable[..., Any], parameters: Sequence[Parameter], called: Mapping[str, Clue]
-) -> dict[str, list[Clue]]:
-    """The clues of annotations, docstrings and calls, the strongest first."""
-    names = [p.name for p in parameters]
-    sources = [clues_of_annotations(function, parameters), clues_of_prose(function, names)]
-    calls = with_names_of(called, [of for source in sources for of in source.items()])
-    sources.append({name: [clue] for name, clue in calls.items()})
-    paths = dict.fromkeys((*names, *calls))
-    merged = {path: [c for source in sources for c in source.get(path, ())] for path in paths}
-    return {name: clues for name, clues in merged.items() if clues}
 
 
 def _domains(clues: Mapping[str, Sequence[Clue]]) -> dict[str, Domain]:

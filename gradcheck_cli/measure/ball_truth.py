@@ -235,13 +235,14 @@ def _initial_states(out: Array, first: Enclosed, goal: int) -> Array:
 def close_domain(truth: Truth) -> None:
     """Where a value is undefined or infinite, no gradient is asked for.
 
-    A function that says NaN outside of its domain says nothing of its derivative there.
+    A function that says NaN outside of its domain says nothing of its derivative there; nor does 0/0,
+    whose limit is another one from each side.
     """
     count = len(truth.value_states[0]) if truth.value_states else 0
     gone = np.zeros(count, bool)
     infinite = np.zeros(count, bool)
     for state in truth.value_states:
-        gone |= (state.reshape(count, -1) == OUTSIDE).any(axis=1)
+        gone |= np.isin(state.reshape(count, -1), (OUTSIDE, KINK)).any(axis=1)
         infinite |= (state.reshape(count, -1) == POLE).any(axis=1)
     for state in truth.gradient_states:
         state[infinite] = POLE

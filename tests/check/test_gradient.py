@@ -51,7 +51,7 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Checked]:
             yield GradientOutcome(last=subject.signature.describe())
             yield from steps(subject.argument, earlier)
 
-        monkeypatch.setattr("gradcheck_cli.check.gradient.attempt", attempt)
+        monkeypatch.setattr("gradcheck_cli.check.subjects.attempt", attempt)
         for place, value in (("signatures", Signatures(subjects, GradientOutcome())), ("refused_broadcast", GradientOutcome())):  # fmt: skip
             monkeypatch.setattr(f"gradcheck_cli.check.gradient.{place}", lambda *_, v=value: v)
         (checked,) = examine(Asked().request(replace(TASK, dtypes=list(dtypes))))

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradcheck_cli.inputs.signature import OMITTED, Signature, filled
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Signature, filled
 
 Array = np.ndarray[Any, Any]
 
 
 def flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
     """The function of its float leaves alone, returning its float outputs alone."""
+    held = signature.changed(_as_jax)
 
     def flat(*leaves: Any) -> tuple[Any, ...]:
-        args, kwargs = _arguments(signature, leaves)
+        args, kwargs = _arguments(held, leaves)
         out = jax.tree_util.tree_leaves(fun(*args, **kwargs))
         return tuple(jnp.asarray(x) for x in out if jnp.issubdtype(jnp.result_type(x), jnp.inexact))
 
     return flat
+
+
+def _as_jax(value: Any) -> Any:
+    """Tables and masks as JAX's arrays: numpy's own cannot be indexed by what is traced."""
+    if isinstance(value, Fixed) and isinstance(value.value, np.ndarray) and value.value.dtype.kind in "iub":  # fmt: skip
+        return replace(value, value=jnp.asarray(value.value))
+    return value
 
 
 def _arguments(signature: Signature, leaves: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -1,8 +1,9 @@
-"""A signature again with one of its sizes doubled: groups of one channel get two."""
+"""A signature again, where it leaves something unseen: with a size doubled, with another entry in a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from gradcheck_cli.infer.template import template
 from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
 
 _MOST_NUMBERS = 400  # in all arrays of a call
+_MARKS = (-1, 0, 1, -100)  # of what does not count
 
 Shape = tuple[int, ...]
 
@@ -39,3 +41,17 @@ def _arrays(signature: Signature) -> dict[str, tuple[Shape, int]]:
             below = int(value.value.max()) + 1 if value.value.size else 1
             found[name] = value.value.shape, below
     return found | {leaf.path: (leaf.shape, 0) for leaf in signature.leaves}
+
+
+def with_other_entries(signature: Signature, name: str) -> Iterator[Signature]:
+    """The signature with another integer at the end of one table: a size, which often marks padding, or a sign of it."""
+    table = dict(signature.arguments).get(name)
+    if not isinstance(table, Fixed) or table.value.dtype.kind not in "iu":
+        return
+    sizes = dict.fromkeys(n for leaf in signature.leaves for n in leaf.shape)
+    for entry in dict.fromkeys((*sizes, *_MARKS)):
+        ending = table.value.copy()
+        ending[-1] = entry
+        other = replace(table, value=ending)
+        arguments = tuple((n, other if n == name else v) for n, v in signature.arguments)
+        yield Signature(arguments, signature.keywords)

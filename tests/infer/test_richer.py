@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradcheck_cli.infer.larger import larger
+from gradcheck_cli.infer.richer import larger, with_other_entries
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 
 NOTHING = Hints({}, {}, [])
@@ -28,3 +28,12 @@ def test_a_table_grows_with_its_rows_and_keeps_its_range() -> None:
 def test_what_grows_too_large_is_left_out() -> None:
     signature = Signature((("x", Leaf("x", (300,), "")),))
     assert list(larger(signature, NOTHING)) == []
+
+
+def test_a_table_ends_with_a_size_or_with_a_mark_of_what_does_not_count() -> None:
+    ids = Fixed(np.array([2, 0, 2], np.int32), "i32[3]", "")
+    signature = Signature((("x", Leaf("x", (4, 5), "")), ("ids", ids)))
+    ends = [dict(s.arguments)["ids"].value[-1] for s in with_other_entries(signature, "ids")]
+    assert ends == [4, 5, -1, 0, 1, -100]
+    assert ids.value.tolist() == [2, 0, 2]
+    assert list(with_other_entries(signature, "x")) == []

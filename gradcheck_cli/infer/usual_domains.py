@@ -1,0 +1,43 @@
+"""Where numbers live by the names that the field gives them: a width is positive, a logarithm is no thousand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gradcheck_cli.inputs.clue import Clue
+
+_PLURAL = r"s?\d?"
+_POSITIVE = re.compile(
+    r"(?:\w+_)?(?:sigma|std|std_?dev|variance|length_?scale|bandwidth|(?:band)?width|radius|radii|cut_?off|r_?cut|r_?max"
+    rf"|kappa|concentration|temperature|mass(?:es)?|box|box_size|cell_size|period|dof){_PLURAL}"
+)
+# What these are called in a density, and many other things elsewhere.
+_POSITIVE_IN_DENSITIES = re.compile(
+    rf"(?:alpha|beta|scale|rate|lam|lambda_?|nu|df|tau|precision|var|shape){_PLURAL}"
+)
+_DENSITY = re.compile(r"log_?(?:pdf|pmf|prob|lik|cdf)|(?:^|_)(?:pdf|pmf|cdf|nll|density|likelihood|entropy)(?:$|_)")  # fmt: skip
+_LOGARITHM = re.compile(
+    r"(?:\w+_)?log_?(?:scale|std|sigma|var|variance|length_?scale|bandwidth|temperature|rate|kappa|alpha|beta)s?"
+)
+_SINGLE = re.compile(r"dt|delta_?t|time_?step|step_?size|learning_?rate|lr")
+
+
+def clues(function: str, names: Sequence[str]) -> dict[str, Clue]:
+    """What the names of a function and of its parameters suggest; every other source is stronger."""
+    of_density = _DENSITY.search(function.lower()) is not None
+    found = {name: _clue(name, of_density) for name in names}
+    return {name: clue for name, clue in found.items() if clue is not None}
+
+
+def _clue(name: str, of_density: bool) -> Clue | None:
+    lowered, source = name.lower(), f"the name `{name}`"
+    if _SINGLE.fullmatch(lowered):
+        return Clue(source, spec="f32[]")
+    if _LOGARITHM.fullmatch(lowered):
+        return Clue(source, domain="in [-20, 20]")
+    if _POSITIVE.fullmatch(lowered):
+        return Clue(source, domain="> 0")
+    if of_density and _POSITIVE_IN_DENSITIES.fullmatch(lowered):
+        return Clue(source, domain="> 0")
+    return None

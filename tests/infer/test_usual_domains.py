@@ -1,0 +1,31 @@
+"""What names suggest."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.infer.usual_domains import clues
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "domain"),
+    [
+        ("kernel", "sigma", "> 0"),
+        ("kernel", "noise_std", "> 0"),
+        ("energy", "masses", "> 0"),
+        ("energy", "mass", "> 0"),
+        ("layer_norm", "scale", ""),
+        ("gamma_logpdf", "scale", "> 0"),
+        ("beta_log_prob", "alpha", "> 0"),
+        ("mix", "alpha", ""),
+        ("gaussian_nll", "log_std", "in [-20, 20]"),
+        ("layer", "x", ""),
+    ],
+)
+def test_domains_by_name(function: str, name: str, domain: str) -> None:
+    found = clues(function, [name])
+    assert (found[name].domain if name in found else "") == domain
+
+
+def test_a_step_is_a_single_number() -> None:
+    assert clues("euler", ["dt"])["dt"].spec == "f32[]"
