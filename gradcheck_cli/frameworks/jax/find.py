@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from gradcheck_cli.discover.factories import attributes, enter_all, instance_of
 from gradcheck_cli.discover.methods import attribute
+from gradcheck_cli.discover.outer import Outer, outer_functions
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.jax.adopt import (
     adopt,
@@ -33,7 +34,9 @@ def find(
     """The module's own custom gradients, in the order of their lines."""
     _adopt_attributes(module, path, recorded)
     made = {each.line for each in recorded if _same(path, each.path)}
-    missing = enter_all(module, path, scopes, [jnp.tanh], recorded, made).missing
+    outer = outer_functions(module, scopes)
+    factories = [scope for scope in scopes if scope not in outer]
+    missing = enter_all(module, path, factories, [jnp.tanh], recorded, made).missing
     adopted: list[tuple[object, JaxGradient]] = []
     for each in recorded:
         if each.thing is None:
@@ -46,7 +49,17 @@ def find(
             continue
         adopted.append((each.thing, _bound(module, gradient)))
     gradients, more = distinct(adopted, module, unwrapped)
-    return gradients, [*missing, *more]
+    inside = tuple(f"{name}.<locals>." for name in outer)
+    own_ones = [g for g in gradients if not g.place.qualname.startswith(inside)]
+    whole = [_whole(each, name, own) for name, each in outer.items()]
+    return sorted([*own_ones, *whole], key=lambda g: g.place.line), [*missing, *more]
+
+
+def _whole(outer: Outer, name: str, own: Own) -> JaxGradient:
+    """A function that calls a custom gradient of its own, as one gradient."""
+    names = list(inspect.signature(outer.function).parameters)
+    closed_over = frozenset(i for i, n in enumerate(names) if n not in outer.through)
+    return replace(adopt_function(outer.function, name, outer.place, own), nondiff=closed_over)
 
 
 def named(module: ModuleType, name: str, path: str, own: Own) -> JaxGradient | None:

@@ -14,11 +14,13 @@ import tensorflow as tf
 
 from gradcheck_cli.discover.factories import attributes, enter_all
 from gradcheck_cli.discover.methods import attribute
+from gradcheck_cli.discover.outer import outer_functions
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.tensorflow.adopt import adopt, registered
 from gradcheck_cli.frameworks.tensorflow.fit import fit
 from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, TfGradient, of_function
 from gradcheck_cli.frameworks.tensorflow.hooks import BIND, source
+from gradcheck_cli.frameworks.tensorflow.outer import whole
 from gradcheck_cli.frameworks.tensorflow.private_api import decorated
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
@@ -34,7 +36,9 @@ def find(
             recorded.append(Found(value, CUSTOM, *source(decorated(value))))
     signatures = _signatures(module)
     made = {each.line for each in recorded if _same(path, each.path)}
-    missing = enter_all(module, path, scopes, [tf.tanh], recorded, made).missing
+    outer = outer_functions(module, scopes)
+    factories = [scope for scope in scopes if scope not in outer]
+    missing = enter_all(module, path, factories, [tf.tanh], recorded, made).missing
     adopted: list[tuple[object, TfGradient]] = []
     for each in recorded:
         if not _same(path, each.path):
@@ -54,7 +58,10 @@ def find(
         else:
             adopted.append((each.thing, gradient))
     gradients, more = distinct(adopted, module, _bare)
-    return gradients, [*missing, *more]
+    inside = tuple(f"{name}.<locals>." for name in outer)
+    own_ones = [g for g in gradients if not g.place.qualname.startswith(inside)]
+    wholes = [whole(each, name, own) for name, each in outer.items()]
+    return sorted([*own_ones, *wholes], key=lambda g: g.place.line), [*missing, *more]
 
 
 def named(module: ModuleType, name: str, path: str, own: Own) -> TfGradient | None:

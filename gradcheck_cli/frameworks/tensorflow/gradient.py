@@ -37,6 +37,9 @@ class TfGradient:
     parameter_names: tuple[str, ...] = ()  # of an op, whose function says nothing
     specs: tuple[Any, ...] = ()  # of a `tf.function` around it: its input signature
     bound: int = 0  # leading parameters that are given already: self
+    closed_over: frozenset[str] = (
+        frozenset()
+    )  # parameters that the rule reads, and gives no gradient
     backend: str = field(default="tensorflow")
     framework: str = field(default="tensorflow")
     library: Library = LIBRARY  # whose stable functions are offered
@@ -60,7 +63,10 @@ class TfGradient:
     def parameters(self) -> Sequence[Parameter]:
         if self.parameter_names:
             return [Parameter(n, i, True, False) for i, n in enumerate(self.parameter_names)]
-        return declared(self.primal, self.bound, lambda _, p: _may_be_a_tensor(p))
+        return declared(self.primal, self.bound, lambda _, p: self._differentiates(p))
+
+    def _differentiates(self, parameter: inspect.Parameter) -> bool:
+        return parameter.name not in self.closed_over and _may_be_a_tensor(parameter)
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
         return self.fitter(self, signature, dtype)
