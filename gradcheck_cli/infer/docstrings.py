@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,9 @@ from gradcheck_cli.infer.prose.kinds import (
 )
 from gradcheck_cli.infer.prose.passages import Passage, passages, plain
 from gradcheck_cli.infer.prose.shapes import Shape, certain_names, shape
+from gradcheck_cli.infer.prose.together import unnamed_shapes
 from gradcheck_cli.infer.prose.trees import tree
+from gradcheck_cli.infer.trees import arrays_of
 from gradcheck_cli.infer.usual_numbers import usual_numbers
 from gradcheck_cli.infer.wrappers import texts_of_wrappers
 from gradcheck_cli.inputs.clue import Clue, Kind
@@ -33,6 +35,13 @@ _SAME = re.compile(
     r"|\bshaped like (?P<like>\w+)|\blike (?P<alike>\w+)\b",
     re.IGNORECASE,
 )
+_SAME_SHAPE = re.compile(r"\bsame shape\b(?!\s*(?:as|of|with|\w+ed|but|except)\b)", re.IGNORECASE)
+_BUT = re.compile(r"\s*,?\s*(?:but|except|without|apart|with\b[^,.;]*\b(?:sized?|one|1|kept|dims?|axis|axes)\b)", re.IGNORECASE)  # fmt: skip
+_MENTIONED_TREE = re.compile(
+    r"(?:\W*(?:(?:is|are)\s+)?(?:an?\s+)?(?=(?:nested\s+)?(?:dict|dictionary|pytree|tuple|pair|list)\b)"
+    r"|\s*(?:(?:is|are|=|:)\s*)?(?=[({])(?![^(){}]*\)\s*$))(?P<rest>.*)"
+)
+_PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
     r"(?:\w+_)?(?:shape|size|axes|axis|dtype|dims|numbers|strides?|padding|perm)"
@@ -52,9 +61,17 @@ def clues(function: Callable[..., Any], names: Sequence[str]) -> dict[str, list[
         called = text.renamed or {name: name for name in names if name not in text.hidden}
         said = read_text(text, list(called.values()))
         for name, there in called.items():
-            if there in said:
-                found.setdefault(name, []).append(said[there])
+            for path, clue in _with_arrays(name, said[there]) if there in said else ():
+                found.setdefault(path, []).append(clue)
     return found
+
+
+def _with_arrays(name: str, clue: Clue) -> Iterator[tuple[str, Clue]]:
+    """The clue of a parameter, and of each array in it where it is a tree."""
+    yield name, clue
+    if clue.kind is Kind.TREE and clue.spec:
+        for path, spec in arrays_of(name, clue.spec).items():
+            yield path, Clue(clue.source, spec, kind=Kind.ARRAY)
 
 
 def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
@@ -62,16 +79,35 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
     written = plain(text.text)
     certain = certain_names(written)
     readings = {name: _reading(written, name, names, certain, near=text.near) for name in names}
-    dims = {name: r.shape.dims for name, r in readings.items() if r.shape and r.shape.dims}
-    for name, reading in readings.items():
-        if reading.same_as in dims and (reading.shape is None or reading.shape.dims is None):
-            like = Shape(f"the shape of {reading.same_as}", dims[reading.same_as])
-            readings[name] = replace(reading, shape=like)
+    readings = _with_shapes_of_others(readings)
+    if text.near:
+        told_of = {name: _has_dims(r) or r.sort is not Kind.NOTHING for name, r in readings.items()}
+        for name, unnamed in unnamed_shapes(written, names, told_of, certain).items():
+            readings[name] = replace(readings[name], shape=unnamed, about=unnamed.written)
     told = {name: _clue(name, reading, text.source) for name, reading in readings.items()}
     told = _with_class_labels(told)
     brackets = " ".join(b for clue in told.values() for b in re.findall(r"\[([^\]]*)\]", clue.spec))
     axes = set(re.findall(r"\w+", brackets))
     return {name: _within(clue, axes) for name, clue in told.items() if clue != Clue(clue.source)}
+
+
+def _has_dims(reading: _Reading) -> bool:
+    return bool(reading.tree) or (reading.shape is not None and reading.shape.dims is not None)
+
+
+def _with_shapes_of_others(readings: Mapping[str, _Reading]) -> dict[str, _Reading]:
+    """The readings, each with the shape of the parameter that it is said to be like."""
+    found: dict[str, _Reading] = {}
+    dims = {name: r.shape.dims for name, r in readings.items() if r.shape and r.shape.dims}
+    for name, reading in readings.items():
+        others = [other for other in dims if other != name]
+        before = [other for other in others if other in found]
+        previous = (before[-1:] or others[:1] or [""])[0]
+        other = previous if reading.same_as == _PREVIOUS else reading.same_as
+        found[name] = reading
+        if other in dims and (reading.shape is None or reading.shape.dims is None):
+            found[name] = replace(reading, shape=Shape(f"the shape of {other}", dims[other]))
+    return found
 
 
 def _with_class_labels(told: dict[str, Clue]) -> dict[str, Clue]:
@@ -183,7 +219,7 @@ def _mentioned_sort(spoken: Sequence[Passage]) -> Kind:
 def _mentioned_tree(spoken: Sequence[Passage], certain: Collection[str]) -> str:
     """`params is a dict with w (n, k) and b (k,)`, inside a sentence."""
     for passage in (p for p in spoken if not p.entry):
-        match = re.match(r"\W*(?:(?:is|are)\s+)?(?:an?\s+)?(?P<rest>(?:nested\s+)?(?:dict|dictionary|pytree|tuple|pair|list)\b.*)", passage.after)  # fmt: skip
+        match = _MENTIONED_TREE.match(passage.after)
         spec = "" if match is None else tree(match["rest"], certain)
         if spec:
             return spec
@@ -195,8 +231,10 @@ def _same_as(spoken: Sequence[Passage], name: str, names: Sequence[str]) -> str:
         match = _SAME.search(passage.after)
         if match is not None:
             other = next(group for group in match.groups() if group)
-            if other in names and other != name:
+            if other in names and other != name and not _BUT.match(passage.after, match.end()):
                 return other
+        elif passage.entry and _SAME_SHAPE.search(passage.alone):
+            return _PREVIOUS
     return ""
 
 

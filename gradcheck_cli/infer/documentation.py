@@ -7,6 +7,7 @@ import functools
 import inspect
 import io
 import linecache
+import re
 import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,11 @@ from typing import Any
 
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+# The head of what a factory gives back, where that is a function: its text speaks of its arguments.
+_GIVES_A_FUNCTION = re.compile(
+    r"^\s*:?returns?\s*:?\s*(?:\n\s*-{3,}\s*)?(?=\n?[^\n]*\b(?:function|callable)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,8 @@ def _surroundings(function: Any) -> Iterator[Text]:
             yield Text(f"the docstring of `{scope.name}`", doc, near=True)
         else:
             hidden = frozenset(a.arg for a in _arguments(scope))
-            yield Text(f"the docstring of `{scope.name}`", doc, near=True, hidden=hidden)
+            made = _GIVES_A_FUNCTION.sub("\n", doc)
+            yield Text(f"the docstring of `{scope.name}`", made, near=True, hidden=hidden)
     yield Text("the module's docstring", ast.get_docstring(tree) or "", near=False)
 
 

@@ -38,7 +38,7 @@ _MOST_PROPOSALS = 3  # of one refusal
 _FIRST_RULES, _MOST_RULES = 5, 12  # of which the rule is traced
 _MOST_NUMBERS = 180  # in all arrays of a call
 # Where an axis has to be divided into equal parts, all sizes are so many times larger.
-_LARGER = {1: 2, 2: 12}
+_LARGER = {1: 2, 2: 4, 4: 12}
 _MOST_ELEMENTS = 1 << 22  # of one array while shapes are explored: some frameworks make it
 # Sizes of the free axes, the first array's first: all different, then such as divide into parts.
 _SIZES: tuple[tuple[int, ...], ...] = (
@@ -48,9 +48,11 @@ _SIZES: tuple[tuple[int, ...], ...] = (
 _SLIDING = ((6, 5, 3, 2, 4, 7), (7, 3, 2, 4, 5, 6))
 # Where the first array has three axes or more: with channels last, with channels first.
 _DEEP_SLIDING = ((2, 6, 3, 2, 4, 3), (2, 3, 6, 4, 2, 3, 2))
-# The last are smaller ones, some of them equal, for four axes.
+# Four groups of two, last or behind the first axis.
+_GROUPED = ((2, 3, 8, 4, 5, 6), (2, 8, 3, 4, 5, 6))
+# The last but these are smaller ones, some of them equal, for four axes.
 _DEEP_SIZES = (
-    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:],
+    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
 )  # fmt: skip
 _COUNTS = (3, 2)  # what integers are below, where nothing says it
 

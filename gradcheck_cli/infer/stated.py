@@ -21,6 +21,6 @@ def stated(
     calls = with_names_of(called, [of for source in sources for of in source.items()])
     usual = usual_domains.clues(getattr(function, "__name__", ""), names)
     sources += [{name: [clue] for name, clue in each.items()} for each in (calls, usual)]
-    paths = dict.fromkeys((*names, *calls))
+    paths = dict.fromkeys((*names, *(path for source in sources for path in source)))
     merged = {path: [c for source in sources for c in source.get(path, ())] for path in paths}
     return {path: clues for path, clues in merged.items() if clues}

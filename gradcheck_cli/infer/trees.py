@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from gradcheck_cli.project.input_specs import ArraySpec, Spec, SpecError, TreeSpec, parse
 
 _STEP = re.compile(r"\[(?P<key>'[^']*'|\d+)\]|\.(?P<field>[A-Za-z_]\w*)")
 
@@ -18,6 +20,23 @@ def tree(name: str, paths: Iterable[str], leaf: Callable[[str], Any]) -> Any | N
     """
     steps = {s for s in (steps_of(name, path) for path in paths) if s}
     return _built(name, steps, leaf) if steps else None
+
+
+def arrays_of(name: str, spec: str) -> dict[str, str]:
+    """The spec of each array in a tree, by its path: `f32[n k]` at `params['w']`."""
+    try:
+        return dict(_arrays(name, parse(f"tree={spec}")["tree"]))
+    except SpecError:
+        return {}
+
+
+def _arrays(path: str, spec: Spec) -> Iterator[tuple[str, str]]:
+    if isinstance(spec, ArraySpec):
+        yield path, spec.text
+    elif isinstance(spec, TreeSpec):
+        for key, item in spec.items:
+            step = repr(key) if spec.kind == "dict" else key
+            yield from _arrays(f"{path}[{step}]", item)
 
 
 def fields(name: str, paths: Iterable[str]) -> frozenset[str]:

@@ -68,6 +68,20 @@ SHAPES = [
     ("x (n, c), targets (n,)", {"x": "f32[n c]", "targets": "f32[n]"}),
     ("mask: (b, n)\nidx: (b,)\nother_mask: additive floats (b, n)", {"mask": "bool[b n]", "idx": "i32[b]", "other_mask": "f32[b n]"}),
     ("axis: int\nreduction: 'mean' | 'sum' | 'none'", {"axis": "-1", "reduction": "'mean'"}),
+    ("image: 'h w 3' floats.\npoints: \"n 2\" pixels", {"image": "f32[h w 3]", "points": "f32[n 2]"}),
+    ('scores "b hq n", table "hq d"; lens "b" ints', {"scores": "f32[b hq n]", "table": "f32[hq d]", "lens": ""}),
+    ("x: 'same size' or 'full size', y: (n, d)", {"x": "", "y": "f32[n d]"}),
+    ("q: [B, Tq, D]; k: keys [B, Tk, D], v: [B, Tk, Dv]", {"q": "f32[B Tq D]", "k": "f32[B Tk D]", "v": "f32[B Tk Dv]"}),
+    ("spots: (wells, plates)\nbatch: plate effects, (plates,)", {"spots": "f32[wells plates]", "batch": "f32[plates]"}),
+    ("cell : (3,) float\n    Edges.\ngrid : (2, 2)", {"cell": "f32[3]", "grid": "f32[2 2]"}),
+    ("t: (A, 3) int; p: (n, 3)", {"t": "i32[A 3]", "p": "f32[n 3]"}),
+    ("z is (nodes, features), the other two (edges,).", {"z": "f32[nodes features]", "w": "f32[edges]", "r": "f32[edges]"}),
+    ("z is (nodes, features), the other three (edges,).", {"z": "f32[nodes features]", "w": "", "r": ""}),
+    ("pred: (batch, time)\ntarget: same shape\nweight: any shape", {"pred": "f32[batch time]", "target": "f32[batch time]", "weight": ""}),
+    ("x: any shape, e.g. (n, k)\ny: same shape, the truth", {"x": "f32[n k]", "y": "f32[n k]"}),
+    ("v: (fan_in, fan_out)\ng: same shape as v with the last axis of size one", {"v": "f32[fan_in fan_out]", "g": ""}),
+    ("Skew matrices of vectors: (..., 3) -> (..., 3, 3).", {"w": "f32[lead 3]"}),
+    ("(n, d), (m, d) -> (n, m)", {"x": "f32[n d]", "y": "f32[m d]"}),
 ]  # fmt: skip
 
 TREES = [
@@ -83,6 +97,15 @@ TREES = [
     ("params: a list of (W, b) pairs, W: (n_in, n_out), b: (n_out,)", ""),
     ("params: dict of weights, see (Kingma, 2014)", ""),
     ("params: dict with w of shape (n, k)", "{w: f32[n k]}"),
+    ("params: dict of (m,) arrays 'mu', 'log_sd'; x: (n,) -> (n,)", "{mu: f32[m], log_sd: f32[m]}"),
+    ('params: mapping of [d] vectors "lo" and "hi" and a [d, k] matrix "mix"', "{lo: f32[d], hi: f32[d], mix: f32[d k]}"),
+    ("params: dict of (k,) arrays rate, shape and offset.", "{rate: f32[k], shape: f32[k], offset: f32[k]}"),
+    ('params: {"w": (in, out), "b": (out,)}, b may be left out', "{w: f32[din dout], b: f32[dout]}"),
+    ("params: dict with w [din, dout], a [din, r], b [r, dout]", "{w: f32[din dout], a: f32[din r], b: f32[r dout]}"),
+    ("params = {'ecc': (), 'anomaly': (n,)}", "{ecc: f32[], anomaly: f32[n]}"),
+    ("One step. params is (h, c), both (batch, hidden).", "(f32[batch hidden], f32[batch hidden])"),
+    ("params: (pos, vel), arrays of shape (n, 3)", "(f32[n 3], f32[n 3])"),
+    ("params: (h, c) with h (b, d) and c (b, d)", "(f32[b d], f32[b d])"),
 ]  # fmt: skip
 
 DOMAINS = [
@@ -113,6 +136,9 @@ DOMAINS = [
     ("Energy of distances r > 0, p >= 1.", {"r": "> 0", "p": ">= 1"}),
     ("Solves a x = b for symmetric positive-definite a of shape (n, n).", {"a": "in spd"}),
     ("t: knots in increasing order, shape (k,)", {"t": "in sorted"}),
+    ("a: positive rates, (cells, genes)", {"a": "> 0"}),
+    ("a: prior covariance, (n, n)\nc: cross-covariance, (n, n)", {"a": "in spd"}),
+    ("p: points of the open simplex, shape (..., k)", {"p": "in simplex"}),
 ]  # fmt: skip
 
 NOTHING = [
@@ -134,6 +160,8 @@ NOTHING = [
     "x : float or array_like",
     "x (see Smith et al. (2014), p. 3)",
     "x: the positive class",
+    "x: row i is the positive of row i of another",
+    "x: positive samples, paired",
     "log probabilities x",
     "x in (a, b)",
     "x: tensor of shape (batch,) + spatial + (channels,)",
@@ -148,6 +176,8 @@ NOTHING = [
     "x: the diagonal, a positive value refers to an upper one",
     "keeps x > 0",
     "the shape of x",
+    "x: the mean (Wu, 2018)",
+    "Maps (x, y) -> (y, x).",
 ]
 
 
@@ -192,6 +222,36 @@ def test_nouns_say_how_many_axes_there_are(text: str, rank: int) -> None:
 def test_axes_left_open_have_named_ends() -> None:
     clue = read("x: (N, *, H)", ["x"])["x"]
     assert (clue.first, clue.last, clue.least_rank) == (("N",), ("H",), 2)
+
+
+def test_a_tree_speaks_of_its_arrays() -> None:
+    def step(state, gains):
+        """One step. state is (h, c), both (b, d); gains: dict with up (d, k)"""
+
+    found = clues(step, ["state", "gains"])
+    specs = {path: of_path[0].spec for path, of_path in found.items()}
+    assert specs["state[0]"] == specs["state[1]"] == "f32[b d]"
+    assert specs["gains['up']"] == "f32[d k]"
+
+
+def test_what_a_factory_returns_is_told_of_the_function() -> None:
+    def make(groups):
+        """Makes a norm.
+
+        Returns:
+            A function of x: [batch, length, channels] and gain: [channels].
+        """
+
+        def norm(x, gain):
+            pass
+
+        return norm
+
+    found = clues(make(2), ["x", "gain"])
+    assert [found[name][0].spec for name in ("x", "gain")] == [
+        "f32[batch length channels]",
+        "f32[channels]",
+    ]
 
 
 def test_words_among_which_to_choose_are_values() -> None:

@@ -173,3 +173,15 @@ def test_arrays_stay_small_while_they_are_explored() -> None:
     gradient = Gradient(halved)
     explored(gradient)
     assert max(np.prod(s.leaves[0].shape) for s in gradient.asked) <= 1 << 22
+
+
+def test_four_groups_hold_more_than_one_channel_each() -> None:
+    def groups(x, scale):
+        n, length, channels = x.shape
+        parts = x.reshape(n, length, 4, channels // 4)
+        return (parts - parts.mean((1, 3), keepdims=True)).reshape(x.shape) * scale
+
+    clues = {"x": [Clue("test", "f32[n l c]")], "scale": [Clue("test", "f32[c]")]}
+    subject = explored(Gradient(groups), clues).subject
+    assert subject is not None
+    assert shapes(subject)["x"][-1] == 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.infer.trees import fields, steps_of, tree
+from gradcheck_cli.infer.trees import arrays_of, fields, steps_of, tree
 
 
 def of(*paths: str):
@@ -27,3 +27,11 @@ def test_what_has_no_parts_is_no_tree() -> None:
 
 def test_attributes_are_fields() -> None:
     assert fields("p", ["p.w", "p.b", "p['c']", "pq.d"]) == {"w", "b"}
+
+
+def test_the_spec_of_a_tree_has_those_of_its_arrays() -> None:
+    assert arrays_of("p", "{w: f32[n k], s: (f32[k] > 0, 3)}") == {
+        "p['w']": "f32[n k]",
+        "p['s'][0]": "f32[k] > 0",
+    }
+    assert arrays_of("p", "{w: nothing}") == {}

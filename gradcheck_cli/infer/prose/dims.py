@@ -27,9 +27,11 @@ _USUAL = re.compile(
     |batch\w*|bs|bsz|dims?|d_?model|d(?:in|out|h|k|v|q|ff)|(?:in|out)?_?features?|hidden|seq|seqlen|sequence\w*|time\w*|steps?
     |tokens?|heads?|(?:in|out)?_?channels?|height|width|depth|length|(?:num_?)?class(?:es)?|vocab\w*|embed\w*|emb|groups?|rows?
     |col(?:umn)?s|samples?|points|nodes?|edges?|quer(?:y|ies)|keys|kernel\w*|k[hwd]|units?|inputs?(?:_\w+)?|outputs?(?:_\w+)?|state|obs|actions?
-    |cin|cout|hw|bands?|layers?|particles?|atoms?|experts?|segments?|frames?|bins?|knots?|windows?|taps|data|examples?|items?|latent\w*""",
+    |(?-i:[A-Z][a-z])|cin|cout|hw|bands?|layers?|particles?|atoms?|experts?|segments?|frames?|bins?|knots?|windows?|taps|data|examples?|items?|latent\w*""",
     re.IGNORECASE | re.VERBOSE,
 )  # fmt: skip
+_ONE_NUMBER = re.compile(r"\(\s*(?:[2-9]|[12]\d)\s*,\s*\)")  # `(3,)`: nobody writes a number so
+_YEAR = re.compile(r"n(?:19|20)\d\d")  # of a paper: `(Wu, 2018)`
 # Tuples of numbers by their components: coordinates, bounds, moments.
 _COMPONENTS = (
     {"w", "x", "y", "z"}, {"i", "j", "k", "r", "w", "x", "y", "z"}, {"x1", "y1", "x2", "y2"}, {"x0", "y0", "x1", "y1"},
@@ -93,6 +95,10 @@ def probable(written: str, elsewhere: Collection[str] = ()) -> Dims | None:
     if dims is None or not dims.names:
         return None
     names = [name for name in dims.names if name != "..."]
+    if _ONE_NUMBER.fullmatch(written):
+        return dims
+    if any(_YEAR.fullmatch(name) for name in names):
+        return None
     lowered = {name.lower() for name in names}
     if (all(name.isdigit() for name in names) and not dims.is_open) or any(
         lowered <= parts for parts in _COMPONENTS[:1]
@@ -135,7 +141,7 @@ def _name(token: str) -> str | None:
         token = "_".join(words)
     parts = re.findall(r"\w+", token)
     if not _DIM.fullmatch(token) or any(
-        _TYPE.fullmatch(w) or w.lower() in _NO_DIMS for w in [*parts, *words]
+        _TYPE.fullmatch(w) or (w.lower() in _NO_DIMS and w != "A") for w in [*parts, *words]
     ):
         return None
     if token.isdigit():

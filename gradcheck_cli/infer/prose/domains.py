@@ -25,15 +25,25 @@ _AT_START = r"(?:^|[,;:(.]\s*|\b(?:of|is|are|all)\s+)"
 _END = (
     r"(?=\s*(?:[,;.)(]|$|(?:real|scalars?|floats?|float\w+|numbers?|values?|vectors?"
     r"|arrays?|tensors?|matri\w+|entries|elements|inputs?|weights?|scales?|temperatures?"
-    r"|rates?|variances?|targets?|labels?|indicators?|masks?|1d|1-d)\b|of\b|and\s+finite"
+    r"|rates?|variances?|targets?|labels?|indicators?|masks?|1d|1-d)\b|of\s+(?:shape|size|length)\b|and\s+finite"
     r"|with\b|shape\b|\[))(?!\s*\w+\s+(?:refers?|means?|indicates?|shifts?|selects?)\b)"
 )
 
+# What is positive by its role, and not by its numbers: samples of a contrastive loss, classes, parts.
+_POSITIVE_THINGS = (
+    r"(?:class|sample|example|pair|label|part|anchor|embed|logit|score|side|direction|half|semi|definite"
+    r"|int|and\b|or\b|if\b|for\b|when\b|key|item|view|row|feature|represent|term|quer|doc|passage|image|text"
+    r"|edge|link|node|neg|instance|entr|case|match|user|one\b|phase|charge|case)"
+)
 # The first that is said counts: the narrow ones come before those that they imply.
 _FAMILIES = tuple(
     (re.compile(pattern, re.IGNORECASE), domain)
     for pattern, domain in (
-        (r"positive[- ]?(?:semi-?)?definite|\bspd\b|\bpsd matri|\bcovariance matri", "in spd"),
+        (
+            r"positive[- ]?(?:semi-?)?definite|\bspd\b|\bpsd matri|\bcovariance matri"
+            r"|(?<!cross-)(?<!cross )\bcovariance\s*(?=[,.;(\[]|$)",
+            "in spd",
+        ),
         (r"\blower[- ]triangular|\bcholesky factors?\b", "in lower"),
         (r"\bupper[- ]triangular", "in upper"),
         (
@@ -48,7 +58,8 @@ _FAMILIES = tuple(
         ),
         (
             r"\bsums?(?:ming)? (?:up )?to (?:one|1)\b|\bprobability (?:simplex|vectors?"
-            r"|distributions?)|\b(?:categorical )?distributions? over\b|\bon the simplex"
+            r"|distributions?)|\b(?:categorical )?distributions? over\b"
+            r"|\b(?:on|in|of|inside) the (?:(?:open|interior of the|unit|standard) )?simplex"
             r"|\bsoftmax (?:outputs?|probabilities)",
             "in simplex",
         ),
@@ -73,6 +84,10 @@ _FAMILIES = tuple(
         (rf"{_AT_START}{_ADVERB}non-?negative\b{_END}|{_MUST}{_ADVERB}non-?negative\b", ">= 0"),
         (
             rf"(?:{_AT_START}|{_MUST}){_ADVERB}positive\b{_END}|\bstrictly positive\b|\bgreater than (?:0|zero)\b",
+            "> 0",
+        ),
+        (
+            rf"^\W*(?:strictly\s+)?positive(?:\s+(?!{_POSITIVE_THINGS})\w+){{1,3}}\s*(?=[,.;(\[]|$)",
             "> 0",
         ),
         (rf"(?:{_AT_START}|{_MUST}){_ADVERB}negative\b{_END}|\bless than (?:0|zero)\b", "< 0"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.infer.prose.dims import BRACKETS, stated
+from gradcheck_cli.infer.prose.dims import BRACKETS, probable, stated
 
 _ROLE = re.compile(r":(?:math|class|attr|obj|func|py:\w+|code|data|meth):`~?([^`]*)`")
 _LATEX = (
@@ -31,6 +31,8 @@ _SECTION = re.compile(
     r"|other parameters)\s*:?\s*$",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(r"(?P<mark>['\"])(?P<dims>[\w.*+-]+(?: +[\w.*+-]+)+)(?P=mark)")
+_SHORT = 4  # letters: one of several dimensions in quotes has fewer, where words have more
 _ARTICLES = ("a", "A", "I", "an", "in", "is", "to", "of", "at", "as", "on", "by", "or")
 SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\bvs)(?<!\bcf)(?<!\.)[.;](?:\s+|$)")
 # What makes a mention the start of a description.
@@ -61,7 +63,19 @@ def plain(text: str) -> str:
     for old, new in ((_ROLE, r"\1"), *_LATEX):
         text = old.sub(new, text)
     text = re.sub(r"``?([^`\n]+)``?", r"\1", text)
+    text = _QUOTED.sub(_in_brackets, text)
     return re.sub(r"(?<![\w*])\*{1,2}(\w+)\*{1,2}(?![\w*])", r"\1", text)
+
+
+def _in_brackets(quoted: re.Match[str]) -> str:
+    """Dimensions in quotes, as in `'h w c' array`, as a shape in brackets; other words as they are."""
+    tokens = quoted["dims"].split()
+    short = [token for token in tokens if len(token) < _SHORT]
+    single = [token for token in tokens if len(token) == 1]
+    sure = short if 2 * len(single) >= len(tokens) else ()
+    brackets = f"({', '.join(tokens)})"
+    is_shape = bool(short) and probable(brackets, sure) is not None
+    return f"of shape {brackets}" if is_shape else quoted.group()
 
 
 def passages(text: str, name: str, names: Sequence[str]) -> list[Passage]:

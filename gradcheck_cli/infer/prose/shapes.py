@@ -60,6 +60,10 @@ _LAYOUT = re.compile(
 _KERNEL_AXES = {"I": "C", "H": "kh", "W": "kw", "D": "kd", "L": "k"}
 _JOINED = re.compile(r"['\"`]*\s*\+")
 _BRACKETED = re.compile(BRACKETS)
+_TUPLE_OF_ONE = re.compile(
+    r"(?<!\w)\(\s*(?P<name>[a-z][a-z_]{2,}\w*)\s*,\s*\)"
+)  # no prose: `(genes,)`
+_EXAMPLE = re.compile(r"(?:e\.g\.|for example|such as)\W*$", re.IGNORECASE)
 _BY = re.compile(
     rf"\b(?P<dims>\w+(?:\s*(?:×|\s[xX]\s|-by-|\sby\s)\s*\w+)+)[\s-]*(?:\w+[\s-]+)?(?={_NOUN})"
 )
@@ -148,7 +152,12 @@ def certain_names(text: str) -> set[str]:
     for match in _SAID.finditer(text):
         dims = stated(match["dims"])
         found |= set(dims.names) if dims else set()
-    return {name for name in found if not name.isdigit()}
+    found |= {match["name"] for match in _TUPLE_OF_ONE.finditer(text)}
+    for match in _BRACKETED.finditer(text):
+        dims = stated(match.group()) if "," in match.group() else None
+        if dims is not None and any(len(name) > 2 and name in found for name in dims.names):
+            found |= set(dims.names)
+    return {name for name in found if not name.isdigit() and name != "..."}
 
 
 def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
@@ -173,7 +182,7 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
         dims = probable(match.group(), elsewhere)
         if dims is None and not lead:
             dims = _numbers(match.group())
-        if dims is not None and not _ELSE.search(lead):
+        if dims is not None and not _ELSE.search(_EXAMPLE.sub("", lead)):
             return Shape(match.group(), _richest(dims, sentence[match.end() :]))
     return _loose(sentence)
 

@@ -9,7 +9,9 @@ from gradcheck_cli.infer.prose.dims import BRACKETS, Dims, probable, stated
 
 _Group = tuple[tuple[str, ...], Dims]  # keys, and the shape of each of them
 
-_DICT = re.compile(r"\b(?:dict(?:ionary)?|mapping|pytree)\b", re.IGNORECASE)
+_DICT = re.compile(
+    r"\b(?:dict(?:ionary)?|mapping|pytree)\b|^\W*\{\s*['\"]?[A-Za-z_]\w*['\"]?\s*:", re.IGNORECASE
+)
 _TUPLE = re.compile(r"^[\W_]*(?:an?\s+|the\s+)?(?P<noun>tuple|pair|triple)\b", re.IGNORECASE)
 _LIST = re.compile(r"^[\W_]*(?:an?\s+|the\s+)?(?:list|sequence)\b", re.IGNORECASE)
 _COUNTS = {"pair": 2, "triple": 3}
@@ -21,8 +23,25 @@ _NAMES = re.compile(
     r"\W*(?:of\s+|:\s*)?[\[(]\s*(?P<names>[A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)+)\s*[\])]"
 )
 _KEY = r"['\"]?[A-Za-z_]\w*['\"]?"
+_AND = r"\s*(?:,\s*and\s|,|\sand\s|/)\s*"
+# `(h, c), both (batch, hidden)`: the names of a tuple's items, and what all of them are.
+_ITEMS = re.compile(
+    rf"^[\W_]*?(?P<names>\(\s*{_KEY}(?:\s*,\s*{_KEY})+\s*\))(?=\W*(?:both|each|all|two|three|arrays|tensors"
+    r"|vectors|matrices|of shape|with)\b)",
+    re.IGNORECASE,
+)
+_MANY = r"(?:arrays|vectors|tensors|matrices|weights|scalars)"
+# `(k,) arrays 'a' and 'b'`: keys behind their shape, in quotes or to the end of a clause.
+_KEYS_BEHIND = re.compile(
+    rf"\W*?(?:(?:float\w*|shaped)\s+)*(?:{_MANY}|array|vector|tensor|matrix)?[\s:]*(?:(?:named|called|under|for)\s+)?"
+    rf"(?P<keys>['\"]\w+['\"](?:{_AND}['\"]\w+['\"])*)"
+)
+_BARE_KEYS_BEHIND = re.compile(
+    rf"\W*?(?:(?:float\w*|shaped)\s+)*{_MANY}[\s:]*(?:(?:named|called|under|for)\s+)?"
+    rf"(?P<keys>[A-Za-z_]\w*(?:{_AND}[A-Za-z_]\w*)+)(?=\s*[.;)]|\W*$)"
+)
 _KEYS = re.compile(
-    rf"(?<![\w.])(?P<keys>{_KEY}(?:\s*(?:,\s*and\s|,|\sand\s|/)\s*{_KEY})*)"
+    rf"(?<![\w.])(?P<keys>{_KEY}(?:{_AND}{_KEY})*)"
     r"\s*(?::|=|->|,?\s*(?:(?:each|both|all)\s+)?(?:of|with|has|have)\s+shapes?|\b(?:is|are)\b)?\s*(?:array\s*|f32)?['\"]?$"
 )
 _NO_KEYS = frozenset({
@@ -38,7 +57,10 @@ def tree(text: str, certain: Collection[str] = ()) -> str:
     `certain` are names of the text that are dimensions for sure.
     """
     if _DICT.search(text[:60]):
-        return _dict(_groups(text, certain))
+        return _dict(_groups_with_keys_behind(text) or _groups(text, certain))
+    items = _ITEMS.search(text)
+    if items is not None and not _REPEATED.search(text):
+        return _tuple("", text[items.start("names") :], certain)
     match = _TUPLE.search(text)
     if match is not None and not _REPEATED.search(text):
         return _tuple(match["noun"].lower(), text[match.end() :], certain)
@@ -54,6 +76,20 @@ def _dict(groups: Sequence[_Group]) -> str:
     if not items or not all(keys for keys, _ in groups):
         return ""
     return f"{{{', '.join(f'{key}: f32[{dims.text}]' for key, dims in items.items())}}}"
+
+
+def _groups_with_keys_behind(text: str) -> list[_Group]:
+    """Shapes with the keys behind them; none at all where one shape has no keys there."""
+    groups: list[_Group] = []
+    for match in re.finditer(BRACKETS, text):
+        following = text[match.end() :]
+        behind = _KEYS_BEHIND.match(following) or _BARE_KEYS_BEHIND.match(following)
+        dims = stated(match.group())
+        if behind is None or dims is None or dims.is_open:
+            return []
+        keys = tuple(key.strip("'\"") for key in re.split(_AND, behind["keys"]))
+        groups.append((keys, dims))
+    return groups
 
 
 def _tuple(noun: str, text: str, certain: Collection[str]) -> str:
@@ -89,11 +125,20 @@ def _groups(text: str, certain: Collection[str]) -> list[_Group]:
         said = re.search(r"shapes?\W*$", lead) is not None or (
             groups and re.fullmatch(r"\W*(?:and)?\W*", lead)
         )
-        dims = stated(match.group()) if said else probable(match.group(), certain)
-        if dims is None or dims.is_open or not dims.names:
+        keys = _keys(lead) or _short_key(lead, text[match.end() :])
+        sure = said or (keys and match.group() == "()")
+        dims = stated(match.group()) if sure else probable(match.group(), certain)
+        if dims is None or dims.is_open or not (dims.names or keys):
             return []
-        groups.append((_keys(lead), dims))
+        groups.append((keys, dims))
     return groups
+
+
+def _short_key(lead: str, following: str) -> tuple[str, ...]:
+    """The key `a` of `w (n, k), a (n, r)`, which is an article before a noun: `a (n, r) array`."""
+    match = re.search(r"(?:^|[,;(]|\b(?:and|with))\s*(?P<key>[aA])$", lead)
+    is_article = re.match(rf"\s*(?:{_MANY}|array|vector|tensor|matrix)", following)
+    return () if match is None or is_article else (match["key"],)
 
 
 def _keys(lead: str) -> tuple[str, ...]:
@@ -101,7 +146,7 @@ def _keys(lead: str) -> tuple[str, ...]:
     match = _KEYS.search(lead)
     if match is None:
         return ()
-    words = [w.strip("'\"") for w in re.split(r"\s*(?:,\s*and\s|,|\sand\s|/)\s*", match["keys"])]
+    words = [w.strip("'\"") for w in re.split(_AND, match["keys"])]
     for i in range(len(words) - 1, -1, -1):
         if words[i] in _NO_KEYS:
             return tuple(words[i + 1 :])
