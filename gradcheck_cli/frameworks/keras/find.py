@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.discover.factories import attributes, enter_all
+from gradcheck_cli.discover.outer import outer_functions
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.keras import backend
 from gradcheck_cli.frameworks.keras.hooks import KIND, source
@@ -19,6 +20,12 @@ from gradcheck_cli.subject.results import Found, Missing
 
 if TYPE_CHECKING:
     from gradcheck_cli.frameworks.torch.gradient import TorchGradient
+
+
+# What a function closes over belongs to its call: by itself, the rule inside means nothing.
+_INSIDE = (
+    "a rule that a function makes and calls itself is judged on the other backends, not on PyTorch"
+)
 
 
 def find(
@@ -71,7 +78,14 @@ def _find_on_torch(
         if isinstance(value, cls) and id(value) not in listed:
             recorded.append(Found(value, KIND, *source(value.forward_fn)))
     made = {each.line for each in recorded if each.path == path}
-    missing = enter_all(module, path, scopes, [torch.tanh], recorded, made).missing
+    outer = outer_functions(module, scopes)
+    factories = [scope for scope in scopes if scope not in outer]
+    missing = enter_all(module, path, factories, [torch.tanh], recorded, made).missing
+    missing += [
+        Missing(dataclasses.replace(o.place, qualname=o.place.definition), _INSIDE)
+        for o in outer.values()
+    ]
     adopted = [(each.thing, _adopted(each)) for each in recorded if each.path == path]
     gradients, more = distinct(adopted, module)
-    return gradients, [*missing, *more]
+    inside = tuple(f"{name}.<locals>." for name in outer)
+    return [g for g in gradients if not g.place.qualname.startswith(inside)], [*missing, *more]
