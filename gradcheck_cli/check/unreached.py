@@ -30,7 +30,9 @@ def unreached(
 
 
 def _unreached(name: str, reason: str) -> Unreached:
-    add = f"a line at module level that makes it, such as `{name} = …`"
+    add = None
+    if name.isidentifier():
+        add = f"a line at module level that makes it, such as `{name} = …`"
     return Unreached(not_covered=NotCovered.whole(name, reason, add))
 
 

@@ -1,4 +1,4 @@
-"""The domain of a function without one: families of arrays that are offered when plain numbers give none."""
+"""The domain of a function without one: lengths from one on, families of arrays, where plain numbers give no value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.inputs.signature import Leaf, Signature, tables
 from gradcheck_cli.project.input_specs import Bounds
 from gradcheck_cli.subject.protocol import CustomGradient, Runner, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -43,6 +43,14 @@ def at_home(
     rows = [p[tame][:_LOOKED_AT] for p in points]
     if len(rows[0]) < _FEWEST or _finite(v[tame][:_LOOKED_AT] for v in values) >= _SELDOM:
         return subject
+    counted = _from_one(subject.signature)
+    if counted is not None:
+        try:
+            there = gradient.fit(counted, subject.dtype)
+        except (Rejected, RuleError):
+            there = subject
+        if _share(there, rows) >= _MOSTLY:
+            return there
     for family in _FAMILIES:
         domain = Domain(Bounds(family=family, text=family))
         chosen = [leaf.path for leaf in subject.leaves if _fits(family, leaf)]
@@ -58,6 +66,19 @@ def at_home(
             except (Rejected, RuleError):
                 return subject
     return subject
+
+
+def _from_one(signature: Signature) -> Signature | None:
+    """The signature with no zero in its tables, which may be lengths; None if there is none."""
+    names = {
+        name for name, array in tables(signature) if array.dtype != bool and (array == 0).any()
+    }
+
+    def counted(name: str, value: Any) -> Any:
+        return replace(value, value=np.maximum(value.value, 1)) if name in names else value
+
+    arguments = tuple((name, counted(name, value)) for name, value in signature.arguments)
+    return Signature(arguments, signature.keywords) if names else None
 
 
 def _share(subject: Runner, rows: Sequence[Array]) -> float:

@@ -10,7 +10,7 @@ import pytest
 from gradcheck_cli.infer.domains import at_home
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import format_of
-from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 from gradcheck_cli.project.input_specs import Bounds
 from tests.infer.fitted import Gradient
 
@@ -72,3 +72,16 @@ def test_a_declared_domain_is_not_moved() -> None:
     positive = Domain(Bounds(family="sorted", text="sorted"))
     subject, there = home(logarithm, Leaf("x", (2,), "test", domain=positive))
     assert there is subject
+
+
+def test_lengths_begin_with_one_where_none_have_no_value() -> None:
+    def mean(x, lengths):
+        return np.full(3, np.nan) if (np.asarray(lengths) == 0).any() else x / lengths
+
+    lengths = Fixed(np.array([2, 0, 1], np.int32), "i32[3]", "test")
+    gradient = Gradient(mean)
+    signature = Signature((("x", Leaf("x", (3,), "test")), ("lengths", lengths)))
+    subject = gradient.fit(signature, "float32")
+    points = [F32.round(np.random.default_rng(5).standard_normal((40, 3)))]
+    there = at_home(gradient, subject, points, subject.primal_values(points), F32)
+    assert dict(there.signature.arguments)["lengths"].value.tolist() == [2, 1, 1]
