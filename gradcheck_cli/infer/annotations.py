@@ -7,7 +7,7 @@ import enum
 import inspect
 import re
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,12 +55,18 @@ _SIZES = re.compile(r"(?:tuple|list|sequence|iterable)\[\s*int(?:\s*,\s*(?:int|\
 def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, list[Clue]]:
     """What the annotation of each parameter says, if it has one that says something."""
     texts = {p.name: p.annotation or "" for p in parameters}
-    said = {name: _clue(name, text) for name, text in texts.items() if text}
+    said = clues_of_texts(texts)
     for name, members in _enums(function).items():
         if name in texts:
             first = members[0]
             said[name] = Clue(f"its annotation `{type(first).__name__}`", values=members)
-    return {name: [clue] for name, clue in said.items() if clue is not None}
+    return {name: [clue] for name, clue in said.items()}
+
+
+def clues_of_texts(texts: Mapping[str, str]) -> dict[str, Clue]:
+    """What annotations say, each written as text, by the names that they annotate."""
+    said = {name: _clue(name, text) for name, text in texts.items() if text}
+    return {name: clue for name, clue in said.items() if clue is not None}
 
 
 def annotated(parameters: Sequence[Parameter]) -> dict[str, str]:

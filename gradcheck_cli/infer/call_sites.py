@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gradcheck_cli.infer.call_sizes import read_arguments
 from gradcheck_cli.infer.interpreted.project import root_of
-from gradcheck_cli.infer.interpreted.run import SeenCall
+from gradcheck_cli.infer.interpreted.run import SeenCall, made_by
 from gradcheck_cli.infer.interpreted.seen import seen_calls
 from gradcheck_cli.infer.interpreted.values import Array, Value
 from gradcheck_cli.inputs.clue import Clue
@@ -54,6 +54,16 @@ def clues(
             if name in chosen:
                 chosen[name] = _with_values(chosen[name], clue)
     return chosen
+
+
+def clues_of_fields(path: Path, root: Path, qualname: str) -> dict[str, Clue]:
+    """What the richest object of a class that the file makes says of the class's fields."""
+    made = [call for call in seen_calls(path, root) if call.name == made_by(qualname)]
+    useful = [call for call in made if _richness(call.kwargs) > (0, 0, 0)]
+    if not useful:
+        return {}
+    call = max(useful, key=lambda call: _richness(call.kwargs))
+    return read_arguments(call.kwargs, _source(call, path, root), set(call.kwargs))
 
 
 def _by_name(call: SeenCall, parameters: Sequence[Parameter]) -> dict[str, Value]:

@@ -22,6 +22,7 @@ from gradcheck_cli.infer.interpreted.values import (
     Dim,
     Instance,
     Library,
+    Sum,
     Symbol,
     Value,
 )
@@ -183,6 +184,8 @@ class _Sizes:
         """A size as a comment has it; nothing if it is open."""
         if isinstance(size, Symbol):
             return self._named(size)
+        if isinstance(size, Sum):
+            return self._sum(size)
         if size is None:
             return ""
         if size in (0, 1):
@@ -203,6 +206,11 @@ class _Sizes:
         if self.small is None or value <= _LARGEST:
             return value
         return self.small.get(value, value)
+
+    def _sum(self, size: Sum) -> str:
+        names = [(self._named(symbol), count) for symbol, count in size.terms]
+        terms = "+".join(name if count == 1 else f"{count}*{name}" for name, count in names)
+        return f"{terms}{size.constant:+d}" if size.constant else terms
 
     def _named(self, symbol: Symbol) -> str:
         if symbol not in self.names:

@@ -69,8 +69,7 @@ def like(value: Any, parts: Sequence[tuple[str, Any]]) -> Built:
 
 def from_fields(cls: Any, option: Callable[[str, str], Any]) -> Built | None:
     """An object of the class; `option` makes a field of its name and its annotation as text."""
-    names = field_names(cls)
-    texts = {name: _text(kind) for name, kind in inspect.get_annotations(cls).items()}
+    names, texts = field_names(cls), field_texts(cls)
     parts = tuple(option(name, texts.get(name, "")) for name in names)
     if not parts:
         return None
@@ -83,6 +82,11 @@ def field_names(cls: Any) -> list[str]:
     return (
         list(cls._fields) if issubclass(cls, tuple) else [f.name for f in dataclasses.fields(cls)]
     )
+
+
+def field_texts(cls: Any) -> dict[str, str]:
+    """The annotations of the fields of a class, as text."""
+    return {name: _text(kind) for name, kind in inspect.get_annotations(cls).items()}
 
 
 def _text(annotation: Any) -> str:

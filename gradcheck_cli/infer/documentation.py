@@ -8,6 +8,7 @@ import inspect
 import io
 import linecache
 import re
+import textwrap
 import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,6 +73,23 @@ def _surroundings(function: Any) -> Iterator[Text]:
             made = _GIVES_A_FUNCTION.sub("\n", doc)
             yield Text(f"the docstring of `{scope.name}`", made, near=True, hidden=hidden)
     yield Text("the module's docstring", ast.get_docstring(tree) or "", near=False)
+
+
+def text_of_class(cls: type) -> Text:
+    """What a class says of its fields: its docstring, and the comments beside them as entries."""
+    source = f"the class `{cls.__name__}`"
+    try:
+        lines, _ = inspect.getsourcelines(cls)
+    except (OSError, TypeError):
+        return Text(source, "", near=True)
+    tree = _parsed(textwrap.dedent("".join(lines)))
+    scope = tree.body[0] if tree is not None and tree.body else None
+    if not isinstance(scope, ast.ClassDef):
+        return Text(source, "", near=True)
+    spoken = _spoken(lines, 1, len(lines))
+    fields = [n for n in scope.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]  # fmt: skip
+    entries = [f"{ast.unparse(n.target)}: {spoken[n.lineno]}" for n in fields if n.lineno in spoken]
+    return Text(source, "\n".join([ast.get_docstring(scope) or "", "", *entries]), near=True)
 
 
 def module_of(function: Any) -> ast.Module | None:

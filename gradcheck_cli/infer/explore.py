@@ -24,7 +24,7 @@ from gradcheck_cli.infer.mismatch import (
 )
 from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.infer.sizes import Size, Solution
-from gradcheck_cli.infer.template import Hole, Template, unknown_shapes
+from gradcheck_cli.infer.template import Hole, Template, as_called, unknown_shapes
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -38,7 +38,8 @@ _MOST_PROPOSALS = 3  # of one refusal
 _FIRST_RULES, _MOST_RULES = 5, 12  # of which the rule is traced
 _MOST_NUMBERS = 180  # in all arrays of a call
 # Where an axis has to be divided into equal parts, all sizes are so many times larger.
-_LARGER = {1: 2, 2: 4, 4: 12}
+_LARGER = {1: 2, 2: 12}
+_SMALLER = {12: 4}  # instead, where arrays of many axes would be too large
 _MOST_ELEMENTS = 1 << 22  # of one array while shapes are explored: some frameworks make it
 # Sizes of the free axes, the first array's first: all different, then such as divide into parts.
 _SIZES: tuple[tuple[int, ...], ...] = (
@@ -54,6 +55,7 @@ _GROUPED = ((2, 3, 8, 4, 5, 6), (2, 8, 3, 4, 5, 6))
 _DEEP_SIZES = (
     (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
 )  # fmt: skip
+_TOO_LARGE = "too large"
 _COUNTS = (3, 2)  # what integers are below, where nothing says it
 
 Shapes = tuple[tuple[Size, ...], ...]
@@ -137,10 +139,13 @@ class Explorer:
     def _solutions(self, ranks: Sequence[int]) -> Iterator[Candidate]:
         """The first solution of these ranks, if there is one."""
         shapes = tuple(unknown_shapes(self.template.holes, ranks))
-        self.steps = 0
-        candidate = self._solve(shapes, Solution(), False)
-        if candidate is not None:
-            yield self._tied(candidate)
+        called = tuple(unknown_shapes(as_called(self.template.holes), ranks))
+        for wanted in dict.fromkeys((shapes, called)):
+            self.steps = 0
+            candidate = self._solve(wanted, Solution(), False)
+            if candidate is not None:
+                yield self._tied(candidate)
+                return
 
     def _tied(self, candidate: Candidate) -> Candidate:
         """Tables of integers that may be shorter than an array's rows, but no longer, get its length."""
@@ -176,6 +181,8 @@ class Explorer:
         refusal = self._refusal(numbers, ascending)
         if refusal is None:
             return Candidate(shapes, solution, ascending, self.calls)
+        if refusal == _TOO_LARGE and solution.scale in _SMALLER:
+            return self._solve(shapes, replace(solution, scale=_SMALLER[solution.scale]), ascending)
         if asks_to_sort(refusal) and not ascending:
             return self._solve(shapes, solution, True)
         sizes = [size for shape in shapes for size in shape]
@@ -197,7 +204,7 @@ class Explorer:
     def _refusal(self, shapes: Sequence[tuple[int, ...]], ascending: bool) -> str | None:
         """How the function refuses these shapes; None if it takes them."""
         if any(math.prod(shape) > _MOST_ELEMENTS for shape in shapes):
-            return "too large"
+            return _TOO_LARGE
         key = (*shapes, ascending)
         if key not in self.refusals:
             few = [min(_COUNTS)] * len(shapes)

@@ -94,7 +94,8 @@ def _objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
         spec = annotated([Parameter(field, 0, True, False, annotation=annotation)]).get(field)
         if spec is not None:
             return specified(path, parse(f"{field}={spec}")[field], f"the annotation of {path}")
-        named = fixed_by_name(field, shape, hints.make_key)
+        is_array = stated_kind(hints.clues.get(path, ())) is Kind.ARRAY
+        named = [] if is_array else fixed_by_name(field, shape, hints.make_key)
         return (
             named[0] if named else Leaf(path, shape, f"a field of {hints.classes[name].__name__}")
         )

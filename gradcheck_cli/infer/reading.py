@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.infer import body
+from gradcheck_cli.infer.class_fields import clues_of_objects, names_of_dimensions
 from gradcheck_cli.infer.classes import classes, instances, with_fields
 from gradcheck_cli.infer.stated import stated
-from gradcheck_cli.infer.subscripts import keys_read, unpacked
+from gradcheck_cli.infer.subscripts import attributes_read, keys_read, unpacked
 from gradcheck_cli.infer.surroundings import sizes
 from gradcheck_cli.infer.trees import fields
 from gradcheck_cli.inputs.clue import Clue, Kind
@@ -39,7 +40,9 @@ def read(
     merged = {
         path: [*clues.get(path, ()), *_listed(texts.get(path))] for path in {**clues, **texts}
     }
-    wanted = _classes(function, names, merged)
+    wanted = _classes(function, rule, names, merged)
+    objects = clues_of_objects(wanted, names_of_dimensions(merged))
+    merged = {p: [*objects.get(p, ()), *merged.get(p, ())] for p in {**merged, **objects}}
     return Hints(
         keys=keys_read(function),
         unpacked=unpacked(function),
@@ -55,11 +58,16 @@ def read(
 
 
 def _classes(
-    function: Callable[..., Any], names: Sequence[str], paths: Mapping[str, object]
+    function: Callable[..., Any],
+    rule: Sequence[Callable[..., Any]],
+    names: Sequence[str],
+    paths: Mapping[str, object],
 ) -> dict[str, type]:
     """The class of each argument that is an object: annotated, or known by the fields that are read."""
     annotated = classes(function)
-    by_fields = {name: with_fields(function, fields(name, paths)) for name in names}
+    attributes = attributes_read([function, *rule])
+    read_of = {name: fields(name, paths) | attributes.get(name, frozenset()) for name in names}
+    by_fields = {name: with_fields(function, read_of[name]) for name in names}
     found = {name: annotated.get(name) or by_fields[name] for name in names}
     return {name: cls for name, cls in found.items() if cls is not None}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 
@@ -34,6 +34,15 @@ def unpacked(function: Callable[..., Any]) -> dict[str, int]:
                 if isinstance(target, ast.Tuple):
                     counts[node.value.id] = len(target.elts)
     return counts
+
+
+def attributes_read(functions: Sequence[Callable[..., Any]]) -> dict[str, frozenset[str]]:
+    """For each name in the functions' bodies, the attributes that are read of it."""
+    found: dict[str, set[str]] = {}
+    for node in (node for function in functions for node in _nodes(function)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.setdefault(node.value.id, set()).add(node.attr)
+    return {name: frozenset(attributes) for name, attributes in found.items()}
 
 
 def _nodes(function: Callable[..., Any]) -> Iterator[ast.AST]:

@@ -21,6 +21,8 @@ _VECTOR = re.compile(
 _MATRIX = re.compile(r"_?(w\w?\d*|weights?|kernel|matrix|[A-Z]\w?\d*|w_\w+|\w+_(kernel|weights?))")
 _BELOW = re.compile(r"in\s+0\s*\.\.\s*(\w+)")
 _AXES = re.compile(r"\[([^\[\]]*)\]")
+_CALLED = re.compile(r"^d(\d+)$")
+_MULTIPLE = re.compile(r"(?:(?P<times>\d+)\*)?(?P<name>[^\W\d]\w*)(?P<more>[+-]\d+)?")
 _RICHEST = "the richest that function and rule take"
 _VECTOR_FIRST, _MATRIX_FIRST, _ANY = (1, 0, 2, 3, 4), (2, 1, 3, 4, 0), (2, 1, 0, 3, 4)
 
@@ -131,12 +133,30 @@ def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Si
     for hole, rank in zip(holes, ranks, strict=True):
         axes = [unknown(next(numbers)) for _ in range(rank)]
         if hole.dims is not None:
-            axes = [
-                Size(constant=int(dim)) if dim.isdigit() else named.setdefault(dim, axis)
-                for dim, axis in zip(hole.dims, axes, strict=True)
-            ]
+            axes = [_stated(dim, axis, named) for dim, axis in zip(hole.dims, axes, strict=True)]
         shapes.append(tuple(axes))
     return shapes
+
+
+def _stated(dim: str, axis: Size, named: dict[str, Size]) -> Size:
+    """The size that a dimension says: a number, a name's, or so many times that and a number more."""
+    if dim.isdigit():
+        return Size(constant=int(dim))
+    match = _MULTIPLE.fullmatch(dim)
+    if match is None:
+        return named.setdefault(dim, axis)
+    times = Size().plus(named.setdefault(match["name"], axis), int(match["times"] or 1))
+    return times.plus(Size(constant=int(match["more"] or 0)))
+
+
+def as_called(holes: Sequence[Hole]) -> list[Hole]:
+    """The holes with the very sizes of a call elsewhere, which are named by their numbers: `d3`."""
+    return [
+        replace(hole, dims=tuple(_CALLED.sub(r"\1", dim) for dim in hole.dims))
+        if hole.dims
+        else hole
+        for hole in holes
+    ]
 
 
 def _kind(value: Any) -> str | None:

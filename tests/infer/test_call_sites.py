@@ -192,6 +192,14 @@ PROGRAMS = {
         def make(batch, dim):
             return op(np.ones((batch, dim)), np.zeros(dim))
         """, {"x": "f32[batch dim]", "y": "f32[dim]"}),
+    "sizes made of arguments": ("""
+        def make(n, m):
+            return op(np.ones((4 * n, n + m)), np.zeros(n * 2 * 2 + m - 1))
+        """, {"x": "f32[4*n m+n]", "y": "f32[m+4*n-1]"}),
+    "what is made of arguments and is no size": ("""
+        def make(n, m):
+            return op(np.ones((n * m, 3)), np.zeros(n // 2))
+        """, {"x": ""}),
     "a helper makes the arrays": ("""
         def data(n, d=3):
             return rng.normal(size=(n, d)), rng.normal(size=d)

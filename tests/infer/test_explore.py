@@ -185,3 +185,15 @@ def test_four_groups_hold_more_than_one_channel_each() -> None:
     subject = explored(Gradient(groups), clues).subject
     assert subject is not None
     assert shapes(subject)["x"][-1] == 8
+
+
+def test_sizes_of_a_call_are_tried_where_nothing_else_is_taken() -> None:
+    def crossed(x, y):
+        if np.shape(x) != (5, 3):
+            raise ValueError("these points are no points")
+        return np.cross(x, y)
+
+    clues = {name: [Clue("the call", "f32[d5 d3]")] for name in ("x", "y")}
+    subject = explored(Gradient(crossed), clues).subject
+    assert subject is not None
+    assert shapes(subject)["x"] == (5, 3)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradcheck_cli.infer.options import options, options_of_shapes
+from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import OMITTED, Built, Fixed, Leaf, Parameter
 from gradcheck_cli.project.input_specs import Bounds, parse
@@ -92,6 +93,16 @@ def test_an_object_of_the_annotated_class_is_built_from_its_fields() -> None:
     assert isinstance(built, Built)
     assert built.parts[0] == Leaf("x.weight", (3,), "a field of Layer")
     assert built.parts[1].value == -1  # annotated as int
+
+
+def test_a_field_that_is_said_to_be_an_array_is_none_by_its_name() -> None:
+    clues = {"x.axis": [Clue("a comment", "f32[n]", kind=Kind.ARRAY)]}
+
+    class Spring(NamedTuple):
+        axis: Any
+
+    built = first(X, classes={"x": Spring}, clues=clues)
+    assert built.parts == (Leaf("x.axis", (3,), "a field of Spring"),)
 
 
 def test_an_object_that_the_module_holds_comes_before_one_that_is_built() -> None:

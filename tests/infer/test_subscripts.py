@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradcheck_cli.infer.subscripts import keys_read, unpacked
+from gradcheck_cli.infer.subscripts import attributes_read, keys_read, unpacked
 
 
 def function(params, pair, x):
@@ -19,6 +19,18 @@ def test_constant_keys_are_read_once_each_in_their_order() -> None:
 
 def test_an_unpacked_argument_has_as_many_elements() -> None:
     assert unpacked(function) == {"pair": 2, "x": 2}
+
+
+def rule(saved, g):
+    weights = saved.weight * g.T
+    return weights + saved.bias
+
+
+def test_attributes_are_read_of_names() -> None:
+    assert attributes_read([function, rule]) == {
+        "saved": frozenset({"weight", "bias"}),
+        "g": frozenset({"T"}),
+    }
 
 
 def test_a_function_without_a_source_has_neither() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from gradcheck_cli.infer.interpreted import shapes
 from gradcheck_cli.infer.interpreted.ranges import ANYWHERE, NOT_NEGATIVE, Range
+from gradcheck_cli.infer.interpreted.sums import sized
 from gradcheck_cli.infer.interpreted.values import BOOL, FLOAT, INT, UNKNOWN, Array, Shape, Value
 
 _MOST = 1e12  # a whole number beyond that is no size
@@ -36,7 +37,7 @@ def combined(sign: str, left: Value, right: Value) -> Value:
         return _sequences(sign, left, right)
     a, b = shapes.literal(left), shapes.literal(right)
     if a is None or b is None:
-        return UNKNOWN
+        return sized(sign, left, right) or UNKNOWN
     if sign == "@":
         return _made(_kind(sign, a, b), shapes.product(a.shape, b.shape))
     shape = shapes.broadcast(a.shape, b.shape)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gradcheck_cli.infer.interpreted import layers, library, methods
 from gradcheck_cli.infer.interpreted.expressions import elements, evaluate, member
-from gradcheck_cli.infer.interpreted.run import MOST_DEPTH, REST, Run
+from gradcheck_cli.infer.interpreted.run import MOST_DEPTH, REST, Run, made_by
 from gradcheck_cli.infer.interpreted.statements import outcome
 from gradcheck_cli.infer.interpreted.values import (
     UNKNOWN,
@@ -122,8 +122,9 @@ def _alias(run: Run, callee: Alias, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _class(run: Run, callee: Class, args: Args, kwargs: Kwargs) -> Value:
-    """An object: made by `__init__`, or of its annotated fields."""
+    """An object: made by `__init__`, or of its annotated fields. It is noted with what it will hold."""
     made = Instance(callee)
+    run.record(made_by(callee.qualname), None, [], made.attributes)
     start = callee.member("__init__")
     if isinstance(start, Definition):
         invoke(run, Bound(start, made), args, kwargs)

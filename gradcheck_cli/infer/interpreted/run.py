@@ -60,6 +60,11 @@ class Run:
             self.calls.append(SeenCall(name, parameters, args, kwargs, *self.place))
 
 
+def made_by(qualname: str) -> str:
+    """The name under which objects of a class are noted; their fields are the arguments."""
+    return f"{qualname}()"
+
+
 def library_name(module: str, name: str | None) -> Library:
     """What an import of something that is not the project's binds."""
     return Library(f"{module}.{name}" if name else module)

@@ -13,6 +13,7 @@ from gradcheck_cli.infer.interpreted.values import (
     Array,
     Dim,
     Shape,
+    Sum,
     Symbol,
     Value,
 )
@@ -23,7 +24,7 @@ _SAYS_SHAPE = re.compile(r".*shapes?|sizes?|(.*_)?dims")  # such a parameter is 
 
 def is_size(value: Value) -> bool:
     """Is it the size of an axis: a whole number that is not negative, or a name for one?"""
-    return isinstance(value, Symbol) or (type(value) is int and value >= 0)
+    return isinstance(value, (Symbol, Sum)) or (type(value) is int and value >= 0)
 
 
 def shape_of(value: Value) -> Shape | None:
@@ -34,12 +35,12 @@ def shape_of(value: Value) -> Shape | None:
         return tuple(dim(v) for v in value)
     if isinstance(value, Symbol):
         return None if _SAYS_SHAPE.fullmatch(value.name) else (value,)
-    return (value,) if type(value) is int and value >= 0 else None
+    return (dim(value),) if is_size(value) else None
 
 
 def dim(value: Value) -> Dim:
     """A value as the size of one axis."""
-    if isinstance(value, Symbol):
+    if isinstance(value, (Symbol, Sum)):
         return value
     return value if type(value) is int and value >= 0 else None
 

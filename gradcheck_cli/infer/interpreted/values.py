@@ -30,7 +30,19 @@ class Symbol:
     name: str
 
 
-Dim = int | Symbol | None  # None: a size that cannot be read
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A size made of named ones: `4 * n`, `n + m + 1`."""
+
+    terms: tuple[tuple[Symbol, int], ...]  # each with how many times, in the order of their names
+    constant: int = 0
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        return tuple(symbol for symbol, _ in self.terms)
+
+
+Dim = int | Symbol | Sum | None  # None: a size that cannot be read
 Shape = tuple[Dim, ...]
 
 

@@ -1,0 +1,22 @@
+"""Axes of arrays as unknowns, by what a source calls them."""
+
+from __future__ import annotations
+
+from gradcheck_cli.infer.sizes import Size
+from gradcheck_cli.infer.template import Hole, as_called, unknown_shapes
+
+
+def holes(*dims: tuple[str, ...]) -> list[Hole]:
+    return [Hole(f"x{i}", "float", names) for i, names in enumerate(dims)]
+
+
+def test_axes_of_one_name_are_one_unknown_and_multiples_are_multiples() -> None:
+    gates, state, more = unknown_shapes(holes(("n", "4*h"), ("n", "h"), ("h+1", "3")), [2, 2, 2])
+    assert gates[0] == state[0]
+    assert gates[1] == Size().plus(state[1], 4)
+    assert more == (state[1].plus(Size(constant=1)), Size(constant=3))
+
+
+def test_sizes_of_a_call_are_its_numbers() -> None:
+    (called,) = as_called(holes(("d4", "n", "2*d")))
+    assert called.dims == ("4", "n", "2*d")
