@@ -81,6 +81,8 @@ SHAPES = [
     ("x: any shape, e.g. (n, k)\ny: same shape, the truth", {"x": "f32[n k]", "y": "f32[n k]"}),
     ("v: (fan_in, fan_out)\ng: same shape as v with the last axis of size one", {"v": "f32[fan_in fan_out]", "g": ""}),
     ("Skew matrices of vectors: (..., 3) -> (..., 3, 3).", {"w": "f32[lead 3]"}),
+    ("Angle between two (batch, dim) embeddings, shape (batch,).", {"a": "f32[batch dim]", "b": "f32[batch dim]"}),
+    ("Blur in time, for (batch, time, channels) sequences.", {"x": "f32[batch time channels]", "width": ""}),
     ("(n, d), (m, d) -> (n, m)", {"x": "f32[n d]", "y": "f32[m d]"}),
 ]  # fmt: skip
 
@@ -178,6 +180,7 @@ NOTHING = [
     "the shape of x",
     "x: the mean (Wu, 2018)",
     "Maps (x, y) -> (y, x).",
+    "Applied for (x, y) pairs",
 ]
 
 

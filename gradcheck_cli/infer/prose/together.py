@@ -11,9 +11,21 @@ from gradcheck_cli.infer.prose.shapes import Shape
 _ARROW = re.compile(
     rf"(?<!\w)(?P<taken>{BRACKETS}(?:\s*,\s*{BRACKETS})*)\s*(?:->|→|=>|\bto\b)\s*(?={BRACKETS})"
 )
-_NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5}
+_NUMBERS = {"both": 2, "two": 2, "three": 3, "four": 4, "five": 5}
+# `of two (n, d) embeddings`: one shape for each of so many; `for (n, t, c) sequences`: that of the first.
+_COUNTED = re.compile(
+    rf"\b(?P<count>{'|'.join(_NUMBERS)})\s+(?:batches of\s+)?(?P<dims>{BRACKETS})\s+(?!->|→)[a-z]",
+    re.IGNORECASE,
+)
+_OF_SUCH = re.compile(
+    rf"\b(?:for|of)\s+(?:an?\s+)?(?P<dims>{BRACKETS})\s+(?!->|→|and\b|or\b|to\b|is\b|in\b)[a-z]"
+)
+_LEAST_AXES, _MOST_BRACKETS = (
+    2,
+    3,
+)  # one axis may be a word in brackets; of many shapes, nobody knows whose
 _OTHERS = re.compile(
-    rf"\b(?:(?:the|all)\s+others?|the rest)(?:\s+(?P<count>{'|'.join(_NUMBERS)}))?"
+    rf"\b(?:(?:the|all)\s+others?|the rest)(?:\s+(?P<count>{'|'.join(_NUMBERS)})\b)?"
     r"(?:\s+(?:arguments?|arrays?|inputs?|parameters?|tensors?))?\W{0,2}"
     rf"(?:(?:all|is|are|have|has|both|of|shapes?|with)\s+)*(?P<dims>{BRACKETS})",
     re.IGNORECASE,
@@ -29,7 +41,7 @@ def unnamed_shapes(
     that are dimensions for sure.
     """
     if not any(told.values()):
-        return _before_the_arrow(text, names, certain)
+        return _before_the_arrow(text, names, certain) or _of_such(text, names, certain)
     match = _OTHERS.search(text)
     dims = None if match is None else probable(match["dims"], certain)
     left = [name for name in names if not told[name]]
@@ -50,6 +62,19 @@ def _before_the_arrow(
     if len(known) < len(taken) or len(taken) > len(names):
         return {}
     return {name: _shape(dims) for name, dims in zip(names, known, strict=False)}
+
+
+def _of_such(text: str, names: Sequence[str], certain: Collection[str]) -> dict[str, Shape]:
+    """The shape of the first parameters, from the only shape that the text has."""
+    if len(re.findall(BRACKETS, text)) > _MOST_BRACKETS:
+        return {}
+    counted, single = _COUNTED.search(text), _OF_SUCH.search(text)
+    match = counted or single
+    dims = None if match is None else probable(match["dims"], certain)
+    count = 1 if counted is None else _NUMBERS[counted["count"].lower()]
+    if dims is None or len(dims.names) < _LEAST_AXES or count > len(names):
+        return {}
+    return {name: _shape(dims) for name in names[:count]}
 
 
 def _shape(dims: Dims) -> Shape:
