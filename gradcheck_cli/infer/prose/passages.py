@@ -32,6 +32,9 @@ _SECTION = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"(?P<mark>['\"])(?P<dims>[\w.*+-]+(?: +[\w.*+-]+)+)(?P=mark)")
+_QUOTED_ENTRY = re.compile(
+    r"(?<=\w: )(?P<mark>['\"])(?P<dims>[a-z_]\w*(?: +[a-z_\d]\w*)+)(?P=mark)"
+)
 _SHORT = 4  # letters: one of several dimensions in quotes has fewer, where words have more
 _ARTICLES = ("a", "A", "I", "an", "in", "is", "to", "of", "at", "as", "on", "by", "or")
 SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\bvs)(?<!\bcf)(?<!\.)[.;](?:\s+|$)")
@@ -63,8 +66,16 @@ def plain(text: str) -> str:
     for old, new in ((_ROLE, r"\1"), *_LATEX):
         text = old.sub(new, text)
     text = re.sub(r"``?([^`\n]+)``?", r"\1", text)
-    text = _QUOTED.sub(_in_brackets, text)
+    text = _with_brackets(text)
     return re.sub(r"(?<![\w*])\*{1,2}(\w+)\*{1,2}(?![\w*])", r"\1", text)
+
+
+def _with_brackets(text: str) -> str:
+    """The text with brackets for quotes around dimensions; where there are some, entries have no others."""
+    bracketed = _QUOTED.sub(_in_brackets, text)
+    if bracketed == text:
+        return text
+    return _QUOTED_ENTRY.sub(lambda m: f"of shape ({', '.join(m['dims'].split())})", bracketed)
 
 
 def _in_brackets(quoted: re.Match[str]) -> str:
