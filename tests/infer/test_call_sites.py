@@ -192,6 +192,19 @@ PROGRAMS = {
         def make(batch, dim):
             return op(np.ones((batch, dim)), np.zeros(dim))
         """, {"x": "f32[batch dim]", "y": "f32[dim]"}),
+    "a layer that inherits its weights": ("""
+        class Dense(nn.Linear):
+            def forward(self, x):
+                return op(self.weight, self.bias)
+        Dense(5, 3)(torch.ones(2, 5))
+        """, {"x": "f32[d3 d5]", "y": "f32[d3]"}),
+    "a layer that inherits its weights and has no bias": ("""
+        class Dense(nn.Linear):
+            def forward(self, x):
+                return op(self.weight, self.bias)
+        def make(n, m):
+            return Dense(n, m, bias=False)(torch.ones(2, n))
+        """, {"x": "f32[m n]", "y": "None"}),
     "sizes made of arguments": ("""
         def make(n, m):
             return op(np.ones((4 * n, n + m)), np.zeros(n * 2 * 2 + m - 1))

@@ -129,6 +129,10 @@ def _class(run: Run, callee: Class, args: Args, kwargs: Kwargs) -> Value:
     if isinstance(start, Definition):
         invoke(run, Bound(start, made), args, kwargs)
         return made
+    held = [p for b in callee.bases if (p := layers.parameters(b, args, kwargs)) is not None]
+    if held:
+        made.attributes |= held[0]
+        return made
     fields = callee.member("__fields__")
     names = fields if isinstance(fields, list) else []
     made.attributes |= dict(zip((str(n) for n in names), args, strict=False)) | dict(kwargs)

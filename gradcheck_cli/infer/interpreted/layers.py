@@ -38,6 +38,24 @@ def layer(callee: Library, args: Sequence[Value], kwargs: Mapping[str, Value]) -
     return Layer() if callee.last in _SAME else None
 
 
+def parameters(
+    base: Value, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> dict[str, Value] | None:
+    """What a layer of the project has from the framework's dense layer that it is made of."""
+    if not isinstance(base, Library) or base.last != "Linear":
+        return None
+    a = Arguments("torch", args, kwargs)
+    shape = shape_of([a.at(1, "out_features"), a.at(0, "in_features")]) or (None, None)
+    has_bias = a.at(2, "bias", default=True)
+    bias = {True: Array(FLOAT, shape[:1]), False: None}
+    return {
+        "weight": Array(FLOAT, shape),
+        "bias": bias[has_bias] if isinstance(has_bias, bool) else UNKNOWN,
+        "out_features": a.at(1, "out_features"),
+        "in_features": a.at(0, "in_features"),
+    }
+
+
 def applied(of: Layer, x: Value) -> Value:
     """What a layer gives for an array."""
     if not isinstance(x, Array):
