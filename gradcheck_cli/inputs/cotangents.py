@@ -14,6 +14,8 @@ NEGATED = "negated"
 
 # Short dyadics: exact in every float format, no two equal, none symmetric.
 _WEIGHTS = (1.0, -0.5, 2.0, 0.75, -1.5, 0.25, 1.25, -2.5, 3.0, -0.625)
+# So that lines of ten, or of five, are not alike: powers of two keep the weights short.
+_ROUNDS = (1.0, -2.0, 0.5, -1.0, 2.0, -0.5)
 TINY_FACTOR, HUGE_FACTOR = 2.0**-20, 2.0**20
 
 
@@ -42,10 +44,15 @@ def _weights(outputs: Sequence[tuple[int, ...]], start: int) -> list[Array]:
     weights, position = [], start
     for shape in outputs:
         size = int(np.prod(shape, dtype=int))
-        line = [_WEIGHTS[(position + k) % len(_WEIGHTS)] for k in range(size)]
+        line = [_weight(position + k) for k in range(size)]
         weights.append(np.array(line, np.float64).reshape(shape))
         position += size
     return weights
+
+
+def _weight(position: int) -> float:
+    line, place = divmod(position, len(_WEIGHTS))
+    return _WEIGHTS[place] * _ROUNDS[line % len(_ROUNDS)]
 
 
 def _one_hot(k: int, outputs: Sequence[tuple[int, ...]]) -> list[Array]:

@@ -187,7 +187,7 @@ class Reference:
         return factors
 
     def _floor(self, rows: Array) -> Array:
-        """|ȳ|·|f(x)|/|x|: what the gradient would be if the value were spread evenly."""
+        """|ȳ|·|f(x)|/|x|: what the gradient would be if the value were spread evenly; at zero over one."""
         values = np.abs(self.middle(VALUES)[rows])
         values[~np.isfinite(values)] = 0
         size = values.max(axis=1, initial=0)
@@ -196,7 +196,7 @@ class Reference:
         sizes = [np.abs(p[rows].reshape(len(rows), -1)).max(axis=1, initial=0) for p in self.points]
         x = np.min([np.where(size > 0, size, np.inf) for size in sizes], axis=0)
         with np.errstate(all="ignore"):
-            return np.where(np.isfinite(x), ct * size / x, 0.0)
+            return np.asarray(ct * size / np.where(np.isfinite(x), x, 1.0))
 
 
 def _jumps(

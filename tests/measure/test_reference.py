@@ -29,6 +29,11 @@ def test_a_gradient_that_is_always_zero_is_measured_beside_the_value() -> None:
     assert constant.scale(ROW, GRADIENTS).tolist() == [2.5]
 
 
+def test_at_zero_a_gradient_that_is_always_zero_is_measured_beside_the_value_too() -> None:
+    constant = reference([0.0], lambda x: 5 + 0 * x, lambda x, weight: 0 * x)
+    assert constant.scale(ROW, GRADIENTS).tolist() == [5.0]
+
+
 def test_the_range_is_that_of_inputs_a_few_roundings_away() -> None:
     sine = reference([1.0, 1e8], np.sin, lambda x, weight: np.cos(x) * weight)
     low, high = sine.hull(np.array([0, 1]), VALUES, 0)
