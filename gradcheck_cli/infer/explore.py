@@ -308,5 +308,9 @@ def _counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int
         for hole, shape in zip(holes, shapes, strict=True)
         for dim, size in zip(hole.dims or (), shape, strict=False)
     }
-    below = (hole.below or "" for hole in holes)
-    return [int(text) if text.isdigit() else named.get(text, usual) for text in below]
+    counts = []
+    for hole in holes:
+        below, axis = hole.below or "", hole.members
+        least = usual if axis is None else max(usual, int((hole.dims or ())[axis]))
+        counts.append(int(below) if below.isdigit() else named.get(below, least))
+    return counts

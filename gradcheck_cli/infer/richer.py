@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.infer.template import template
+from gradcheck_cli.infer.template import Hole, template
 from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
 
 _MOST_NUMBERS = 400  # in all arrays of a call
@@ -27,10 +27,20 @@ def larger(signature: Signature, hints: Hints) -> Iterator[Signature]:
         return
     shapes = [parts[hole.path][0] for hole in opened.holes]
     counts = [parts[hole.path][1] for hole in opened.holes]
-    for size in dict.fromkeys(n for shape in shapes for n in reversed(shape) if n > 1):
-        doubled = [tuple(2 * n if n == size else n for n in shape) for shape in shapes]
+    free = [_free(hole, shape) for hole, shape in zip(opened.holes, shapes, strict=True)]
+    for size in dict.fromkeys(n for axes in free for n in reversed(axes) if n > 1):
+        doubled = [
+            tuple(2 * n if n == m == size else n for n, m in zip(shape, axes, strict=True))
+            for shape, axes in zip(shapes, free, strict=True)
+        ]
         if sum(int(np.prod(shape, dtype=int)) for shape in doubled) <= _MOST_NUMBERS:
             yield opened.at(doubled, counts, ascending=False)
+
+
+def _free(hole: Hole, shape: Shape) -> Shape:
+    """The sizes that no source states as numbers; 0 for those that one does: three coordinates stay three."""
+    dims = hole.dims or ("",) * len(shape)
+    return tuple(0 if dim.isdigit() else n for n, dim in zip(shape, dims, strict=True))
 
 
 def _arrays(signature: Signature) -> dict[str, tuple[Shape, int]]:

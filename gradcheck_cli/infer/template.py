@@ -12,7 +12,7 @@ import numpy as np
 from gradcheck_cli.infer.sizes import Size, unknown
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature, changed
-from gradcheck_cli.inputs.stand_ins import mask, table
+from gradcheck_cli.inputs.stand_ins import mask, table, tuples
 
 _LAST_WORD = re.compile(r"([A-Za-z_]\w*)\W*$")
 _VECTOR = re.compile(
@@ -43,6 +43,13 @@ class Hole:
     def settled(self) -> bool:
         """Is its number of axes stated?"""
         return self.dims is not None or self.rank is not None
+
+    @property
+    def members(self) -> int | None:
+        """The axis of a stated size that holds the members of pairs or triples of places."""
+        if self.kind != "int" or self.dims is None or len(self.dims) < 2:
+            return None
+        return next((a for a in (len(self.dims) - 1, 0) if self.dims[a].isdigit()), None)
 
     def ranks(self, allowed: Sequence[int]) -> list[int]:
         """Numbers of axes to try, likeliest first."""
@@ -86,6 +93,9 @@ class Template:
                 return replace(value, shape=shape, source=source, recorded=None, axes=axes)
             if hole.kind == "bool":
                 return replace(mask(shape, source), axes=axes)
+            axis = hole.members
+            if axis is not None and 1 < shape[axis] <= count:
+                return replace(tuples(shape, count, axis, source), axes=axes)
             return replace(
                 table(shape, count, source, ascending, tables.index(hole.path)), axes=axes
             )

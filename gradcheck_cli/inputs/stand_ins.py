@@ -57,6 +57,17 @@ def table(
     return Fixed(values.astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
 
 
+def tuples(shape: tuple[int, ...], count: int, axis: int, source: str) -> Fixed:
+    """Integers below the count that differ along one axis: pairs and triples that share some of their members."""
+    members = shape[axis]
+    others = int(np.prod(shape, dtype=int)) // members
+    first = np.arange(others) ** 2 % count
+    values = (first[:, None] + np.arange(members)) % count
+    rest = tuple(n for a, n in enumerate(shape) if a != axis)
+    whole = np.moveaxis(values.reshape(*rest, members), -1, axis)
+    return Fixed(whole.astype(np.int32), f"i32{list(shape)}", source)
+
+
 def mask(shape: tuple[int, ...], source: str) -> Fixed:
     """Booleans of both kinds in every row of three and more."""
     size = int(np.prod(shape, dtype=int))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gradcheck_cli.infer.richer import larger, with_other_entries
+from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 
 NOTHING = Hints({}, {}, [])
@@ -14,6 +17,13 @@ def test_all_axes_of_one_size_are_doubled_together() -> None:
     signature = Signature((("x", Leaf("x", (2, 4), "")), ("scale", Leaf("scale", (4,), ""))))
     shapes = [[leaf.shape for leaf in s.leaves] for s in larger(signature, NOTHING)]
     assert shapes == [[(2, 8), (8,)], [(4, 4), (4,)]]
+
+
+def test_three_coordinates_stay_three() -> None:
+    hints = replace(NOTHING, clues={"x": [Clue("test", "f32[n 3]")]})
+    signature = Signature((("x", Leaf("x", (4, 3), "")), ("w", Leaf("w", (3,), ""))))
+    shapes = [[leaf.shape for leaf in s.leaves] for s in larger(signature, hints)]
+    assert shapes == [[(8, 3), (3,)], [(4, 3), (6,)]]
 
 
 def test_a_table_grows_with_its_rows_and_keeps_its_range() -> None:
