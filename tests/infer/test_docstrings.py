@@ -71,6 +71,8 @@ SHAPES = [
     ("image: 'h w 3' floats.\npoints: \"n 2\" pixels", {"image": "f32[h w 3]", "points": "f32[n 2]"}),
     ('scores "b hq n", table "hq d"; lens "b" ints', {"scores": "f32[b hq n]", "table": "f32[hq d]", "lens": ""}),
     ('book: "vocab dim", rows: "bags places" (int)', {"book": "f32[vocab dim]", "rows": "i32[bags places]"}),
+    ("counts: (rows,) int, how many real words a row has", {"counts": "i32[rows]"}),
+    ("y: (n,) integers 0/1, as floats", {"y": "f32[n]"}),
     ("x: 'same size' or 'full size', y: (n, d)", {"x": "", "y": "f32[n d]"}),
     ("q: [B, Tq, D]; k: keys [B, Tk, D], v: [B, Tk, Dv]", {"q": "f32[B Tq D]", "k": "f32[B Tk D]", "v": "f32[B Tk Dv]"}),
     ("spots: (wells, plates)\nbatch: plate effects, (plates,)", {"spots": "f32[wells plates]", "batch": "f32[plates]"}),

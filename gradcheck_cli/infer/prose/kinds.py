@@ -32,6 +32,9 @@ _BOOLEANS = re.compile(r"\b(?:bool|booleans?|bool_|booltensor|binary masks?)\b",
 _INTEGERS = re.compile(
     r"\b(?:u?int(?:\d+)?|integers?|longtensor|int(?:32|64)?tensor|long)\b", re.IGNORECASE
 )
+_INTEGERS_FIRST = re.compile(
+    r"\W*(?:u?int\d*|integers?)\b(?!-| or\b|\s*(?:0/1|in \{)|,?\s*one)", re.IGNORECASE
+)
 _LABELS = re.compile(
     r"\b(?:indices|indexes|ids|labels?|(?:class|token|segment|cluster|bin|row|column|node"
     r"|edge) (?:index|numbers?))\b",
@@ -90,7 +93,7 @@ def element_kind(text: str) -> str:
     if _BOOLEANS.search(text):
         return "bool"
     head = _HEAD_ENDS.split(text)[0]
-    if _BETWEEN.search(text):
+    if _BETWEEN.search(text) or _INTEGERS_FIRST.match(text):
         return "i32"
     whole = _INTEGERS.search(text.split(". ", maxsplit=1)[0]) or _LABELS.search(head)
     return "i32" if whole and not _NO_INTEGERS.search(text) else "f32"
