@@ -32,6 +32,7 @@ _SQUARE = ("in spd", "in lower", "in upper", "in symmetric")
 _SAME = re.compile(
     r"\bsame (?:shape|size|dimensions?)(?: and (?:d?type|size))? (?:as|of|with) (?:the "
     r"|that of )?(?P<other>\w+)|\bshape(?: of)?\W{1,3}(?P<attribute>\w+)\.shape\b"
+    r"|\b(?:of|with|has|have) (?P<owner>\w+)'s shape\b"
     r"|\bshaped like (?P<like>\w+)|\blike (?P<alike>\w+)\b",
     re.IGNORECASE,
 )

@@ -73,6 +73,8 @@ SHAPES = [
     ('book: "vocab dim", rows: "bags places" (int)', {"book": "f32[vocab dim]", "rows": "i32[bags places]"}),
     ("counts: (rows,) int, how many real words a row has", {"counts": "i32[rows]"}),
     ("y: (n,) integers 0/1, as floats", {"y": "f32[n]"}),
+    ("x: NHWC images; taps: (kh, kw, channels, multiplier).", {"x": "f32[N H W C]", "taps": "f32[kh kw channels multiplier]"}),
+    ("x: (n, d)\nw: weights of x's shape", {"x": "f32[n d]", "w": "f32[n d]"}),
     ("x: 'same size' or 'full size', y: (n, d)", {"x": "", "y": "f32[n d]"}),
     ("q: [B, Tq, D]; k: keys [B, Tk, D], v: [B, Tk, Dv]", {"q": "f32[B Tq D]", "k": "f32[B Tk D]", "v": "f32[B Tk Dv]"}),
     ("spots: (wells, plates)\nbatch: plate effects, (plates,)", {"spots": "f32[wells plates]", "batch": "f32[plates]"}),
@@ -184,6 +186,8 @@ NOTHING = [
     "x: the mean (Wu, 2018)",
     "Maps (x, y) -> (y, x).",
     "Applied for (x, y) pairs",
+    "x: NOTE that it is real",
+    "x: one of (red, green, blue, alpha)",
 ]
 
 

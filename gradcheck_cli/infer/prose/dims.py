@@ -12,6 +12,7 @@ LEADING = "lead"  # the one axis that stands for any number of them
 
 _MOST_RANK = 6
 _LARGEST = 32  # larger numbers are examples: they get a name, and with it a small size
+_MANY = 3  # where more are said, one of them may have a name of its own: `(kh, kw, channels, multiplier)`
 _ANY_SIZE = ("None", "?", "-1", "_")
 _NUMBER_OR_NAME = r"(?:\d{1,6}|[^\W\d]\w{0,23})"
 _DIM = re.compile(rf"{_NUMBER_OR_NAME}(?:(?:\*|//|\+|-){_NUMBER_OR_NAME})*")
@@ -112,7 +113,9 @@ def probable(written: str, elsewhere: Collection[str] = ()) -> Dims | None:
         (name,) = names
         return dims if name in elsewhere or (len(name) > 2 and _USUAL.fullmatch(name)) else None
     words = [w for name in names for w in re.findall(r"[^\W\d]\w*", name)]
-    return dims if all(w in elsewhere or _USUAL.fullmatch(w) for w in words) else None
+    unusual = [w for w in words if w not in elsewhere and not _USUAL.fullmatch(w)]
+    most = 1 if len(words) > _MANY and "," in written else 0
+    return dims if len(unusual) <= most else None
 
 
 def _tokens(inner: str) -> list[str]:

@@ -57,6 +57,7 @@ _ONE_AXIS = re.compile(
 _LAYOUT = re.compile(
     r"\s*(?:is|in|:|as|\()\s*(?P<axes>[NB][CTHWDLSK]{2,4}|OI[HWDL]{1,3}|HW[CIO]{1,2})\b"
 )
+_LAYOUT_FIRST = re.compile(r"\W*(?:an?\s+)?(?P<axes>N[CTHWDL]{2,4}|OI[HWDL]{1,3})(?=\W|s\b|$)")
 _KERNEL_AXES = {"I": "C", "H": "kh", "W": "kw", "D": "kd", "L": "k"}
 _JOINED = re.compile(r"['\"`]*\s*\+")
 _BRACKETED = re.compile(BRACKETS)
@@ -184,7 +185,9 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
             dims = _numbers(match.group())
         if dims is not None and not _ELSE.search(_EXAMPLE.sub("", lead)):
             return Shape(match.group(), _richest(dims, sentence[match.end() :]))
-    return _loose(sentence)
+    letters = _LAYOUT_FIRST.match(sentence)
+    layout = None if letters is None else _of_layout(letters["axes"])
+    return layout or _loose(sentence)
 
 
 def _richest(dims: Dims, following: str) -> Dims:
@@ -236,10 +239,8 @@ def _in_words(passage: Passage, glue: str, elsewhere: Collection[str]) -> Shape 
     """`x is NCHW`, `a signal x of length n`, `x (ndarray, shape (n, k))`, `x is a vector`."""
     text = passage.after
     letters = _LAYOUT.match(text)
-    if letters is not None and len(set(letters["axes"])) == len(letters["axes"]):
-        kernel = "I" in letters["axes"]
-        axes = (_KERNEL_AXES.get(a, a) if kernel else a for a in letters["axes"])
-        return Shape(letters["axes"], Dims(tuple(axes)))
+    if letters is not None and (layout := _of_layout(letters["axes"])) is not None:
+        return layout
     length = _OF_LENGTH.match(text)
     if length is not None and (_ONE_AXIS.search(passage.before) or passage.is_signal):
         return Shape(length.group().strip(), stated(f"({length['dims']},)"))
@@ -255,6 +256,14 @@ def _in_words(passage: Passage, glue: str, elsewhere: Collection[str]) -> Shape 
         return None
     clause = re.match(r"\s*(?:,|is|are)\s+(?:an?|the|two|both)?\s*(?P<rest>[^,.;:()]*)", text)
     return None if clause is None else _loose(clause["rest"][:40])
+
+
+def _of_layout(letters: str) -> Shape | None:
+    """The axes that letters name, as in `NCHW`; those of kernels by other names."""
+    if len(set(letters)) < len(letters):
+        return None
+    axes = (_KERNEL_AXES.get(a, a) for a in letters) if "I" in letters else letters
+    return Shape(letters, Dims(tuple(axes)))
 
 
 def _at_once(written: str, elsewhere: Collection[str]) -> Shape | None:
