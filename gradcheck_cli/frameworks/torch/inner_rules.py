@@ -6,7 +6,7 @@ bypasses every rule that users wrote (SEMANTICS D1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,27 +65,51 @@ def _with_its_rule(cls: Any, args: Sequence[Any], surroundings: Surroundings) ->
     def primal(*arrays: Any) -> tuple[Any, ...]:
         return tuple(interop.jax_view(run(arrays)[1]))
 
-    def forward(*arrays: Any) -> Any:
-        return primal(*arrays), arrays
-
-    def backward(arrays: Any, cotangents: Any) -> tuple[Any, ...]:
+    def backward(arrays: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        """Gradients from the cotangents of the float outputs."""
+        supply = iter(cotangents)
         with environment(surroundings):
             context, outs = run(arrays)
-            weights = [_weight(out, ct) for out, ct in zip(outs, cotangents, strict=True)]
+            weights = [
+                interop.torch_view(next(supply))
+                if out.is_floating_point()
+                else torch.zeros_like(out)
+                for out in outs
+            ]
             pulled = cls.backward(context, *weights)
         pulled = pulled if isinstance(pulled, (tuple, list)) else (pulled,)
         return tuple(_array(pulled[k] if k < len(pulled) else None, a) for k, a in zip(at, arrays, strict=True))  # fmt: skip
 
-    function = jax.custom_vjp(primal)
-    function.defvjp(forward, backward)
-    outs = interop.torch_view(function(*interop.jax_view([args[k] for k in at])))
+    outs = _closed(primal, backward, interop.jax_view([args[k] for k in at]))
+    outs = interop.torch_view(outs)
     return outs[0] if single[0] else tuple(outs)
 
 
-def _weight(out: Any, cotangent: Any) -> Any:
-    from torchax import interop
+def _closed(primal: Callable[..., Any], backward: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    """The call with its rule, both traced now: what they close over is gone once this trace has ended."""
+    values = jax.make_jaxpr(primal)(*arrays)
+    floats = [jnp.issubdtype(aval.dtype, jnp.inexact) for aval in values.out_avals]
+    weights = [
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+        for aval, is_float in zip(values.out_avals, floats, strict=True)
+        if is_float
+    ]
+    gradients = jax.make_jaxpr(backward)(list(arrays), weights)
 
-    return interop.torch_view(cotangent) if out.is_floating_point() else torch.zeros_like(out)
+    def evaluated(closed: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(jax.core.eval_jaxpr(values.jaxpr, closed[0], *arrays))
+
+    def forward(closed: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        return evaluated(closed, arrays), (closed, arrays)
+
+    def pulled(kept: Any, cotangents: Sequence[Any]) -> Any:
+        closed, arrays = kept
+        cts = [ct for ct, is_float in zip(cotangents, floats, strict=True) if is_float]
+        return None, list(jax.core.eval_jaxpr(gradients.jaxpr, closed[1], *arrays, *cts))
+
+    function = jax.custom_vjp(evaluated)
+    function.defvjp(forward, pulled)
+    return function([list(values.consts), list(gradients.consts)], list(arrays))
 
 
 def _array(gradient: Any, like: Any) -> Any:
