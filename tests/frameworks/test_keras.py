@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +90,32 @@ def test_one_backend_can_be_chosen(project: Path) -> None:
 def test_seed_generators_draw_the_same_in_every_call() -> None:
     report = check_json("fixtures/keras/draws.py").report
     assert [g["verdict"] for g in report["gradients"]] == ["correct"] * 3
+
+
+AROUND = """
+    from keras import ops
+
+    def pool(x, lengths):
+        \"\"\"Mean of the first steps: x (batch, time), lengths (batch,) integers.\"\"\"
+        steps = ops.expand_dims(ops.arange(x.shape[1]), 0)
+        weight = ops.cast(steps < ops.expand_dims(ops.cast(lengths, "int32"), 1), x.dtype)
+
+        @ops.custom_gradient
+        def _pool(x):
+            def grad(*args, upstream=None):
+                dy = args[-1] if upstream is None else upstream
+                return weight * ops.expand_dims(dy, 1)
+
+            return ops.sum(weight * x, axis=1), grad
+
+        return _pool(x)
+    """
+
+
+def test_a_rule_that_closes_over_arrays_is_certified_on_every_backend(project: Path) -> None:
+    (project / "model.py").write_text(textwrap.dedent(AROUND))
+    run = check_json(str(project / "model.py"), cwd=project)
+    each = on(run, "pool")
+    assert {(b, g["verdict"], g["evidence"]) for b, g in each.items()} == {
+        (b, "correct", "certified") for b in BACKENDS
+    }

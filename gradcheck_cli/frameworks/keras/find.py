@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.discover.factories import attributes, enter_all
-from gradcheck_cli.discover.outer import outer_functions
+from gradcheck_cli.discover.outer import Outer, outer_functions
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.keras import backend
 from gradcheck_cli.frameworks.keras.hooks import KIND, source
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 
 
-# What a function closes over belongs to its call: by itself, the rule inside means nothing.
-_INSIDE = (
-    "a rule that a function makes and calls itself is judged on the other backends, not on PyTorch"
-)
-
-
 def find(
     module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
 ) -> tuple[Sequence[CustomGradient], Sequence[Missing]]:
@@ -35,7 +29,7 @@ def find(
     gradients: Sequence[Any]
     missing: Sequence[Missing]
     if backend.name() == "torch":
-        gradients, missing = _find_on_torch(module, path, recorded, scopes)
+        gradients, missing = _find_on_torch(module, path, recorded, scopes, own)
     else:
         gradients, missing = backend.framework().find(module, path, recorded, scopes, own)
     return [_of_keras(gradient) for gradient in gradients], missing
@@ -67,8 +61,15 @@ def _adopted(recorded: Found) -> TorchGradient:
     )
 
 
+def _whole(module: ModuleType, outer: Outer, name: str, path: str, own: Own) -> Any:
+    """A function that calls a custom gradient of its own, as one gradient."""
+    gradient: Any = backend.framework().named(module, name, path, own)
+    closed_over = frozenset(p.name for p in gradient.parameters()) - outer.through
+    return dataclasses.replace(gradient, place=outer.place, closed_over=closed_over)
+
+
 def _find_on_torch(
-    module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str]
+    module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
 ) -> tuple[list[TorchGradient], list[Missing]]:
     import torch
 
@@ -81,11 +82,9 @@ def _find_on_torch(
     outer = outer_functions(module, scopes)
     factories = [scope for scope in scopes if scope not in outer]
     missing = enter_all(module, path, factories, [torch.tanh], recorded, made).missing
-    missing += [
-        Missing(dataclasses.replace(o.place, qualname=o.place.definition), _INSIDE)
-        for o in outer.values()
-    ]
     adopted = [(each.thing, _adopted(each)) for each in recorded if each.path == path]
     gradients, more = distinct(adopted, module)
     inside = tuple(f"{name}.<locals>." for name in outer)
-    return [g for g in gradients if not g.place.qualname.startswith(inside)], [*missing, *more]
+    own_ones = [g for g in gradients if not g.place.qualname.startswith(inside)]
+    wholes = [_whole(module, each, name, path, own) for name, each in outer.items()]
+    return sorted([*own_ones, *wholes], key=lambda g: g.place.line), [*missing, *more]

@@ -38,6 +38,7 @@ class TorchGradient:
     skipped: int = 0  # parameters of `primal` that are not inputs: ctx
     written: Callable[..., Any] | None = None  # holds the text of the rule, if `backward` does not
     reference: Callable[..., Any] | None = None  # what is differentiated instead of forward's body
+    closed_over: frozenset[str] = frozenset()  # parameters that a rule inside reads, and gives none
     framework: str = field(default="torch")
     backend: str = field(default="torch")
     library: Library = LIBRARY  # whose stable functions are offered
@@ -62,7 +63,7 @@ class TorchGradient:
         return declared(
             self.primal,
             self.skipped,
-            lambda _, p: _may_be_a_tensor(p),
+            lambda _, p: p.name not in self.closed_over and _may_be_a_tensor(p),
         )
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
