@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,35 @@ def test_a_reference_is_differentiated_instead_of_the_forward(project: Path) -> 
     settings.write_text('[tool.cgcheck.references]\nOpaque = "plain:gone"\n')
     run = check_json("model.py:Opaque", cwd=project)
     assert any("plain:gone" in f["message"] for f in run.report["findings"])
+
+
+INSTANCES = """
+    import torch
+
+    def make(act, slope):
+        class _Gate(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, value, gate):
+                ctx.save_for_backward(value, gate)
+                return value * act(gate)
+
+            @staticmethod
+            def backward(ctx, g):
+                value, gate = ctx.saved_tensors
+                return g * act(gate), g * value * slope(gate)
+
+        def gated(value, gate):
+            return _Gate.apply(value, gate)
+
+        return gated
+
+    by_sine = make(torch.sin, torch.cos)
+    by_cosine = make(torch.cos, torch.sin)
+    """
+
+
+def test_functions_of_a_factory_go_by_the_names_of_the_module(project: Path) -> None:
+    (project / "model.py").write_text(textwrap.dedent(INSTANCES))
+    run = check_json(str(project / "model.py"), cwd=project)
+    verdicts = {g["name"]: g["verdict"] for g in run.report["gradients"]}
+    assert verdicts == {"by_sine": "correct", "by_cosine": "wrong"}

@@ -59,7 +59,7 @@ def find(
         else:
             adopted.append((value, gradient))
     missing += _hooked(path)
-    gradients, more = distinct(adopted, module)
+    gradients, more = distinct(adopted, module, bare)
     return gradients, [*missing, *more]
 
 
@@ -108,6 +108,21 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> TorchGradient |
         return None
     place = _place(thing, name) or Place(path, 1, name)
     return of_function(thing, name.rpartition(".")[2], place, fit)
+
+
+def bare(value: Any) -> object:
+    """The class of Function that a function closes over, as what a factory returns does; or the value itself."""
+    cells = (value.__closure__ or ()) if inspect.isfunction(value) else ()
+    held = [cell.cell_contents for cell in cells if _holds_a_function(cell)]
+    return held[0] if len(held) == 1 else value
+
+
+def _holds_a_function(cell: Any) -> bool:
+    try:
+        content = cell.cell_contents
+    except ValueError:  # it is empty
+        return False
+    return inspect.isclass(content) and issubclass(content, torch.autograd.Function)
 
 
 def _functions() -> Iterator[Any]:
