@@ -131,3 +131,29 @@ def test_functions_of_a_factory_go_by_the_names_of_the_module(project: Path) -> 
     run = check_json(str(project / "model.py"), cwd=project)
     verdicts = {g["name"]: g["verdict"] for g in run.report["gradients"]}
     assert verdicts == {"by_sine": "correct", "by_cosine": "wrong"}
+
+
+SOLVES = """
+    import torch
+
+    class Solve(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, A, B):
+            X = torch.linalg.solve(A, B)
+            ctx.save_for_backward(A, X)
+            return X
+
+        @staticmethod
+        def backward(ctx, gX):
+            A, X = ctx.saved_tensors
+            lam = torch.linalg.solve(A, gX)
+            return -lam @ X.mT, lam
+    """
+
+
+def test_points_at_which_a_function_raises_are_left_out(project: Path) -> None:
+    """It solves with A instead of its transpose; at singular matrices it raises."""
+    (project / "model.py").write_text(textwrap.dedent(SOLVES))
+    run = check_json(str(project / "model.py"), cwd=project)
+    assert run.gradient("Solve")["verdict"] == "wrong"
+    assert "internal-error" not in {f["rule"] for f in run.findings("Solve")}

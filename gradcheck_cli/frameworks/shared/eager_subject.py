@@ -191,8 +191,12 @@ class EagerSubject(abc.ABC):
     def with_new_draws(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]] | None:
-        """Gradients and values for one seed after the other; None if the seed changes nothing."""
-        drawn = [self._from_seed(n, point, cotangent, ends) for n in range(1, seeds + 1)]
+        """Gradients and values for one seed after the other; None if the seed changes nothing, or it raises here."""
+        try:
+            with calling_user_code():
+                drawn = [self._from_seed(n, point, cotangent, ends) for n in range(1, seeds + 1)]
+        except UserCodeError:
+            return None
         gradients, values = [[np.stack(same) for same in zip(*arrays, strict=True)] for arrays in zip(*drawn, strict=True)]  # fmt: skip
         if all((a == a[:1]).all() for a in (*gradients, *values)):
             return None
@@ -276,7 +280,15 @@ class EagerSubject(abc.ABC):
         rows = [
             self._tried([p[i] for p in points], [c[i] for c in cotangents]) for i in range(count)
         ]
-        return {EAGER: stacked(rows)}
+        return {EAGER: stacked(rows, self.nothing)}
+
+    @property
+    def nothing(self) -> Row:
+        """NaN in place of each number of a row: what there is where the function raises."""
+        outputs = [np.full(shape, np.nan) for shape in self.outputs]
+        gradients = [np.full(leaf.shape, np.nan) for leaf in self.leaves]
+        has_auto = self.has_auto or not self.has_rule
+        return Row(outputs, outputs, gradients if self.has_rule else None, gradients if has_auto else None)  # fmt: skip
 
     def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
         """Values and gradients at very many numbers, in their own dtype."""
@@ -359,11 +371,12 @@ def _row_by_row(
     return [np.stack(column) for column in zip(*rows, strict=True)]
 
 
-def stacked(rows: Sequence[Row | None]) -> Floats:
-    """One array for each output and argument; rows at which it raised are NaN, and named."""
-    first = next((row for row in rows if row is not None), None)
-    if first is None:
-        raise Rejected("it raises at every point that was tried")
+def stacked(rows: Sequence[Row | None], nothing: Row) -> Floats:
+    """One array for each output and argument; rows at which it raised are NaN, and named.
+
+    `nothing` is such a row, where it raised at all of them.
+    """
+    first = next((row for row in rows if row is not None), nothing)
     nothing = Row(*([np.full_like(a, np.nan) for a in part or ()] for part in first))
     each = [list(row or nothing) for row in rows]
     value, rule_value, custom, auto = (

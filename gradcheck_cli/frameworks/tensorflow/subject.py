@@ -177,7 +177,7 @@ class TfSubject(EagerSubject):
             self.graph = self._looping()
         if isinstance(self.graph, Graph) and count > _FEW:
             rows = [self._by_graph([p[i] for p in points], [c[i] for c in cotangents]) for i in range(count)]  # fmt: skip
-            floats = stacked(rows)
+            floats = stacked(rows, self.nothing)
             if self.same_alone(floats, points, cotangents):
                 return {EAGER: floats}
         return EagerSubject.run(self, points, cotangents, modes)
