@@ -374,9 +374,11 @@ def _row_by_row(
 def stacked(rows: Sequence[Row | None], nothing: Row) -> Floats:
     """One array for each output and argument; rows at which it raised are NaN, and named.
 
-    `nothing` is such a row, where it raised at all of them.
+    `nothing` stands for a single point at which it raised; where it raises at all of many, it is refused.
     """
-    first = next((row for row in rows if row is not None), nothing)
+    first = next((row for row in rows if row is not None), nothing if len(rows) == 1 else None)
+    if first is None:
+        raise Rejected("it raises at every point that was tried")
     nothing = Row(*([np.full_like(a, np.nan) for a in part or ()] for part in first))
     each = [list(row or nothing) for row in rows]
     value, rule_value, custom, auto = (
