@@ -10,6 +10,7 @@ from gradcheck_cli.inputs.simplify import simplest
 from gradcheck_cli.measure.engine import moved
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.subject.refusals import Rejected
 
 
 def simplified(failure: Failure, m: Measurements) -> tuple[Failure, Measurements]:
@@ -26,7 +27,10 @@ def simplified(failure: Failure, m: Measurements) -> tuple[Failure, Measurements
         pairs = zip(domains, point, strict=True)
         if any(domain is not None and not domain.has(p, m.fmt) for domain, p in pairs):
             return False
-        return bool(holds(moved(m, failure.row, point))[0])
+        try:
+            return bool(holds(moved(m, failure.row, point))[0])
+        except Rejected:  # it raises there
+            return False
 
     point = simplest([p[failure.row] for p in m.points], still_holds)
     if point is None:

@@ -17,6 +17,7 @@ from gradcheck_cli.judge import simplest
 from gradcheck_cli.judge.simplest import simplified
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.input_specs import Bounds
+from gradcheck_cli.subject.refusals import Rejected
 from tests.traced import failure, traced
 
 POINT = [3.25, 0.125, 7.5]
@@ -81,3 +82,17 @@ def test_the_point_stays_in_its_domain(m: Measurements) -> None:
 
 def test_elements_that_depend_on_each_other_are_not_changed(m: Measurements) -> None:
     assert simplified(WRONG, within(m, Bounds(family="sorted", text="sorted"))) == (WRONG, m)
+
+
+def test_points_at_which_the_function_raises_are_none(
+    m: Measurements, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = simplest.moved
+
+    def raising_at_zero(m: Measurements, row: int, point: Any) -> Any:
+        if not np.asarray(point[0]).all():
+            raise Rejected("it raises")
+        return moved(m, row, point)
+
+    monkeypatch.setattr(simplest, "moved", raising_at_zero)
+    assert point_of(simplified(WRONG, m)[1]) == [1.0, 1.0, 1.0]
