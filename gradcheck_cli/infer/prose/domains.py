@@ -140,6 +140,13 @@ _TAKEN = re.compile(
 _CONSTANTS = {"pi": "3.1415927", "π": "3.1415927", "inf": "inf", "∞": "inf"}
 
 
+_UNDEFINED = re.compile(
+    r"\b(?:un|not |ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE
+)
+_NEAR = 40  # letters before a comparison that speak of it
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
 def domain(passage: Passage) -> str:
     """The domain of the parameter as a comment has it; nothing where the passage says none."""
     if passage.kind_only:
@@ -232,7 +239,7 @@ def _of_mention(passage: Passage) -> str:
         return ""
     compared = _compared(before, after)
     if compared is not None:
-        return compared
+        return _elsewhere(compared) if _UNDEFINED.search(before[-_NEAR:]) else compared
     if passage.common_word and not re.match(r"\s*(?:[,.;:)(\[]|$|(?:of|with) shape)", after):
         return ""
     clause = re.split(r"(?<=\w)[,;]|\.\s|\)\s*$|\band\b|\bwhere\b", after)[0]
@@ -241,6 +248,12 @@ def _of_mention(passage: Passage) -> str:
     beside = said is not None and said["verb"] == "," and re.search(r"\b(?:is|are|be)\b", rest)
     family = "" if beside else _family(f"is {rest}")
     return family or _adjective(before)
+
+
+def _elsewhere(bound: str) -> str:
+    """Where a bound does not hold: `>= 0` for `undefined for x < 0`; empty for an interval."""
+    sign, _, number = bound.partition(" ")
+    return f"{_OPPOSITE[sign]} {number}" if sign in _OPPOSITE else ""
 
 
 def _compared(before: str, after: str) -> str | None:
