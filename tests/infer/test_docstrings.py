@@ -119,7 +119,7 @@ DOMAINS = [
     ("x (Tensor): input\ngamma (float): focusing parameter, > 0", {"gamma": "> 0"}),
     ("Log for x > 0.", {"x": "> 0"}),
     ("This function is undefined for x < 0.", {"x": ">= 0"}),
-    ("It is not defined for x <= 0.", {"x": "> 0"}),
+    ("Invalid for x <= 0.", {"x": "> 0"}),
     ("atanh, defined for |x| < 1.", {"x": "in (-1, 1)"}),
     ("x must be strictly positive.", {"x": "> 0"}),
     ("x: array with values in [0, 1]", {"x": "in [0, 1]"}),
