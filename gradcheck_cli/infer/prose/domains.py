@@ -140,9 +140,7 @@ _TAKEN = re.compile(
 _CONSTANTS = {"pi": "3.1415927", "π": "3.1415927", "inf": "inf", "∞": "inf"}
 
 
-_UNDEFINED = re.compile(
-    r"\b(?:un|not |ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE
-)
+_UNDEFINED = re.compile(r"\b(?:un|ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE)
 _NEAR = 40  # letters before a comparison that speak of it
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
