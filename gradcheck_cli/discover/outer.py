@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
+from typing import Any, TypeVar
 
 from gradcheck_cli.subject.results import Place
+
+G = TypeVar("G", bound=Any)
 
 _DECORATES = ("custom_gradient", "custom_vjp", "custom_jvp")
 
@@ -38,6 +41,13 @@ def outer_functions(module: ModuleType, scopes: Sequence[str]) -> dict[str, Oute
     functions = {scope: getattr(module, scope, None) for scope in scopes if scope.isidentifier()}
     found = {n: _outer(f) for n, f in functions.items() if inspect.isfunction(f)}
     return {name: outer for name, outer in found.items() if outer is not None}
+
+
+def with_wholes(gradients: Sequence[G], wholes: Sequence[G], outer: Mapping[str, Outer]) -> list[G]:
+    """The gradients in the order of their lines: those of outer functions for what is defined in these."""
+    inside = tuple(f"{name}.<locals>." for name in outer)
+    others = [g for g in gradients if not g.place.qualname.startswith(inside)]
+    return sorted([*others, *wholes], key=lambda g: g.place.line)
 
 
 def _outer(function: FunctionType) -> Outer | None:

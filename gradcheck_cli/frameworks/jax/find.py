@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from gradcheck_cli.discover.factories import attributes, enter_all, instance_of
 from gradcheck_cli.discover.methods import attribute
-from gradcheck_cli.discover.outer import Outer, outer_functions
+from gradcheck_cli.discover.outer import Outer, outer_functions, with_wholes
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.jax.adopt import (
     adopt,
@@ -49,10 +49,8 @@ def find(
             continue
         adopted.append((each.thing, _bound(module, gradient)))
     gradients, more = distinct(adopted, module, unwrapped)
-    inside = tuple(f"{name}.<locals>." for name in outer)
-    own_ones = [g for g in gradients if not g.place.qualname.startswith(inside)]
-    whole = [_whole(each, name, own) for name, each in outer.items()]
-    return sorted([*own_ones, *whole], key=lambda g: g.place.line), [*missing, *more]
+    wholes = [_whole(each, name, own) for name, each in outer.items()]
+    return with_wholes(gradients, wholes, outer), [*missing, *more]
 
 
 def _whole(outer: Outer, name: str, own: Own) -> JaxGradient:

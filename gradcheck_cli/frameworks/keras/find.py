@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.discover.factories import attributes, enter_all
-from gradcheck_cli.discover.outer import Outer, outer_functions
+from gradcheck_cli.discover.outer import Outer, outer_functions, with_wholes
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.keras import backend
 from gradcheck_cli.frameworks.keras.hooks import KIND, source
@@ -84,7 +84,5 @@ def _find_on_torch(
     missing = enter_all(module, path, factories, [torch.tanh], recorded, made).missing
     adopted = [(each.thing, _adopted(each)) for each in recorded if each.path == path]
     gradients, more = distinct(adopted, module)
-    inside = tuple(f"{name}.<locals>." for name in outer)
-    own_ones = [g for g in gradients if not g.place.qualname.startswith(inside)]
     wholes = [_whole(module, each, name, path, own) for name, each in outer.items()]
-    return sorted([*own_ones, *wholes], key=lambda g: g.place.line), [*missing, *more]
+    return with_wholes(gradients, wholes, outer), [*missing, *more]

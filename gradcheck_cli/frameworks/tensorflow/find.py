@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from gradcheck_cli.discover.factories import attributes, enter_all
 from gradcheck_cli.discover.methods import attribute
-from gradcheck_cli.discover.outer import outer_functions
+from gradcheck_cli.discover.outer import outer_functions, with_wholes
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.tensorflow.adopt import adopt, registered
 from gradcheck_cli.frameworks.tensorflow.fit import fit
@@ -58,10 +58,8 @@ def find(
         else:
             adopted.append((each.thing, gradient))
     gradients, more = distinct(adopted, module, _bare)
-    inside = tuple(f"{name}.<locals>." for name in outer)
-    own_ones = [g for g in gradients if not g.place.qualname.startswith(inside)]
     wholes = [whole(each, name, own) for name, each in outer.items()]
-    return sorted([*own_ones, *wholes], key=lambda g: g.place.line), [*missing, *more]
+    return with_wholes(gradients, wholes, outer), [*missing, *more]
 
 
 def named(module: ModuleType, name: str, path: str, own: Own) -> TfGradient | None:
