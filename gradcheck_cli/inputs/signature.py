@@ -90,6 +90,11 @@ class Signature:
     def leaves(self) -> tuple[Leaf, ...]:
         return tuple(leaf for _, value in self.arguments for leaf in _leaves(value))
 
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The parameters that are an array of floats each, not nested."""
+        return tuple(name for name, value in self.arguments if isinstance(value, Leaf))
+
     def changed(self, change: Callable[[Any], Any]) -> Signature:
         """The call with each part of its arguments changed."""
         arguments = tuple((name, changed(value, change)) for name, value in self.arguments)

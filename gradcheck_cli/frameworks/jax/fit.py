@@ -39,10 +39,13 @@ def fit(gradient: JaxGradient, signature: Signature, dtype: str) -> FittedJax:
             raise Rejected("it returns no float array")
         if any(jnp.issubdtype(aval.dtype, jnp.complexfloating) for aval in shapes):
             raise Rejected("it returns complex numbers, and only real ones are judged")
-        return FittedJax(gradient, signature, dtype, avals, tuple(shapes), primal, rule)
+        return FittedJax(
+            gradient=gradient, signature=signature, dtype=dtype,
+            avals=avals, out_avals=tuple(shapes), primal=primal, rule=rule,
+        )  # fmt: skip
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class FittedJax(JaxSubject):
     """A JAX gradient at one signature, with its other calls, keys and dtypes."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -23,20 +23,15 @@ from gradcheck_cli.frameworks.jax.trace import (
     stepwise,
     without_own_rules,
 )
-from gradcheck_cli.frameworks.shared.library import offered
+from gradcheck_cli.frameworks.shared.fitted import Batched, FittedGradient
 from gradcheck_cli.frameworks.shared.tracing import (
-    POINTWISE,
     brief,
     cast,
     has_open_loop,
-    lacks_a_kernel,
     precision,
     with_pullback,
 )
-from gradcheck_cli.inputs.signature import Leaf, Signature
-from gradcheck_cli.reals.program import Program, build
-from gradcheck_cli.subject.other_calls import OtherCall
-from gradcheck_cli.subject.protocol import LibraryFunction
+from gradcheck_cli.reals.program import build
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.results import (
     AUTO,
@@ -44,8 +39,6 @@ from gradcheck_cli.subject.results import (
     OP_BY_OP,
     VALUE,
     Floats,
-    Sample,
-    Spelled,
     Traces,
 )
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -53,44 +46,23 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(slots=True)
-class JaxSubject(abc.ABC):
+@dataclass(slots=True, kw_only=True)
+class JaxSubject(FittedGradient):
     """A gradient's programs and its floats; `fit` adds other calls, other keys and other dtypes."""
 
     gradient: JaxGradient
-    signature: Signature
-    dtype: str
     avals: tuple[Any, ...]
     out_avals: tuple[Any, ...]
     primal: Callable[..., Any]
     rule: Callable[..., Any]
-    elementwise: bool = False
-    has_auto: bool = True
     loops: bool = False
     _compiled: dict[tuple[str, int], Any] = field(default_factory=dict)
-    _traces: Traces | None = None
-
-    @abc.abstractmethod
-    def in_dtype(self, dtype: str) -> JaxSubject:
-        """A subject for this call in another dtype; `Rejected` if the function does not take that."""
-
-    @abc.abstractmethod
-    def other_calls(self) -> Sequence[OtherCall]:
-        """Other ways to make the call."""
 
     @abc.abstractmethod
     def with_new_draws(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]] | None:
         """The rule's gradients here, the primal's values at the ends; None if it draws nothing."""
-
-    @property
-    def leaves(self) -> Sequence[Leaf]:
-        return self.signature.leaves
-
-    @property
-    def sample(self) -> Sample | None:
-        return None
 
     @property
     def has_rule(self) -> bool:
@@ -112,14 +84,7 @@ class JaxSubject(abc.ABC):
     def output_dtypes(self) -> list[str]:
         return [str(aval.dtype) for aval in self.out_avals]
 
-    def traces(self) -> Traces:
-        """Both programs, traced once."""
-        if self._traces is None:
-            with precision(self.dtype):
-                self._traces = self._trace()
-        return self._traces
-
-    def _trace(self) -> Traces:
+    def trace(self) -> Traces:
         own = self.gradient.own
         try:
             bare = without_own_rules(self.primal, own, *self.avals)
@@ -130,7 +95,7 @@ class JaxSubject(abc.ABC):
             truth = self._forward_jaxpr(bare)
         rule, trusting = None, None
         if self.gradient.has_rule:
-            rule = self._rule_jaxpr()
+            rule = self.trace_rule()
             auto = self._pullback_jaxpr(self.primal)
             self.has_auto = auto is not None
             trusting = auto if bare is not self.primal else None
@@ -139,9 +104,8 @@ class JaxSubject(abc.ABC):
             if rule is None:
                 raise Rejected("a custom rule that it calls refuses these arguments")
         programs = [None if traced is None else build(traced) for traced in (truth, rule, trusting)]
-        names = frozenset[str]().union(*(p.primitives() for p in programs[:2] if p is not None))
-        self.loops = has_open_loop(names)
-        self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
+        self.loops = any(has_open_loop(p.primitives()) for p in programs[:2] if p is not None)
+        self.elementwise = self.runs_elementwise(*programs[:2])
         return Traces(programs[0], programs[1], programs[2])
 
     def _pullback_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
@@ -150,7 +114,7 @@ class JaxSubject(abc.ABC):
         except UserCodeError:  # reverse mode does not go through it
             return None
 
-    def _rule_jaxpr(self) -> Any:
+    def trace_rule(self) -> Any:
         try:
             return pullback_jaxpr(self.rule, self.avals, self.out_avals, self.gradient.rule)
         except UserCodeError as raised:
@@ -168,14 +132,8 @@ class JaxSubject(abc.ABC):
             gradients = pull(tuple(cast(cotangent, self.out_avals)))
             return [np.asarray(g, np.float64) for g in gradients]
 
-    def rule_program(self) -> Program | None:
-        """The rule's program anew, as its text may have been changed; None if it cannot be traced."""
-        try:
-            with precision(self.dtype):
-                jaxpr = self._rule_jaxpr()
-        except RuleError:
-            return None
-        return build(jaxpr)
+    def demand_rule(self) -> None:
+        self.trace_rule()
 
     def _forward_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         """The pullback by forward mode: one tangent for each element."""
@@ -336,7 +294,7 @@ class JaxSubject(abc.ABC):
 
     # -- in other dtypes ----------------------------------------------------------------
 
-    def in_float64(self) -> JaxSubject | None:
+    def in_float64(self) -> Self | None:
         """The subject in float64, its primal free of the user's own rules."""
         try:
             wide = self.in_dtype("float64")
@@ -346,36 +304,12 @@ class JaxSubject(abc.ABC):
             return None
         return replace(wide, primal=bare, rule=wide.rule if self.gradient.has_rule else bare)
 
-    def refusal(self, dtype: str) -> RuleError | None:
-        """What a trace in another dtype raises; nothing is compiled for it."""
-        try:
-            other = self.in_dtype(dtype)
-            with precision(dtype):
-                other._rule_jaxpr()
-        except RuleError as error:
-            return None if lacks_a_kernel(error.message) else error
-        except Rejected:
-            return None
-        return None
-
     # -- library functions ------------------------------------------------------------
 
-    def library_functions(self) -> Iterator[LibraryFunction]:
-        """Stable library functions at this signature, spelled for its arguments."""
-        return offered(self.gradient, self.leaves, self.dtype, self._spelled)
-
-    def _spelled(self, text: str) -> Spelled | None:
-        """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""
-        names = [leaf.path for leaf in self.leaves]
-        if not all(name.isidentifier() for name in names):
-            return None
-        try:
-            written = self.gradient.library.written(names, text)
-            with precision(self.dtype), calling_user_code():
-                jaxpr = jax.make_jaxpr(written)(*self.avals, *self.out_avals)
-        except (UserCodeError, SyntaxError):  # it does not fit these arguments
-            return None
-        program = build(jaxpr)
+    def written(self, names: Sequence[str], text: str) -> tuple[Any, Batched]:
+        written = self.gradient.library.written(names, text)
+        with calling_user_code():
+            jaxpr = jax.make_jaxpr(written)(*self.avals, *self.out_avals)
 
         def run(points: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
             rows = [
@@ -386,7 +320,7 @@ class JaxSubject(abc.ABC):
                 outs = jax.jit(lambda *args: jax.lax.map(lambda row: written(*row), args))(*rows)
             return host(jax.tree.leaves(outs), len(rows[0]))
 
-        return Spelled(program, run)
+        return jaxpr, run
 
 
 def _gradients(fun: Callable[..., Any], count: int) -> Callable[..., Any]:

@@ -8,31 +8,25 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradcheck_cli.contract.limits import ROW_ALONE
 from gradcheck_cli.frameworks.shared.draws import another
-from gradcheck_cli.frameworks.shared.library import Offering, offered
+from gradcheck_cli.frameworks.shared.fitted import Batched, FittedGradient
+from gradcheck_cli.frameworks.shared.rows import Row, row_by_row, same_as_alone, stacked
 from gradcheck_cli.frameworks.shared.tracing import (
-    POINTWISE,
     Untraceable,
     brief,
-    lacks_a_kernel,
-    precision,
     with_pullback,
 )
-from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.reals.program import Program, build
-from gradcheck_cli.subject.other_calls import OtherCall
-from gradcheck_cli.subject.protocol import LibraryFunction
-from gradcheck_cli.subject.refusals import Rejected, RuleError
-from gradcheck_cli.subject.results import AUTO, EAGER, VALUE, Array, Floats, Sample, Spelled, Traces
+from gradcheck_cli.subject.refusals import Rejected
+from gradcheck_cli.subject.results import AUTO, EAGER, VALUE, Array, Floats, Traces
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
@@ -49,32 +43,13 @@ def plain(shape: tuple[int, ...]) -> Array:
     return (np.resize(_PLAIN, size) + apart).reshape(shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Numbers of one call (or of many, as one array)."""
-
-    value: list[Array]
-    rule_value: list[Array]
-    custom: list[Array] | None
-    auto: list[Array] | None
-
-    def __iter__(self) -> Iterator[list[Array] | None]:
-        yield from (self.value, self.rule_value, self.custom, self.auto)
-
-
 @dataclass(slots=True, kw_only=True)
-class EagerSubject(abc.ABC):
-    """`Subject` of the protocol; `has_auto` and `elementwise` hold once it is traced."""
+class EagerSubject(FittedGradient):
+    """`Subject` of the protocol, run one call after the other."""
 
-    gradient: Offering
-    signature: Signature
-    dtype: str
     outputs: list[tuple[int, ...]]
     output_dtypes: list[str]
     has_rule: bool
-    has_auto: bool = True
-    elementwise: bool = False
-    _traces: Traces | None = None
 
     # -- what a framework says ------------------------------------------------------------
 
@@ -103,26 +78,12 @@ class EagerSubject(abc.ABC):
         """(leaves, cotangents) → (values, gradients)."""
 
     @abc.abstractmethod
-    def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
+    def written_row(
+        self, names: Sequence[str], text: str
+    ) -> tuple[Any, Callable[..., list[Array]]]:
         """A derivative given as text: its jaxpr, and its numbers at one probe."""
 
-    @abc.abstractmethod
-    def in_dtype(self, dtype: str) -> EagerSubject:
-        """A subject for this call in another dtype; `Rejected` if the function does not take that."""
-
-    @abc.abstractmethod
-    def other_calls(self) -> Sequence[OtherCall]:
-        """Other ways to make the call."""
-
     # -- what follows -----------------------------------------------------------------------
-
-    @property
-    def leaves(self) -> Sequence[Leaf]:
-        return self.signature.leaves
-
-    @property
-    def sample(self) -> Sample | None:
-        return None
 
     @property
     def modes(self) -> Sequence[str]:
@@ -140,15 +101,9 @@ class EagerSubject(abc.ABC):
 
     # -- traces -------------------------------------------------------------------------------
 
-    def traces(self) -> Traces:
-        """Both programs, traced once, after the rule was seen to run."""
-        if self._traces is None:
-            self.has_auto = self.try_rule()
-            with precision(self.dtype):
-                self._traces = self._trace()
-        return self._traces
-
-    def _trace(self) -> Traces:
+    def trace(self) -> Traces:
+        """Both programs, after the rule was seen to run."""
+        self.has_auto = self.try_rule()
         try:
             forward = self.forward_jaxpr()
         except (UserCodeError, Untraceable) as error:
@@ -163,25 +118,15 @@ class EagerSubject(abc.ABC):
         except (UserCodeError, Untraceable) as error:
             return Traces(primal, None, reason=self._untraced("backward", error))
         rule = build(backward)
-        names = rule.primitives() | (primal.primitives() if primal is not None else frozenset())
-        self.elementwise = names <= POINTWISE and all(not leaf.shape for leaf in self.leaves)
+        self.elementwise = self.runs_elementwise(primal, rule)
         return Traces(primal, rule, trusting)
 
-    def in_float64(self) -> EagerSubject | None:
+    def in_float64(self) -> Self | None:
         """The subject in float64; None where the function insists on its own dtype."""
         try:
             return self.in_dtype("float64")
         except Rejected:
             return None
-
-    def refusal(self, dtype: str) -> RuleError | None:
-        try:
-            self.in_dtype(dtype).try_rule()
-        except RuleError as error:
-            return None if lacks_a_kernel(error.message) else error
-        except Rejected:  # the function does not take it
-            return None
-        return None
 
     def rule_gradients_unbatched(
         self, point: Sequence[Array], cotangent: Sequence[Array]
@@ -211,16 +156,18 @@ class EagerSubject(abc.ABC):
                 np.stack(v) for v in zip(*rows, strict=True)
             ]
 
-    def rule_program(self) -> Program | None:
-        """The rule's program anew, as its text may have been changed; None if it cannot be traced."""
+    def trace_rule(self) -> Any:
         outs = zip(self.outputs, self.output_dtypes, strict=True)
-        avals = [jax.ShapeDtypeStruct(shape, jnp.dtype(name)) for shape, name in outs]
-        try:
-            with precision(self.dtype):
-                jaxpr = self.rule_jaxpr(avals)
-        except (UserCodeError, Untraceable):
-            return None
-        return build(jaxpr)
+        return self.rule_jaxpr(
+            [jax.ShapeDtypeStruct(shape, jnp.dtype(name)) for shape, name in outs]
+        )
+
+    def demand_rule(self) -> None:
+        self.try_rule()
+
+    def written(self, names: Sequence[str], text: str) -> tuple[Any, Batched]:
+        jaxpr, one = self.written_row(names, text)
+        return jaxpr, functools.partial(row_by_row, one)
 
     def _pulled_back(self, forward: Any) -> Program | None:
         """Value and pullback of a traced forward, where autodiff goes through it."""
@@ -341,66 +288,6 @@ class EagerSubject(abc.ABC):
         together = Row(whole.value, whole.rule_value, whole.custom, whole.auto)
         for i in np.linspace(0, len(points[0]) - 1, _TRIED_AGAIN).astype(int).tolist():
             alone = self._tried([p[i] for p in points], [c[i] for c in cotangents])
-            if alone is None or not _alike(together, alone, i):
+            if alone is None or not same_as_alone(together, alone, i):
                 return False
         return True
-
-    # -- library functions ----------------------------------------------------------------------
-
-    def library_functions(self) -> Iterator[LibraryFunction]:
-        """Stable library functions at this signature, spelled for its arguments."""
-        return offered(self.gradient, self.leaves, self.dtype, self._spelled)
-
-    def _spelled(self, text: str) -> Spelled | None:
-        """A derivative written as text: (leaves…, cotangents…) → (gradients…)."""
-        names = [leaf.path for leaf in self.leaves]
-        if not all(name.isidentifier() for name in names):
-            return None
-        try:
-            with precision(self.dtype):
-                jaxpr, one = self.written(names, text)
-        except (UserCodeError, Untraceable, SyntaxError):  # it does not fit these arguments
-            return None
-        return Spelled(build(jaxpr), functools.partial(_row_by_row, one))
-
-
-def _row_by_row(
-    one: Callable[..., list[Array]], points: Sequence[Array], cotangents: Sequence[Array]
-) -> list[Array]:
-    rows = [one([p[i] for p in points], [c[i] for c in cotangents]) for i in range(len(points[0]))]
-    return [np.stack(column) for column in zip(*rows, strict=True)]
-
-
-def stacked(rows: Sequence[Row | None], nothing: Row) -> Floats:
-    """One array for each output and argument; rows at which it raised are NaN, and named.
-
-    `nothing` stands for a single point at which it raised; where it raises at all of many, it is refused.
-    """
-    first = next((row for row in rows if row is not None), nothing if len(rows) == 1 else None)
-    if first is None:
-        raise Rejected("it raises at every point that was tried")
-    nothing = Row(*([np.full_like(a, np.nan) for a in part or ()] for part in first))
-    each = [list(row or nothing) for row in rows]
-    value, rule_value, custom, auto = (
-        [np.stack(column) for column in zip(*parts, strict=True)]
-        for parts in zip(*([p or [] for p in row] for row in each), strict=True)
-    )
-    refused = np.array([row is None for row in rows], bool)
-    return Floats(
-        value, rule_value, None if first.custom is None else custom,
-        None if first.auto is None else auto, refused if refused.any() else None,
-    )  # fmt: skip
-
-
-def _alike(whole: Row, alone: Row, i: int) -> bool:
-    """Is row i of the batch that row alone, up to last digits that vectorised loops round otherwise?
-
-    It decides how the batch is run, never what is right.
-    """
-    for many, one in zip(whole, alone, strict=True):
-        for a, b in zip(many or (), one or (), strict=True):
-            size = np.abs(b).astype(np.float64)
-            tiny = 2.0**-120 * (1 + size)
-            if not np.allclose(a[i], b, rtol=ROW_ALONE.value, atol=tiny, equal_nan=True):
-                return False
-    return True

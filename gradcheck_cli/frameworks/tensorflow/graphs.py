@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.shared.eager_subject import Row
+from gradcheck_cli.frameworks.shared.rows import Row
 from gradcheck_cli.frameworks.tensorflow.call import Call, Tensors, host, taped, zeros_for_none
 
 Function = Callable[[Tensors], list[Any]]

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject, Row, plain, stacked
+from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject, plain
+from gradcheck_cli.frameworks.shared.rows import Row, stacked
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.tensorflow.call import Call, Tensors, host, taped, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import REGISTERED, TfGradient
@@ -246,7 +247,9 @@ class TfSubject(EagerSubject):
 
     # -- library functions ------------------------------------------------------------------
 
-    def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
+    def written_row(
+        self, names: Sequence[str], text: str
+    ) -> tuple[Any, Callable[..., list[Array]]]:
         function = self.gradient.library.written(names, text)
         outs = [jax.ShapeDtypeStruct(s, jnp.dtype(self.dtype)) for s in self.outputs]
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
 
-from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject, Row, plain
+from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject, plain
+from gradcheck_cli.frameworks.shared.rows import Row
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
@@ -20,7 +21,6 @@ from gradcheck_cli.frameworks.torch.pull import gradients
 from gradcheck_cli.frameworks.torch.random import draws
 from gradcheck_cli.frameworks.torch.returned_slots import overgrown, shifted
 from gradcheck_cli.frameworks.torch.trace import traced
-from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.subject.refusals import Declined, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -59,11 +59,11 @@ class TorchSubject(EagerSubject):
 
     def _decline(self, points: Tensors, cotangents: Tensors) -> None:
         """An argument whose gradient is None and that may be a plain number is one, such as a slope."""
-        arguments = [pair for pair in self.signature.arguments if isinstance(pair[1], Leaf)]
-        if len(arguments) != len(points) or len(points) == 1:
+        names = self.signature.arrays
+        if len(names) != len(points) or len(points) == 1:
             return
         pulled = self._bare_gradients(points, cotangents)
-        for (name, _), x, gradient in zip(arguments, points, pulled, strict=True):
+        for name, x, gradient in zip(names, points, pulled, strict=True):
             if gradient is not None:
                 continue
             others = [float(x.reshape(-1)[0]) if x is y else y for y in points]
@@ -170,15 +170,17 @@ class TorchSubject(EagerSubject):
             for a, name in zip(arrays, self.output_dtypes, strict=True)
         ]
 
-    def in_float64(self) -> EagerSubject | None:
+    def in_float64(self) -> Self | None:
         """The subject in float64; None for a call that draws, which would draw other numbers there."""
         if draws(lambda: self.primal_row([plain(leaf.shape) for leaf in self.leaves])):
             return None
-        return EagerSubject.in_float64(self)
+        return super(TorchSubject, self).in_float64()
 
     # -- library functions ------------------------------------------------------------------
 
-    def written(self, names: Sequence[str], text: str) -> tuple[Any, Callable[..., list[Array]]]:
+    def written_row(
+        self, names: Sequence[str], text: str
+    ) -> tuple[Any, Callable[..., list[Array]]]:
         function = self.gradient.library.written(names, text)
         outs = [jax.ShapeDtypeStruct(s, jnp.dtype(self.dtype)) for s in self.outputs]
 
