@@ -24,6 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--only", default="", help="modules whose name holds this")
+    parser.add_argument("--reports", type=Path, help="a folder for the JSON of each module")
     given = parser.parse_args()
     folders = given.folders or sorted(
         p for p in Path(__file__).with_suffix("").iterdir() if p.is_dir()
@@ -33,16 +34,22 @@ def main() -> None:
         expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
         for module, names in sorted(expected.items()):
             if given.only in module:
-                counts.update(_judged(folder, module, names))
+                counts.update(_judged(folder, module, names, given.reports))
     for verdict in ("wrong", "right"):
         of_verdict = {got: n for (meant, got), n in sorted(counts.items()) if meant == verdict}
         print(f"{verdict}: {sum(of_verdict.values())}, judged", of_verdict)
 
 
-def _judged(folder: Path, module: str, names: dict[str, Any]) -> list[tuple[str, str]]:
+def _judged(
+    folder: Path, module: str, names: dict[str, Any], reports: Path | None
+) -> list[tuple[str, str]]:
     """For each name what it is meant to be and what it is said to be; printed line by line."""
     source = (folder / module).read_text(encoding="utf-8")
-    gradients = _gradients(folder, module)
+    report = _report(folder, module)
+    if reports is not None:
+        reports.mkdir(parents=True, exist_ok=True)
+        (reports / f"{folder.name}_{module}.json").write_text(report, encoding="utf-8")
+    gradients = json.loads(report)["gradients"]
     pairs = []
     for name, entry in names.items():
         lines = _lines_of(source, name)
@@ -52,7 +59,7 @@ def _judged(folder: Path, module: str, names: dict[str, Any]) -> list[tuple[str,
     return pairs
 
 
-def _gradients(folder: Path, module: str) -> list[dict[str, Any]]:
+def _report(folder: Path, module: str) -> str:
     command = [
         sys.executable,
         "-m",
@@ -63,9 +70,7 @@ def _gradients(folder: Path, module: str) -> list[dict[str, Any]]:
         "--max-time",
         "600",
     ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    gradients: list[dict[str, Any]] = json.loads(done.stdout)["gradients"]
-    return gradients
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout
 
 
 def _belonging(gradients: list[dict[str, Any]], name: str, lines: range) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from gradcheck_cli.infer.static_values import PLAIN_KINDS, plain_values, source_
 from gradcheck_cli.infer.trees import tree
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
-from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, changed
 from gradcheck_cli.inputs.stand_ins import integers, mask, static_stand_ins, whole_numbers
 from gradcheck_cli.project.input_specs import parse
 
@@ -63,7 +63,8 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
     leaf = Leaf(name, shape, "a guess that function and rule take", domain=hints.domains.get(name))
     nested = [*_objects(name, shape, hints), *_nested(name, shape, hints)]
     if name in hints.guesses:
-        nested = [_at_home(specified(name, *hints.guesses[name]), hints), *nested]
+        nested = [specified(name, *hints.guesses[name]), *nested]
+    nested = [_at_home(option, hints) for option in nested]
     source = source_of(hints.clues.get(name, ()))
     if kind is Kind.INTEGERS:
         return [*nested, integers(shape, source), integers(shape[:1], source), leaf]
@@ -75,11 +76,15 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
 
 
 def _at_home(stated: Any, hints: Hints) -> Any:
-    """The argument with its domain; another source than that of its shape may have said it."""
-    domain = hints.domains.get(stated.path) if isinstance(stated, Leaf) else None
-    if domain is None or stated.domain not in (None, domain):
-        return stated
-    return replace(stated, domain=domain)
+    """The argument with the domains of all it holds; another source than that of its shape may have said them."""
+
+    def within(part: Any) -> Any:
+        domain = hints.domains.get(part.path) if isinstance(part, Leaf) else None
+        if domain is None or part.domain not in (None, domain):
+            return part
+        return replace(part, domain=domain)
+
+    return changed(stated, within)
 
 
 def _objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:

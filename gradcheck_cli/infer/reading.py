@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.infer import body
+from gradcheck_cli.infer import body, usual_domains
 from gradcheck_cli.infer.class_fields import clues_of_objects, names_of_dimensions
 from gradcheck_cli.infer.classes import classes, instances, with_fields
 from gradcheck_cli.infer.stated import stated
@@ -43,15 +43,20 @@ def read(
     wanted = _classes(function, rule, names, merged)
     objects = clues_of_objects(wanted, names_of_dimensions(merged))
     merged = {p: [*objects.get(p, ()), *merged.get(p, ())] for p in {**merged, **objects}}
+    keys = keys_read(function)
+    held = [*merged, *(f"{name}[{key!r}]" for name, read in keys.items() for key in read)]
+    usual = usual_domains.clues(getattr(function, "__name__", ""), held)
     return Hints(
-        keys=keys_read(function),
+        keys=keys,
         unpacked=unpacked(function),
         sizes=sizes(function),
         functions=list(functions),
         make_key=make_key,
         clues=merged,
         guesses=_guesses(clues),
-        domains=_domains(clues),
+        domains=_domains(
+            {p: [*clues.get(p, ()), *_listed(usual.get(p))] for p in {**clues, **usual}}
+        ),
         classes=wanted,
         instances=instances(function, wanted),
     )
@@ -77,12 +82,12 @@ def _listed(clue: Clue | None) -> list[Clue]:
 
 
 def _domains(clues: Mapping[str, Sequence[Clue]]) -> dict[str, Domain]:
-    """The first domain that is said of each parameter; those of matrices stay with their spec."""
+    """The first domain that is said of each argument and of what it holds; those of matrices stay with their spec."""
     domains: dict[str, Domain] = {}
     for name, of_name in clues.items():
         clue = next((c for c in of_name if c.domain), None)
-        if name.isidentifier() and clue is not None and clue.domain not in _MATRICES:
-            domains[name] = Domain(condition(f"{name} {clue.domain}")[1], clue.source)
+        if clue is not None and clue.domain not in _MATRICES:
+            domains[name] = Domain(condition(f"x {clue.domain}")[1], clue.source)
     return domains
 
 

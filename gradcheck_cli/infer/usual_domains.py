@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from gradcheck_cli.inputs.clue import Clue
 
@@ -23,11 +23,15 @@ _LOGARITHM = re.compile(
 _SINGLE = re.compile(r"dt|delta_?t|time_?step|step_?size|learning_?rate|lr")
 
 
-def clues(function: str, names: Sequence[str]) -> dict[str, Clue]:
-    """What the names of a function and of its parameters suggest; every other source is stronger."""
+_LAST = re.compile(r"(?P<own>\w+)['\"]?\]?$")  # of `params['log_scale']`, of `state.mass`
+
+
+def clues(function: str, paths: Iterable[str]) -> dict[str, Clue]:
+    """What the names of a function, of its parameters and of what these hold suggest; every other source is stronger."""
     of_density = _DENSITY.search(function.lower()) is not None
-    found = {name: _clue(name, of_density) for name in names}
-    return {name: clue for name, clue in found.items() if clue is not None}
+    own = {path: name["own"] for path in paths if (name := _LAST.search(path)) is not None}
+    found = {path: _clue(name, of_density) for path, name in own.items()}
+    return {path: clue for path, clue in found.items() if clue is not None}
 
 
 def _clue(name: str, of_density: bool) -> Clue | None:

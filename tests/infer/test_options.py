@@ -79,7 +79,7 @@ def test_integers_where_they_are_asked_for() -> None:
 
 def test_keys_and_unpackings_of_the_body_make_trees() -> None:
     keys = first(X, keys={"x": ["w", "b"]})
-    assert [leaf.path for leaf in keys.values()] == ["x['w']", "x['b']"]
+    assert {key: leaf.path for key, leaf in keys.items()} == {"w": "x['w']", "b": "x['b']"}
     assert [leaf.path for leaf in first(X, unpacked={"x": 2})] == ["x[0]", "x[1]"]
 
 

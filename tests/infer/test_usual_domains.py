@@ -20,6 +20,8 @@ from gradcheck_cli.infer.usual_domains import clues
         ("mix", "alpha", ""),
         ("gaussian_nll", "log_std", "in [-20, 20]"),
         ("layer", "x", ""),
+        ("mix", "params['log_scale']", "in [-20, 20]"),
+        ("energy", "state.mass", "> 0"),
     ],
 )
 def test_domains_by_name(function: str, name: str, domain: str) -> None:
