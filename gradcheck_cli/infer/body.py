@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.infer.source_text import roles
@@ -21,13 +21,15 @@ def clues(
     function: Callable[..., Any],
     parameters: Sequence[Parameter],
     rule: Sequence[Callable[..., Any]] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> dict[str, Clue]:
     """What the text says of each parameter, and of each part of one: `x`, `params['w']`, `pair[0]`.
 
-    `rule` are the functions of the rule, forward or backward, which speak of the same things.
+    `rule` are the functions of the rule, forward or backward, which speak of the same things;
+    `functions` are what stands for parameters that are called.
     """
     try:
-        return _clues(function, parameters, rule)
+        return _clues(function, parameters, rule, functions or {})
     except RecursionError:  # an expression nested deeper than Python walks
         return {}
 
@@ -36,9 +38,10 @@ def _clues(
     function: Callable[..., Any],
     parameters: Sequence[Parameter],
     rule: Sequence[Callable[..., Any]],
+    functions: Mapping[str, Callable[..., Any]],
 ) -> dict[str, Clue]:
     names = [p.name for p in parameters]
-    reading = _Reading(Facts(plain=_plain(parameters)))
+    reading = _Reading(Facts(plain=_plain(parameters), functions=functions))
     primal = text_of(function)
     if primal is not None:
         reading.read(primal, roles.primal_names(primal, names))

@@ -36,16 +36,20 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
         return [OMITTED]
     kind = stated_kind(hints.clues.get(parameter.name, ()))
     if kind is Kind.FUNCTION or "Callable" in (parameter.annotation or ""):
-        return [
-            Fixed(function, called, "its annotation", invented=True)
-            for called, function in hints.functions
-        ]
+        return _functions(parameter.name, hints)
     plain = plain_values(parameter.name, shape, hints)
     if kind in PLAIN_KINDS and plain:
         return [*_number(parameter, kind, hints), *plain]
     if not parameter.differentiable:
         return [*plain, *static_stand_ins(shape, hints.functions)]
     return _arrays(parameter, shape, hints, kind)
+
+
+def _functions(name: str, hints: Hints) -> list[Fixed]:
+    """Functions for a parameter that is called: the module's own, else some that nobody chose."""
+    if name in hints.callables:
+        return [hints.callables[name]]
+    return [Fixed(f, called, "its annotation", invented=True) for called, f in hints.functions]
 
 
 def _number(parameter: Parameter, kind: Kind, hints: Hints) -> list[Leaf]:

@@ -6,19 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.infer import body, usual_domains
+from gradcheck_cli.infer.callables import callables, spread
 from gradcheck_cli.infer.class_fields import clues_of_objects, names_of_dimensions
 from gradcheck_cli.infer.classes import classes, instances, with_fields
+from gradcheck_cli.infer.first_clues import domains, guesses
 from gradcheck_cli.infer.stated import stated
 from gradcheck_cli.infer.subscripts import attributes_read, keys_read, unpacked
 from gradcheck_cli.infer.surroundings import sizes
 from gradcheck_cli.infer.trees import fields
-from gradcheck_cli.inputs.clue import Clue, Kind
-from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Hints, Parameter
-from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
-
-# Families of matrices: what has two axes can be in them, and nothing else.
-_MATRICES = ("in spd", "in orthogonal", "in symmetric", "in lower", "in upper")
 
 
 def read(
@@ -36,7 +33,8 @@ def read(
     """
     names = [p.name for p in parameters]
     clues = stated(function, parameters, called or {})
-    texts = body.clues(function, parameters, rule)
+    chosen = callables(function, parameters, rule)
+    texts = body.clues(function, parameters, rule, {n: fixed.value for n, fixed in chosen.items()})
     merged = {
         path: [*clues.get(path, ()), *_listed(texts.get(path))] for path in {**clues, **texts}
     }
@@ -48,13 +46,14 @@ def read(
     usual = usual_domains.clues(getattr(function, "__name__", ""), held)
     return Hints(
         keys=keys,
-        unpacked=unpacked(function),
+        unpacked=unpacked(function) | spread(function, chosen),
         sizes=sizes(function),
         functions=list(functions),
+        callables=chosen,
         make_key=make_key,
         clues=merged,
-        guesses=_guesses(clues),
-        domains=_domains(
+        guesses=guesses(clues),
+        domains=domains(
             {p: [*clues.get(p, ()), *_listed(usual.get(p))] for p in {**clues, **usual}}
         ),
         classes=wanted,
@@ -79,48 +78,3 @@ def _classes(
 
 def _listed(clue: Clue | None) -> list[Clue]:
     return [] if clue is None else [clue]
-
-
-def _domains(clues: Mapping[str, Sequence[Clue]]) -> dict[str, Domain]:
-    """The first domain that is said of each argument and of what it holds; those of matrices stay with their spec."""
-    domains: dict[str, Domain] = {}
-    for name, of_name in clues.items():
-        clue = next((c for c in of_name if c.domain), None)
-        if clue is not None and clue.domain not in _MATRICES:
-            domains[name] = Domain(condition(f"x {clue.domain}")[1], clue.source)
-    return domains
-
-
-def _guesses(clues: Mapping[str, Sequence[Clue]]) -> dict[str, tuple[Spec, str]]:
-    """The first spec of each parameter, but those of plain numbers."""
-    whole = {name: of_name for name, of_name in clues.items() if name.isidentifier()}
-    first = {name: next((c for c in of_name if c.spec), None) for name, of_name in whole.items()}
-    stated = {n: c for n, c in first.items() if c is not None and c.kind is not Kind.NUMBER}
-    texts = {
-        name: f"{name}={clue.spec} {_where(clue, clues[name])}" for name, clue in stated.items()
-    }
-    specs = _parsed(texts)
-    return {name: (specs[name], stated[name].source) for name in specs}
-
-
-def _where(clue: Clue, all_clues: Sequence[Clue]) -> str:
-    """The domain of an array: from its own source, or from a later one."""
-    if clue.kind is not Kind.ARRAY:
-        return ""
-    others = (c.domain for c in all_clues if c.domain and c.domain not in _MATRICES)
-    return clue.domain or next(others, "")
-
-
-def _parsed(texts: Mapping[str, str]) -> dict[str, Spec]:
-    """The specs, parsed in one so that dimensions of one name are equal; each alone if these disagree."""
-    try:
-        return parse(", ".join(texts.values())) if texts else {}
-    except SpecError:
-        return {name: spec for name, text in texts.items() for spec in _alone(name, text)}
-
-
-def _alone(name: str, text: str) -> list[Spec]:
-    try:
-        return [parse(text)[name]]
-    except SpecError:
-        return []

@@ -112,6 +112,8 @@ class Hints:
     keys: dict[str, list[str]]
     unpacked: dict[str, int]
     functions: list[tuple[str, Callable[..., Any]]]
+    # For a parameter that is called, a function of the module.
+    callables: dict[str, Fixed] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=list)  # dimensions of arrays that it refers to
     specs: dict[str, Spec] = field(default_factory=dict)  # what the user specifies
     domains: dict[str, Domain] = field(

@@ -255,6 +255,8 @@ class Reader:
             return self.functions.local(function, operands, named)
         elif isinstance(function, Global):
             return self.functions.called(function.function, operands, named)
+        elif isinstance(function, Part) and function.path in self.facts.functions:
+            return self.functions.called(self.facts.functions[function.path], operands, named)
         return None
 
     def _higher(self, made: Call) -> Value:

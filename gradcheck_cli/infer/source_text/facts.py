@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -67,6 +67,8 @@ class Facts:
     scopes: int = 0
     readings: int = 0  # of functions inside of texts
     plain: frozenset[str] = frozenset()  # parameters that are single numbers by their default
+    # What stands for parameters that are called.
+    functions: Mapping[str, Callable[..., object]] = field(default_factory=dict)
 
     # -- where the reader is --------------------------------------------------------
 
