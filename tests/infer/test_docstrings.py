@@ -37,6 +37,8 @@ SHAPES = [
     ("x: (B, T, D) padded\nlengths: (B,) int32", {"x": "f32[B T D]", "lengths": "i32[B]"}),
     ("x is a tensor of shape (batch_size, seq_len, hidden_size).", {"x": "f32[batch_size seq_len hidden_size]"}),
     ("x: H x W x C array", {"x": "f32[H W C]"}),
+    ("x: (N, C, H, W) map.\ng: (N, OH, OW, 2), x and y in [-1, 1].", {"x": "f32[N C H W]", "g": "f32[N OH OW 2]"}),
+    ("x: (n, ih, iw)\ng: (n, oh, ow), resampled", {"x": "f32[n ih iw]", "g": "f32[n oh ow]"}),
     (r"x :math:`\in \mathbb{R}^{n \times k}`", {"x": "f32[n k]"}),
     ("Shape:\n    - x: :math:`(N, H_{in})`", {"x": "f32[N H_in]"}),
     ("Args:\n    x: logits for each class, shape (N, C)", {"x": "f32[N C]"}),
