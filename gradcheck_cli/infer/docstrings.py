@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradcheck_cli.infer.documentation import Text, texts_about
+from gradcheck_cli.infer.prose.dims import Dims
 from gradcheck_cli.infer.prose.domains import branches, domain
 from gradcheck_cli.infer.prose.kinds import (
     array_of_booleans,
@@ -42,6 +43,7 @@ _MENTIONED_TREE = re.compile(
     r"(?:\W*(?:(?:is|are)\s+)?(?:an?\s+)?(?=(?:nested\s+)?(?:dict|dictionary|pytree|tuple|pair|list)\b)"
     r"|\s*(?:(?:is|are|=|:)\s*)?(?=[({])(?![^(){}]*\)\s*$))(?P<rest>.*)"
 )
+_ANY_SHAPE = re.compile(r"\b(?:any|arbitrary) shapes?\b|\barbitrarily shaped\b", re.IGNORECASE)
 _PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
@@ -80,7 +82,7 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
     written = plain(text.text)
     certain = certain_names(written)
     readings = {name: _reading(written, name, names, certain, near=text.near) for name in names}
-    readings = _with_shapes_of_others(readings)
+    readings = _with_shapes_of_others(_with_any_shape(readings))
     if text.near:
         told_of = {name: _has_dims(r) or r.sort is not Kind.NOTHING for name, r in readings.items()}
         for name, unnamed in unnamed_shapes(written, names, told_of, certain).items():
@@ -94,6 +96,26 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
 
 def _has_dims(reading: _Reading) -> bool:
     return bool(reading.tree) or (reading.shape is not None and reading.shape.dims is not None)
+
+
+def _with_any_shape(readings: Mapping[str, _Reading]) -> dict[str, _Reading]:
+    """The readings, with two axes for an array of any shape beside integers of the same shape: floats are found anyway."""
+    found = dict(readings)
+    names = list(readings)
+    for place, (name, reading) in enumerate(readings.items()):
+        before = next((n for n in reversed(names[:place]) if not _NO_ARRAY.fullmatch(n)), "")
+        other = before if reading.same_as == _PREVIOUS else reading.same_as
+        like = readings.get(other)
+        if (
+            like is None
+            or like.shape is not None
+            or named_kind(name, element_kind(reading.about), reading.about) == "f32"
+        ):
+            continue
+        if any_shape := _ANY_SHAPE.search(like.about):
+            shape_said = Shape(any_shape.group(), Dims((f"{other}_0", f"{other}_1")))
+            found[other] = replace(like, shape=shape_said)
+    return found
 
 
 def _with_shapes_of_others(readings: Mapping[str, _Reading]) -> dict[str, _Reading]:
@@ -320,7 +342,9 @@ def _loose(name: str, reading: _Reading, source: str) -> Clue:
     if array_of_booleans(reading.about):
         return Clue(shown, rank=rank, kind=Kind.BOOLS)
     if array_of_integers(reading.about):
-        return Clue(shown, rank=rank, kind=Kind.INTEGERS)
+        within = integer_range(reading.about)
+        where = within if re.fullmatch(r"in -?\d+\.\.-?\d+", within) else ""
+        return Clue(shown, rank=rank, domain=where, kind=Kind.INTEGERS)
     return Clue(shown, rank=rank, domain=where, kind=Kind.ARRAY if rank else Kind.NOTHING)
 
 

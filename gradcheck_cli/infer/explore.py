@@ -312,5 +312,10 @@ def _counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int
     for hole in holes:
         below, axis = hole.below or "", hole.members
         least = usual if axis is None else max(usual, int((hole.dims or ())[axis]))
-        counts.append(int(below) if below.isdigit() else named.get(below, least))
+        high = int(below) if _is_number(below) else named.get(below)
+        counts.append(least if high is None else max(high - hole.least, 1))
     return counts
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").isdigit()

@@ -26,7 +26,7 @@ def larger(signature: Signature, hints: Hints) -> Iterator[Signature]:
     if any(hole.path not in parts for hole in opened.holes):
         return
     shapes = [parts[hole.path][0] for hole in opened.holes]
-    counts = [parts[hole.path][1] for hole in opened.holes]
+    counts = [parts[hole.path][1] - hole.least for hole in opened.holes]
     free = [_free(hole, shape) for hole, shape in zip(opened.holes, shapes, strict=True)]
     for size in dict.fromkeys(n for axes in free for n in reversed(axes) if n > 1):
         doubled = [

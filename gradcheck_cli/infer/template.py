@@ -19,7 +19,7 @@ _VECTOR = re.compile(
     r"_?(b\w?\d*|bias|beta|gamma|scale|shift|gain|offset|slopes?|alpha|bias_\w+|\w+_(bias|scale))"
 )
 _MATRIX = re.compile(r"_?(w\w?\d*|weights?|kernel|matrix|[A-Z]\w?\d*|w_\w+|\w+_(kernel|weights?))")
-_BELOW = re.compile(r"in\s+0\s*\.\.\s*(\w+)")
+_RANGE = re.compile(r"in\s+(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\w+)")
 _AXES = re.compile(r"\[([^\[\]]*)\]")
 _CALLED = re.compile(r"^d(\d+)$")
 _MULTIPLE = re.compile(r"(?:(?P<times>\d+)\*)?(?P<name>[^\W\d]\w*)(?P<more>[+-]\d+)?")
@@ -37,6 +37,7 @@ class Hole:
     rank: int | None = None
     least_rank: int = 0
     below: str | None = None  # what integers are below: an axis by name, or a number
+    least: int = 0  # of integers
     source: str = ""
 
     @property
@@ -96,9 +97,8 @@ class Template:
             axis = hole.members
             if axis is not None and 1 < shape[axis] <= count:
                 return replace(tuples(shape, count, axis, source), axes=axes)
-            return replace(
-                table(shape, count, source, ascending, tables.index(hole.path)), axes=axes
-            )
+            turn = tables.index(hole.path) + (hole.least != 0)
+            return replace(table(shape, count, source, ascending, turn, hole.least), axes=axes)
 
         return self.signature.changed(shaped)
 
@@ -179,16 +179,31 @@ def _kind(value: Any) -> str | None:
 
 def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     """A hole of which the strongest source that speaks of axes is believed."""
-    least = max((clue.least_rank for clue in clues), default=0)
+    least_rank = max((clue.least_rank for clue in clues), default=0)
     for clue in clues:
         axes = _AXES.search(clue.spec)
         if axes is not None and not clue.spec.startswith(("{", "(")):
             dims = tuple(axes[1].replace(",", " ").split())
-            below = _BELOW.search(clue.spec)
-            return Hole(path, kind, dims, below=below and below[1], source=clue.source)
+            below, least = _range(kind, [clue.spec, *_domains(clues)])
+            return Hole(path, kind, dims, below=below, least=least, source=clue.source)
         if clue.rank is not None:
-            return Hole(path, kind, rank=clue.rank, source=clue.source)
-    return Hole(path, kind, least_rank=least)
+            below, least = _range(kind, _domains(clues))
+            return Hole(path, kind, rank=clue.rank, below=below, least=least, source=clue.source)
+    below, least = _range(kind, _domains(clues))
+    return Hole(path, kind, least_rank=least_rank, below=below, least=least)
+
+
+def _domains(clues: Sequence[Clue]) -> list[str]:
+    return [clue.domain for clue in clues]
+
+
+def _range(kind: str, texts: Sequence[str]) -> tuple[str | None, int]:
+    """What integers are below, and the least of them, from the first text that says it."""
+    ranges = [_RANGE.search(text) for text in texts] if kind == "int" else []
+    first = next((match for match in ranges if match is not None), None)
+    if first is None:
+        return None, 0
+    return first["high"], int(first["low"])
 
 
 def _order_of_ranks(path: str) -> tuple[int, ...]:

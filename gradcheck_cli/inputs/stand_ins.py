@@ -44,16 +44,21 @@ def integers(shape: tuple[int, ...], source: str) -> Fixed:
 
 
 def table(
-    shape: tuple[int, ...], count: int, source: str, ascending: bool = False, turn: int = 0
+    shape: tuple[int, ...],
+    count: int,
+    source: str,
+    ascending: bool = False,
+    turn: int = 0,
+    least: int = 0,
 ) -> Fixed:
-    """Integers below the count: the last and the first repeat, one between is left out, none in order.
+    """So many integers from the least on: the last and the first repeat, one between is left out, none in order.
 
     Another `turn` gives other ones: two tables that are alike make a graph that is its own mirror image.
     """
     size = int(np.prod(shape, dtype=int))
     few = [count - 1, 0, count - 1, *([1] if count > 3 else []), 0]
     values = np.resize(np.asarray(few), size) if turn == 0 else (np.arange(size) * 2 + turn) % count
-    values = np.sort(values) if ascending else values
+    values = least + (np.sort(values) if ascending else values)
     return Fixed(values.astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
 
 

@@ -38,6 +38,8 @@ SHAPES = [
     ("x is a tensor of shape (batch_size, seq_len, hidden_size).", {"x": "f32[batch_size seq_len hidden_size]"}),
     ("x: H x W x C array", {"x": "f32[H W C]"}),
     ("x: (N, C, H, W) map.\ng: (N, OH, OW, 2), x and y in [-1, 1].", {"x": "f32[N C H W]", "g": "f32[N OH OW 2]"}),
+    ("x: any shape; y: integers of the same shape, 1 for hits, 0 for misses,\n-1 for neither.", {"x": "f32[x_0 x_1]", "y": "i32[x_0 x_1] in -1..2"}),
+    ("x: (n, k)\ny: integer codes (n,), one of {-1, 0, 1}", {"x": "f32[n k]", "y": "i32[n] in -1..2"}),
     ("x: (n, ih, iw)\ng: (n, oh, ow), resampled", {"x": "f32[n ih iw]", "g": "f32[n oh ow]"}),
     (r"x :math:`\in \mathbb{R}^{n \times k}`", {"x": "f32[n k]"}),
     ("Shape:\n    - x: :math:`(N, H_{in})`", {"x": "f32[N H_in]"}),
@@ -192,6 +194,7 @@ NOTHING = [
     "Applied for (x, y) pairs",
     "x: NOTE that it is real",
     "x: one of (red, green, blue, alpha)",
+    "x: any shape; y: of the same shape",
 ]
 
 

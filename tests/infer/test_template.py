@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gradcheck_cli.infer.sizes import Size
-from gradcheck_cli.infer.template import Hole, as_called, unknown_shapes
+from gradcheck_cli.infer.template import Hole, as_called, template, unknown_shapes
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.signature import Fixed, Signature
 
 
 def holes(*dims: tuple[str, ...]) -> list[Hole]:
@@ -20,3 +24,13 @@ def test_axes_of_one_name_are_one_unknown_and_multiples_are_multiples() -> None:
 def test_sizes_of_a_call_are_its_numbers() -> None:
     (called,) = as_called(holes(("d4", "n", "2*d")))
     assert called.dims == ("4", "n", "2*d")
+
+
+def test_integers_begin_where_a_source_says() -> None:
+    y = Fixed(np.zeros(4, np.int32), "i32[4]", "test")
+    clue = Clue("the docstring `y`", "i32[n] in -1..2", kind=Kind.INTEGERS)
+    opened = template(Signature((("y", y),)), {"y": [clue]}, ())
+    (hole,) = opened.holes
+    assert (hole.below, hole.least) == ("2", -1)
+    ((_, filled),) = opened.at([(5,)], [3], ascending=False).arguments
+    assert filled.value.tolist() == [0, -1, 1, 0, -1]

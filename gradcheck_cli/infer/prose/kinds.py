@@ -52,6 +52,15 @@ _RANGE = re.compile(
     r"|\()[\[{(]?\s*0\s*(?:,\s*(?:1\s*,\s*)?(?:\.\.\.|…)\s*,?|\.\.\.?|…|,|to|and"
     r"|<=\s*\w+\s*<)\s*(?P<last>[^\W\d]\w*|\d+)\s*(?P<less>-\s*1)?(?P<end>\s*[)\]}])?"
 )
+# Each integer with what it means, `1 for foreground, 0 for background`, or all in a row: `-1, 0 or 1`.
+_MEANING = re.compile(
+    r"(?<![\w.+-])(?P<number>[+-]?\d)\s*(?:=|:|\b(?:for|means?|if|where|marks?|stands for|is)\b)",
+    re.IGNORECASE,
+)
+_IN_A_ROW = re.compile(
+    r"(?<![\w.+-])(?P<numbers>[+-]?\d(?:\s*,\s*[+-]?\d)*\s*,?\s*(?:or|and)\s+[+-]?\d)(?![\w.])"
+    r"|\{\s*(?P<set>[+-]?\d(?:\s*,\s*[+-]?\d)+)\s*\}"
+)
 _BETWEEN = re.compile(
     r"0\s*(?:<=|≤)\s*[\w\[\].]+\s*(?:<=|≤|<)\s*(?P<last>[^\W\d]\w*)\s*(?P<less>-\s*1)?(?P<end>)"
 )
@@ -103,7 +112,7 @@ def array_of_integers(text: str) -> bool:
     """Does an entry without a shape begin with integers of an array: `class labels`, `an int array`?"""
     head = " ".join(_HEAD_ENDS.split(text)[0].split()[:6])
     plain = re.search(r"\b(?:if|or|returns?|whether|single|when)\b", head, re.IGNORECASE)
-    whole = _LABELS.search(head) or re.search(r"\b(?:int\w*|integer) (?:array|tensor|vector)|\blongtensor|\b(?:array|tensor|vector)s? of int", text[:60], re.IGNORECASE)  # fmt: skip
+    whole = _LABELS.search(head) or re.match(r"\W*integers\b", head) or re.search(r"\b(?:int\w*|integer) (?:array|tensor|vector)|\blongtensor|\b(?:array|tensor|vector)s? of int", text[:60], re.IGNORECASE)  # fmt: skip
     return bool(whole) and plain is None and not _NO_INTEGERS.search(text)
 
 
@@ -123,15 +132,25 @@ def named_kind(name: str, dtype: str, about: str) -> str:
 
 
 def integer_range(text: str) -> str:
-    """`in 0..C` where integers are said to lie in it, or nothing."""
+    """`in 0..C` where integers are said to lie in it, or between those that are listed, or nothing."""
+    listed = _range_of_listed(text)
     match = _RANGE.search(text) or _BETWEEN.search(text)
-    if match is None:
-        return ""
+    if match is None or listed.startswith("in -"):
+        return listed
     last, closed = match["last"], (match["end"] or "").strip() == "]"
     if last.isdigit():
         beyond = int(last) + (1 if closed else 0)
         return f"in 0..{beyond}" if beyond > 1 else ""
     return f"in 0..{last}"
+
+
+def _range_of_listed(text: str) -> str:
+    """`in -1..2` for `1 for foreground, 0 for background, -1 for neither`."""
+    row = _IN_A_ROW.search(text)
+    listed = re.findall(r"[+-]?\d", row["numbers"] or row["set"]) if row else _MEANING.findall(text)
+    numbers = {int(number) for number in listed}
+    whole = len(numbers) > 1 and len(numbers) == max(numbers) - min(numbers) + 1
+    return f"in {min(numbers)}..{max(numbers) + 1}" if whole else ""
 
 
 def words(text: str) -> tuple[str, ...]:
