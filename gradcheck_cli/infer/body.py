@@ -56,7 +56,9 @@ def _clues(
         else:
             backward.append(text)
     for text in backward:
-        reading.read(text, roles.backward_names(text, names, residuals))
+        returned = reading.read(text, roles.backward_names(text, names, residuals))
+        for name in roles.without_gradient(text, names, returned):
+            reading.facts.constant(name)
     return summary(reading.facts, {p.name: p.default for p in parameters})
 
 

@@ -27,6 +27,8 @@ _BITS = frozenset(
 _LEFT_OUT = re.compile(
     r"(ignore|pad(ding)?|blank|unk|null|skip)_?(index|idx|id|label|value|token)?$"
 )
+# What a loss compares with: as a rule it is data, and nobody learns it.
+_DATA = re.compile(r"(?:\w+_)?(?:labels?|targets?|y_true|ground_truth|gt)")
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
 
 
@@ -67,6 +69,11 @@ def _plain_values(lowered: str) -> tuple[float | bool, ...]:
 def leaves_out(name: str) -> bool:
     """Does the name say that the argument is the integer whose rows do not count?"""
     return _LEFT_OUT.search(name.lower()) is not None
+
+
+def is_data(name: str) -> bool:
+    """Does the name say that the argument is what others are compared with: labels, targets?"""
+    return _DATA.fullmatch(name.lower().strip("_")) is not None
 
 
 def is_axis(name: str) -> bool:

@@ -57,8 +57,10 @@ def rejected(test: ast.expr, value: Evaluate, facts: Facts) -> None:
 
 
 def compared(test: ast.Compare, value: Evaluate, facts: Facts) -> None:
-    """The words that a parameter is compared with, and None."""
+    """The words that a parameter is compared with, whole numbers, and None."""
     for left, sign, right in _comparisons(test, True, value):
+        if (number := whole(right)) is not None:
+            facts.compared(left, sign, number)
         if sign in ("is", "is not") and right == Constant(None):
             facts.may_be(left, None)
         elif sign in ("==", "!=", "in", "not in"):

@@ -24,6 +24,7 @@ from gradcheck_cli.inputs.clue import Kind
 _LONGEST_QUOTE = 60
 _MOST_RANK = 6
 _MOST_SIZE = 16
+_MOST_MARK = 8
 
 
 Inner = tuple[Part, int]  # an operand of `@`, and which of its axes is summed over
@@ -49,6 +50,10 @@ class About:
     maybe_rank: int = 0  # at least so many axes, if it is an array
     multiples: list[Dim] = field(default_factory=list)  # dimensions that it divides
     bounds: list[Dim | str] = field(default_factory=list)  # its integers stay below
+    marks: dict[int, None] = field(
+        default_factory=dict
+    )  # whole numbers on both sides of comparisons
+    constant: bool = False  # the rule gives it no gradient
     nodes: dict[Weight, ast.AST] = field(default_factory=dict)  # the first that says so
 
 
@@ -215,6 +220,18 @@ class Facts:
         part = itself(value)
         if part is not None:
             self.of(part.path, Weight.VALUE).values |= dict.fromkeys(values)
+
+    def compared(self, value: Value, sign: str, number: int) -> None:
+        """The elements are compared with a whole number: some are on one side of it, some on the other."""
+        path = elements(value)
+        if path and abs(number) <= _MOST_MARK:
+            beside = {">=": (-1,), "<": (-1,), ">": (1,), "<=": (1,)}.get(sign, ())
+            about = self.about.setdefault(path, About())
+            about.marks |= dict.fromkeys((number, *(number + step for step in beside)))
+
+    def constant(self, path: str) -> None:
+        """The rule gives no gradient for this parameter."""
+        self.about.setdefault(path, About()).constant = True
 
     def domain(self, value: Value, text: str) -> None:
         """The value, if it is a parameter as it was passed, lies there."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.infer.source_text.expressions import Names
 from gradcheck_cli.infer.source_text.tree import Text
-from gradcheck_cli.infer.source_text.values import Context, Many, Part, Value
+from gradcheck_cli.infer.source_text.values import Constant, Context, Many, Part, Value
 
 _FORWARD, _BACKWARD = ("fwd", "forward"), ("bwd", "backward", "vjp", "grad")
 
@@ -66,3 +66,15 @@ def residuals_of(returned: Sequence[Value]) -> Value:
         return None
     seconds = {items[1] for items in pairs}
     return seconds.pop() if len(seconds) == 1 else None
+
+
+def without_gradient(text: Text, names: Sequence[str], returned: Sequence[Value]) -> Iterator[str]:
+    """The parameters for which every `return` of a backward function gives None."""
+    rows = [r.items if isinstance(r, Many) else () for r in returned]
+    rest = [name for name in names if name not in text.parameters[:-2]]
+    for wanted in (list(names), rest):
+        if rows and all(len(row) == len(wanted) for row in rows):
+            for place, name in enumerate(wanted):
+                if all(row[place] == Constant(None) for row in rows):
+                    yield name
+            return

@@ -94,6 +94,8 @@ class _Sketch:
     def _kind(self) -> Kind:
         """The one kind that the text gives it; arrays that are also plain are neither."""
         kinds = set(self.about.kinds)
+        if kinds <= {Kind.ARRAY} and self._marks:
+            return Kind.INTEGERS
         shaped = self.about.least_rank or self.about.ranks
         if self.about.asked:  # it may be of several types
             kinds -= {Kind.FUNCTION, Kind.NUMBER, *([] if shaped else [Kind.ARRAY])}
@@ -181,12 +183,18 @@ class _Sketch:
             for axis in range(rank)
         ]
 
+    @property
+    def _marks(self) -> str:
+        """The range of whole numbers that an array without a gradient is compared with; empty for one number."""
+        marks = self.about.marks if self.about.constant and self.default is OMITTED else ()
+        return f"in {min(marks)}..{max(marks) + 1}" if len(marks) > 1 else ""
+
     def _domain(self, kind: Kind) -> str:
         for bound in self.about.bounds if kind is Kind.INTEGERS else ():
             text = self._text(bound) if isinstance(bound, Dim) else bound
             if text:
                 return f"in 0..{text}"
-        domains = list(self.about.domains)
+        domains = [*self.about.domains, *([self._marks] if kind is Kind.INTEGERS else [])]
         return domains[0] if domains else self._interval()
 
     def _interval(self) -> str:
@@ -204,7 +212,8 @@ class _Sketch:
         """The domain of integers that stay below a dimension, as a spec has it."""
         domain = self._domain(kind)
         dims = [self._text(b) for b in self.about.bounds if isinstance(b, Dim)]
-        return f" {domain}" if kind is Kind.INTEGERS and domain.partition("..")[2] in dims else ""
+        stated = domain.partition("..")[2] in dims or domain == self._marks
+        return f" {domain}" if kind is Kind.INTEGERS and stated and domain else ""
 
     def _divides(self) -> tuple[str, ...]:
         texts = [self._text(d) for d in self.about.multiples]

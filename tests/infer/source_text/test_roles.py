@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradcheck_cli.inputs.clue import Kind
 from tests.infer.source_text.libraries import read
 
 
@@ -87,3 +88,22 @@ def test_inputs_of_a_context_that_is_set_up_are_followed() -> None:
 
     found = read(forward, backward, setup_context)
     assert (found["x"].spec, found["weight"].least_rank) == ("f32[n d]", 3)
+
+
+def test_what_is_compared_with_whole_numbers_and_has_no_gradient_holds_integers() -> None:
+    def signed(x, labels, flags):
+        return x * (labels == 1) - x * (labels >= 0) + x * (flags == 2)
+
+    def signed_fwd(x, labels, flags):
+        return signed(x, labels, flags), (labels,)
+
+    def signed_bwd(residuals, g):
+        return g, None, None
+
+    def whole_bwd(residuals, g):
+        return g, g, None
+
+    found = read(signed, signed_bwd, signed_fwd)
+    assert (found["labels"].kind, found["labels"].domain) == (Kind.INTEGERS, "in -1..2")
+    assert "flags" not in found  # one number tells no range
+    assert "labels" not in read(signed, whole_bwd, signed_fwd)
