@@ -23,6 +23,7 @@ class Kind(Enum):
     """The fault that a failure is; its text enters the fingerprint of a finding."""
 
     FORMULA = "formula"  # and the argument, where there are several
+    DATA = "data"  # and the argument that is
     APPROXIMATE = "approximate"
     SINGULARITY = "singularity"
     SURROGATE = "surrogate"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from flint import arb
 
+from gradcheck_cli.inputs.names import is_data
 from gradcheck_cli.measure.formula_gap import ratio
 
 _NAMED = {
@@ -35,3 +36,8 @@ def describe_factor(truth: Sequence[arb], formula: Sequence[arb]) -> str | None:
         if factor.overlaps(value):
             return f"it is {name} times the truth"
     return f"it is {float(factor.mid()):.6g} times the truth"
+
+
+def leaves_out_data(name: str, formula: Sequence[arb]) -> bool:
+    """Is the formula zero everywhere for an argument that is data by its name: labels, targets?"""
+    return is_data(name) and all(f.is_zero() for f in formula)

@@ -21,7 +21,7 @@ from gradcheck_cli.contract.limits import (
 )
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.diagnose.constant_factor import describe_factor
+from gradcheck_cli.judge.diagnose.constant_factor import describe_factor, leaves_out_data
 from gradcheck_cli.judge.diagnose.explain import explain
 from gradcheck_cli.judge.laws.singularity import radius_around_singularities
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
@@ -35,6 +35,7 @@ Array = np.ndarray[Any, Any]
 
 _REPORTED = {
     Kind.FORMULA: (RuleName.GRADIENT_MISMATCH, Severity.ERROR),
+    Kind.DATA: (RuleName.GRADIENT_MISMATCH, Severity.NOTE),
     Kind.APPROXIMATE: (RuleName.APPROXIMATE_RULE, Severity.WARNING),
     Kind.SURROGATE: (RuleName.UNDECLARED_SURROGATE, Severity.WARNING),
     Kind.INCONCLUSIVE: (RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING),
@@ -49,6 +50,7 @@ _STEP = (
     "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
     "(straight-through, or a smoothed step)"
 )
+_DATA = "no gradient is given for what is data by its name; the truth is not zero"
 _OPEN = (
     "the formula differs from autodiff through the primal, and the integral of the rule could "
     "not decide which of them is right"
@@ -180,6 +182,8 @@ def _gravest_opinion(m: Measurements, rows: Array) -> Opinion:
 
 def _wrong(mismatch: Mismatch, row: int) -> Failure:
     m, facts = mismatch.m, mismatch.facts
+    if _is_left_out(mismatch):
+        return mismatch.failure(row, Kind.DATA, _DATA)
     share = facts.differs[facts.rows, mismatch.part].any(axis=1).mean()
     everywhere = bool(share > EVERYWHERE.value)
     plain = next(iter(m.floats.values())).custom is None
@@ -190,6 +194,15 @@ def _wrong(mismatch: Mismatch, row: int) -> Failure:
     elif not everywhere:
         message += " at some inputs"
     return mismatch.failure(row, Kind.FORMULA, message, everywhere)
+
+
+def _is_left_out(mismatch: Mismatch) -> bool:
+    """Is the argument data, beside others that have a gradient?"""
+    m, leaves = mismatch.m, mismatch.m.subject.leaves
+    assert m.rule is not None
+    leaf, _ = component_name(m, GRADIENTS, mismatch.part.start)
+    formula = columns(m.rule.gradients, m.count)[mismatch.facts.rows, mismatch.part]
+    return len(leaves) > 1 and leaves_out_data(leaves[leaf].path, list(formula.flat))
 
 
 def _explanation(mismatch: Mismatch) -> str | None:

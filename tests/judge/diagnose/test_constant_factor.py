@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from flint import arb
 
-from gradcheck_cli.judge.diagnose.constant_factor import describe_factor
+from gradcheck_cli.judge.diagnose.constant_factor import describe_factor, leaves_out_data
 
 TRUTH = [1.0, -3.0, 0.0, 7.0]
 
@@ -52,3 +52,17 @@ def test_what_is_no_constant_factor_gets_no_words(formula: list[float]) -> None:
 
 def test_one_number_is_not_enough() -> None:
     assert said_of([2.0, 5.0], [1.0, 0.0]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "formula", "left_out"),
+    [
+        ("labels", [0, 0], True),
+        ("soft_targets", [0, 0], True),
+        ("labels", [0, 1], False),
+        ("logits", [0, 0], False),
+        ("label_weights", [0, 0], False),
+    ],
+)
+def test_data_by_its_name_may_be_left_out(name: str, formula: list[int], left_out: bool) -> None:
+    assert leaves_out_data(name, [arb(f) for f in formula]) is left_out
