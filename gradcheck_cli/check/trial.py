@@ -17,6 +17,7 @@ from gradcheck_cli.measure.engine import measure
 from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.sampled_subject import Part, components, part_of, too_large
 from gradcheck_cli.measure.sources import Sources, sources
+from gradcheck_cli.measure.untrue_trace import untrue_primal, untrue_rule
 from gradcheck_cli.subject.protocol import Subject
 
 
@@ -67,10 +68,24 @@ def _tried(request: Request, subject: Subject) -> SubjectTrial:
     if task.alone is not None:
         _one_by_one(request, subject, points)
     if not too_large(subject, len(probes)):
-        return SubjectTrial(points, measured(request, subject, points, probes, rungs))
+        m = measured(request, subject, points, probes, rungs)
+        doubt = _doubt(m)
+        if doubt is not None:
+            subject.distrust(doubt, primal=untrue_primal(m))
+            m = measured(request, subject, points, probes, sources(subject))
+        return SubjectTrial(points, m)
     part, left_out = _in_part(subject, points, task.seed)
     m = measured(request, part, points, probes, sources(part))
     return SubjectTrial(points, m, left_out)
+
+
+def _doubt(m: Measurements) -> str | None:
+    """Why the programs over the reals are not believed; None where the call gives the same numbers."""
+    if untrue_primal(m):
+        return "its trace gives other values than the call"
+    if untrue_rule(m):
+        return "the trace of its backward gives other gradients than the call"
+    return None
 
 
 def _in_part(

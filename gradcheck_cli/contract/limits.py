@@ -232,6 +232,11 @@ QUITE_ANOTHER = Limit(
     "benchmarks/limits.py `apart`: iterations that converge differ by 2.8e-7 at most, 100 steps of "
     "4y(1 − y) by 0.66 in the median. Such points are left open, never wrong.",
 )  # fmt: skip
+UNTRUE_TRACE = Limit(
+    2.0**-6, "relative gap", "G",
+    "Convention: floats within 1/64 of the truth, of a rule whose program over the reals is more than 1/64 "
+    "away, are no accident. Decides that a trace is not believed, never what is right.",
+)  # fmt: skip
 
 # -- other calls, intents, records ------------------------------------------------------
 

@@ -70,6 +70,10 @@ class Part:
             )
         return self._traces
 
+    def distrust(self, reason: str, *, primal: bool) -> None:
+        self.whole.distrust(reason, primal=primal)
+        self._traces = None
+
     def rule_program(self) -> Program | None:
         return self._restricted(self.whole.rule_program())
 

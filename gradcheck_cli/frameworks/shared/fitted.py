@@ -79,6 +79,11 @@ class FittedGradient(abc.ABC):
                 self._traces = self.trace()
         return self._traces
 
+    def distrust(self, reason: str, *, primal: bool) -> None:
+        """Forget the rule's program, or both: what runs gives other numbers."""
+        forward = None if primal else self.traces().primal
+        self._traces = Traces(forward, None, reason=reason)
+
     def runs_elementwise(self, *programs: Program | None) -> bool:
         """Do these take each element by itself, so that a batch of numbers may go in as one array?"""
         names = frozenset[str]().union(*(p.primitives() for p in programs if p is not None))

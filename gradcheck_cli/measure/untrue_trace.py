@@ -1,0 +1,62 @@
+"""Is a traced program the one that runs? Where the floats of a call say otherwise, the trace is not believed.
+
+A trace can miss what a framework does: a view that is written to, a branch that hangs on numbers, an
+operation that is spelled otherwise in the language of the trace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.limits import UNTRUE_TRACE
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
+from gradcheck_cli.measure.formula_gap import comparison
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.states import REGULAR
+
+Array = np.ndarray[Any, Any]
+
+_ORDINARY = 8.0  # numbers at which no value loses all its digits
+_FEWEST = 4
+
+
+def untrue_rule(m: Measurements) -> bool:
+    """Do the rule's floats agree with the truth wherever its program over the reals does not?"""
+    if m.rule is None or not m.sources.over_reals or m.judged != "custom":
+        return False
+    differs = comparison(m).differs
+    if not differs.any():
+        return False
+    truth = as_floats(m.reference.balls(GRADIENTS)[differs])
+    traced = as_floats(columns(m.rule.gradients, m.count)[differs])
+    run = columns(m.floats[m.mode].custom or [], m.count)[differs]
+    gap = np.abs(traced - truth)
+    plain = gap > UNTRUE_TRACE.value * np.maximum(np.abs(traced), np.abs(truth))
+    beside = np.abs(run - truth) <= UNTRUE_TRACE.value * gap
+    return bool(plain.any() and beside[plain].all())
+
+
+def untrue_primal(m: Measurements) -> bool:
+    """Are the values of the call quite other ones than those of its program, at most ordinary points?"""
+    if not m.sources.over_reals:
+        return False
+    rows = _ordinary(m)
+    if len(rows) < _FEWEST:
+        return False
+    truth = as_floats(m.reference.balls(VALUES)[rows])
+    run = columns(m.floats[m.mode].value, m.count)[rows]
+    certain = (m.reference.states(VALUES)[rows] == REGULAR) & np.isfinite(run) & np.isfinite(truth)
+    size = np.maximum(np.abs(run), np.abs(truth))
+    largest = size.max(axis=1, keepdims=True, initial=0)
+    with np.errstate(invalid="ignore"):
+        other = certain & (np.abs(run - truth) > UNTRUE_TRACE.value * largest)
+    return bool(2 * other.any(axis=1).sum() > len(rows))
+
+
+def _ordinary(m: Measurements) -> Array:
+    """Base rows at which all inputs are of ordinary size."""
+    sizes = [np.abs(p[m.base_rows].reshape(len(m.base_rows), -1)) for p in m.points]
+    tame = [(size <= _ORDINARY).all(axis=1) for size in sizes]
+    return m.base_rows[np.all(tame, axis=0)] if tame else m.base_rows

@@ -1,0 +1,46 @@
+"""Traces that are not what runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.measure.untrue_trace import untrue_primal, untrue_rule
+from tests.support import measured
+
+POINTS = [0.0, 1.0, 2.0, -3.0, 0.5, 100.0]
+
+
+def slope(x, weight):
+    return 2 * x * weight
+
+
+def other(x, weight):
+    return 3 * x * weight
+
+
+def test_a_wrong_rule_is_what_runs() -> None:
+    assert not untrue_rule(measured(POINTS, np.square, slope, rule=other))
+
+
+def test_a_program_whose_floats_are_right_is_not_what_runs() -> None:
+    assert untrue_rule(measured(POINTS, np.square, slope, rule=other, floats={"custom": slope}))
+
+
+def test_floats_that_are_right_at_some_points_only_prove_nothing() -> None:
+    def now_and_then(x, weight):
+        return np.where(x == 2, slope(x, weight), other(x, weight))
+
+    m = measured(POINTS, np.square, slope, rule=other, floats={"custom": now_and_then})
+    assert not untrue_rule(m)
+
+
+def test_a_program_of_other_values_is_not_what_runs() -> None:
+    assert untrue_primal(measured(POINTS, np.square, slope, floats={"primal": np.abs}))
+    assert not untrue_primal(measured(POINTS, np.square, slope))
+
+
+def test_a_value_that_is_lost_at_some_points_is_what_runs() -> None:
+    def lost(x):
+        return np.where(np.abs(x) >= 2, 0.0, x * x)
+
+    assert not untrue_primal(measured(POINTS, np.square, slope, floats={"primal": lost}))
