@@ -208,8 +208,20 @@ _PARSED: dict[str, Callable[[Any], Function]] = {
 }
 
 
+def _scattered(indices: Any, updates: Any, shape: Any) -> Any:
+    """Updates added up where indices repeat."""
+    zeros = jnp.zeros(tuple(np.asarray(shape).tolist()), updates.dtype)
+    return zeros.at[tuple(jnp.moveaxis(jnp.asarray(indices), -1, 0))].add(updates)
+
+
+# What tf2jax has otherwise than TensorFlow: it keeps the last of the updates for one place.
+_CORRECTED: dict[str, Function] = {"ScatterNd": _scattered}
+
+
 def complete(registry: Any) -> None:
-    """Teach tf2jax what it lacks; what it has stays its own."""
+    """Teach tf2jax what it lacks and what it has otherwise; what else it has stays its own."""
+    for name, function in _CORRECTED.items():
+        registry[name] = lambda proto, function=function: function
     for name, function in _SIMPLE.items():
         registry.setdefault(name, lambda proto, function=function: function)
     for name, parser in _PARSED.items():
