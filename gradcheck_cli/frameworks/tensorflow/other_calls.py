@@ -22,6 +22,7 @@ from gradcheck_cli.frameworks.shared.other_calls import (
     alike,
     crossed,
     named,
+    near,
     raising_counts,
     shares,
     twice,
@@ -34,6 +35,8 @@ from gradcheck_cli.subject.results import Array
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Tensors = Sequence[Any]
+
+_BESIDE = 0.375  # another place, at which no value is the same by accident
 
 
 def other_calls(subject: TfSubject) -> list[OtherCall]:
@@ -107,19 +110,28 @@ class _Ways(EagerCalls[Any]):
         return got, expected
 
     def in_graph(self, point: Numbers, cotangent: Numbers) -> Result:
-        """The gradients by version 1: placeholders, `tf.gradients`, a session."""
+        """The gradients by version 1: placeholders, `tf.gradients`, a session.
+
+        None where the function's value is another one there, so that it is not meant for such graphs:
+        `labels != -1` compares no numbers in them.
+        """
         v1 = tf.compat.v1
         expected = self.plain(point, cotangent)
+        places = [point, [_BESIDE + p for p in point]]
+        values = [self.subject.primal_row(place) for place in places]
         with raising_counts(), tf.Graph().as_default(), self.subject.gradient.draws.drawing():
             held = [v1.placeholder(self.subject.call.dtype, p.shape) for p in point]
             kinds = zip(self.subject.output_dtypes, cotangent, strict=True)
             outs = self.rule(held)
             cts = [v1.placeholder(name, np.shape(c)) for name, c in kinds]
-            asked = zeros_for_none(v1.gradients(outs, held, grad_ys=cts), held)
             with v1.Session() as session:
+                there = [session.run(outs, dict(zip(held, p, strict=True))) for p in places]
+                if not all(map(_same_values, there, values)):
+                    return None
+                asked = zeros_for_none(v1.gradients(outs, held, grad_ys=cts), held)
                 numbers = dict(zip((*held, *cts), (*point, *cotangent), strict=True))
-                values = session.run(asked, numbers)
-        return [np.asarray(v, np.float64) for v in values], expected
+                gradients = session.run(asked, numbers)
+        return [np.asarray(g, np.float64) for g in gradients], expected
 
     def derivatives(
         self, body: Body[Any], point: Numbers, cotangent: Numbers
@@ -155,6 +167,12 @@ class _Recorded:
             which = slice(None) if only is None else slice(only, only + 1)
             gradients = self.tape.gradient(self.outs[which], self.held, weights[which])
             return _host(gradients, self.held)
+
+
+def _same_values(some: Sequence[Any], others: Sequence[Array]) -> bool:
+    """Are these the same numbers, up to half of a float32's digits?"""
+    arrays = [np.asarray(a, np.float64) for a in some]
+    return [a.shape for a in arrays] == [b.shape for b in others] and near(arrays, others)
 
 
 def _host(gradients: Sequence[Any], held: Tensors) -> list[Array]:
