@@ -75,6 +75,8 @@ CASES: dict[str, tuple[Callable[..., Any], np.ndarray]] = {
     "argmax as index": (lambda x: x[jnp.argmax(x)] * 2, VECTOR),
     "transpose": (lambda x: x.T * jnp.arange(4.0), MATRIX),
     "reshape": (lambda x: x.reshape(2, 6) * 3, MATRIX),
+    "reshape in another order": (lambda x: jnp.ravel(x, order="F") * jnp.arange(12.0), MATRIX),
+    "prod along the last axis": (lambda x: jnp.prod(x, axis=-1), MATRIX),
     "flip": (lambda x: jnp.flip(x, 0), MATRIX),
     "strided slice": (lambda x: x[::2, 1:], MATRIX),
     "concatenate": (lambda x: jnp.concatenate([x, x * 2]), VECTOR),

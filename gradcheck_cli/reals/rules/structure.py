@@ -18,8 +18,16 @@ def _broadcast_in_dim(domain: Any, step: Any, values: list[Any], walk: Any) -> l
     return [np.broadcast_to(x.reshape(x.shape[0], *inner), (x.shape[0], *shape))]
 
 
-def _reshape(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+def _in_its_order(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    """The elements in their order, in another shape."""
     return [values[0].reshape(values[0].shape[0], *step.out_avals[0].shape)]
+
+
+def _reshape(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
+    """Another shape, after the axes were put in another order if there is one."""
+    order = step.params["dimensions"]
+    x = values[0] if order is None else values[0].transpose(0, *(d + 1 for d in order))
+    return _in_its_order(domain, step, [x], walk)
 
 
 def _transpose(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
@@ -113,8 +121,8 @@ TABLE: dict[str, Rule] = {
     PICK: _pick,
     "broadcast_in_dim": _broadcast_in_dim,
     "reshape": _reshape,
-    "squeeze": _reshape,
-    "expand_dims": _reshape,
+    "squeeze": _in_its_order,
+    "expand_dims": _in_its_order,
     "transpose": _transpose,
     "rev": _rev,
     "slice": _slice,
