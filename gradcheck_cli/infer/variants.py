@@ -199,12 +199,29 @@ def _others(
     if isinstance(value, bool):
         yield Fixed(not value, str(not value), "the flag the other way")
         return
+    if here is OMITTED and isinstance(value, float) and not _stated(parameter.name, hints):
+        yield from _nearby(value)
     yield from (f for f in plain if not _same(f.value, value) and not hasattr(f.value, "shape"))
-    if here is OMITTED and isinstance(value, (int, float)) and value:
-        named = fixed_by_name(parameter.name, shapes[0], None)
-        moved = value * 2 if isinstance(value, float) else value + 1
-        if not named:
-            yield Fixed(moved, str(moved), "off its default")
+    named = fixed_by_name(parameter.name, shapes[0], None)
+    if here is OMITTED and isinstance(value, int) and value and not named:
+        yield Fixed(value + 1, str(value + 1), "off its default")
+
+
+def _stated(name: str, hints: Hints) -> bool:
+    """Does a source name values of the argument, or its name one?"""
+    return any(clue.values for clue in hints.clues.get(name, ())) or bool(
+        fixed_by_name(name, (), None)
+    )
+
+
+def _nearby(default: float) -> Iterator[Fixed]:
+    """A smaller and a larger number: what is far from a default may be none that the function takes.
+
+    An exponent of 1.5 is one between 1 and 2, a momentum of 0.9 lies below 1.
+    """
+    for moved in (0.75 * default, 1.25 * default):
+        if moved:
+            yield Fixed(moved, repr(moved), "off its default")
 
 
 def _same(one: object, other: object) -> bool:

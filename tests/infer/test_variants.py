@@ -24,7 +24,11 @@ def variants(gradient: Gradient, hints: Hints = NO_HINTS, **others: Any) -> Any:
 
 def test_a_flag_goes_the_other_way_and_a_number_off_its_default() -> None:
     subjects, broken = variants(Gradient(lambda x, flag=True, power=2, slope=0.5: x))
-    assert [fixed(s.signature) for s in subjects] == [{"flag": False}, {"power": 3}, {"slope": 1.0}]
+    assert [fixed(s.signature) for s in subjects] == [
+        {"flag": False},
+        {"power": 3},
+        {"slope": 0.375},
+    ]
     assert broken is None
 
 
@@ -107,3 +111,13 @@ def test_the_integer_that_does_not_count_is_one_of_those_that_are_there() -> Non
     gradient = Gradient(lambda x, labels, ignore_index=-100: x + 0 * labels)
     subjects, _ = variants(gradient, labels=labels)
     assert 2 in [fixed(s.signature).get("ignore_index") for s in subjects]
+
+
+def test_a_number_stays_near_its_default() -> None:
+    def between(x, exponent=1.5):
+        if not 1.25 < exponent < 2:
+            raise ValueError("between 1.25 and 2")
+        return x
+
+    subjects, _ = variants(Gradient(between))
+    assert [fixed(s.signature) for s in subjects] == [{"exponent": 1.875}]
