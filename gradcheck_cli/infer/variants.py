@@ -199,7 +199,7 @@ def _others(
     if isinstance(value, bool):
         yield Fixed(not value, str(not value), "the flag the other way")
         return
-    if here is OMITTED and isinstance(value, float) and not _stated(parameter.name, hints):
+    if here is OMITTED and isinstance(value, float) and not _others_stated(parameter, hints):
         yield from _nearby(value)
     yield from (f for f in plain if not _same(f.value, value) and not hasattr(f.value, "shape"))
     named = fixed_by_name(parameter.name, shapes[0], None)
@@ -207,11 +207,11 @@ def _others(
         yield Fixed(value + 1, str(value + 1), "off its default")
 
 
-def _stated(name: str, hints: Hints) -> bool:
-    """Does a source name values of the argument, or its name one?"""
-    return any(clue.values for clue in hints.clues.get(name, ())) or bool(
-        fixed_by_name(name, (), None)
-    )
+def _others_stated(parameter: Parameter, hints: Hints) -> bool:
+    """Does a source state values beside the default, or a name one?"""
+    clues = hints.clues.get(parameter.name, ())
+    others = any(not _same(v, parameter.default) for clue in clues for v in clue.values)
+    return others or bool(fixed_by_name(parameter.name, (), None))
 
 
 def _nearby(default: float) -> Iterator[Fixed]:
