@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.infer.prose.dims import LEADING
-from gradcheck_cli.infer.usual_numbers import usual_numbers
+from gradcheck_cli.infer.usual_numbers import usual_numbers, usual_sizes
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Parameter
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -145,8 +145,10 @@ def _choice(source: str, text: str) -> Clue | None:
 
 def _plain(name: str, source: str, text: str) -> Clue | None:
     """The clue in the name of a type."""
-    if _SIZES.search(text):
-        return Clue(source, kind=Kind.SHAPE)
+    if sizes := _SIZES.search(text):
+        count = sizes.group().lower().count("int") if "..." not in sizes.group() else 0
+        several = usual_sizes(name, count) if count > 1 else ()
+        return Clue(source, kind=Kind.SHAPE, values=several)
     if "|" in text or text.startswith("Union["):
         return Clue(source, kind=Kind.ARRAY) if _names_an_array(text) else None
     base = re.split(r"[\[(]", text.removeprefix("<class '").removesuffix("'>"))[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradcheck_cli.infer.documentation import Text, texts_about
-from gradcheck_cli.infer.prose.dims import Dims
+from gradcheck_cli.infer.prose.dims import BRACKETS, Dims, stated
 from gradcheck_cli.infer.prose.domains import branches, domain
 from gradcheck_cli.infer.prose.kinds import (
     array_of_booleans,
@@ -25,7 +25,7 @@ from gradcheck_cli.infer.prose.shapes import Shape, certain_names, shape
 from gradcheck_cli.infer.prose.together import unnamed_shapes
 from gradcheck_cli.infer.prose.trees import tree
 from gradcheck_cli.infer.trees import arrays_of
-from gradcheck_cli.infer.usual_numbers import usual_numbers
+from gradcheck_cli.infer.usual_numbers import usual_numbers, usual_sizes
 from gradcheck_cli.infer.wrappers import texts_of_wrappers
 from gradcheck_cli.inputs.clue import Clue, Kind
 
@@ -47,8 +47,12 @@ _ANY_SHAPE = re.compile(r"\b(?:any|arbitrary) shapes?\b|\barbitrarily shaped\b",
 _PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
-    r"(?:\w+_)?(?:shape|size|axes|axis|dtype|dims|numbers|strides?|padding|perm)"
+    r"(?:\w+_)?(?:shape|size|axes|axis|dtype|dims|numbers|strides?|padding|dilations?|perm)"
 )
+_SIZES = re.compile(
+    r"(?:\w+_)?(?:size|strides?|padding|dilations?)"
+)  # several of them: one for each axis
+_MOST_SIZES = 3
 _OTHERS = re.compile(r"\b(?:at|by|over|to)\b")  # what follows is about other arrays
 _SCORES = ("logits", "scores", "log_probs", "logprobs")
 _LABELS = ("labels", "label", "targets", "target")
@@ -273,6 +277,8 @@ def _clue(name: str, reading: _Reading, source: str) -> Clue:
         and not _NO_ARRAY.fullmatch(name)
     ):
         return _array(name, reading, source)
+    if reading.sort in (Kind.NOTHING, Kind.SHAPE) and (sizes := _sizes(name, reading)):
+        return Clue(_named(source, name, reading.about), values=sizes, kind=Kind.SHAPE)
     choices = words(reading.about)
     if choices and reading.sort in (Kind.NOTHING, Kind.WORD):
         return Clue(
@@ -283,6 +289,15 @@ def _clue(name: str, reading: _Reading, source: str) -> Clue:
     if reading.sort is not Kind.NOTHING:
         return Clue(_named(source, name, reading.about), kind=reading.sort)
     return _loose(name, reading, source)
+
+
+def _sizes(name: str, reading: _Reading) -> tuple[tuple[int, ...], ...]:
+    """Tuples of whole numbers for `stride: (sh, sw)`; none where the name is no size's."""
+    brackets = re.search(BRACKETS, reading.about)
+    dims = None if brackets is None else stated(brackets.group())
+    if dims is None or dims.is_open or not _SIZES.fullmatch(name):
+        return ()
+    return usual_sizes(name, len(dims.names)) if 1 < len(dims.names) <= _MOST_SIZES else ()
 
 
 def _array(name: str, reading: _Reading, source: str) -> Clue:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -104,6 +104,7 @@ class Explorer:
     gradient: CustomGradient
     dtype: str
     template: Template
+    prefers: Callable[[Signature], bool] | None = None  # among the sizes of the richest shapes
     calls: int = 0
     hopeless: bool = False  # no shape helps: it wants integers where it gets floats
     steps: int = 0
@@ -230,17 +231,31 @@ class Explorer:
         # Then arrays of one shape, which most rules take.
         ordered = [*first, *sorted(rest, key=lambda c: c.kinds > 1)]
         for candidate in itertools.islice(self._refined(ordered), _MOST_RULES):
-            for signature in self._small(candidate):
-                try:
-                    subject = fitted(self.gradient, signature, self.dtype)
-                    subject.traces()
-                except Rejected:
-                    continue
-                except RuleError as error:
-                    refused.append((signature, error))
-                    break
+            subject = self._preferred(candidate, refused)
+            if subject is not None:
                 return subject
         return None
+
+    def _preferred(
+        self, candidate: Candidate, refused: list[tuple[Signature, RuleError]]
+    ) -> Subject | None:
+        """The subject of the first sizes that function and rule take, or of the first of these that are preferred."""
+        first: Subject | None = None
+        for signature in self._small(candidate):
+            if first is not None and not (self.prefers and self.prefers(signature)):
+                continue
+            try:
+                subject = fitted(self.gradient, signature, self.dtype)
+                subject.traces()
+            except Rejected:
+                continue
+            except RuleError as error:
+                refused.append((signature, error))
+                return first
+            if self.prefers is None or first is not None or self.prefers(signature):
+                return subject
+            first = subject
+        return first
 
     def _refined(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
         """Each candidate, before it those of which one axis may be twice another: heads that share keys."""

@@ -9,6 +9,7 @@ from gradcheck_cli.infer.explore import Exploration, Explorer
 from gradcheck_cli.infer.options import options
 from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.infer.template import Template, template
+from gradcheck_cli.infer.windows import slides
 from gradcheck_cli.inputs.signature import Hints, Parameter, Signature
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
@@ -52,7 +53,9 @@ def family(
     for opened in _templates(parameters, hints, small):
         if not opened.holes:
             break
-        explored = Explorer(gradient, dtype, opened).explored()
+        window = next(iter(hints.windows), None)
+        prefers = None if window is None else slides(gradient, dtype, window)
+        explored = Explorer(gradient, dtype, opened, prefers).explored()
         refused += explored.refused
         vain, first = vain + explored.vain, first or explored.first_refusal
         if explored.subject is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from gradcheck_cli.infer import usual_domains
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
@@ -12,10 +13,26 @@ from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
 _MATRICES = ("in spd", "in orthogonal", "in symmetric", "in lower", "in upper")
 
 
-def domains(clues: Mapping[str, Sequence[Clue]]) -> dict[str, Domain]:
-    """The first domain that is said of each argument and of what it holds; those of matrices stay with their spec."""
+def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
+    """What is stated before what the body says; but what it counts with is no array, whatever brackets say."""
+    if body is None:
+        return list(stated)
+    counts = body.kind is Kind.SHAPE and bool(body.values)
+    is_array = any(clue.kind is Kind.ARRAY for clue in stated)
+    return [body, *stated] if counts and is_array else [*stated, body]
+
+
+def domains(
+    clues: Mapping[str, Sequence[Clue]], function: str, paths: Iterable[str]
+) -> dict[str, Domain]:
+    """The first domain that is said of each argument and of what it holds, or usual by its name.
+
+    Those of matrices stay with their spec.
+    """
     found: dict[str, Domain] = {}
-    for name, of_name in clues.items():
+    usual = {path: [clue] for path, clue in usual_domains.clues(function, paths).items()}
+    every = {path: [*clues.get(path, ()), *usual.get(path, ())] for path in {**clues, **usual}}
+    for name, of_name in every.items():
         clue = next((c for c in of_name if c.domain), None)
         if clue is not None and clue.domain not in _MATRICES:
             found[name] = Domain(condition(f"x {clue.domain}")[1], clue.source)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.infer import body, usual_domains
+from gradcheck_cli.infer import body
 from gradcheck_cli.infer.callables import callables, spread
 from gradcheck_cli.infer.class_fields import clues_of_objects, names_of_dimensions
 from gradcheck_cli.infer.classes import classes, instances, with_fields
-from gradcheck_cli.infer.first_clues import domains, guesses
+from gradcheck_cli.infer.first_clues import by_strength, domains, guesses
 from gradcheck_cli.infer.stated import stated
 from gradcheck_cli.infer.subscripts import attributes_read, keys_read, unpacked
 from gradcheck_cli.infer.surroundings import sizes
 from gradcheck_cli.infer.trees import fields
+from gradcheck_cli.infer.windows import windows
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Hints, Parameter
 
@@ -36,14 +37,13 @@ def read(
     chosen = callables(function, parameters, rule)
     texts = body.clues(function, parameters, rule, {n: fixed.value for n, fixed in chosen.items()})
     merged = {
-        path: [*clues.get(path, ()), *_listed(texts.get(path))] for path in {**clues, **texts}
+        path: by_strength(clues.get(path, ()), texts.get(path)) for path in {**clues, **texts}
     }
     wanted = _classes(function, rule, names, merged)
     objects = clues_of_objects(wanted, names_of_dimensions(merged))
     merged = {p: [*objects.get(p, ()), *merged.get(p, ())] for p in {**merged, **objects}}
     keys = keys_read(function)
     held = [*merged, *(f"{name}[{key!r}]" for name, read in keys.items() for key in read)]
-    usual = usual_domains.clues(getattr(function, "__name__", ""), held)
     return Hints(
         keys=keys,
         unpacked=unpacked(function) | spread(function, chosen),
@@ -53,11 +53,10 @@ def read(
         make_key=make_key,
         clues=merged,
         guesses=guesses(clues),
-        domains=domains(
-            {p: [*clues.get(p, ()), *_listed(usual.get(p))] for p in {**clues, **usual}}
-        ),
+        domains=domains(clues, getattr(function, "__name__", ""), held),
         classes=wanted,
         instances=instances(function, wanted),
+        windows=windows([function, *rule], names),
     )
 
 
@@ -74,7 +73,3 @@ def _classes(
     by_fields = {name: with_fields(function, read_of[name]) for name in names}
     found = {name: annotated.get(name) or by_fields[name] for name in names}
     return {name: cls for name, cls in found.items() if cls is not None}
-
-
-def _listed(clue: Clue | None) -> list[Clue]:
-    return [] if clue is None else [clue]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from gradcheck_cli.infer.explore import Explorer
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.static_values import plain_values, stated_kind
 from gradcheck_cli.infer.template import template
+from gradcheck_cli.infer.windows import overlapping, slides
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, is_axis, leaves_out
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
@@ -20,8 +21,10 @@ from gradcheck_cli.subject.refusals import Rejected, RuleError
 _MOST = 5
 _MOST_EACH = 2  # of one argument: words are few, axes two
 _MOST_EXPLORED = 3
+_MOST_WINDOWS = 2  # pairs of a length and a step
 
 Broken = tuple[Signature, RuleError]
+Preference = Callable[[Signature], bool]
 
 
 def varied(
@@ -45,6 +48,7 @@ def varied(
             first = other.leaves[0].shape
             trial.fit(other, _leaves(left_out, [first, *[()] * (len(left_out) - 1)]))
             trial.fit(other, _leaves(left_out, [first] * len(left_out)))
+    _overlap(trial, signature, parameters)
     for changed in _together(parameters, arguments, shapes, hints):
         trial.fit(signature, changed)
     for parameter in parameters:
@@ -70,6 +74,17 @@ def _vary(
         fitting += trial.fit(signature, {parameter.name: other})
         if fitting == wanted:
             return
+
+
+def _overlap(trial: _Trial, signature: Signature, parameters: Sequence[Parameter]) -> None:
+    """Windows that overlap, and more than one of them: what they share adds up."""
+    for window in trial.hints.windows[:_MOST_WINDOWS]:
+        told = slides(trial.gradient, trial.dtype, window)
+        for changed in overlapping(signature, parameters, window):
+            here = dict(signature.arguments)
+            same = all(_same(getattr(here[n], "value", None), v.value) for n, v in changed.items())
+            if (same and told(signature)) or trial.fit(signature, changed, told):
+                return
 
 
 def _left_out(parameter: Parameter, here: Any, signature: Signature) -> list[Fixed]:
@@ -136,7 +151,9 @@ class _Trial:
     broken: Broken | None = None
     explored: int = 0
 
-    def fit(self, signature: Signature, changed: dict[str, Any]) -> bool:
+    def fit(
+        self, signature: Signature, changed: Mapping[str, Any], prefers: Preference | None = None
+    ) -> bool:
         """The signature with these arguments, if function and rule take it; in other shapes if need be."""
         arguments = tuple((n, changed.get(n, v)) for n, v in signature.arguments)
         tried = Signature(arguments, signature.keywords)
@@ -144,17 +161,21 @@ class _Trial:
             subject = fitted(self.gradient, tried, self.dtype)
             subject.traces()
         except Rejected:
-            return self._explore(tried)
+            return self._explore(tried, prefers)
         except RuleError as error:
             blamed = error.certain or self._alone_to_blame(tried, changed, error)
             if self.broken is None and blamed:
                 sure = RuleError(error.stage, error.message, certain=True, silent=error.silent)
                 self.broken = (tried, sure)
             return False
+        if prefers is not None and not prefers(tried):
+            return self._explore(tried, prefers)
         self.fitting.append(subject)
         return True
 
-    def _alone_to_blame(self, tried: Signature, changed: dict[str, Any], error: RuleError) -> bool:
+    def _alone_to_blame(
+        self, tried: Signature, changed: Mapping[str, Any], error: RuleError
+    ) -> bool:
         """Does the rule fail for another axis, word or flag alone, at an array that it takes otherwise?
 
         Of several arrays another axis may want other shapes; what raises on purpose says so by its type.
@@ -168,16 +189,17 @@ class _Trial:
         deliberate = error.stage == NotImplementedError.__name__
         return chosen and by_position and len(tried.leaves) == 1 and not deliberate
 
-    def _explore(self, refused: Signature) -> bool:
+    def _explore(self, refused: Signature, prefers: Preference | None) -> bool:
         """The call in shapes that fit it: another axis may want a weight of another length."""
         opened = template(refused, self.hints.clues, list(self.hints.specs))
         if self.explored >= _MOST_EXPLORED or not opened.holes:
             return False
         self.explored += 1
-        subject = Explorer(self.gradient, self.dtype, opened).explored().subject
-        if subject is not None:
-            self.fitting.append(subject)
-        return subject is not None
+        subject = Explorer(self.gradient, self.dtype, opened, prefers).explored().subject
+        if subject is None or (prefers is not None and not prefers(subject.signature)):
+            return False
+        self.fitting.append(subject)
+        return True
 
 
 def _others(

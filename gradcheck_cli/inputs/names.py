@@ -29,6 +29,11 @@ _LEFT_OUT = re.compile(
 )
 # What a loss compares with: as a rule it is data, and nobody learns it.
 _DATA = re.compile(r"(?:\w+_)?(?:labels?|targets?|y_true|ground_truth|gt)")
+_WINDOW = re.compile(
+    r"(?:\w+_)?(?:kernel|window|pool|frame|patch|filter|win)(?:_?(?:size|length|len|width|shape|dims|dimensions))?"
+    r"|k|ksize|n_fft|fft_length|taps|block_size"
+)
+_STEP = re.compile(r"(?:\w+_)?(?:strides?|hop|step|shift)(?:_?(?:size|length|len))?")
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
 
 
@@ -74,6 +79,16 @@ def leaves_out(name: str) -> bool:
 def is_data(name: str) -> bool:
     """Does the name say that the argument is what others are compared with: labels, targets?"""
     return _DATA.fullmatch(name.lower().strip("_")) is not None
+
+
+def is_window(name: str) -> bool:
+    """Does the name say that the argument is a window that slides, or how long one is?"""
+    return _WINDOW.fullmatch(name.lower().strip("_")) is not None
+
+
+def is_step(name: str) -> bool:
+    """Does the name say that the argument is how far a window slides at once?"""
+    return _STEP.fullmatch(name.lower().strip("_")) is not None
 
 
 def is_axis(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -124,6 +124,7 @@ class Hints:
     clues: dict[str, list[Clue]] = field(default_factory=dict)  # the strongest source first
     classes: dict[str, type] = field(default_factory=dict)  # of arguments that are objects
     instances: dict[str, Any] = field(default_factory=dict)  # such objects that the module holds
+    windows: Sequence[tuple[str, str]] = ()  # what slides: how long it is, and how far it goes
     spec_source: str = ""  # where the specs stand
     integers: frozenset[str] = frozenset()  # of which whole numbers are tried, not floats
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys

@@ -116,3 +116,8 @@ def test_words_of_a_literal_and_members_of_an_enumeration_are_values() -> None:
     assert found["mode"][0].values == (Mode.SOFT, Mode.HARD)
     assert found["f"][0].kind is Kind.FUNCTION
     assert (found["c"][0].spec, found["c"][0].values) == ("f32[]", (None,))
+
+
+def test_a_tuple_of_so_many_whole_numbers_has_values() -> None:
+    clue = clue_of("tuple[int, int]", "kernel_size")
+    assert (clue.kind, clue.values) == (Kind.SHAPE, ((3, 2), (2, 3)))

@@ -364,3 +364,14 @@ class Layer:
 def test_the_docstring_of_a_class_speaks_of_its_methods() -> None:
     found = clues(Layer.forward, ["x", "y"])
     assert [found[name][0].spec for name in "xy"] == ["f32[n k]", "f32[k]"]
+
+
+def test_sizes_of_each_axis_are_tuples_and_no_arrays() -> None:
+    text = (
+        ":param x: images, (N, C, H, W)\n:param stride: (sh, sw)\n:param padding: zeros, (ph, pw)"
+    )
+    found = read(text, ["x", "stride", "padding"])
+    assert {name: (clue.kind, clue.values) for name, clue in found.items() if clue.values} == {
+        "stride": (Kind.SHAPE, ((2, 1), (1, 2))),
+        "padding": (Kind.SHAPE, ((1, 2), (2, 1))),
+    }

@@ -106,3 +106,17 @@ def test_the_body_and_the_rule_give_clues() -> None:
 
     clues = read(product, parameters_of(product), [], rule=[product_bwd, product_jvp]).clues
     assert [clue.rank for clue in clues["x"]] == [2]
+
+
+def test_what_the_body_counts_with_is_no_array() -> None:
+    def pool(x, kernel):
+        """Pool windows.
+
+        Args:
+            x: (h, w)
+            kernel: (kh, kw)
+        """
+        return [x[i] for i in range(kernel[0]) for _ in range(kernel[1])]
+
+    found = read(pool, parameters_of(pool), [])
+    assert [clue.kind for clue in found.clues["kernel"]] == [Kind.SHAPE, Kind.ARRAY]

@@ -26,6 +26,7 @@ from gradcheck_cli.infer.source_text.values import (
     Local,
     Many,
     Mapped,
+    Member,
     Part,
     Rank,
     Scalar,
@@ -35,6 +36,7 @@ from gradcheck_cli.infer.source_text.values import (
     element,
     itself,
     listed,
+    whole,
 )
 from gradcheck_cli.inputs.clue import Kind
 
@@ -175,7 +177,9 @@ class Reader:
         if nesting is Nesting.TREE:
             self.facts.kind(part, Kind.TREE)
         if nesting in (Nesting.TREE, Nesting.OPEN):
-            return None
+            place = whole(index)
+            counted = part is not None and nesting is Nesting.OPEN and place is not None
+            return Member(part.path, place + 1) if counted and part and place is not None else None
         return indices.indexed(base, node.slice, index, self.facts)
 
     def _words_of(self, table: ast.expr, index: Value) -> None:
@@ -194,7 +198,17 @@ class Reader:
         comparisons.chosen(node.test, self.value, self.facts)
         with self.facts.within(not comparisons.on_shapes(node.test, self.value)):
             one, other = self.value(node.body), self.value(node.orelse)
-        return one if one == other else None
+        return one if one == other else self._given(node)
+
+    def _given(self, node: ast.IfExp) -> Value:
+        """`width if stride is None else stride`: the parameter, which may be None."""
+        test, sides = node.test, (node.orelse, node.body)
+        asked = isinstance(test, ast.Compare) and test.comparators[0]
+        if not isinstance(test, ast.Compare) or getattr(asked, "value", "") is not None:
+            return None
+        given = sides[0] if isinstance(test.ops[0], ast.Is) else sides[1]
+        same = ast.dump(given) == ast.dump(test.left) and not isinstance(given, ast.Constant)
+        return itself(self.value(given)) if same else None
 
     # -- operators ------------------------------------------------------------------------
 
@@ -314,8 +328,18 @@ class Reader:
             return None
         if _is_update(function.value) and isinstance(base, (Part, Fresh)):
             return base
+        member = self._member(function) if base is None else None
+        if member is not None:
+            return self._follow(member, operands, named)
         made = Call(function.attr, "", (base, *operands), named, node, method=True)
         return called(made, self.facts)
+
+    def _member(self, node: ast.Attribute) -> Global | None:
+        """`Pool.windows`: a static method of a class of the same module."""
+        is_name = isinstance(node.value, ast.Name) and node.value.id not in self.names
+        owner = self.surroundings.get(node.value.id) if isinstance(node.value, ast.Name) and is_name else None  # fmt: skip
+        member = inspect.getattr_static(owner, node.attr, None) if isinstance(owner, type) else None
+        return self._own(member.__func__) if isinstance(member, staticmethod) else None
 
     def _library(self, node: ast.expr) -> str:
         """The dotted name of a module in the text; empty if the expression is a value."""
@@ -338,6 +362,10 @@ class Reader:
         function = self.surroundings.get(name)
         if not callable(function) or isinstance(function, type):
             return None
+        return self._own(function)
+
+    def _own(self, function: Callable[..., Any]) -> Global | None:
+        """The function, if its globals are those of the text that is read."""
         try:
             inner = inspect.unwrap(function)
         except ValueError:

@@ -13,6 +13,7 @@ from gradcheck_cli.infer.source_text.dims import Dims, Label
 from gradcheck_cli.infer.source_text.values import (
     Content,
     Dim,
+    Member,
     Part,
     Turned,
     Value,
@@ -53,6 +54,7 @@ class About:
     marks: dict[int, None] = field(
         default_factory=dict
     )  # whole numbers on both sides of comparisons
+    sizes: int = 0  # so many whole numbers, or more, are in it
     constant: bool = False  # the rule gives it no gradient
     nodes: dict[Weight, ast.AST] = field(default_factory=dict)  # the first that says so
 
@@ -202,6 +204,9 @@ class Facts:
         """The value, if it is a parameter as it was passed, is of this kind and may be one of these."""
         part = itself(value)
         path = "" if part is None else part.path
+        if isinstance(value, Member) and kind is Kind.WHOLE:
+            about = self.of(value.path, Weight.KIND)
+            about.sizes = max(about.sizes, value.count)
         if kind in (Kind.INTEGERS, Kind.BOOLS):  # what holds of the elements in any shape
             path = elements(value)
         if path:

@@ -46,11 +46,8 @@ _MAKERS = ("zeros", "ones", "full", "empty")
 
 def call(made: Call, facts: Facts) -> Value:
     """Whole numbers among the arguments of a call."""
-    if made.name == "range" and not made.library:
-        for operand in made.operands:
-            facts.kind(operand, Kind.WHOLE, COUNTS)
-        return None
     if not made.library and not made.method:
+        _builtin(made, facts)
         return None
     for name, numbers in _KEYWORDS.items():
         if name in made.keywords:
@@ -58,6 +55,9 @@ def call(made: Call, facts: Facts) -> Value:
     for place, numbers in _PLACES.get(made.name, {}).items():
         if place < len(made.operands):
             _each(made.operands[place], numbers, facts)
+    if made.name == "unfold" and made.method and len(made.operands) == 4:  # torch's, of a tensor
+        _each(made.operands[2], WINDOWS, facts)
+        _each(made.operands[3], STEPS, facts)
     if made.name == "reduce_window":
         _each(made.argument(4, "window_strides"), STEPS, facts)
     if made.name in _WINDOWED:
@@ -65,6 +65,13 @@ def call(made: Call, facts: Facts) -> Value:
     if made.name in _RESHAPES or made.name in _MAKERS:
         _of_new_shape(made, facts)
     return None
+
+
+def _builtin(made: Call, facts: Facts) -> None:
+    """`range(n)`, `slice(i, n, stride)`."""
+    last = STEPS if made.name == "slice" and len(made.operands) > 2 else COUNTS
+    for place, operand in enumerate(made.operands if made.name in ("range", "slice") else ()):
+        facts.kind(operand, Kind.WHOLE, last if place > 1 else COUNTS)
 
 
 def _of_each_axis(made: Call, places: tuple[int, ...], facts: Facts) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gradcheck_cli.infer.source_text.axes import AXES
 from gradcheck_cli.infer.source_text.facts import About, Facts, quoted
 from gradcheck_cli.infer.source_text.values import Dim
+from gradcheck_cli.infer.usual_numbers import usual_sizes
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import OMITTED
 
@@ -94,6 +95,8 @@ class _Sketch:
     def _kind(self) -> Kind:
         """The one kind that the text gives it; arrays that are also plain are neither."""
         kinds = set(self.about.kinds)
+        if self.about.sizes > 1:
+            return Kind.SHAPE
         if kinds <= {Kind.ARRAY} and self._marks:
             return Kind.INTEGERS
         shaped = self.about.least_rank or self.about.ranks
@@ -223,6 +226,8 @@ class _Sketch:
         values = list(self.about.values)
         if kind is Kind.FLAG:
             values = [True, False]
+        if kind is Kind.SHAPE and self.about.sizes > 1:
+            values = [*usual_sizes(self.path, self.about.sizes), *values]
         if kind is Kind.AXIS:
             values = [*AXES, *(v for v in values if v not in AXES)]
         if kind is Kind.WORD:

@@ -20,6 +20,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """One of so many things, or more, that a parameter holds: a row of numbers, a tuple of sizes."""
+
+    path: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Dim:
     """The size of one axis of a part."""
 
@@ -139,7 +147,7 @@ class Context:
 
 
 Value = (
-    Part | Dim | Rank | Shape | Rest | Constant | Many | Fresh | At | Narrow | Content | Turned
+    Part | Member | Dim | Rank | Shape | Rest | Constant | Many | Fresh | At | Narrow | Content | Turned
     | Scalar | Local | Global | Mapped | Context | None
 )  # fmt: skip
 

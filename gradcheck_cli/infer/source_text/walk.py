@@ -17,6 +17,7 @@ from gradcheck_cli.infer.source_text.values import (
     Dim,
     Local,
     Many,
+    Member,
     Part,
     Value,
 )
@@ -188,6 +189,8 @@ class Walk:
         if kind is Nesting.VECTOR and not part.dropped:
             self.facts.least_rank(part, 1)
             self.facts.size(self.facts.axis(part, 0), count)
+        if kind is Nesting.OPEN and not part.dropped:
+            return [Member(part.path, count)] * count
         if kind is not Nesting.TREE:
             return [None] * count
         self.facts.kind(part, Kind.TREE)

@@ -63,3 +63,35 @@ def test_a_tuple_without_entries_says_nothing() -> None:
         return jnp.pad(x, ()), F.pad(y, [])
 
     assert ranks(function) == {}
+
+
+def test_members_that_count_make_a_tuple_of_sizes() -> None:
+    def pool(x, kernel, stride, padding):
+        top, side = padding
+        x = jnp.zeros((top, side)) + x
+        return [x[i : kernel[1] : stride[1]] for i in range(kernel[0]) for _ in range(stride[0])]
+
+    assert kinds(pool) == dict.fromkeys(("kernel", "stride", "padding"), "SHAPE")
+    assert values(pool)["kernel"] == ((3, 2), (2, 3))
+    assert values(pool)["stride"] == ((2, 1), (1, 2))
+
+
+class Pool:
+    @staticmethod
+    def starts(n, width):
+        return range(n - width[0], width[1])
+
+
+def test_static_methods_of_the_module_are_read() -> None:
+    def pool(x, window):
+        return [x[i] for i in Pool.starts(len(x), window)]
+
+    assert kinds(pool) == {"window": "SHAPE"}
+
+
+def test_what_is_left_out_is_what_is_given_otherwise() -> None:
+    def pool(x, width, step=None):
+        step = width if step is None else step
+        return x.unfold(0, width, step)
+
+    assert kinds(pool) == {"width": "WHOLE", "step": "WHOLE"}
