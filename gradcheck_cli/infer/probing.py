@@ -10,13 +10,15 @@ from gradcheck_cli.infer.family import family
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.small_search import SmallSearch
 from gradcheck_cli.infer.variants import varied
+from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.parameters import expanded
-from gradcheck_cli.inputs.signature import Hints, Leaf, Parameter, Signature
+from gradcheck_cli.inputs.signature import OMITTED, Hints, Leaf, Parameter, Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
 
 _FIRST_TRIES, _MOST_TRIES = 60, 400
 _MOST_ARGUMENTS = 3  # of a function that takes any number
+_LARGE, _SMALL = 3, (2, 3)  # counts that small arrays may not have, and that they can
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,39 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt:
     parameters = list(gradient.parameters())
     if [p.variadic for p in parameters] != [True]:
         floats = _probe(gradient, parameters, dtype, hints)
-        return _with_integers(gradient, parameters, dtype, hints, floats)
+        fitting = _with_small_counts(gradient, parameters, dtype, hints, floats)
+        return _with_integers(gradient, parameters, dtype, hints, fitting)
     attempts = []
     for count in range(1, _MOST_ARGUMENTS + 1):
         attempts.append(_probe(gradient, expanded(parameters, count), dtype, hints))
         if attempts[-1].subjects:
             return attempts[-1]
     return next((a for a in attempts if a.broken is not None), attempts[0])
+
+
+def _with_small_counts(
+    gradient: CustomGradient,
+    parameters: Sequence[Parameter],
+    dtype: str,
+    hints: Hints,
+    floats: Attempt,
+) -> Attempt:
+    """The attempt with small numbers where defaults are counts of real data: 2 groups in place of 32.
+
+    Only where nothing fits otherwise: fewer steps of a solver are another function.
+    """
+    large = [p for p in parameters if type(p.default) is int and p.default > _LARGE]
+    if floats.subjects or floats.broken is not None or not large:
+        return floats
+    clues = {p.name: [_small_count(p), *hints.clues.get(p.name, ())] for p in large}
+    fewer = [replace(p, default=OMITTED) if p in large else p for p in parameters]
+    small = _probe(gradient, fewer, dtype, replace(hints, clues={**hints.clues, **clues}))
+    return small if small.subjects or small.broken is not None else floats
+
+
+def _small_count(parameter: Parameter) -> Clue:
+    source = f"small beside its default {parameter.default}"
+    return Clue(source, values=_SMALL, kind=Kind.WHOLE)
 
 
 def _with_integers(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.infer.probing import broadcast_refused, probe
-from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.subject.refusals import Declined, RuleError
 from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
 
@@ -156,3 +156,16 @@ def test_an_argument_with_a_number_by_default_is_differentiated_around_it() -> N
     subject = attempt(scaled).subjects[0]
     assert [(leaf.path, leaf.centre) for leaf in subject.leaves] == [("x", None), ("factor", 2.5)]
     assert not any(isinstance(v, Fixed) for _, v in subject.signature.arguments)
+
+
+def test_counts_of_real_data_become_small_ones() -> None:
+    def grouped(x, num_groups=32):
+        return np.reshape(x, (num_groups, -1, 2))
+
+    small = attempt(grouped)
+    assert fixed(small.subjects[0].signature) == {"num_groups": 2}
+
+
+def test_a_count_that_fits_stays() -> None:
+    outcome = attempt(lambda x, steps=32: x * steps)
+    assert outcome.subjects[0].signature.arguments[1][1] is OMITTED
