@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from gradcheck_cli.infer import usual_domains
@@ -9,6 +10,7 @@ from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
 
+_AXES = re.compile(r"\w+\[([^\]]*)\]")
 # Families of matrices: what has two axes can be in them, and nothing else.
 _MATRICES = ("in spd", "in orthogonal", "in symmetric", "in lower", "in upper")
 
@@ -49,6 +51,25 @@ def guesses(clues: Mapping[str, Sequence[Clue]]) -> dict[str, tuple[Spec, str]]:
     }
     specs = _parsed(texts)
     return {name: (specs[name], stated[name].source) for name in specs}
+
+
+def without_names_of_parts(
+    clues: Mapping[str, Sequence[Clue]], parts: Mapping[str, Sequence[str]]
+) -> dict[str, list[Clue]]:
+    """The clues but those whose axes are the names that the body unpacks the argument into.
+
+    `state (h, c)` is no matrix where the body says `h, c = state`.
+    """
+    return {
+        name: [c for c in of_name if not _names(c) or _names(c) != list(parts.get(name, ()))]
+        for name, of_name in clues.items()
+    }
+
+
+def _names(clue: Clue) -> list[str]:
+    """The names of the axes of an array."""
+    match = _AXES.fullmatch(clue.spec)
+    return [] if match is None else match[1].replace(",", " ").split()
 
 
 def _where(clue: Clue, all_clues: Sequence[Clue]) -> str:

@@ -9,7 +9,7 @@ from gradcheck_cli.infer import body
 from gradcheck_cli.infer.callables import callables, spread
 from gradcheck_cli.infer.class_fields import clues_of_objects, names_of_dimensions
 from gradcheck_cli.infer.classes import classes, instances, with_fields
-from gradcheck_cli.infer.first_clues import by_strength, domains, guesses
+from gradcheck_cli.infer.first_clues import by_strength, domains, guesses, without_names_of_parts
 from gradcheck_cli.infer.stated import stated
 from gradcheck_cli.infer.subscripts import attributes_read, keys_read, unpacked
 from gradcheck_cli.infer.surroundings import sizes
@@ -33,7 +33,8 @@ def read(
     elsewhere say.
     """
     names = [p.name for p in parameters]
-    clues = stated(function, parameters, called or {})
+    parts = {n: p for n, p in unpacked([function, *rule]).items() if n in names}
+    clues = without_names_of_parts(stated(function, parameters, called or {}), parts)
     chosen = callables(function, parameters, rule)
     texts = body.clues(function, parameters, rule, {n: fixed.value for n, fixed in chosen.items()})
     merged = {
@@ -46,7 +47,7 @@ def read(
     held = [*merged, *(f"{name}[{key!r}]" for name, read in keys.items() for key in read)]
     return Hints(
         keys=keys,
-        unpacked=unpacked(function) | spread(function, chosen),
+        unpacked={n: len(p) for n, p in parts.items()} | spread(function, chosen),
         sizes=sizes(function),
         functions=list(functions),
         callables=chosen,

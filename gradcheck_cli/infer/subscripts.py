@@ -25,15 +25,15 @@ def keys_read(function: Callable[..., Any]) -> dict[str, list[str]]:
     return keys_of
 
 
-def unpacked(function: Callable[..., Any]) -> dict[str, int]:
-    """For each parameter that the body unpacks (`a, b = pair`), into how many."""
-    counts: dict[str, int] = {}
-    for node in _nodes(function):
+def unpacked(functions: Sequence[Callable[..., Any]]) -> dict[str, list[str]]:
+    """For each name that a body unpacks (`a, b = pair`), the names of its parts: the first body's, if several do."""
+    parts: dict[str, list[str]] = {}
+    for node in (node for function in functions for node in _nodes(function)):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
             for target in node.targets:
                 if isinstance(target, ast.Tuple):
-                    counts[node.value.id] = len(target.elts)
-    return counts
+                    parts.setdefault(node.value.id, [ast.unparse(part) for part in target.elts])
+    return parts
 
 
 def attributes_read(functions: Sequence[Callable[..., Any]]) -> dict[str, frozenset[str]]:

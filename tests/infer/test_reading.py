@@ -120,3 +120,21 @@ def test_what_the_body_counts_with_is_no_array() -> None:
 
     found = read(pool, parameters_of(pool), [])
     assert [clue.kind for clue in found.clues["kernel"]] == [Kind.SHAPE, Kind.ARRAY]
+
+
+def cell(state: Any, x: Any) -> Any:
+    """One step.
+
+    Args:
+        state: (h, c)
+        x: (batch, dim)
+    """
+    h, c = state
+    return h * c + x
+
+
+def test_names_of_what_an_argument_is_unpacked_into_are_no_axes() -> None:
+    hints = read(cell, parameters_of(cell), [])
+    assert hints.unpacked["state"] == 2
+    assert "state" not in hints.guesses
+    assert "x" in hints.guesses
