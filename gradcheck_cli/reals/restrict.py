@@ -286,8 +286,9 @@ def _product(step: Step, maker: _Maker) -> _Plan:
         ordered = numbers.transpose(*batch, *free, *summed)
         index = (*place[:heads], *place[after : after + len(free)])
         after += len(free)
-        count = int(np.prod([aval.shape[d] for d in summed], dtype=int))
-        sides.append(ordered[index].reshape(len(maker.needs[out]), count))
+        rows = (len(maker.needs[out]), *(aval.shape[d] for d in summed))
+        # An operand that is summed whole is the same for every element.
+        sides.append(np.broadcast_to(ordered[index], rows).reshape(rows[0], -1))
 
     def make(maker: _Maker) -> None:
         left, right = maker.elements(a, sides[0]), maker.elements(b, sides[1])

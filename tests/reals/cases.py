@@ -93,6 +93,10 @@ CASES: dict[str, tuple[Callable[..., Any], np.ndarray]] = {
     "dynamic slice": (lambda x: jax.lax.dynamic_slice(x, (1,), (2,)), VECTOR),
     "dynamic update": (lambda x: jax.lax.dynamic_update_slice(x, x[:2] * 5, (3,)), VECTOR),
     "matmul": (lambda x: x @ x.T, MATRIX),
+    "einsum over all of one operand": (
+        lambda x: jnp.einsum("ij,ijk->k", x, x[..., None] * jnp.arange(1.0, 7.0)),
+        MATRIX,
+    ),
     "einsum": (lambda x: jnp.einsum("ij,kj->ik", x, x[:2]), MATRIX),
     "batched matmul": (lambda x: jnp.einsum("bi,bj->bij", x, x * 2), MATRIX),
     "where": (lambda x: jnp.where(x > 0, x * x, -x), VECTOR),
