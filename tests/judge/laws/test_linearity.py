@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Ground, Kind
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import KINK
+from gradcheck_cli.reals.program import build
 from tests.support import Numbers, measured
 
 POINTS = [0.5, 1.0, 2.0, -3.0, 100.0]
@@ -101,3 +103,33 @@ def test_a_plain_function_has_no_rule_to_judge() -> None:
 def test_a_formula_that_is_not_known_is_not_covered() -> None:
     result = judged(slope, reason="it has no program")
     assert (result.outcome, result.reason) == (Outcome.NOT_COVERED, "it has no program")
+
+
+LOOP = build(
+    jax.make_jaxpr(lambda x: jax.lax.while_loop(lambda y: y > 1.0, lambda y: y / 2, x))(1.0)
+)
+
+
+def test_an_iteration_is_linear_within_its_tolerance() -> None:
+    def nearly(x: Any, weight: Any) -> Any:
+        return slope(x, weight) + np.float32(1e-6) * np.abs(weight)
+
+    assert judged(nearly).outcome is Outcome.FAIL
+    assert judged(nearly, program=LOOP).outcome is Outcome.PASS
+
+
+def test_an_iteration_that_stops_early_for_small_cotangents_is_a_warning() -> None:
+    def stopped(x: Any, weight: Any) -> Any:
+        return np.where(np.abs(weight) < 1e-3, 0.5, 1.0) * slope(x, weight)
+
+    (failure,) = judged(stopped, program=LOOP).failures
+    assert failure.severity is Severity.WARNING
+    assert "stops too early" in failure.message
+
+
+def test_an_iteration_with_a_clipped_cotangent_is_an_error() -> None:
+    def clipped(x: Any, weight: Any) -> Any:
+        return slope(x, np.clip(weight, -1e3, 1e3))
+
+    (failure,) = judged(clipped, program=LOOP).failures
+    assert failure.severity is Severity.ERROR
