@@ -39,7 +39,8 @@ def larger(signature: Signature, hints: Hints) -> Iterator[Signature]:
 
 def _free(hole: Hole, shape: Shape) -> Shape:
     """The sizes that no source states as numbers; 0 for those that one does: three coordinates stay three."""
-    dims = hole.dims or ("",) * len(shape)
+    stated = hole.dims if hole.dims is not None and len(hole.dims) == len(shape) else None
+    dims = ("",) * len(shape) if stated is None else stated
     return tuple(0 if dim.isdigit() else n for n, dim in zip(shape, dims, strict=True))
 
 

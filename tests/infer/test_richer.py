@@ -47,3 +47,9 @@ def test_a_table_ends_with_a_size_or_with_a_mark_of_what_does_not_count() -> Non
     assert ends == [4, 5, -1, 0, 1, -100]
     assert ids.value.tolist() == [2, 0, 2]
     assert list(with_other_entries(signature, "x")) == []
+
+
+def test_a_text_that_gives_other_axes_says_nothing_of_the_sizes() -> None:
+    hints = replace(NOTHING, clues={"x": [Clue("test", "f32[n 3]")]})
+    signature = Signature((("x", Leaf("x", (3,), "")),))
+    assert [[leaf.shape for leaf in s.leaves] for s in larger(signature, hints)] == [[(6,)]]
