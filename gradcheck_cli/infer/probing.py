@@ -132,15 +132,16 @@ def _probe(
             whole = replace(whole, subjects=search.subjects)
     except Declined as refusal:
         return _probe(gradient, _with_number(parameters, refusal.argument), dtype, hints)
-    subjects, broken = whole.subjects, whole.broken or search.broken
+    subjects, broken, misfit = whole.subjects, whole.broken or search.broken, search.misfit
     if subjects and whole.broken is None:
         signatures = [s.signature for s in subjects]
-        others, broken = varied(gradient, parameters, signatures, dtype, hints)
-        subjects = [*subjects, *others]
+        others = varied(gradient, parameters, signatures, dtype, hints)
+        subjects, broken = [*subjects, *others.subjects], others.broken
+        misfit = misfit or others.misfit
     refused = [*whole.refused, *([] if search.broken is None else [search.broken])]
     first = search.first_refusal or whole.first_refusal
     return Attempt(
-        subjects, search.reason, broken, search.misfit, search.wants_integers, refused,
+        subjects, search.reason, broken, misfit, search.wants_integers, refused,
         search.vain + whole.vain, first,
     )  # fmt: skip
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradcheck_cli.infer.explore import Explorer
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.static_values import plain_values, stated_kind
-from gradcheck_cli.infer.template import template
+from gradcheck_cli.infer.template import Template, template
 from gradcheck_cli.infer.windows import overlapping, slides
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, is_axis, leaves_out
@@ -27,13 +27,22 @@ Broken = tuple[Signature, RuleError]
 Preference = Callable[[Signature], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """Variants that function and rule take; `broken` is the first that the rule certainly does not."""
+
+    subjects: list[Subject]
+    broken: Broken | None = None
+    misfit: Broken | None = None  # one that the rule refuses at these sizes, but takes at others
+
+
 def varied(
     gradient: CustomGradient,
     parameters: Sequence[Parameter],
     fitting: Sequence[Signature],
     dtype: str,
     hints: Hints,
-) -> tuple[list[Subject], Broken | None]:
+) -> Variants:
     """The first signature again with each flag the other way, with what was left out, with other words and numbers.
 
     Instead of all, the first that the function takes and its rule certainly not: the rest follows.
@@ -53,7 +62,9 @@ def varied(
         trial.fit(signature, changed)
     for parameter in parameters:
         _vary(trial, signature, parameter, shapes)
-    return ([], trial.broken) if trial.broken else (trial.fitting[:_MOST], None)
+    if trial.broken is not None:
+        return Variants([], trial.broken)
+    return Variants(trial.fitting[:_MOST], misfit=trial.misfit)
 
 
 def _vary(
@@ -149,6 +160,7 @@ class _Trial:
     hints: Hints
     fitting: list[Subject] = field(default_factory=list)
     broken: Broken | None = None
+    misfit: Broken | None = None
     explored: int = 0
 
     def fit(
@@ -163,15 +175,24 @@ class _Trial:
         except Rejected:
             return self._explore(tried, prefers)
         except RuleError as error:
-            blamed = error.certain or self._alone_to_blame(tried, changed, error)
-            if self.broken is None and blamed:
-                sure = RuleError(error.stage, error.message, certain=True, silent=error.silent)
-                self.broken = (tried, sure)
-            return False
+            return self._refused(tried, changed, error)
         if prefers is not None and not prefers(tried):
             return self._explore(tried, prefers)
         self.fitting.append(subject)
         return True
+
+    def _refused(self, tried: Signature, changed: Mapping[str, Any], error: RuleError) -> bool:
+        """The rule refuses what the function takes; that it refuses these sizes alone is no certain error."""
+        if not error.certain and not self._alone_to_blame(tried, changed, error):
+            return False
+        elsewhere = None if error.certain else self._in_other_shapes(tried, _as_before)
+        if elsewhere is not None and all(_differing(leaf.shape) for leaf in elsewhere.leaves):
+            self.misfit = self.misfit or (tried, error)
+            self.fitting.append(elsewhere)
+            return True
+        sure = RuleError(error.stage, error.message, certain=True, silent=error.silent)
+        self.broken = self.broken or (tried, sure)
+        return False
 
     def _alone_to_blame(
         self, tried: Signature, changed: Mapping[str, Any], error: RuleError
@@ -191,15 +212,37 @@ class _Trial:
 
     def _explore(self, refused: Signature, prefers: Preference | None) -> bool:
         """The call in shapes that fit it: another axis may want a weight of another length."""
-        opened = template(refused, self.hints.clues, list(self.hints.specs))
-        if self.explored >= _MOST_EXPLORED or not opened.holes:
-            return False
-        self.explored += 1
-        subject = Explorer(self.gradient, self.dtype, opened, prefers).explored().subject
+        subject = self._in_other_shapes(refused, prefers=prefers)
         if subject is None or (prefers is not None and not prefers(subject.signature)):
             return False
         self.fitting.append(subject)
         return True
+
+    def _in_other_shapes(
+        self,
+        refused: Signature,
+        narrowed: Callable[[Template, Signature], Template] | None = None,
+        prefers: Preference | None = None,
+    ) -> Subject | None:
+        """The subject of the call in the richest shapes that function and rule take."""
+        opened = template(refused, self.hints.clues, list(self.hints.specs))
+        opened = opened if narrowed is None else narrowed(opened, refused)
+        if self.explored >= _MOST_EXPLORED or not opened.holes:
+            return None
+        self.explored += 1
+        return Explorer(self.gradient, self.dtype, opened, prefers).explored().subject
+
+
+def _differing(shape: tuple[int, ...]) -> bool:
+    """Are no two axes equal, so that one taken for another would show?"""
+    return len(set(shape)) == len(shape)
+
+
+def _as_before(opened: Template, signature: Signature) -> Template:
+    """The call with its arrays open, but of as many axes as before."""
+    ranks = {leaf.path: len(leaf.shape) for leaf in signature.leaves}
+    holes = [replace(hole, rank=ranks.get(hole.path, hole.rank)) for hole in opened.holes]
+    return replace(opened, holes=tuple(holes))
 
 
 def _others(

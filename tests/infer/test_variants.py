@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.infer.variants import varied
+from gradcheck_cli.infer.variants import Variants, varied
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.refusals import RuleError
@@ -16,10 +16,15 @@ from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
 X = Leaf("x", (3,), "test")
 
 
-def variants(gradient: Gradient, hints: Hints = NO_HINTS, **others: Any) -> Any:
+def of(gradient: Gradient, x: Leaf = X, hints: Hints = NO_HINTS, **others: Any) -> Variants:
     names = [p.name for p in gradient.parameters()]
-    arguments = tuple((n, X if n == "x" else others.get(n, OMITTED)) for n in names)
+    arguments = tuple((n, x if n == "x" else others.get(n, OMITTED)) for n in names)
     return varied(gradient, gradient.parameters(), [Signature(arguments)], "float32", hints)
+
+
+def variants(gradient: Gradient, hints: Hints = NO_HINTS, **others: Any) -> Any:
+    found = of(gradient, X, hints, **others)
+    return found.subjects, found.broken
 
 
 def test_a_flag_goes_the_other_way_and_a_number_off_its_default() -> None:
@@ -89,6 +94,35 @@ def test_a_rule_that_fails_for_another_axis_alone_is_broken() -> None:
     _, broken = variants(Broken(lambda x, axis=-1: x))
     assert broken is not None
     assert broken[1].certain
+
+
+class Uneven(Gradient):
+    """A rule that cuts an axis into two, and one that always takes the last axis for it."""
+
+    mistaken = False
+
+    def fit(self, signature: Signature, dtype: str) -> Any:
+        axis = 1 if self.mistaken else fixed(signature).get("axis", -1)
+        shape = signature.leaves[0].shape
+        if axis != fixed(signature).get("axis", -1) or shape[axis] % 2:
+            raise RuleError("ValueError", "the shapes do not fit")
+        return super().fit(signature, dtype)
+
+
+def test_a_rule_that_takes_another_axis_at_other_sizes_is_not_broken() -> None:
+    gradient = Uneven(lambda x, axis: x)
+    found = of(gradient, Leaf("x", (3, 4), "test"), axis=Fixed(-1, "-1", "test"))
+    assert found.broken is None
+    assert [(fixed(s.signature), shapes(s)["x"]) for s in found.subjects] == [({"axis": 0}, (4, 3))]
+    assert found.misfit is not None
+    assert fixed(found.misfit[0]) == {"axis": 0}
+
+
+def test_a_rule_that_takes_another_axis_at_no_sizes_is_broken() -> None:
+    gradient = Uneven(lambda x, axis: x)
+    gradient.mistaken = True
+    found = of(gradient, Leaf("x", (3, 4), "test"), axis=Fixed(-1, "-1", "test"))
+    assert found.broken is not None
 
 
 def test_a_rule_that_raises_on_purpose_is_not_broken() -> None:
