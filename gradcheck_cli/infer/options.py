@@ -9,6 +9,7 @@ from typing import Any
 from gradcheck_cli.infer.annotations import annotated
 from gradcheck_cli.infer.calls import argument
 from gradcheck_cli.infer.classes import from_fields
+from gradcheck_cli.infer.divisible import divisible
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.infer.static_values import PLAIN_KINDS, plain_values, source_of, stated_kind
 from gradcheck_cli.infer.trees import tree
@@ -63,6 +64,7 @@ def _number(parameter: Parameter, kind: Kind, hints: Hints) -> list[Leaf]:
 def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Kind) -> list[Any]:
     """An array of floats, of integers or of booleans; before these, objects that hold arrays."""
     name = parameter.name
+    shape = divisible(shape, hints.clues.get(name, ()))
     named = fixed_by_name(name, shape, hints.make_key)
     leaf = Leaf(name, shape, "a guess that function and rule take", domain=hints.domains.get(name))
     nested = [*_objects(name, shape, hints), *_nested(name, shape, hints)]

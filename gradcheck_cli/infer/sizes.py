@@ -6,6 +6,7 @@ While shapes are explored, each unknown is a prime of its own, so a number in an
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -81,6 +82,7 @@ class Solution:
 
     def _without(self, gap: Size) -> Solution | None:
         """One of the gap's unknowns bound so that the gap is zero; the first one that can be."""
+        gap = _part(gap)
         for u, n in gap.terms:
             if abs(n) != 1:
                 continue
@@ -101,8 +103,12 @@ def equations(
     sizes: Sequence[Size], solution: Solution, left: int, right: int
 ) -> Iterator[Equation]:
     """What it may mean that two numbers of an error should be equal, likeliest first."""
-    values = {solution.number(size): size for size in reversed(sizes)}
+    parts = [_part(solution.of(size)) for size in sizes]
+    values = {solution.number(size): size for size in reversed([*sizes, *parts])}
     yield from itertools.product(_readings(values, left), _readings(values, right))
+    for factor in _FACTORS:  # both are shares of sizes
+        if not {left, right} & values.keys() and {left * factor, right * factor} <= values.keys():
+            yield values[left * factor], values[right * factor]
     for part, whole in ((left, right), (right, left)):  # `part` is a share of a size
         for factor in _FACTORS:
             if part not in values and part * factor in values and whole in values:
@@ -114,6 +120,12 @@ def equations(
     for number, other in ((left, right), (right, left)):  # a size that the function states
         if number not in values and other in values and 1 < number < _LARGEST_NUMBER:
             yield values[other], Size(constant=number)
+
+
+def _part(size: Size) -> Size:
+    """What the size is a multiple of."""
+    shared = math.gcd(size.constant, *(n for _, n in size.terms)) or 1
+    return Size(tuple((u, n // shared) for u, n in size.terms), size.constant // shared)
 
 
 def _readings(values: Mapping[int, Size], number: int) -> Iterator[Size]:

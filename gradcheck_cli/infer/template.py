@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,9 @@ class Hole:
     dims: tuple[str, ...] | None = None
     rank: int | None = None
     least_rank: int = 0
+    first: tuple[str, ...] = ()  # the first and the last axes by name, where there may be more
+    last: tuple[str, ...] = ()
+    factor: int = 1  # the size of each axis is a multiple of this
     below: str | None = None  # what integers are below: an axis by name, or a number
     least: int = 0  # of integers
     source: str = ""
@@ -51,6 +55,15 @@ class Hole:
         if self.kind != "int" or self.dims is None or len(self.dims) < 2:
             return None
         return next((a for a in (len(self.dims) - 1, 0) if self.dims[a].isdigit()), None)
+
+    def texts(self, rank: int) -> tuple[str, ...]:
+        """What is said of each axis where there are so many; empty texts for the others."""
+        if self.dims is not None:
+            return self.dims
+        front = (*self.first, *[""] * rank)[:rank]
+        back = (*[""] * rank, *self.last)[len(self.last) :]
+        both = [one or other for one, other in zip(front, back, strict=True)]
+        return tuple("" if text.endswith("+") else text for text in both)
 
     def ranks(self, allowed: Sequence[int]) -> list[int]:
         """Numbers of axes to try, likeliest first."""
@@ -141,10 +154,9 @@ def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Si
     named: dict[str, Size] = {}
     shapes = []
     for hole, rank in zip(holes, ranks, strict=True):
-        axes = [unknown(next(numbers)) for _ in range(rank)]
-        if hole.dims is not None:
-            axes = [_stated(dim, axis, named) for dim, axis in zip(hole.dims, axes, strict=True)]
-        shapes.append(tuple(axes))
+        axes = [Size().plus(unknown(next(numbers)), hole.factor) for _ in range(rank)]
+        stated = zip(hole.texts(rank), axes, strict=True)
+        shapes.append(tuple(_stated(text, axis, named) if text else axis for text, axis in stated))
     return shapes
 
 
@@ -180,17 +192,20 @@ def _kind(value: Any) -> str | None:
 def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     """A hole of which the strongest source that speaks of axes is believed."""
     least_rank = max((clue.least_rank for clue in clues), default=0)
+    factor = math.lcm(*(clue.factor for clue in clues))
+    opened = Hole(path, kind, least_rank=least_rank, factor=factor)
     for clue in clues:
         axes = _AXES.search(clue.spec)
         if axes is not None and not clue.spec.startswith(("{", "(")):
             dims = tuple(axes[1].replace(",", " ").split())
             below, least = _range(kind, [clue.spec, *_domains(clues)])
-            return Hole(path, kind, dims, below=below, least=least, source=clue.source)
+            return replace(opened, dims=dims, below=below, least=least, source=clue.source)
         if clue.rank is not None:
             below, least = _range(kind, _domains(clues))
-            return Hole(path, kind, rank=clue.rank, below=below, least=least, source=clue.source)
+            return replace(opened, rank=clue.rank, below=below, least=least, source=clue.source)
     below, least = _range(kind, _domains(clues))
-    return Hole(path, kind, least_rank=least_rank, below=below, least=least)
+    partly = next((clue for clue in clues if clue.first or clue.last), Clue(""))
+    return replace(opened, first=partly.first, last=partly.last, below=below, least=least)
 
 
 def _domains(clues: Sequence[Clue]) -> list[str]:

@@ -46,4 +46,5 @@ class Clue:
     kind: Kind = Kind.NOTHING
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
+    factor: int = 1  # the size of each axis is a multiple of this
     divides: tuple[str, ...] = ()  # dimensions that are multiples of this whole number

@@ -52,3 +52,19 @@ def test_numbers_in_an_error_name_their_axes() -> None:
 def test_the_rest_of_a_size_that_is_cut_into_parts() -> None:
     a, b = (Solution().number(size) for size in (A, B))
     assert (B, Size().plus(A, 3)) in readings(b - a, a)
+
+
+def test_multiples_are_equal_where_what_they_are_multiples_of_is() -> None:
+    three = [Size().plus(unknown, 3) for unknown in (A, B)]
+    solution = Solution().with_equations([(three[0], three[1])])
+    assert solution is not None
+    assert solution.number(A) == solution.number(B)
+
+
+def test_parts_of_sizes_in_an_error() -> None:
+    three = [Size().plus(unknown, 3) for unknown in (A, B)]
+    one, other = (Solution().number(unknown) for unknown in (A, B))
+    assert (A, B) in equations(three, Solution(), one, other)
+    divisible = Solution(scale=12)
+    third, other_third = (divisible.number(unknown) // 3 for unknown in (A, B))
+    assert (A, B) in equations([A, B], divisible, third, other_third)

@@ -34,3 +34,17 @@ def test_integers_begin_where_a_source_says() -> None:
     assert (hole.below, hole.least) == ("2", -1)
     ((_, filled),) = opened.at([(5,)], [3], ascending=False).arguments
     assert filled.value.tolist() == [0, -1, 1, 0, -1]
+
+
+def test_axes_are_named_from_both_ends_where_their_number_is_open() -> None:
+    open_ = Hole("x", "float", first=("n",), last=("2*d",))
+    (rows, _, columns), (row, width) = unknown_shapes(
+        [open_, Hole("y", "float", ("n", "d"))], [3, 2]
+    )
+    assert rows == row
+    assert columns == Size().plus(width, 2)
+
+
+def test_all_axes_are_multiples_where_one_of_them_is_divided() -> None:
+    ((one, other),) = unknown_shapes([Hole("x", "float", factor=2)], [2])
+    assert (one.terms[0][1], other.terms[0][1]) == (2, 2)

@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from gradcheck_cli.infer.source_text.computed import together
 from gradcheck_cli.infer.source_text.values import (
     Call,
+    Computed,
     Constant,
     Dim,
     Narrow,
     Part,
     Rank,
     Scalar,
+    Times,
     Value,
     itself,
 )
 
 _OF_TWO = (
     "maximum", "minimum", "add", "subtract", "sub", "multiply", "mul", "divide", "div", "true_divide",
-    "power", "pow", "fmax", "fmin", "clamp_min", "clamp_max",
+    "power", "pow", "fmax", "fmin", "clamp_min", "clamp_max", "bias_add",
 )  # fmt: skip
 _REDUCING = (
     "sum", "mean", "max", "min", "amax", "amin", "prod", "var", "std", "logsumexp", "norm",
     "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_logsumexp", "reduce_variance",
 )  # fmt: skip
-_NUMBERS = (Dim, Rank, Scalar)
+_NUMBERS = (Dim, Rank, Scalar, Times)
 
 
 def combined(left: Value, right: Value, plain: Collection[str]) -> Value:
@@ -33,6 +36,8 @@ def combined(left: Value, right: Value, plain: Collection[str]) -> Value:
     one, other = _simple(left, plain), _simple(right, plain)
     if isinstance(one, Scalar):
         one, other = other, one
+    if isinstance(one, Computed) or isinstance(other, Computed):
+        return one if isinstance(other, Scalar) else together(one, other)
     if one is None or other is None:
         return None
     if isinstance(one, Narrow):
@@ -49,7 +54,9 @@ def combined(left: Value, right: Value, plain: Collection[str]) -> Value:
         same = isinstance(one, Part) and isinstance(other, Part) and (
             (one.path, one.dropped) == (other.path, other.dropped)
         )  # fmt: skip
-    return replace(one, itself=False) if same and isinstance(one, Part) else None
+    if same and isinstance(one, Part):
+        return replace(one, itself=False)
+    return together(one, other)
 
 
 def call(made: Call, plain: Collection[str]) -> Value:
@@ -74,4 +81,4 @@ def _simple(value: Value, plain: Collection[str]) -> Value:
     part = itself(value)
     if part is not None and part.path in plain:
         return Scalar()
-    return value if isinstance(value, (Part, Narrow)) else None
+    return value if isinstance(value, (Computed, Part, Narrow)) else None

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gradcheck_cli.infer.source_text.computed import along
 from gradcheck_cli.infer.source_text.facts import Facts
 from gradcheck_cli.infer.source_text.values import (
     Call,
+    Constant,
     Dim,
     Many,
     Part,
+    Pieces,
     Turned,
     Value,
+    itself,
     reshaped,
     whole,
     wholes,
@@ -40,6 +44,8 @@ _PLACES = dict.fromkeys(
 }  # fmt: skip
 _TORCH_ONLY = ("gather",)  # `gather(x, dim, index)`; TensorFlow has the indices there
 _NEW_AXIS = ("expand_dims", "unsqueeze")
+_CUTTING = ("split", "chunk")
+_ONE_BY_ONE = ("unbind", "unstack")
 _JOINING = ("concatenate", "concat", "cat")
 _PERMUTING = ("transpose", "permute", "permute_dims")
 _SWAPPING = ("swapaxes", "moveaxis", "movedim", "swapdims")
@@ -85,12 +91,12 @@ def call(made: Call, facts: Facts) -> Value:
         facts.least_rank(first, 1)
     else:
         _along(first, axis, facts)
-    _parted(first, axis, made, facts)
+    pieces = _pieces(first, axis, made, facts)
     if made.name == "squeeze" and isinstance(first, Part):
         _of_size_one(first, axis, facts)
     if made.name in _OF_ONE_SHAPE and isinstance(first, Part):
         return replace(first, itself=False)
-    return None
+    return pieces
 
 
 def _axis_of(made: Call) -> Value:
@@ -109,16 +115,25 @@ def _named_axis(made: Call) -> bool:
     return any(name in made.keywords for name in _KEYWORDS)
 
 
-def _parted(first: Value, axis: Value, made: Call, facts: Facts) -> None:
-    """`jnp.split(x, 2, axis=-1)`: the axis has so many parts of one size."""
-    count, number = whole(made.argument(1)), whole(axis)
-    torchs = made.method or made.library.startswith(
-        "torch"
-    )  # there, `split` has the size of a part
-    if made.name not in ("split", "chunk") or (made.name == "split" and torchs):
-        return
-    if isinstance(first, Part) and count is not None and number is not None:
-        facts.factor(facts.axis(first, number), count)
+def _pieces(first: Value, axis: Value, made: Call, facts: Facts) -> Value:
+    """`jnp.split(x, 2, axis=-1)`: the axis has so many pieces of one size; `x.unbind(-1)`: as many as it has."""
+    given = _named_axis(made) or len(made.operands) > _PLACES.get(made.name, 0)
+    cut, second = along(first, axis if given else Constant(0)), made.argument(1)
+    if made.name in _ONE_BY_ONE:
+        return None if cut is None else Pieces(cut)
+    if made.name not in _CUTTING:
+        return None
+    torchs = made.method or made.library.startswith("torch")
+    if made.name == "split" and torchs:  # it has the size of a piece
+        return Pieces(cut, second) if cut is not None and isinstance(second, Dim) else None
+    count = whole(second)
+    if count is None:
+        return None
+    if cut is not None:
+        facts.factor(cut, count)
+    elif itself(axis) is not None and isinstance(first, Part):
+        facts.factor_of_all(first, count)
+    return None
 
 
 def _along(first: Value, axis: Value, facts: Facts) -> None:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.infer.source_text import arithmetic, axes, einsums, operations, shapes, sizes
+from gradcheck_cli.infer.source_text import (
+    arithmetic,
+    axes,
+    computed,
+    einsums,
+    operations,
+    shapes,
+    sizes,
+)
 from gradcheck_cli.infer.source_text.facts import Facts
 from gradcheck_cli.infer.source_text.values import Call, Value
 from gradcheck_cli.inputs.clue import Kind
@@ -24,11 +32,5 @@ def called(made: Call, facts: Facts) -> Value:
     if made.library == "typing":
         return None
     results = [reader(made, facts) for reader in _READERS]
-    return next(
-        (
-            r
-            for r in (*results, shapes.fresh(made), arithmetic.call(made, facts.plain))
-            if r is not None
-        ),
-        None,
-    )
+    others = (shapes.fresh(made), computed.call(made), arithmetic.call(made, facts.plain))
+    return next((r for r in (*results, *others) if r is not None), None)

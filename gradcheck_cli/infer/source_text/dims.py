@@ -29,6 +29,7 @@ class Dims:
     sizes: dict[Dim, int] = field(default_factory=dict)
     least_sizes: dict[Dim, int] = field(default_factory=dict)
     factors: dict[Dim, int] = field(default_factory=dict)  # each size is a multiple of this
+    multiples: dict[Dim, tuple[int, Dim]] = field(default_factory=dict)  # so many times another
 
     def join(self, one: Node, other: Node) -> None:
         """One class of two."""
@@ -68,7 +69,20 @@ class Dims:
             taken.add(name)
             factor = math.lcm(*(self.factors.get(a, 1) for a in axes))
             names |= dict.fromkeys(axes, name if factor == 1 else f"{factor}*{name}_part")
-        return names
+        return names | self._of_multiples(names)
+
+    def _of_multiples(self, names: dict[Dim, str]) -> dict[Dim, str]:
+        """The texts of dimensions that are so many times another one, all that are equal to one of them."""
+        texts: dict[Dim, str] = {}
+        for dim, (count, other) in self.multiples.items():
+            root, text = self.root(dim), names.get(other, "*")
+            if root == self.root(other) or "*" in text or names.get(dim, "").isdigit():
+                continue
+            same = [d for d in names if self.root(d) == root]
+            texts |= dict.fromkeys(
+                same, str(count * int(text)) if text.isdigit() else f"{count}*{text}"
+            )
+        return texts
 
     def least_size(self, axis: Dim, ranks: dict[str, int]) -> int:
         """The size that the text asks of this axis at least; 0 where it asks nothing."""
@@ -79,7 +93,7 @@ class Dims:
 
 def _of_axis(axes: Iterable[Dim]) -> list[str]:
     """A name for axes that have none: of the array and its axis."""
-    for axis in axes:
+    for axis in sorted(axes, key=lambda axis: axis.axis < 0):
         letters = "".join(c if c.isalnum() else "_" for c in axis.path).strip("_")
         return [f"{letters}_{axis.axis}".replace("-", "m")]
     return ["n"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
-from gradcheck_cli.infer.source_text import comparisons, indices, shapes, sizes
+from gradcheck_cli.infer.source_text import comparisons, computed, indices, shapes, sizes
 from gradcheck_cli.infer.source_text.arithmetic import combined
 from gradcheck_cli.infer.source_text.calls import called
 from gradcheck_cli.infer.source_text.facts import Facts
@@ -19,8 +19,10 @@ from gradcheck_cli.infer.source_text.nesting import Nesting
 from gradcheck_cli.infer.source_text.values import (
     At,
     Call,
+    Computed,
     Constant,
     Context,
+    Extents,
     Fresh,
     Global,
     Local,
@@ -31,6 +33,7 @@ from gradcheck_cli.infer.source_text.values import (
     Rank,
     Scalar,
     Shape,
+    Span,
     Turned,
     Value,
     element,
@@ -115,6 +118,7 @@ class Reader:
             case ast.Slice(lower=lower, upper=upper, step=step):
                 bounds = [self.value(lower), self.value(upper), self.value(step)]
                 indices.slice_bounds(bounds, self.facts)
+                return Span(bounds[0], bounds[1]) if step is None else None
             case _:
                 self._others(node)
         return None
@@ -150,8 +154,8 @@ class Reader:
             return Rank(base.part) if base.whole else None
         if node.attr == "at" and (base is not None or self._is_local(node.value)):
             return At(base)
-        if isinstance(base, Turned) and node.attr in ("T", "mT"):
-            return base.part
+        if isinstance(base, (Computed, Turned)):
+            return computed.attribute(base, node.attr)
         if not isinstance(base, Part):
             return None
         if node.attr in _OF_ARRAYS:
@@ -166,6 +170,8 @@ class Reader:
             place = index.value if isinstance(index, Constant) else None
             fits = type(place) is int and -len(base.items) <= place < len(base.items)
             return base.items[place] if fits and type(place) is int else None
+        if isinstance(base, Extents):
+            return base.of.axis(place) if (place := whole(index)) is not None else None
         self._words_of(node.value, index)
         part = itself(base)
         nesting = None if part is None else self.nestings.get(part.path)
@@ -227,13 +233,15 @@ class Reader:
         left, right = self.value(node.left), self.value(node.right)
         if isinstance(node.op, ast.MatMult):
             self.facts.product(left, right)
-            return None
+            return computed.product(left, right)
         if isinstance(node.op, (ast.FloorDiv, ast.Mod)):
             exact = isinstance(node.op, ast.FloorDiv)
             rest = sizes.divided(left, right, exact, self.facts)
             return rest if not exact else None
         if isinstance(left, Many) and isinstance(right, Many) and isinstance(node.op, ast.Add):
             return Many(left.items + right.items)
+        if isinstance(node.op, ast.Mult) and (several := sizes.times(left, right)) is not None:
+            return several
         return combined(left, right, self.facts.plain)
 
     # -- calls --------------------------------------------------------------------------------

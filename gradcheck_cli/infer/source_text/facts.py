@@ -15,6 +15,7 @@ from gradcheck_cli.infer.source_text.values import (
     Dim,
     Member,
     Part,
+    Pieces,
     Turned,
     Value,
     elements,
@@ -49,6 +50,7 @@ class About:
     limits: dict[str, tuple[str, float]] = field(default_factory=dict)  # by `<` and `>`
     asked: bool = False  # the text asks of which type it is
     maybe_rank: int = 0  # at least so many axes, if it is an array
+    factor: int = 1  # each of its axes is a multiple of this
     multiples: list[Dim] = field(default_factory=list)  # dimensions that it divides
     bounds: list[Dim | str] = field(default_factory=list)  # its integers stay below
     marks: dict[int, None] = field(
@@ -122,7 +124,7 @@ class Facts:
 
     def rank(self, part: Value, count: int) -> None:
         """The part has so many axes."""
-        part, count = _without_new(part, count)
+        part, count = _without_new(part.part if isinstance(part, Turned) else part, count)
         if isinstance(part, Part) and self.shapes_hold and 0 <= count + part.dropped <= _MOST_RANK:
             about = self.of(part.path, Weight.RANK)
             about.ranks.setdefault(self.text, set()).add(count + part.dropped)
@@ -197,6 +199,27 @@ class Facts:
         if self.shapes_hold and 1 < number <= _MOST_SIZE:
             self.dims.root(dim)
             self.dims.factors[dim] = math.lcm(number, self.dims.factors.get(dim, 1))
+
+    def factor_of_all(self, part: Part, number: int) -> None:
+        """Each axis of the part is a multiple of this number: one of them is chosen."""
+        if self.shapes_hold and 1 < number <= _MOST_SIZE and not part.dropped:
+            about = self.about.setdefault(part.path, About())
+            about.factor = math.lcm(number, about.factor)
+
+    def times(self, dim: Dim, count: int, other: Dim) -> None:
+        """This dimension is so many times another one."""
+        if self.shapes_hold and 1 < count <= _MOST_SIZE:
+            self.dims.root(dim)
+            self.dims.root(other)
+            before, of = self.dims.multiples.get(dim, (0, other))
+            self.dims.multiples[dim] = (max(count, before) if of == other else before, of)
+
+    def pieces(self, cut: Pieces, count: int) -> None:
+        """An axis is cut into so many pieces."""
+        if cut.size is None:
+            self.size(cut.axis, count)
+        else:
+            self.times(cut.axis, count, cut.size)
 
     # -- everything else -------------------------------------------------------------
 

@@ -6,10 +6,12 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gradcheck_cli.infer.source_text.computed import along
 from gradcheck_cli.infer.source_text.facts import Facts
 from gradcheck_cli.infer.source_text.sizes import COUNTS, STEPS
 from gradcheck_cli.infer.source_text.values import (
     At,
+    Computed,
     Constant,
     Content,
     Dim,
@@ -18,6 +20,8 @@ from gradcheck_cli.infer.source_text.values import (
     Part,
     Rank,
     Scalar,
+    Span,
+    Times,
     Value,
     elements,
     itself,
@@ -50,6 +54,8 @@ def indexed(base: Value, index: ast.expr, value: Value, facts: Facts) -> Value:
         return _seen(base, entries)
     if isinstance(base, Part):
         return _of_part(base, entries, facts)
+    if isinstance(base, Computed):
+        _cut(base, entries, facts)
     if isinstance(base, Fresh):
         _beside_ranges(entries, facts)
         for place, (_, entry) in enumerate(entries):
@@ -62,6 +68,25 @@ def indexed(base: Value, index: ast.expr, value: Value, facts: Facts) -> Value:
     elif len(entries) > 1 and not isinstance(base, Many):
         _integers(entries, facts)
     return None
+
+
+def _cut(base: Value, entries: Sequence[Item], facts: Facts) -> None:
+    """`gates[:, 2 * n : 3 * n]`, `gates[:, 3 * n :]`: the axis has so many pieces of one size, or more."""
+    consuming = [value for node, value in entries if not _is_new((node, value))]
+    if not consuming or not isinstance(consuming[-1], Span):
+        return
+    cut, start, stop = along(base, _last(consuming)), consuming[-1].start, consuming[-1].stop
+    if cut is None:
+        return
+    if isinstance(stop, Times):
+        facts.times(cut, stop.count, stop.dim)
+    elif stop is None and isinstance(start, Times):
+        facts.times(cut, start.count + 1, start.dim)
+
+
+def _last(entries: Sequence[Value]) -> Constant:
+    """The axis of the last of these entries."""
+    return Constant(-1 if Constant(...) in entries else len(entries) - 1)
 
 
 def slice_bounds(values: Sequence[Value], facts: Facts) -> None:

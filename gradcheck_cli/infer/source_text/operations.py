@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gradcheck_cli.infer.source_text.computed import product
 from gradcheck_cli.infer.source_text.facts import Facts
 from gradcheck_cli.infer.source_text.values import (
     Call,
+    Computed,
     Constant,
     Dim,
     Fresh,
@@ -94,6 +96,7 @@ _FUNCTIONS = {
     "polyval": (Operand(0, rank=1),), "interp": (Operand(1, rank=1, domain="in sorted"), Operand(2, rank=1)),
     "searchsorted": (Operand(0, least_rank=1, domain="in sorted"),),
     **dict.fromkeys(("t", "trace", "diagonal", "tril", "triu", "matrix_transpose", "diag_part"), _MATRIX),
+    "bias_add": (Operand(1, rank=1, names=("bias",)),),
     "cross": (Operand(0, least_rank=1), Operand(1, least_rank=1)),
     "scan": (Operand(0, kind=_FUNCTION), Operand(2, least_rank=1, names=("xs",))),
     "associative_scan": (Operand(0, kind=_FUNCTION),),
@@ -153,14 +156,9 @@ def call(made: Call, facts: Facts) -> Value:
         return None
     for operand in _rows(made):
         _ask(operand, made, facts)
-    if made.name in ("matmul", "dot", "__matmul__") or (
-        made.name == "tensordot" and not made.keywords
-    ):
-        _product(made, facts)
-    if made.name in ("linear",) and made.library:
-        _linear(
-            made.argument(0, "input"), made.argument(1, "weight"), made.argument(2, "bias"), facts
-        )
+    result = _products(made, facts)
+    if made.name == "t":
+        facts.rank(made.argument(0), 2)
     if made.name in ("conv_general_dilated", "conv_with_general_padding"):
         _general_convolution(made, facts)
     if made.name == "cross":
@@ -169,7 +167,24 @@ def call(made: Call, facts: Facts) -> Value:
                 facts.size(facts.axis(value, -1), 3)
     _dtypes_and_keys(made, facts)
     _integers(made, facts)
-    return _of_first_shape(made)
+    return _of_first_shape(made) if result is None else result
+
+
+def _products(made: Call, facts: Facts) -> Value:
+    """What the products of matrices ask of their operands, and what they give."""
+    if made.name in ("matmul", "dot", "__matmul__") or (
+        made.name == "tensordot" and not made.keywords
+    ):
+        return _product(made.operands, made, facts)
+    if made.name in ("mm", "bmm"):
+        return _product(made.operands, made, facts, matrices=made.name == "mm")
+    if made.name in ("addmm", "baddbmm"):
+        return _product(made.operands[1:], made, facts, matrices=made.name == "addmm")
+    if made.name == "linear" and made.library:
+        x, weight = made.argument(0, "input"), made.argument(1, "weight")
+        _linear(x, weight, made.argument(2, "bias"), facts)
+        return product(x, Turned(weight) if isinstance(weight, Part) else None)
+    return None
 
 
 def _rows(made: Call) -> Sequence[Operand]:
@@ -185,7 +200,19 @@ def _rows(made: Call) -> Sequence[Operand]:
     if made.name in ("take_along_axis", "take_along_dim") or not made.method:
         return _FUNCTIONS.get(made.name, ())
     if made.name.startswith(
-        ("masked_", "bmm", "mm", "mv", "trace", "tril", "triu", "diagonal", "outer")
+        (
+            "masked_",
+            "bmm",
+            "mm",
+            "mv",
+            "addmm",
+            "baddbmm",
+            "trace",
+            "tril",
+            "triu",
+            "diagonal",
+            "outer",
+        )
     ):
         return _FUNCTIONS.get(made.name, ())
     return ()
@@ -208,14 +235,16 @@ def _ask(operand: Operand, made: Call, facts: Facts) -> None:
         facts.below(value, Dim(table.path, operand.axis + table.dropped))
 
 
-def _product(made: Call, facts: Facts) -> None:
+def _product(values: Sequence[Value], made: Call, facts: Facts, matrices: bool = False) -> Value:
     """A matrix product, where TensorFlow may turn an operand."""
+    if len(values) < 2:
+        return None
     operands = []
-    for place, name in enumerate(("transpose_a", "transpose_b")):
-        value = made.argument(place)
+    for value, name in zip(values, ("transpose_a", "transpose_b"), strict=False):
         turned = made.keywords.get(name) == Constant(True) and isinstance(value, Part)
         operands.append(Turned(value) if turned and isinstance(value, Part) else value)
-    facts.product(*operands)
+    facts.product(operands[0], operands[1])
+    return product(operands[0], operands[1], matrices)
 
 
 def _linear(x: Value, weight: Value, bias: Value, facts: Facts) -> None:
@@ -308,7 +337,7 @@ def _of_first_shape(made: Call) -> Value:
         return _of_part(first, made, same)
     if isinstance(first, (Dim, Scalar)) and made.name in _ELEMENTWISE:
         return Scalar()
-    return first if same and isinstance(first, (Fresh, Narrow)) else None
+    return first if same and isinstance(first, (Computed, Fresh, Narrow)) else None
 
 
 def _of_part(first: Part, made: Call, same: bool) -> Value:

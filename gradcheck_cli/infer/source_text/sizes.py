@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from gradcheck_cli.infer.source_text.facts import Facts
-from gradcheck_cli.infer.source_text.values import Call, Dim, Many, Rest, Value, itself, whole
+from gradcheck_cli.infer.source_text.values import (
+    Call,
+    Dim,
+    Many,
+    Rest,
+    Times,
+    Value,
+    itself,
+    whole,
+)
 from gradcheck_cli.inputs.clue import Kind
 
 COUNTS = (3, 2, 1)
@@ -95,6 +104,13 @@ def divided(left: Value, right: Value, exact: bool, facts: Facts) -> Value:
     if exact:
         facts.divides(right, left)
     return Rest(left, part)
+
+
+def times(left: Value, right: Value) -> Value:
+    """`2 * n`, where `n` is a dimension."""
+    count, dim = (left, right) if isinstance(right, Dim) else (right, left)
+    number = whole(count)
+    return Times(number, dim) if isinstance(dim, Dim) and number is not None else None
 
 
 def _each(value: Value, numbers: tuple[int, ...], facts: Facts) -> None:

@@ -135,6 +135,7 @@ class _Sketch:
             domain=self._domain(kind),
             values=optional,
             kind=kind,
+            factor=self.about.factor,
             first=_run({a: t for a, t in axes.items() if a >= 0}),
             last=_run({-1 - a: t for a, t in axes.items() if a < 0})[::-1],
         )
@@ -153,16 +154,17 @@ class _Sketch:
             alone = text not in [t for d, t in self.texts.items() if d != dim] and not self._named(
                 dim
             )
-            if text.isdigit() or not alone:
+            if text.isdigit() or not alone or "*" in text or text in self._referred():
                 said[axis] = text
-            elif least or dim in self.facts.dims.factors or text in self._referred():
-                said[axis] = f"{least}+" if least else text
+            elif least:
+                said[axis] = f"{least}+"
         return said
 
     def _referred(self) -> set[str]:
         """Names of dimensions that integers stay below, or that a whole number divides."""
         dims = [d for a in self.facts.about.values() for d in (*a.bounds, *a.multiples)]
-        return {self._text(d) for d in dims if isinstance(d, Dim)}
+        times = {self._text(d) for _, d in self.facts.dims.multiples.values()}
+        return times | {self._text(d) for d in dims if isinstance(d, Dim)}
 
     def _text(self, dim: Dim) -> str:
         rank = self.ranks.get(dim.path)

@@ -115,6 +115,51 @@ class Turned:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """An array that the text computes, by its last axes; None stands for a size that is not followed."""
+
+    axes: tuple[Dim | None, ...]
+    whole: bool = False  # these are all its axes
+
+    def axis(self, number: int) -> Dim | None:
+        """The size of this axis."""
+        if number < -len(self.axes) or number >= (len(self.axes) if self.whole else 0):
+            return None
+        return self.axes[number]
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The pieces into which an array is cut along an axis: each has one entry of it, or is of one size."""
+
+    axis: Dim
+    size: Dim | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """So many times a dimension."""
+
+    count: int
+    dim: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A slice from one number to another."""
+
+    start: Value
+    stop: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """The sizes of the axes of an array that the text computes."""
+
+    of: Computed
+
+
+@dataclass(frozen=True, slots=True)
 class Scalar:
     """A single number that is not followed further."""
 
@@ -148,7 +193,7 @@ class Context:
 
 Value = (
     Part | Member | Dim | Rank | Shape | Rest | Constant | Many | Fresh | At | Narrow | Content | Turned
-    | Scalar | Local | Global | Mapped | Context | None
+    | Computed | Pieces | Times | Span | Extents | Scalar | Local | Global | Mapped | Context | None
 )  # fmt: skip
 
 

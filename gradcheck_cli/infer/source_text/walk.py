@@ -19,6 +19,7 @@ from gradcheck_cli.infer.source_text.values import (
     Many,
     Member,
     Part,
+    Pieces,
     Value,
 )
 from gradcheck_cli.inputs.clue import Kind
@@ -176,6 +177,8 @@ class Walk:
         items: Sequence[Value] = [None] * len(target.elts)
         if isinstance(result, Many) and len(result.items) == len(target.elts) and not starred:
             items = result.items
+        elif isinstance(result, Pieces) and not starred:
+            self.facts.pieces(result, len(target.elts))
         elif isinstance(result, Part) and result.itself and not starred:
             items = self._elements(result, len(target.elts))
         for element, item in zip(target.elts, items, strict=True):
