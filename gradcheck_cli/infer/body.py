@@ -59,6 +59,8 @@ def _clues(
         returned = reading.read(text, roles.backward_names(text, names, residuals))
         for name in roles.without_gradient(text, names, returned):
             reading.facts.constant(name)
+        for path, gradient in roles.gradients(returned, names):
+            reading.facts.returned(path, gradient)
     return summary(reading.facts, {p.name: p.default for p in parameters})
 
 

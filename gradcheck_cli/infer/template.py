@@ -37,6 +37,7 @@ class Hole:
     dims: tuple[str, ...] | None = None
     rank: int | None = None
     least_rank: int = 0
+    likely_rank: int | None = None
     first: tuple[str, ...] = ()  # the first and the last axes by name, where there may be more
     last: tuple[str, ...] = ()
     factor: int = 1  # the size of each axis is a multiple of this
@@ -71,8 +72,9 @@ class Hole:
             return [len(self.dims)]
         if self.rank is not None:
             return [self.rank]
-        order = _order_of_ranks(self.path)
-        return [r for r in order if r in allowed and r >= self.least_rank] or [self.least_rank]
+        order = [r for r in _order_of_ranks(self.path) if r in allowed and r >= self.least_rank]
+        likely = () if self.likely_rank is None else (self.likely_rank,)
+        return list(dict.fromkeys((*likely, *order))) or [self.least_rank]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +206,11 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
             below, least = _range(kind, _domains(clues))
             return replace(opened, rank=clue.rank, below=below, least=least, source=clue.source)
     below, least = _range(kind, _domains(clues))
+    likely = next((clue.likely_rank for clue in clues if clue.likely_rank is not None), None)
     partly = next((clue for clue in clues if clue.first or clue.last), Clue(""))
-    return replace(opened, first=partly.first, last=partly.last, below=below, least=least)
+    return replace(
+        opened, first=partly.first, last=partly.last, below=below, least=least, likely_rank=likely
+    )
 
 
 def _domains(clues: Sequence[Clue]) -> list[str]:

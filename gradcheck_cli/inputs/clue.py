@@ -40,6 +40,9 @@ class Clue:
     source: str  # as a report names it: the docstring `x: (batch, dim)`
     spec: str = ""
     rank: int | None = None  # the number of axes, where these have no names
+    likely_rank: int | None = (
+        None  # the number of axes that its gradient has as the rule returns it
+    )
     least_rank: int = 0  # at least so many axes
     domain: str = ""  # as in a comment: `> 0`, `in [0, 1]`, `in simplex`
     values: tuple[object, ...] = ()  # plain values that it may take, the likeliest first

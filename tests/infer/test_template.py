@@ -48,3 +48,7 @@ def test_axes_are_named_from_both_ends_where_their_number_is_open() -> None:
 def test_all_axes_are_multiples_where_one_of_them_is_divided() -> None:
     ((one, other),) = unknown_shapes([Hole("x", "float", factor=2)], [2])
     assert (one.terms[0][1], other.terms[0][1]) == (2, 2)
+
+
+def test_a_likely_number_of_axes_comes_first_and_forbids_no_other() -> None:
+    assert Hole("v", "float", likely_rank=4).ranks((1, 2)) == [4, 2, 1]

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from gradcheck_cli.infer.source_text.dims import Dims, Label
 from gradcheck_cli.infer.source_text.values import (
+    Computed,
     Content,
     Dim,
     Member,
@@ -24,6 +25,7 @@ from gradcheck_cli.infer.source_text.values import (
 from gradcheck_cli.inputs.clue import Kind
 
 _LONGEST_QUOTE = 60
+_SHARED = 2  # heads of queries that share one of keys
 _MOST_RANK = 6
 _MOST_SIZE = 16
 _MOST_MARK = 8
@@ -50,6 +52,7 @@ class About:
     limits: dict[str, tuple[str, float]] = field(default_factory=dict)  # by `<` and `>`
     asked: bool = False  # the text asks of which type it is
     maybe_rank: int = 0  # at least so many axes, if it is an array
+    likely_rank: int | None = None  # of the gradient that the rule returns for it
     factor: int = 1  # each of its axes is a multiple of this
     multiples: list[Dim] = field(default_factory=list)  # dimensions that it divides
     bounds: list[Dim | str] = field(default_factory=list)  # its integers stay below
@@ -137,6 +140,11 @@ class Facts:
             about = self.of(part.path, Weight.LEAST)
             about.least_rank = max(about.least_rank, count + part.dropped)
             about.kinds.setdefault(Kind.ARRAY)
+
+    def returned(self, path: str, gradient: Value) -> None:
+        """The rule returns this as the gradient of the part."""
+        if isinstance(gradient, Computed) and gradient.whole and len(gradient.axes) <= _MOST_RANK:
+            self.about.setdefault(path, About()).likely_rank = len(gradient.axes)
 
     def sized(self, part: Part) -> Dim:
         """The length of the part, which may be a list."""
@@ -275,8 +283,10 @@ class Facts:
             self.of(part.path, Weight.VALUE).limits[sign[0]] = (sign, number)
 
     def divides(self, value: Value, dim: Value) -> None:
-        """The dimension is a multiple of the value."""
+        """The dimension is a multiple of the value; of another array's dimension at least twice that."""
         part = itself(value)
+        if isinstance(value, Dim) and isinstance(dim, Dim) and value.path != dim.path:
+            self.times(dim, _SHARED, value)
         if part is not None and isinstance(dim, Dim):
             self.dims.root(dim)
             self.of(part.path, Weight.KIND).multiples.append(dim)

@@ -59,6 +59,18 @@ def backward_names(text: Text, names: Sequence[str], residuals: Value) -> Names:
     return found
 
 
+def gradients(returned: Sequence[Value], names: Sequence[str]) -> list[tuple[str, Value]]:
+    """Each parameter with its gradient, where every `return` of a backward function gives one for each."""
+    several = [r.items if isinstance(r, Many) else (r,) for r in returned]
+    if not several or any(len(items) != len(names) for items in several):
+        return []
+    return [
+        (name, items[0])
+        for name, *items in zip(names, *several, strict=True)
+        if all(item == items[0] for item in items)
+    ]
+
+
 def residuals_of(returned: Sequence[Value]) -> Value:
     """The second of the two things that every `return` of a forward function gives."""
     pairs = [r.items if isinstance(r, Many) else () for r in returned]

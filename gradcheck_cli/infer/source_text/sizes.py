@@ -94,8 +94,12 @@ def _of_each_axis(made: Call, places: tuple[int, ...], facts: Facts) -> None:
 
 
 def divided(left: Value, right: Value, exact: bool, facts: Facts) -> Value:
-    """`d // heads`, `n % groups`: a parameter that divides a dimension, or leaves a rest."""
+    """`d // heads`, `n % groups`: a parameter, or a dimension, that divides a dimension or leaves a rest."""
     part, number = itself(right), whole(right)
+    if isinstance(left, Dim) and isinstance(right, Dim):
+        if exact:
+            facts.divides(right, left)
+        return Rest(left, right)
     if isinstance(left, Dim) and number is not None and exact:
         facts.factor(left, number)
     if not isinstance(left, Dim) or part is None:

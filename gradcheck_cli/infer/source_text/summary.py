@@ -27,6 +27,7 @@ _FINER = {
 def summary(facts: Facts, defaults: Mapping[str, object]) -> dict[str, Clue]:
     """The clue for each parameter, and for each part of one, of which the text says something."""
     _settle(facts)
+    _guess_ranks(facts)
     ranks = {path: rank for path, a in facts.about.items() if (rank := _rank(a)) is not None}
     texts = facts.dims.texts(ranks)
     clues = {}
@@ -65,6 +66,15 @@ def _settle(facts: Facts) -> None:
         inner = -1 if count == 1 + right.dropped else axis if least >= 2 + right.dropped else None
         if inner is not None:
             facts.dims.join(Dim(right.path, inner), Dim(left.path, outer))
+
+
+def _guess_ranks(facts: Facts) -> None:
+    """Of two arrays of which one axis is a multiple of the other's at the same place, both likely have as many axes."""
+    for left, (_, right) in facts.dims.multiples.items():
+        for one, other in ((left, right), (right, left)):
+            about = facts.about.get(one.path)
+            if left.axis == right.axis and about is not None and about.likely_rank is None:
+                about.likely_rank = _rank(facts.about.get(other.path, About()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +146,7 @@ class _Sketch:
             values=optional,
             kind=kind,
             factor=self.about.factor,
+            likely_rank=self.about.likely_rank,
             first=_run({a: t for a, t in axes.items() if a >= 0}),
             last=_run({-1 - a: t for a, t in axes.items() if a < 0})[::-1],
         )

@@ -57,10 +57,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A remainder: a dimension by a whole number."""
+    """A remainder: a dimension by a whole number, or by another dimension."""
 
     dim: Dim
-    divisor: Part
+    divisor: Part | Dim
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,3 +79,37 @@ def test_what_is_not_followed_is_cut_nowhere() -> None:
         return a, b, c, d
 
     assert all(not clue.last and clue.factor == 1 for clue in read(function).values())
+
+
+def test_a_gradient_that_is_returned_has_as_many_axes_as_its_argument() -> None:
+    def forward(ctx, q, v, w):
+        ctx.save_for_backward(q, v)
+        return q @ v
+
+    def backward(ctx, g):
+        q, v = ctx.saved_tensors
+        b, t, d = q.shape
+        columns = (g * q).reshape(-1, d).sum(0)
+        return g @ v, (q.mT @ g).view(b, 2, t, d).sum(dim=1), columns
+
+    found = read(forward, backward)
+    assert (found["v"].likely_rank, found["w"].likely_rank) == (3, 1)
+
+
+def test_a_dimension_that_another_arrays_divides_is_at_least_twice_that() -> None:
+    def function(q, k, *, v):
+        b, heads, t, d = k.shape
+        assert v.shape[-1] % d == 0
+        return k.repeat_interleave(q.shape[1] // heads, dim=1), v
+
+    found = read(function)
+    assert found["q"].first == ("", "2*heads")
+    assert found["q"].likely_rank == 4
+    assert found["v"].last == ("2*d",)
+
+
+def test_dimensions_of_one_array_are_no_multiples_of_each_other() -> None:
+    def function(x):
+        return x.shape[0] // x.shape[1]
+
+    assert not fields(function, "first")
