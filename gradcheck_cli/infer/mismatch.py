@@ -28,6 +28,8 @@ Pairs = list[tuple[int, int]]
 def proposals(message: str, sizes: Sequence[Size], solution: Solution) -> Iterator[Solution]:
     """Solutions under which the error might not come again, likeliest first, each once."""
     offered: list[Solution] = []
+    if _is_turned(message):
+        return
     for pairs in _pairings(message):
         for chosen in _chosen(pairs, sizes, solution):
             following = solution.with_equations(chosen)
@@ -95,7 +97,8 @@ def _pairings(message: str) -> Iterator[Pairs]:
 
 def _ways(s: Shape, t: Shape, message: str) -> list[Pairs]:
     """How two shapes of an error may have to fit together, likeliest first."""
-    product = [_contracted(s, t) + _aligned(s[:-2], t[:-2]), _contracted(s, t)]
+    leading = _aligned(s[:-2], t[:-2])
+    product = [_contracted(s, t) + leading, _turned(s, t) + leading, _contracted(s, t)]
     joined = _JOINED.search(message)
     if joined is not None:
         along = int(joined[1]) % len(s)
@@ -108,6 +111,20 @@ def _ways(s: Shape, t: Shape, message: str) -> list[Pairs]:
 
 def _different(pairs: Pairs) -> Pairs:
     return [(a, b) for a, b in pairs if a != b]
+
+
+def _is_turned(message: str) -> bool:
+    """Is a product refused whose inner axes are equal? One operand is transposed first, so these need not be."""
+    shapes = [s for text in _SHAPE.findall(message) if len(s := _numbers(text)) > 1]
+    if not _PRODUCT.search(message) or len(shapes) != 2:
+        return False
+    s, t = shapes
+    return not _different(_contracted(s, t) + _aligned(s[:-2], t[:-2]))
+
+
+def _turned(s: Shape, t: Shape) -> Pairs:
+    """As a product with the transposed second operand aligns them."""
+    return [(s[-1], t[-1])]
 
 
 def _numbers(text: str) -> Shape:

@@ -71,3 +71,12 @@ def test_what_else_a_refusal_asks_for() -> None:
     assert asks_to_sort("segment ids are not increasing")
     assert wants_integers("Indexer must have integer or boolean type")
     assert not any(f("shapes differ") for f in (asks_to_divide, asks_to_sort, wants_integers))
+
+
+def test_an_operand_that_is_turned_in_a_product_has_its_last_axis_in_common() -> None:
+    message = "Matrix size-incompatible: In[0]: [{},{}], In[1]: [{},{}] [Op:MatMul] name:"
+    offered = list(proposals(message.format(N[0], N[1], N[2], N[3]), AXES, Solution()))
+    assert Solution().with_equations([(unknown(1), unknown(3))]) in offered[:2]
+    tried = Solution().with_equations([(unknown(1), unknown(2))])
+    assert tried is not None
+    assert not list(proposals(message.format(N[0], N[1], N[1], N[3]), AXES, tried))
