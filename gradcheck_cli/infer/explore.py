@@ -53,7 +53,7 @@ _DEEP_SLIDING = ((2, 6, 3, 2, 4, 3), (2, 3, 6, 4, 2, 3, 2))
 _GROUPED = ((2, 3, 8, 4, 5, 6), (2, 8, 3, 4, 5, 6))
 # The last but these are smaller ones, some of them equal, for four axes.
 _DEEP_SIZES = (
-    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
+    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, (2, 2, 3, 4, 5, 2), (2, 2, 2, 3, 4, 5), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
 )  # fmt: skip
 _TOO_LARGE = "too large"
 _COUNTS = (3, 2)  # what integers are below, where nothing says it
@@ -80,6 +80,12 @@ class Candidate:
     def richness(self) -> tuple[int, int, int]:
         """What transposed, summed and broadcast axes would show at: more free axes, more kinds of shapes."""
         return len(self.free), self.kinds, -self.order
+
+    @property
+    def numbers(self) -> set[int]:
+        """The sizes above two that the function states itself: four of a quaternion."""
+        sizes = (self.solution.of(size) for shape in self.shapes for size in shape)
+        return {size.constant for size in sizes if not size.terms and size.constant > 2}
 
     @property
     def kinds(self) -> int:
@@ -281,7 +287,8 @@ class Explorer:
         names = axis_names(self.template.holes, candidate.shapes, candidate.solution)
         deep = len(candidate.shapes[0]) > 2
         usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
-        for choice in (*sliding, *usual) if self._counts_something else usual:
+        choices = (*sliding, *usual) if self._counts_something else usual
+        for choice in (*_without(choices, candidate.numbers), *choices):
             sizes = [n for n in choice if n > 2 or not self._has_tables]
             numbers = {
                 u: sizes[i % len(sizes)] + i // len(sizes) for i, u in enumerate(candidate.free)
@@ -306,6 +313,12 @@ class Explorer:
     @property
     def _has_tables(self) -> bool:
         return any(hole.kind == "int" for hole in self.template.holes)
+
+
+def _without(choices: Sequence[tuple[int, ...]], numbers: set[int]) -> Iterator[tuple[int, ...]]:
+    """Sizes that differ from these numbers; nothing where there are none."""
+    for choice in choices if numbers else ():
+        yield tuple(n for n in choice if n not in numbers)
 
 
 def _with_axis(candidate: Candidate, place: tuple[int, int], size: Size) -> Candidate:

@@ -197,3 +197,22 @@ def test_sizes_of_a_call_are_tried_where_nothing_else_is_taken() -> None:
     subject = explored(Gradient(crossed), clues).subject
     assert subject is not None
     assert shapes(subject)["x"] == (5, 3)
+
+
+def test_sizes_differ_from_those_that_a_source_states() -> None:
+    clues = {
+        "q": [Clue("the docstring", spec="f32[n 4]")],
+        "p": [Clue("the docstring", spec="f32[b m 3]")],
+    }
+    subject = explored(Gradient(lambda q, p: q.sum() + p), clues).subject
+    assert subject is not None
+    found = shapes(subject)
+    assert not {found["q"][0], *found["p"][:2]} & {3, 4}
+
+
+def test_the_width_of_heads_is_no_other_size() -> None:
+    clues = {n: [Clue("the docstring", spec=f"f32[{s}]")] for n, s in {
+        "q": "b h t d", "k": "b h s d", "v": "b h s d"}.items()}  # fmt: skip
+    subject = explored(Gradient(lambda q, k, v: (q @ np.swapaxes(k, -1, -2)) @ v), clues).subject
+    assert subject is not None
+    assert shapes(subject)["q"][-1] not in (*shapes(subject)["q"][:3], *shapes(subject)["k"][:3])

@@ -100,6 +100,6 @@ def test_a_variant_has_several_windows_that_overlap() -> None:
     arguments = zip(names, (Leaf("x", (3,), "test"), whole(2), OMITTED), strict=True)
     gradient = Gradient(total)
     signature = Signature(tuple(arguments))
-    subjects, _ = varied(gradient, gradient.parameters(), [signature], "float32", hints)
+    subjects = varied(gradient, gradient.parameters(), [signature], "float32", hints).subjects
     assert fixed(subjects[0].signature) == {"width": 3, "every": 2}
     assert shapes(subjects[0])["x"][0] >= 5
