@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,7 +45,8 @@ class Numbers:
     """A truth that numpy gives: a value of the arguments, and a gradient of them and a cotangent.
 
     `converted` says what numpy computes with: floats, or balls where a sum must be exact.
-    `states` says what the gradient is at some numbers of the first argument: a kink at 0, say.
+    `states` says what the gradient is at some numbers of the first argument, a kink at 0, say, and
+    `value_states` what the value is.
     """
 
     value: Function
@@ -58,6 +60,7 @@ class Numbers:
     mixed: bool = False
     converted: Function = numbers
     states: Mapping[float, int] = field(default_factory=dict)
+    value_states: Mapping[float, int] = field(default_factory=dict)
 
     def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
         """Nothing is known of what is computed on the way."""
@@ -68,8 +71,8 @@ class Numbers:
         both = [listed(self.value(*xs)), listed(self.gradient(*xs, *weights))]
         balls = [list(map(balls_of, arrays)) for arrays in both]
         states = [[np.where(np.isfinite(numbers(a)), REGULAR, OUTSIDE).astype(np.int8) for a in b] for b in balls]  # fmt: skip
-        for place, state in self.states.items():
-            for each in states[1]:
+        for own, places in zip(states, (self.value_states, self.states), strict=True):
+            for each, (place, state) in itertools.product(own, places.items()):
                 each[numbers(points[0]) == place] = state
         return Truth(*balls, *states)
 

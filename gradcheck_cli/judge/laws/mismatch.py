@@ -46,6 +46,9 @@ _REPORTED = {
 _AT_A_POINT = (
     "the formula is wrong at a point: on all sides of it the derivative tends to another number"
 )
+_WITHOUT_VALUE = (
+    "the formula leaves the truth only where the function itself has no value, and tends to one"
+)
 _STEP = (
     "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
     "(straight-through, or a smoothed step)"
@@ -119,11 +122,20 @@ def verdict(mismatch: Mismatch) -> Failure | None:
     large = mismatch.large
     if not len(large):
         return _small(mismatch)
+    defined = large[_has_value(mismatch.m, large)]
+    if not len(defined):
+        return mismatch.failure(int(large[0]), Kind.SINGULARITY, _WITHOUT_VALUE)
+    large = defined
     return (
         _wrong_at_points(mismatch, large)
         or _near_singularities(mismatch, large)
         or _by_third_opinion(mismatch, large)
     )
+
+
+def _has_value(m: Measurements, rows: Array) -> Array:
+    """Rows at which the primal computes its value, and does not only tend to one."""
+    return np.asarray((m.reference.states(VALUES)[rows] != LIMIT).all(axis=1))
 
 
 def _small(mismatch: Mismatch) -> Failure | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import Comparison, comparison
 from gradcheck_cli.measure.measurements import Measurements, Probe
-from gradcheck_cli.measure.states import KINK, POLE
+from gradcheck_cli.measure.states import KINK, LIMIT, POLE
 from tests.support import Numbers, measured
 
 POINTS = [0.5, 1.0, 2.0, -3.0, 100.0]
@@ -82,6 +83,13 @@ def test_a_formula_that_is_wrong_at_a_point_is_told_from_its_neighbours() -> Non
     failure = only(judged(lambda x, weight: np.where(x == 2.0, 0, slope(x, weight))))
     assert (failure.rule, POINTS[failure.row]) == (RuleName.GRADIENT_MISMATCH, 2.0)
     assert failure.message.startswith("the formula is wrong at a point")
+
+
+def test_a_formula_is_not_wrong_where_the_function_only_tends_to_a_value() -> None:
+    truth = partial(Numbers, value_states={2.0: LIMIT})
+    m = of(lambda x, weight: np.where(x == 2.0, 0, slope(x, weight)), truth=truth)
+    failure = only(judgement(FORMULA, m))
+    assert (failure.rule, failure.severity) == (RuleName.SAFE_AT_SINGULARITY, Severity.NOTE)
 
 
 def test_of_several_arguments_the_wrong_one_is_named() -> None:
