@@ -15,6 +15,7 @@ from gradcheck_cli.infer.prose.kinds import (
     array_of_integers,
     element_kind,
     integer_range,
+    least_integer,
     named_kind,
     sort_in_sentence,
     sort_of,
@@ -312,6 +313,7 @@ def _array(name: str, reading: _Reading, source: str) -> Clue:
     where = reading.domain if dtype == "f32" and _suits(reading.domain, axes) else ""
     if dtype == "i32":
         spec = f"{spec} {integer_range(rest)}".strip()
+        where = f">= {least_integer(rest)}" if least_integer(rest) else ""
     kind = {"f32": Kind.ARRAY, "i32": Kind.INTEGERS, "bool": Kind.BOOLS}[dtype]
     shown = _named(source, name, reading.shape.written)
     first, last = dims.ends

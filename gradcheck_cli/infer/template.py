@@ -20,6 +20,7 @@ _VECTOR = re.compile(
     r"_?(b\w?\d*|bias|beta|gamma|scale|shift|gain|offset|slopes?|alpha|bias_\w+|\w+_(bias|scale))"
 )
 _MATRIX = re.compile(r"_?(w\w?\d*|weights?|kernel|matrix|[A-Z]\w?\d*|w_\w+|\w+_(kernel|weights?))")
+_LEAST = re.compile(r">= (?P<least>\d+)")
 _RANGE = re.compile(r"in\s+(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\w+)")
 _AXES = re.compile(r"\[([^\[\]]*)\]")
 _CALLED = re.compile(r"^d(\d+)$")
@@ -222,7 +223,8 @@ def _range(kind: str, texts: Sequence[str]) -> tuple[str | None, int]:
     ranges = [_RANGE.search(text) for text in texts] if kind == "int" else []
     first = next((match for match in ranges if match is not None), None)
     if first is None:
-        return None, 0
+        least = [_LEAST.fullmatch(text) for text in texts] if kind == "int" else []
+        return None, max((int(match["least"]) for match in least if match is not None), default=0)
     return first["high"], int(first["low"])
 
 

@@ -375,3 +375,55 @@ def test_sizes_of_each_axis_are_tuples_and_no_arrays() -> None:
         "stride": (Kind.SHAPE, ((2, 1), (1, 2))),
         "padding": (Kind.SHAPE, ((1, 2), (2, 1))),
     }
+
+
+def test_a_type_with_its_axes_is_a_shape() -> None:
+    def f(conc, order):
+        """Rates.
+
+        conc : float[batch, species]
+        order : int[reactions, species]   reaction orders
+        """
+
+    found = clues(f, ["conc", "order"])
+    assert found["conc"][0].spec == "f32[batch species]"
+    assert found["order"][0].spec == "i32[reactions species]"
+
+
+def test_words_with_remarks_in_brackets_are_a_choice() -> None:
+    def f(x, mode):
+        """Filter.
+
+        Args:
+          x: signals, (batch, time).
+          mode: "causal" (y[t] uses x[..t]) or "same" (centred).
+        """
+
+    assert clues(f, ["x", "mode"])["mode"][0].values == ("causal", "same")
+
+
+def test_brackets_that_lead_an_entry_are_axes_where_most_are_usual() -> None:
+    def f(emissions, transitions):
+        """Scores.
+
+        Args:
+          emissions: [batch, time, whatever] unary scores.
+          transitions: [tags, tags], entry (i, j) scores tag i followed by tag j.
+        """
+
+    found = clues(f, ["emissions", "transitions"])
+    assert found["emissions"][0].spec == "f32[batch time whatever]"
+    assert found["transitions"][0].spec == "f32[tags tags]"
+
+
+def test_lengths_that_are_at_least_one() -> None:
+    def f(x, lengths):
+        """Mean over time.
+
+        Args:
+          x: [batch, time] signals.
+          lengths: [batch] int, number of real steps, at least 1.
+        """
+
+    (clue,) = clues(f, ["x", "lengths"])["lengths"]
+    assert (clue.spec, clue.domain) == ("i32[batch]", ">= 1")

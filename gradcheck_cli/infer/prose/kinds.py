@@ -69,8 +69,12 @@ _FLOATS = re.compile(
     r"|fraction\w*)\b|0/1|0 or 1|\{\s*0",
     re.IGNORECASE,
 )
+_AT_LEAST = re.compile(r"(?:\bat least|>=|≥)\s*(?P<least>[1-9]|one\b)", re.IGNORECASE)
 _QUOTED = re.compile(r"['\"]([A-Za-z_][\w-]*)['\"]")
-_CHOICE = re.compile(r"['\"}]\s*(?:\||/|,|or\b|and\b|:)|one of|either|\{\s*['\"]", re.IGNORECASE)
+# What is said of a word stands in brackets behind it: `"causal" (of the past) or "same"`.
+_CHOICE = re.compile(
+    r"['\"}]\s*(?:\([^()]*\)\s*)?(?:\||/|,|or\b|and\b|:)|one of|either|\{\s*['\"]", re.IGNORECASE
+)
 
 
 def sort_of(text: str) -> Kind:
@@ -142,6 +146,12 @@ def integer_range(text: str) -> str:
         beyond = int(last) + (1 if closed else 0)
         return f"in 0..{beyond}" if beyond > 1 else ""
     return f"in 0..{last}"
+
+
+def least_integer(text: str) -> int:
+    """The least that integers are said to be: 1 for `at least 1`; 0 where nothing is said."""
+    match = _AT_LEAST.search(text)
+    return 0 if match is None else int(match["least"].lower().replace("one", "1"))
 
 
 def _range_of_listed(text: str) -> str:

@@ -35,6 +35,11 @@ _QUOTED = re.compile(r"(?P<mark>['\"])(?P<dims>[\w.*+-]+(?: +[\w.*+-]+)+)(?P=mar
 _QUOTED_ENTRY = re.compile(
     r"(?<=\w: )(?P<mark>['\"])(?P<dims>[a-z_]\w*(?: +[a-z_\d]\w*)+)(?P=mark)"
 )
+# `float[batch, species]`: a type and the axes of an array of it.
+_TYPED = re.compile(
+    r"\b(?P<type>(?:float|int|bool|uint)\d*|[fiu](?:8|16|32|64)|[Aa]rray|[Tt]ensor|ndarray)"
+    r"\[(?P<dims>[A-Za-z_][\w+*/-]*(?:\s*,\s*[\w+*/-]+)*)\]"
+)
 _SHORT = 4  # letters: one of several dimensions in quotes has fewer, where words have more
 _ARTICLES = ("a", "A", "I", "an", "in", "is", "to", "of", "at", "as", "on", "by", "or")
 SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\bvs)(?<!\bcf)(?<!\.)[.;](?:\s+|$)")
@@ -66,6 +71,7 @@ def plain(text: str) -> str:
     for old, new in ((_ROLE, r"\1"), *_LATEX):
         text = old.sub(new, text)
     text = re.sub(r"``?([^`\n]+)``?", r"\1", text)
+    text = _TYPED.sub(r"\g<type> of shape (\g<dims>)", text)
     text = _with_brackets(text)
     return re.sub(r"(?<![\w*])\*{1,2}(\w+)\*{1,2}(?![\w*])", r"\1", text)
 

@@ -182,7 +182,7 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
         lead = sentence[: match.start()].strip(" :,`\"'-")
         dims = probable(match.group(), elsewhere)
         if dims is None and not lead:
-            dims = _numbers(match.group())
+            dims = _numbers(match.group()) or _mostly_usual(match.group())
         if dims is not None and not _ELSE.search(_EXAMPLE.sub("", lead)):
             return Shape(match.group(), _richest(dims, sentence[match.end() :]))
     letters = _LAYOUT_FIRST.match(sentence)
@@ -206,6 +206,15 @@ def _sure(written: str) -> Dims | None:
         return stated(written)
     parts = re.split(r"×|\s[xX]\s|-by-|\sby\s|(?<=[A-Z\d])x(?=[A-Z\d])", written)
     return stated(", ".join(part.strip() for part in parts))
+
+
+def _mostly_usual(written: str) -> Dims | None:
+    """`[batch, time, whatever]`, which leads an entry: most of the names are usual for axes."""
+    dims = stated(written) if written.startswith("[") else None
+    if dims is None or len(dims.names) < 3:
+        return None
+    unusual = [name for name in dims.names if probable(f"({name}, {name})") is None]
+    return dims if 2 * len(unusual) < len(dims.names) else None
 
 
 def _numbers(written: str) -> Dims | None:
