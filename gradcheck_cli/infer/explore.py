@@ -234,8 +234,8 @@ class Explorer:
         """The richest subject whose rule takes its shapes too; richer ones are noted as refused."""
         richest = sorted(candidates, key=lambda c: c.richness, reverse=True)
         first, rest = richest[:_FIRST_RULES], richest[_FIRST_RULES:]
-        # Then arrays of one shape, which most rules take.
-        ordered = [*first, *sorted(rest, key=lambda c: c.kinds > 1)]
+        # Then arrays of the ranks that the rule's text suggests, and of one shape, which most rules take.
+        ordered = [*first, *sorted(rest, key=lambda c: (not self._is_likely(c), c.kinds > 1))]
         for candidate in itertools.islice(self._refined(ordered), _MOST_RULES):
             subject = self._preferred(candidate, refused)
             if subject is not None:
@@ -262,6 +262,11 @@ class Explorer:
                 return subject
             first = subject
         return first
+
+    def _is_likely(self, candidate: Candidate) -> bool:
+        """Has each array as many axes as the gradient that the rule's text returns for it, where that is known?"""
+        known = [(h.likely_rank, s) for h, s in self._holes(candidate) if h.likely_rank is not None]
+        return bool(known) and all(rank == len(shape) for rank, shape in known)
 
     def _refined(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
         """Each candidate, before it those of which one axis may be twice another: heads that share keys."""

@@ -216,3 +216,19 @@ def test_the_width_of_heads_is_no_other_size() -> None:
     subject = explored(Gradient(lambda q, k, v: (q @ np.swapaxes(k, -1, -2)) @ v), clues).subject
     assert subject is not None
     assert shapes(subject)["q"][-1] not in (*shapes(subject)["q"][:3], *shapes(subject)["k"][:3])
+
+
+def test_ranks_that_the_rule_suggests_are_tried_before_others() -> None:
+    names = ("a", "b", "c", "d")
+
+    class Numbers(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            subject = super().fit(signature, dtype)
+            if any(leaf.shape for leaf in signature.leaves if leaf.path in names):
+                raise RuleError("shape", "the gradients are single numbers")
+            return subject
+
+    clues = {name: [Clue("the body", likely_rank=0)] for name in names}
+    subject = explored(Numbers(lambda x, a, b, c, d: a * x**2 + b * x + c - d), clues).subject
+    assert subject is not None
+    assert shapes(subject)["a"] == ()

@@ -78,7 +78,8 @@ def call(made: Call) -> Value:
         return _viewed(made)
     if made.name in _SUMS and isinstance(first, Computed):
         return _reduced(first, made)
-    return None
+    sums_all = len(made.operands) == 1 and not made.keywords and (made.library or made.method)
+    return Scalar() if made.name in _SUMS and sums_all else None
 
 
 def _axes(value: Value) -> tuple[Dim | None, ...]:

@@ -7,9 +7,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.infer.source_text.computed import axis_of
 from gradcheck_cli.infer.source_text.facts import Facts
 from gradcheck_cli.infer.source_text.sizes import GROUPS
-from gradcheck_cli.infer.source_text.values import Call, Many, Part, Value, itself, whole, word
+from gradcheck_cli.infer.source_text.values import (
+    Call,
+    Computed,
+    Many,
+    Part,
+    Value,
+    itself,
+    whole,
+    word,
+)
 from gradcheck_cli.inputs.clue import Kind
 
 _EINOPS = ("rearrange", "reduce", "repeat", "pack", "einsum")
@@ -55,7 +65,19 @@ def call(made: Call, facts: Facts) -> Value:
     for value, pattern in zip(arrays, patterns, strict=True):
         if isinstance(value, Part):
             _state(value, pattern, scope, made, facts)
-    return None
+    result = text.partition("->")[2].replace(" ", "")
+    return _result(result, arrays, patterns) if made.name == "einsum" and result.isalpha() else None
+
+
+def _result(letters: str, arrays: Sequence[Value], patterns: Sequence[Pattern]) -> Value:
+    """The array that a product of arrays gives, whose axes have these letters."""
+    sizes = {
+        name: axis_of(array, place - len(pattern.axes))
+        for array, pattern in zip(arrays, patterns, strict=True)
+        for place, name in enumerate(pattern.axes)
+        if isinstance(array, Part)
+    }
+    return Computed(tuple(sizes.get(letter) for letter in letters), whole=True)
 
 
 def _flat(value: Value) -> Sequence[Value]:

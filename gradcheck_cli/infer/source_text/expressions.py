@@ -25,6 +25,7 @@ from gradcheck_cli.infer.source_text.values import (
     Extents,
     Fresh,
     Global,
+    Keyed,
     Local,
     Many,
     Mapped,
@@ -110,6 +111,8 @@ class Reader:
                 for other in others:
                     self.value(other)
                 return self._or(self.value(first))
+            case ast.Dict():
+                return self._dictionary(node)
             case ast.Lambda():
                 self.functions.inner(node, self.names)
                 return Local(node, self.names)
@@ -122,6 +125,12 @@ class Reader:
             case _:
                 self._others(node)
         return None
+
+    def _dictionary(self, node: ast.Dict) -> Value:
+        """`{"w": dw, "b": db}`; nothing where a key is not written down."""
+        keys, values = map(self.value, node.keys), [self.value(v) for v in node.values]
+        items = [(k.value, v) for k, v in zip(keys, values, strict=True) if isinstance(k, Constant)]
+        return Keyed(tuple(items)) if len(items) == len(values) else None
 
     def _or(self, first: Value) -> Value:
         """`stride or k`: the parameter, which may be None."""

@@ -17,6 +17,7 @@ from gradcheck_cli.infer.source_text.values import (
     Member,
     Part,
     Pieces,
+    Scalar,
     Turned,
     Value,
     elements,
@@ -143,8 +144,10 @@ class Facts:
 
     def returned(self, path: str, gradient: Value) -> None:
         """The rule returns this as the gradient of the part."""
-        if isinstance(gradient, Computed) and gradient.whole and len(gradient.axes) <= _MOST_RANK:
-            self.about.setdefault(path, About()).likely_rank = len(gradient.axes)
+        whole = isinstance(gradient, Computed) and gradient.whole
+        axes = gradient.axes if whole and isinstance(gradient, Computed) else ()
+        if (whole or isinstance(gradient, Scalar)) and len(axes) <= _MOST_RANK:
+            self.about.setdefault(path, About()).likely_rank = len(axes)
 
     def sized(self, part: Part) -> Dim:
         """The length of the part, which may be a list."""

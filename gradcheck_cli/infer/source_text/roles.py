@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.infer.source_text.expressions import Names
 from gradcheck_cli.infer.source_text.tree import Text
-from gradcheck_cli.infer.source_text.values import Constant, Context, Many, Part, Value
+from gradcheck_cli.infer.source_text.values import Constant, Context, Keyed, Many, Part, Value
 
 _FORWARD, _BACKWARD = ("fwd", "forward"), ("bwd", "backward", "vjp", "grad")
 
@@ -65,10 +65,20 @@ def gradients(returned: Sequence[Value], names: Sequence[str]) -> list[tuple[str
     if not several or any(len(items) != len(names) for items in several):
         return []
     return [
-        (name, items[0])
+        each
         for name, *items in zip(names, *several, strict=True)
         if all(item == items[0] for item in items)
+        for each in _parts(name, items[0])
     ]
+
+
+def _parts(path: str, gradient: Value) -> list[tuple[str, Value]]:
+    """The gradient, or those of what a dictionary or a tuple holds."""
+    if isinstance(gradient, Keyed):
+        return [each for key, part in gradient.items for each in _parts(f"{path}[{key!r}]", part)]
+    if isinstance(gradient, Many):
+        return [each for i, p in enumerate(gradient.items) for each in _parts(f"{path}[{i}]", p)]
+    return [(path, gradient)]
 
 
 def residuals_of(returned: Sequence[Value]) -> Value:

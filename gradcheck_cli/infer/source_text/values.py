@@ -78,6 +78,13 @@ class Many:
 
 
 @dataclass(frozen=True, slots=True)
+class Keyed:
+    """A dictionary that the text writes down."""
+
+    items: tuple[tuple[object, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Fresh:
     """An array that the function makes, by its sizes."""
 
@@ -193,7 +200,7 @@ class Context:
 
 Value = (
     Part | Member | Dim | Rank | Shape | Rest | Constant | Many | Fresh | At | Narrow | Content | Turned
-    | Computed | Pieces | Times | Span | Extents | Scalar | Local | Global | Mapped | Context | None
+    | Keyed | Computed | Pieces | Times | Span | Extents | Scalar | Local | Global | Mapped | Context | None
 )  # fmt: skip
 
 

@@ -113,3 +113,24 @@ def test_dimensions_of_one_array_are_no_multiples_of_each_other() -> None:
         return x.shape[0] // x.shape[1]
 
     assert not fields(function, "first")
+
+
+def test_gradients_of_what_a_dictionary_holds() -> None:
+    def function(x, p):
+        return x * p["scale"] + p["shift"] @ x
+
+    def backward(res, g):
+        x, p = res
+        grads = {"scale": jnp.sum(g * x), "shift": jnp.einsum("i,j->ij", g, x)}
+        return g * p["scale"], grads
+
+    found = read(function, backward)
+    assert (found["p['scale']"].likely_rank, found["p['shift']"].likely_rank) == (0, 2)
+
+
+def test_axes_of_what_einsum_gives() -> None:
+    def function(x, w):
+        a, b = jnp.split(jnp.einsum("bi,ij->bj", x, w), 2, axis=1)
+        return a * b
+
+    assert specs(function)["w"] == "f32[i 2*j_part]"
