@@ -18,7 +18,7 @@ _POSITIVE_IN_DENSITIES = re.compile(
 )
 _DENSITY = re.compile(r"log_?(?:pdf|pmf|prob|lik|cdf)|(?:^|_)(?:pdf|pmf|cdf|nll|density|likelihood|entropy)(?:$|_)")  # fmt: skip
 _LOGARITHM = re.compile(
-    r"(?:\w+_)?log_?(?:scale|std|sigma|var|variance|length_?scale|bandwidth|temperature|rate|kappa|alpha|beta)s?"
+    r"(?:\w+_)?log_?(?:scale|std|sigma|var|variance|length_?scale|bandwidth|temperature|rate|kappa|alpha|beta|amplitude|noise|sd|precision|period|mass|width|radius|gain|decay)s?"
 )
 _SINGLE = re.compile(r"dt|delta_?t|time_?step|step_?size|learning_?rate|lr")
 

@@ -16,6 +16,7 @@ from gradcheck_cli.project.input_specs import Bounds
 
 Array = np.ndarray[Any, Any]
 
+_TIE = 2.0**-6  # how far apart equal numbers are moved, beside the largest
 _TAME = 1e4  # beyond that, a family's arrays lose their digits before the function sees them
 
 
@@ -97,6 +98,15 @@ def _sorted(rows: Array) -> Array:
     return np.sort(rows, axis=-1)
 
 
+def _increasing(rows: Array) -> Array:
+    """Sorted, with ties moved apart by a small share of the largest number."""
+    ordered = np.sort(rows, axis=-1)
+    ties = (np.diff(ordered, axis=-1) <= 0).any(axis=-1, keepdims=True)
+    largest = np.abs(ordered).max(axis=-1, keepdims=True, initial=0)
+    step = _TIE * np.where(largest > 0, largest, 1.0) * np.arange(ordered.shape[-1])
+    return np.where(ties, ordered + step, ordered)
+
+
 def _unit(rows: Array) -> Array:
     size = np.sqrt((rows * rows).sum(axis=-1, keepdims=True))
     first = np.zeros_like(rows)
@@ -133,6 +143,7 @@ def _upper(rows: Array) -> Array:
 _JOINT: dict[str | None, Callable[[Array], Array]] = {
     "simplex": _simplex,
     "sorted": _sorted,
+    "increasing": _increasing,
     "unit": _unit,
     "spd": _spd,
     "orthogonal": _orthogonal,

@@ -143,8 +143,8 @@ def _close(got: Array, low: Array, high: Array, fmt: Format, room: float) -> Arr
     top = fmt.max * (1 - ROUNDING_ULP.value * fmt.eps)
     edge = top * room
     over = ((high > edge) & (got >= top)) | ((low < -edge) & (got <= -top))
-    # inf − inf behind an overflowing truth is overflow, not a fault of its own
-    overflow = np.isnan(got) & ((high > edge) | (low < -edge))
+    # inf − inf behind an overflowing truth is overflow, not a fault of its own; so is an infinity of either sign
+    overflow = ~np.isfinite(got) & ((high > edge) | (low < -edge))
     return np.asarray(inside | over | overflow)
 
 

@@ -148,7 +148,7 @@ DOMAINS = [
     ("log_p: log of probabilities\ntheta: angle in [0, 2*pi]", {"theta": "in [0, 6.283185]"}),
     ("Energy of distances r > 0, p >= 1.", {"r": "> 0", "p": ">= 1"}),
     ("Solves a x = b for symmetric positive-definite a of shape (n, n).", {"a": "in spd"}),
-    ("t: knots in increasing order, shape (k,)", {"t": "in sorted"}),
+    ("t: knots in increasing order, shape (k,)", {"t": "in increasing"}),
     ("a: positive rates, (cells, genes)", {"a": "> 0"}),
     ("a: prior covariance, (n, n)\nc: cross-covariance, (n, n)", {"a": "in spd"}),
     ("p: points of the open simplex, shape (..., k)", {"p": "in simplex"}),

@@ -20,6 +20,7 @@ from gradcheck_cli.infer.usual_domains import clues
         ("mix", "alpha", ""),
         ("gaussian_nll", "log_std", "in [-20, 20]"),
         ("layer", "x", ""),
+        ("gp", "params['log_amplitude']", "in [-20, 20]"),
         ("mix", "params['log_scale']", "in [-20, 20]"),
         ("energy", "state.mass", "> 0"),
     ],

@@ -64,7 +64,8 @@ def test_what_the_rounding_of_the_input_explains_is_forgiven() -> None:
 
 def test_a_truth_beyond_the_range_may_be_infinite() -> None:
     huge = reference([100.0], np.exp, lambda x, weight: np.exp(x) * weight)
-    assert grade(huge, [np.array([np.inf])], VALUES).fine.all()
+    for overflow in (np.inf, -np.inf, np.nan):
+        assert grade(huge, [np.array([overflow])], VALUES).fine.all()
     assert not grade(huge, [np.array([1.0])], VALUES).fine.all()
 
 

@@ -64,10 +64,10 @@ _FAMILIES = tuple(
             "in simplex",
         ),
         (
-            r"\b(?:strictly |monotonic(?:ally)? )?(?:increasing|ascending)(?: order|ly sorted)?\b"
-            r"|\bsorted\b(?! (?:in )?(?:descending|decreasing))",
-            "in sorted",
+            r"\b(?:strictly |monotonic(?:ally)? )?(?:increasing|ascending)(?: order|ly sorted)?\b",
+            "in increasing",
         ),
+        (r"\bsorted\b(?! (?:in )?(?:descending|decreasing))", "in sorted"),
         (r"\{\s*-1\s*,\s*\+?1\s*\}|(?<![\w.])(?:\+/-|±)\s*1\b|\b-1 (?:or|and) \+?1\b", "in signs"),
         (
             r"\bbinary (?:labels?|targets?|values?|vectors?|arrays?|tensors?|matri\w+|entries"

@@ -93,7 +93,7 @@ _FUNCTIONS = {
     "bmm": (Operand(0, rank=3), Operand(1, rank=3)), "mm": (Operand(0, rank=2), Operand(1, rank=2)),
     "mv": (Operand(0, rank=2), Operand(1, rank=1)), "baddbmm": (Operand(1, rank=3), Operand(2, rank=3)),
     "addmm": (Operand(1, rank=2), Operand(2, rank=2)),
-    "polyval": (Operand(0, rank=1),), "interp": (Operand(1, rank=1, domain="in sorted"), Operand(2, rank=1)),
+    "polyval": (Operand(0, rank=1),), "interp": (Operand(1, rank=1, domain="in increasing"), Operand(2, rank=1)),
     "searchsorted": (Operand(0, least_rank=1, domain="in sorted"),),
     **dict.fromkeys(("t", "trace", "diagonal", "tril", "triu", "matrix_transpose", "diag_part"), _MATRIX),
     "bias_add": (Operand(1, rank=1, names=("bias",)),),

@@ -1,0 +1,23 @@
+"""Numbers moved into families of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.floats import format_of
+from gradcheck_cli.project.input_specs import condition
+
+F32 = format_of("float32")
+
+
+@pytest.mark.parametrize("row", [[0.0, 0.0, 0.0], [3.0, 1.0, 3.0], [-1e3, 5.0, 5.0]])
+def test_increasing_numbers_have_no_ties(row: list[float]) -> None:
+    (moved,) = Domain(condition("x in increasing")[1]).into(np.array([row]), F32)
+    assert (np.diff(moved) > 0).all()
+
+
+def test_sorted_numbers_may_have_ties() -> None:
+    (moved,) = Domain(condition("x in sorted")[1]).into(np.array([[3.0, 1.0, 3.0]]), F32)
+    assert moved.tolist() == [1.0, 3.0, 3.0]
