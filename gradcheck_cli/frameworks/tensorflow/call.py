@@ -56,13 +56,16 @@ class Call:
         """The function at these leaves (and at the variables as they are)."""
         self.gradient.draws.start_over()
         supply = iter(leaves)
-        keywords = self.signature.keywords
-        values = {
-            name: value if value is OMITTED else filled(value, supply, _fixed)
-            for name, value in self.inputs
-        }
-        plain = [v for name, v in values.items() if name not in keywords and v is not OMITTED]
-        named = {n: v for n, v in values.items() if n in keywords and v is not OMITTED}
+        plain: list[Any] = []
+        named: dict[str, Any] = {}
+        left_out = False  # what follows goes by its name
+        for name, value in self.inputs:
+            if value is OMITTED:
+                left_out = True
+            elif left_out or name in self.signature.keywords:
+                named[name] = filled(value, supply, _fixed)
+            else:
+                plain.append(filled(value, supply, _fixed))
         return function(*plain, **named)
 
     def split(self, leaves: Tensors) -> tuple[list[Any], Any]:
