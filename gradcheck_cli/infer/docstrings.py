@@ -45,6 +45,9 @@ _MENTIONED_TREE = re.compile(
     r"|\s*(?:(?:is|are|=|:)\s*)?(?=[({])(?![^(){}]*\)\s*$))(?P<rest>.*)"
 )
 _ANY_SHAPE = re.compile(r"\b(?:any|arbitrary) shapes?\b|\barbitrarily shaped\b", re.IGNORECASE)
+_IN_A_ROW = re.compile(
+    r"\b(?:sequence|list|tuple|iterable)\s+of\s+(?P<dim>[^\W\d]\w*)\s+(?:floats|numbers|weights)\b"
+)
 _PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
@@ -271,7 +274,9 @@ def _clue(name: str, reading: _Reading, source: str) -> Clue:
     if spec := reading.tree:
         return Clue(_named(source, name, reading.about), spec, kind=Kind.TREE)
     if reading.sort is Kind.TREE:
-        return Clue(source)
+        row = _IN_A_ROW.search(reading.about)
+        spec, kind = ("", Kind.NOTHING) if row is None else (f"f32[{row['dim']}]", Kind.ARRAY)
+        return Clue(source if row is None else _named(source, name, row.group()), spec, kind=kind)
     if (
         reading.shape is not None
         and reading.shape.dims is not None

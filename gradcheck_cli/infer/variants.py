@@ -9,6 +9,7 @@ from typing import Any
 
 from gradcheck_cli.infer.explore import Explorer
 from gradcheck_cli.infer.fitted import fitted
+from gradcheck_cli.infer.given import given_numbers
 from gradcheck_cli.infer.static_values import plain_values, stated_kind
 from gradcheck_cli.infer.template import Template, template
 from gradcheck_cli.infer.windows import overlapping, slides
@@ -50,7 +51,6 @@ def varied(
     trial = _Trial(gradient, dtype, hints)
     signature = fitting[0]
     arguments = dict(signature.arguments)
-    shapes = list(dict.fromkeys(leaf.shape for leaf in signature.leaves))
     left_out = [p.name for p in parameters if arguments[p.name] is OMITTED and _optional(p)]
     if len(left_out) > 1:  # what is left out together may be needed together
         for other in fitting:
@@ -58,23 +58,21 @@ def varied(
             trial.fit(other, _leaves(left_out, [first, *[()] * (len(left_out) - 1)]))
             trial.fit(other, _leaves(left_out, [first] * len(left_out)))
     _overlap(trial, signature, parameters)
-    for changed in _together(parameters, arguments, shapes, hints):
+    for changed in _together(parameters, signature, hints):
         trial.fit(signature, changed)
     for parameter in parameters:
-        _vary(trial, signature, parameter, shapes)
+        _vary(trial, signature, parameter)
     if trial.broken is not None:
         return Variants([], trial.broken)
     return Variants(trial.fitting[:_MOST], misfit=trial.misfit)
 
 
-def _vary(
-    trial: _Trial, signature: Signature, parameter: Parameter, shapes: Sequence[tuple[int, ...]]
-) -> None:
+def _vary(trial: _Trial, signature: Signature, parameter: Parameter) -> None:
     """Other values of one argument, until a few of them fit."""
     here = dict(signature.arguments)[parameter.name]
     others = [
         *_left_out(parameter, here, signature),
-        *_others(parameter, here, shapes, trial.hints),
+        *_others(parameter, here, signature, trial.hints),
     ]
     many = all(isinstance(other, Fixed) for other in others) and _selects(
         parameter.name, trial.hints
@@ -123,16 +121,16 @@ def _selects(name: str, hints: Hints) -> bool:
 
 def _together(
     parameters: Sequence[Parameter],
-    arguments: dict[str, Any],
-    shapes: Sequence[tuple[int, ...]],
+    signature: Signature,
     hints: Hints,
 ) -> Iterator[dict[str, Any]]:
     """An axis and a flag moved together: `axis=0, keepdims=True`."""
+    arguments = dict(signature.arguments)
     axes = [p for p in parameters if _moves_axis(p.name, hints)]
     flags = [p for p in parameters if isinstance(_value(p, arguments[p.name]), bool)]
     for axis, flag in itertools.product(axes[:1], flags[:1]):
-        flipped = next(iter(_others(flag, arguments[flag.name], shapes, hints)))
-        for other in _others(axis, arguments[axis.name], shapes, hints):
+        flipped = next(iter(_others(flag, arguments[flag.name], signature, hints)))
+        for other in _others(axis, arguments[axis.name], signature, hints):
             if isinstance(other, Fixed) and isinstance(other.value, int):
                 yield {axis.name: other, flag.name: flipped}
                 break
@@ -144,6 +142,11 @@ def _moves_axis(name: str, hints: Hints) -> bool:
 
 def _value(parameter: Parameter, here: Any) -> Any:
     return here.value if isinstance(here, Fixed) else parameter.default
+
+
+def _shapes(signature: Signature) -> list[tuple[int, ...]]:
+    """The shapes of its arrays, each once."""
+    return list(dict.fromkeys(leaf.shape for leaf in signature.leaves))
 
 
 def _leaves(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
@@ -245,9 +248,7 @@ def _as_before(opened: Template, signature: Signature) -> Template:
     return replace(opened, holes=tuple(holes))
 
 
-def _others(
-    parameter: Parameter, here: Any, shapes: Sequence[tuple[int, ...]], hints: Hints
-) -> Iterator[Any]:
+def _others(parameter: Parameter, here: Any, signature: Signature, hints: Hints) -> Iterator[Any]:
     """Other values of the argument, likeliest first."""
     if isinstance(here, Leaf) or (not isinstance(here, Fixed) and here is not OMITTED):
         return
@@ -256,11 +257,14 @@ def _others(
         return
     if parameter.name in hints.specs:
         return
+    shapes = _shapes(signature)
     plain = plain_values(parameter.name, shapes[0], hints)
     if here is OMITTED and _optional(parameter):
         yield from (f for f in plain if f.value is not None)
         yield from (Leaf(parameter.name, s, "given, not left out") for s in (*shapes, ()))
         return
+    if here is OMITTED and parameter.default is None:
+        yield from given_numbers(parameter.name, signature, hints)
     if isinstance(value, bool):
         yield Fixed(not value, str(not value), "the flag the other way")
         return

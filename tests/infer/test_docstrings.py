@@ -40,6 +40,7 @@ SHAPES = [
     ("x: (N, C, H, W) map.\ng: (N, OH, OW, 2), x and y in [-1, 1].", {"x": "f32[N C H W]", "g": "f32[N OH OW 2]"}),
     ("x: any shape; y: integers of the same shape, 1 for hits, 0 for misses,\n-1 for neither.", {"x": "f32[x_0 x_1]", "y": "i32[x_0 x_1] in -1..2"}),
     ("x: (n, k)\ny: integer codes (n,), one of {-1, 0, 1}", {"x": "f32[n k]", "y": "i32[n] in -1..2"}),
+    ("x: (n, classes)\ny: Optional sequence of `classes` floats.", {"x": "f32[n classes]", "y": "f32[classes]"}),
     ("x: (n, ih, iw)\ng: (n, oh, ow), resampled", {"x": "f32[n ih iw]", "g": "f32[n oh ow]"}),
     (r"x :math:`\in \mathbb{R}^{n \times k}`", {"x": "f32[n k]"}),
     ("Shape:\n    - x: :math:`(N, H_{in})`", {"x": "f32[N H_in]"}),

@@ -1,0 +1,47 @@
+"""Numbers for an argument that may be left out and has no gradient: one for each place along axes that others have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
+
+_AXES = re.compile(r"f32\[(?P<axes>[^\[\]]*)\]")
+
+
+def given_numbers(name: str, signature: Signature, hints: Hints) -> Iterator[Fixed]:
+    """Numbers in the shape that a text gives, where its axes are those of the call's arrays or numbers.
+
+    Several in a row are a tuple first: there are functions that take no array where they want constants.
+    """
+    sizes = _sizes(signature, hints)
+    for clue in hints.clues.get(name, ()):
+        axes = _axes(clue)
+        shape = [int(axis) if axis.isdigit() else sizes.get(axis, 0) for axis in axes]
+        if clue.kind is Kind.ARRAY and shape and all(shape):
+            count = int(np.prod(shape))
+            numbers = (0.5 + np.arange(count) % 4 / 4).astype(np.float32).reshape(shape)
+            if len(shape) == 1:
+                row = tuple(numbers.tolist())
+                yield Fixed(row, repr(row), clue.source)
+            yield Fixed(numbers, f"f32{shape}", clue.source)
+
+
+def _sizes(signature: Signature, hints: Hints) -> dict[str, int]:
+    """The axes that texts name, by their sizes in the call."""
+    return {
+        axis: size
+        for leaf in signature.leaves
+        for clue in hints.clues.get(leaf.path, ())
+        if len(_axes(clue)) == len(leaf.shape)
+        for axis, size in zip(_axes(clue), leaf.shape, strict=True)
+    }
+
+
+def _axes(clue: Clue) -> list[str]:
+    match = _AXES.match(clue.spec)
+    return [] if match is None else match["axes"].split()
