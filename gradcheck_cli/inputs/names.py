@@ -68,6 +68,8 @@ def _plain_values(lowered: str) -> tuple[float | bool, ...]:
         return (1000.0, 1000)
     if lowered in _COUNT or lowered.startswith(("num_", "n_")):
         return (3, 2)
+    if is_window(lowered) or is_step(lowered):
+        return (2, 3, 1)
     return ()
 
 
