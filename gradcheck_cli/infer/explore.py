@@ -37,6 +37,7 @@ _MOST_STEPS = 10  # towards one solution
 _MOST_PROPOSALS = 3  # of one refusal
 _FIRST_RULES, _MOST_RULES = 5, 12  # of which the rule is traced
 _MOST_NUMBERS = 180  # in all arrays of a call
+_MOST_IN_PARTS = 256
 # Where an axis has to be divided into equal parts, all sizes are so many times larger.
 _LARGER = {1: 2, 2: 12}
 _SMALLER = {12: 4}  # instead, where arrays of many axes would be too large
@@ -302,7 +303,7 @@ class Explorer:
                 tuple(candidate.solution.of(size).at(numbers) for size in shape)
                 for shape in candidate.shapes
             ]
-            if sum(int(np.prod(s, dtype=int)) for s in shapes) > _MOST_NUMBERS:
+            if sum(int(np.prod(s, dtype=int)) for s in shapes) > self._most_numbers:
                 continue
             for count in _COUNTS if self._has_tables else _COUNTS[:1]:
                 counts = _counts(self.template.holes, shapes, count)
@@ -314,6 +315,12 @@ class Explorer:
         given = (getattr(value, "value", None) for _, value in self.template.signature.arguments)
         defaults = (parameter.default for parameter in self.gradient.parameters())
         return any(type(value) is int and value > 0 for value in (*given, *defaults))
+
+    @property
+    def _most_numbers(self) -> int:
+        """How many numbers there may be in all arrays: more where an axis is divided into parts."""
+        divided = any("*" in dim for hole in self.template.holes for dim in hole.dims or ())
+        return _MOST_IN_PARTS if divided else _MOST_NUMBERS
 
     @property
     def _has_tables(self) -> bool:

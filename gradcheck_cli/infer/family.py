@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.infer.explore import Exploration, Explorer
+from gradcheck_cli.infer.multiples import with_multiples
 from gradcheck_cli.infer.options import options
 from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.infer.template import Template, template
@@ -69,6 +70,15 @@ def _templates(
     parameters: Sequence[Parameter], hints: Hints, small: Sequence[Subject]
 ) -> Iterator[Template]:
     """A call that fits, with its arrays open; where none fits, calls of the likeliest arguments."""
+    for opened in _opened(parameters, hints, small):
+        in_parts = with_multiples(opened, hints, {p.name: p.default for p in parameters})
+        yield from (in_parts, opened) if in_parts != opened else (opened,)
+
+
+def _opened(
+    parameters: Sequence[Parameter], hints: Hints, small: Sequence[Subject]
+) -> Iterator[Template]:
+    """The calls as they are, whatever divides their axes."""
     kept = list(hints.specs)
     if small:
         yield template(small[0].signature, hints.clues, kept)

@@ -20,6 +20,7 @@ from gradcheck_cli.inputs.stand_ins import integers, mask, static_stand_ins, who
 from gradcheck_cli.project.input_specs import parse
 
 _MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
+_FEW_PARTS = 2
 # A weight and its bias, for instance.
 _KEY_SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (4,), ())
 
@@ -34,7 +35,7 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
     if default is not OMITTED:
         if isinstance(default, float) and parameter.differentiable:
             return [Leaf(parameter.name, (), "its default", centre=default), OMITTED]
-        return [OMITTED]
+        return [OMITTED, *_parts(parameter, hints)]
     kind = stated_kind(hints.clues.get(parameter.name, ()))
     if kind is Kind.FUNCTION or "Callable" in (parameter.annotation or ""):
         return _functions(parameter.name, hints)
@@ -51,6 +52,15 @@ def _functions(name: str, hints: Hints) -> list[Fixed]:
     if name in hints.callables:
         return [hints.callables[name]]
     return [Fixed(f, called, "its annotation", invented=True) for called, f in hints.functions]
+
+
+def _parts(parameter: Parameter, hints: Hints) -> list[Fixed]:
+    """Fewer parts than the default's, of what divides an axis: 32 groups ask for more numbers than are tried."""
+    clues = hints.clues.get(parameter.name, ())
+    many = type(parameter.default) is int and parameter.default > _FEW_PARTS
+    clue = next((clue for clue in clues if clue.divides), None)
+    few = str(_FEW_PARTS)
+    return [Fixed(_FEW_PARTS, few, clue.source)] if many and clue is not None else []
 
 
 def _number(parameter: Parameter, kind: Kind, hints: Hints) -> list[Leaf]:

@@ -10,6 +10,7 @@ from typing import Any
 from gradcheck_cli.infer.explore import Explorer
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.given import given_numbers
+from gradcheck_cli.infer.multiples import with_multiples
 from gradcheck_cli.infer.static_values import plain_values, stated_kind
 from gradcheck_cli.infer.template import Template, template
 from gradcheck_cli.infer.windows import overlapping, slides
@@ -233,7 +234,16 @@ class _Trial:
         if self.explored >= _MOST_EXPLORED or not opened.holes:
             return None
         self.explored += 1
-        return Explorer(self.gradient, self.dtype, opened, prefers).explored().subject
+        in_parts = with_multiples(opened, self.hints, self.defaults)
+        for each in (in_parts, opened) if in_parts != opened else (opened,):
+            subject = Explorer(self.gradient, self.dtype, each, prefers).explored().subject
+            if subject is not None:
+                return subject
+        return None
+
+    @property
+    def defaults(self) -> dict[str, object]:
+        return {parameter.name: parameter.default for parameter in self.gradient.parameters()}
 
 
 def _differing(shape: tuple[int, ...]) -> bool:

@@ -115,3 +115,11 @@ def test_mixed_shapes_come_once_each_and_keys_get_shapes_of_their_own() -> None:
     choices = options_of_shapes(X, hints)
     assert [leaf.shape for leaf in choices[0].values()] == [(3, 4), (4,)]
     assert len({repr(choice) for choice in choices}) == len(choices)
+
+
+def test_many_parts_are_tried_as_few_too() -> None:
+    groups = Parameter("groups", 1, False, False, default=32)
+    hints = replace(NO_HINTS, clues={"groups": [Clue("the body", kind=Kind.WHOLE, divides=("c",))]})
+    default, few = options(groups, (3,), hints)
+    assert (default, few.value) == (OMITTED, 2)
+    assert options(groups, (3,), NO_HINTS) == [OMITTED]

@@ -1,0 +1,35 @@
+"""Axes that are divided into parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gradcheck_cli.infer.multiples import with_multiples
+from gradcheck_cli.infer.template import Hole, Template
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Signature
+from tests.infer.fitted import NO_HINTS
+
+HINTS = replace(
+    NO_HINTS,
+    clues={
+        "x": [Clue("a comment", "f32[B C]"), Clue("the body", "f32[b c]")],
+        "groups": [Clue("the body", kind=Kind.WHOLE, divides=("c",))],
+    },
+)
+HOLES = (Hole("x", "float", ("B", "C")), Hole("scale", "float", ("C",)), Hole("y", "float"))
+
+
+def dims(groups: object, default: object = OMITTED) -> list[tuple[str, ...] | None]:
+    opened = Template(Signature((("groups", groups),)), HOLES)
+    return [hole.dims for hole in with_multiples(opened, HINTS, {"groups": default}).holes]
+
+
+def test_what_is_divided_is_a_multiple_by_whatever_name() -> None:
+    assert dims(Fixed(3, "3", "test")) == [("B", "3*C"), ("3*C",), None]
+    assert dims(OMITTED, default=8) == [("B", "8*C"), ("8*C",), None]
+
+
+def test_one_part_and_too_many_say_nothing() -> None:
+    for number in (1, 32, 2.0):
+        assert dims(Fixed(number, str(number), "test")) == [("B", "C"), ("C",), None]
