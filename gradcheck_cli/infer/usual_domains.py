@@ -14,12 +14,14 @@ _POSITIVE = re.compile(
 )
 # What these are called in a density, and many other things elsewhere.
 _POSITIVE_IN_DENSITIES = re.compile(
-    rf"(?:alpha|beta|scale|rate|lam|lambda_?|nu|df|tau|precision|var|shape){_PLURAL}"
+    rf"(?:alpha|beta|scale|rate|lam|lambda_?|nu|df|tau|precision|var|shape|kappa|concentration|dof|sigma|std){_PLURAL}"
 )
 _DENSITY = re.compile(r"log_?(?:pdf|pmf|prob|lik|cdf)|(?:^|_)(?:pdf|pmf|cdf|nll|density|likelihood|entropy)(?:$|_)")  # fmt: skip
 _LOGARITHM = re.compile(
     r"(?:\w+_)?log_?(?:scale|std|sigma|var|variance|length_?scale|bandwidth|temperature|rate|kappa|alpha|beta|amplitude|noise|sd|precision|period|mass|width|radius|gain|decay)s?"
 )
+# What such numbers are in models; a source that says `> 0` is believed to the last float.
+_OF_DENSITIES, _OF_WIDTHS = "in [1e-3, 1e4]", "in [1e-6, 1e6]"
 _SINGLE = re.compile(r"dt|delta_?t|time_?step|step_?size|learning_?rate|lr")
 
 
@@ -40,8 +42,8 @@ def _clue(name: str, of_density: bool) -> Clue | None:
         return Clue(source, spec="f32[]")
     if _LOGARITHM.fullmatch(lowered):
         return Clue(source, domain="in [-20, 20]")
-    if _POSITIVE.fullmatch(lowered):
-        return Clue(source, domain="> 0")
     if of_density and _POSITIVE_IN_DENSITIES.fullmatch(lowered):
-        return Clue(source, domain="> 0")
+        return Clue(source, domain=_OF_DENSITIES)
+    if _POSITIVE.fullmatch(lowered):
+        return Clue(source, domain=_OF_WIDTHS)
     return None

@@ -10,19 +10,19 @@ from gradcheck_cli.infer.usual_domains import clues
 @pytest.mark.parametrize(
     ("function", "name", "domain"),
     [
-        ("kernel", "sigma", "> 0"),
-        ("kernel", "noise_std", "> 0"),
-        ("energy", "masses", "> 0"),
-        ("energy", "mass", "> 0"),
+        ("kernel", "sigma", "in [1e-6, 1e6]"),
+        ("kernel", "noise_std", "in [1e-6, 1e6]"),
+        ("energy", "masses", "in [1e-6, 1e6]"),
+        ("energy", "mass", "in [1e-6, 1e6]"),
         ("layer_norm", "scale", ""),
-        ("gamma_logpdf", "scale", "> 0"),
-        ("beta_log_prob", "alpha", "> 0"),
+        ("gamma_logpdf", "scale", "in [1e-3, 1e4]"),
+        ("beta_log_prob", "alpha", "in [1e-3, 1e4]"),
         ("mix", "alpha", ""),
         ("gaussian_nll", "log_std", "in [-20, 20]"),
         ("layer", "x", ""),
         ("gp", "params['log_amplitude']", "in [-20, 20]"),
         ("mix", "params['log_scale']", "in [-20, 20]"),
-        ("energy", "state.mass", "> 0"),
+        ("energy", "state.mass", "in [1e-6, 1e6]"),
     ],
 )
 def test_domains_by_name(function: str, name: str, domain: str) -> None:
