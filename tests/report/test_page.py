@@ -197,3 +197,12 @@ def test_the_line_of_the_verdict_names_the_shapes_and_fits(tmp_path: Path) -> No
     line = shown(checked(inputs=arrays(9)), folder=tmp_path).splitlines()[2]
     assert line.endswith("argument_2[5 3] and 6 more")
     assert len(line) <= 80
+
+
+def test_what_is_not_certified_says_why(tmp_path: Path) -> None:
+    weaker = checked(evidence=Evidence.FLOAT64, reason="its trace gives other values than the call")
+    assert "not certified: its trace gives other values than the call" in shown(
+        weaker, folder=tmp_path
+    )
+    certain = checked(evidence=Evidence.CERTIFIED, reason="only at one signature")
+    assert "not certified" not in shown(certain, folder=tmp_path)

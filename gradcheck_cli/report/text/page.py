@@ -101,6 +101,8 @@ def _gradient(
     tail = [(f" {at}", "dim")] if at else []
     yield [(gradient.qualname, "bold"), (on, ""), ("  ", ""), (word, style), *tail]
     yield from _wrapped(_about(gradient), width, "  ", "dim")
+    if gradient.reason and gradient.evidence not in (None, Evidence.CERTIFIED):
+        yield from _wrapped(f"not certified: {gradient.reason}", width, "  ", "dim")
     if gradient.adequacy is not None and (gradient.adequacy.unseen or verbose):
         yield from _wrapped(_seen(gradient.adequacy, verbose), width, "  ", "")
     everything = [report.findings[i] for i in gradient.findings]
