@@ -232,3 +232,10 @@ def test_ranks_that_the_rule_suggests_are_tried_before_others() -> None:
     subject = explored(Numbers(lambda x, a, b, c, d: a * x**2 + b * x + c - d), clues).subject
     assert subject is not None
     assert shapes(subject)["a"] == ()
+
+
+def test_queries_keys_and_values_of_one_shape_are_long_enough_for_a_window() -> None:
+    clues = {n: [Clue("the docstring", spec="f32[b h t d]")] for n in ("q", "k", "v")}
+    subject = explored(Gradient(lambda q, k, v: (q @ np.swapaxes(k, -1, -2)) @ v), clues).subject
+    assert subject is not None
+    assert shapes(subject)["q"] == (2, 2, 4, 3)
