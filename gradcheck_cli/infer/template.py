@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ _RANGE = re.compile(r"in\s+(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\w+)")
 _AXES = re.compile(r"\[([^\[\]]*)\]")
 _CALLED = re.compile(r"^d(\d+)$")
 _MULTIPLE = re.compile(r"(?:(?P<times>\d+)\*)?(?P<name>[^\W\d]\w*)(?P<more>[+-]\d+)?")
+_SUM = re.compile(r"(?:\d+\*)?[^\W\d]\w*(?:\+(?:\d+\*)?[^\W\d]\w*)+")
 _RICHEST = "the richest that function and rule take"
 _VECTOR_FIRST, _MATRIX_FIRST, _ANY = (1, 0, 2, 3, 4), (2, 1, 3, 4, 0), (2, 1, 0, 3, 4)
 
@@ -155,23 +157,41 @@ def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Si
     total = sum(ranks)
     numbers = iter(range(total - 1, -1, -1))
     named: dict[str, Size] = {}
-    shapes = []
+    stated = []
     for hole, rank in zip(holes, ranks, strict=True):
         axes = [Size().plus(unknown(next(numbers)), hole.factor) for _ in range(rank)]
-        stated = zip(hole.texts(rank), axes, strict=True)
-        shapes.append(tuple(_stated(text, axis, named) if text else axis for text, axis in stated))
-    return shapes
+        stated.append(list(zip(hole.texts(rank), axes, strict=True)))
+    for text, axis in itertools.chain(*stated):  # a sum may come before what it adds up
+        if text and not _SUM.fullmatch(text):
+            _stated(text, axis, named)
+    return [
+        tuple(_stated(text, axis, named) if text else axis for text, axis in row) for row in stated
+    ]
 
 
 def _stated(dim: str, axis: Size, named: dict[str, Size]) -> Size:
-    """The size that a dimension says: a number, a name's, or so many times that and a number more."""
+    """The size that a dimension says: a number, a name's, so many times that and a number more, or a sum."""
     if dim.isdigit():
         return Size(constant=int(dim))
+    if _SUM.fullmatch(dim):
+        return _summed(dim, axis, named)
     match = _MULTIPLE.fullmatch(dim)
     if match is None:
         return named.setdefault(dim, axis)
     times = Size().plus(named.setdefault(match["name"], axis), int(match["times"] or 1))
     return times.plus(Size(constant=int(match["more"] or 0)))
+
+
+def _summed(dim: str, axis: Size, named: dict[str, Size]) -> Size:
+    """The size of `I+H`, where at most one of the two is named nowhere else."""
+    parts = dim.split("+")
+    names = [match["name"] for part in parts if (match := _MULTIPLE.fullmatch(part)) is not None]
+    if sum(name not in named for name in names) > 1:
+        return named.setdefault(dim, axis)
+    total = Size()
+    for part in parts:
+        total = total.plus(_stated(part, axis, named))
+    return total
 
 
 def as_called(holes: Sequence[Hole]) -> list[Hole]:

@@ -52,3 +52,15 @@ def test_all_axes_are_multiples_where_one_of_them_is_divided() -> None:
 
 def test_a_likely_number_of_axes_comes_first_and_forbids_no_other() -> None:
     assert Hole("v", "float", likely_rank=4).ranks((1, 2)) == [4, 2, 1]
+
+
+def test_a_sum_of_names_is_the_sum_of_their_sizes() -> None:
+    holes = [
+        Hole("kernel", "float", ("I+H", "4*H")),
+        Hole("bias", "float", ("4*H",)),
+        Hole("peephole", "float", ("3", "H")),
+    ]
+    kernel, bias, peephole = unknown_shapes(holes, [2, 1, 2])
+    assert kernel[1] == bias[0] == Size().plus(peephole[1], 4)
+    rest = kernel[0].plus(peephole[1], -1)
+    assert len(rest.terms) == 1
