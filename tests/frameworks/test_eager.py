@@ -44,18 +44,23 @@ def test_the_story_of_log1pexp(framework: str, name: str, fix: str, expression: 
     assert tail["boundary"][0]["to"] == pytest.approx(-16.635532, abs=1e-6)
 
 
+_UNTRUE = "its trace gives other values than the call"
+_UNTRACED = {"torch": ("WrittenIntoViews",)}
+
+
 @pytest.mark.parametrize(
     ("framework", "count", "kinds"),
     [
-        ("torch", 30, {"Function", "custom_op"}),
-        ("tensorflow", 21, {"custom_gradient", "RegisterGradient"}),
+        ("torch", 31, {"Function", "custom_op"}),
+        ("tensorflow", 23, {"custom_gradient", "RegisterGradient"}),
     ],
 )
 def test_right_rules_are_certified(framework: str, count: int, kinds: set[str]) -> None:
     report = check_json(f"fixtures/{framework}/right.py").report
     assert report["summary"]["checked"] == len(report["gradients"]) == count
     assert {g["verdict"] for g in report["gradients"]} == {"correct"}
-    assert {g["evidence"] for g in report["gradients"]} == {"certified"}
+    weaker = {g["name"]: g["reason"] for g in report["gradients"] if g["evidence"] != "certified"}
+    assert weaker == dict.fromkeys(_UNTRACED.get(framework, ()), _UNTRUE)
     assert {g["kind"] for g in report["gradients"]} <= kinds
     assert report["tool"][framework].startswith("2.")
 
