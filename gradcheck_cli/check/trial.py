@@ -20,6 +20,10 @@ from gradcheck_cli.measure.sources import Sources, sources
 from gradcheck_cli.measure.untrue_trace import untrue_primal, untrue_rule
 from gradcheck_cli.subject.protocol import Subject
 
+# Why programs over the reals are not believed.
+_UNTRUE_PRIMAL = "its trace gives other values than the call"
+_UNTRUE_RULE = "the trace of its backward gives other gradients than the call"
+
 
 @dataclass(frozen=True, slots=True)
 class SubjectTrial:
@@ -69,23 +73,14 @@ def _tried(request: Request, subject: Subject) -> SubjectTrial:
         _one_by_one(request, subject, points)
     if not too_large(subject, len(probes)):
         m = measured(request, subject, points, probes, rungs)
-        doubt = _doubt(m)
-        if doubt is not None:
-            subject.distrust(doubt, primal=untrue_primal(m))
+        primal = untrue_primal(m)
+        if primal or untrue_rule(m):
+            subject.distrust(_UNTRUE_PRIMAL if primal else _UNTRUE_RULE, primal=primal)
             m = measured(request, subject, points, probes, sources(subject))
         return SubjectTrial(points, m)
     part, left_out = _in_part(subject, points, task.seed)
     m = measured(request, part, points, probes, sources(part))
     return SubjectTrial(points, m, left_out)
-
-
-def _doubt(m: Measurements) -> str | None:
-    """Why the programs over the reals are not believed; None where the call gives the same numbers."""
-    if untrue_primal(m):
-        return "its trace gives other values than the call"
-    if untrue_rule(m):
-        return "the trace of its backward gives other gradients than the call"
-    return None
 
 
 def _in_part(
