@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from gradcheck_cli.infer.sizes import Equation, Size, Solution, equations
+from gradcheck_cli.infer.sizes import Equation, Size, Solution, by_parts, equations
 
 _SHAPE = re.compile(r"[\[(]\s*\d+(?:\s*,\s*\d+)*\s*,?\s*[\])]|\b\d+(?:x\d+)+\b")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.]*\w)")
@@ -16,6 +16,10 @@ _PRODUCT = re.compile(
 _JOINED = re.compile(r"oncat\w* along dimension (-?\d+)")
 _DIVIDES = re.compile(r"divi[sd]|equal division|reshape|invalid for input|split", re.IGNORECASE)
 _RESHAPES = re.compile(r"reshape|invalid for input", re.IGNORECASE)
+# No size helps where arrays of different numbers of axes are joined.
+_OF_RANKS = re.compile(
+    r"(different|same) numbers? of dimensions|ranks of all .* should match|same rank", re.IGNORECASE
+)
 _SORTS = re.compile(r"\b(un)?sorted\b|\b(in|non-de)creasing\b|ascending", re.IGNORECASE)
 # How frameworks say that a float is not what they want.
 _INTEGERS = re.compile(r"\b(u?int(eger|egers|s|\d+)?|long|__index__)\b", re.IGNORECASE)
@@ -28,14 +32,24 @@ Pairs = list[tuple[int, int]]
 def proposals(message: str, sizes: Sequence[Size], solution: Solution) -> Iterator[Solution]:
     """Solutions under which the error might not come again, likeliest first, each once."""
     offered: list[Solution] = []
-    if _is_turned(message):
+    if _is_turned(message) or _OF_RANKS.search(message):
         return
     for pairs in _pairings(message):
         for chosen in _chosen(pairs, sizes, solution):
-            following = solution.with_equations(chosen)
-            if following is not None and following not in offered:
-                offered.append(following)
-                yield following
+            for following in _solved(chosen, solution):
+                if following not in offered:
+                    offered.append(following)
+                    yield following
+
+
+def _solved(chosen: Sequence[Equation], solution: Solution) -> Iterator[Solution]:
+    """The solution of the equations; of a sum that equals another sum, with their parts equal in both orders."""
+    following = solution.with_equations(chosen)
+    if following is not None:
+        yield following
+    elif len(chosen) == 1:
+        each = (solution.with_equations(pairs) for pairs in by_parts(*chosen[0], solution))
+        yield from (following for following in each if following is not None)
 
 
 def refilled(message: str, sizes: Sequence[Size], solution: Solution) -> Solution | None:

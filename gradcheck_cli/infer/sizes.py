@@ -122,6 +122,19 @@ def equations(
             yield values[other], Size(constant=number)
 
 
+def by_parts(left: Size, right: Size, solution: Solution) -> Iterator[list[Equation]]:
+    """Two sums of two as parts that are equal one by one: `n + m` of what is joined is `I + H` of a kernel."""
+    ones, others = _parts(solution.of(left)), _parts(solution.of(right))
+    if len(ones) == len(others) == 2:
+        yield list(zip(ones, others, strict=True))
+        yield list(zip(ones, reversed(others), strict=True))
+
+
+def _parts(size: Size) -> list[Size]:
+    """The terms of a sum that has no number."""
+    return [] if size.constant else [Size((term,)) for term in size.terms]
+
+
 def _part(size: Size) -> Size:
     """What the size is a multiple of."""
     shared = math.gcd(size.constant, *(n for _, n in size.terms)) or 1

@@ -80,3 +80,16 @@ def test_an_operand_that_is_turned_in_a_product_has_its_last_axis_in_common() ->
     tried = Solution().with_equations([(unknown(1), unknown(2))])
     assert tried is not None
     assert not list(proposals(message.format(N[0], N[1], N[1], N[3]), AXES, tried))
+
+
+def test_a_sum_that_is_another_sum_is_equal_to_it_by_parts() -> None:
+    kernel, joined = AXES[5].plus(AXES[4]), AXES[1].plus(AXES[0])  # I + H, and n + m
+    got = [Solution().number(size) for size in (joined, kernel)]
+    message = "contracting dimensions to have the same shape, got ({},) and ({},).".format(*got)
+    offered = list(proposals(message, [*AXES[:2], kernel], Solution()))
+    assert any(each.of(joined) == each.of(kernel) for each in offered)
+
+
+def test_no_size_helps_where_arrays_of_different_numbers_of_axes_are_joined() -> None:
+    message = "Cannot concatenate arrays with different numbers of dimensions: got (5,), (7, 11)."
+    assert not list(proposals(message, [unknown(0), unknown(1), unknown(2)], Solution()))

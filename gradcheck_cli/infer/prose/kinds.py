@@ -15,7 +15,7 @@ _SORTS = tuple(
          r"|list)\[int\b|torch\.size)"),
         (Kind.WHOLE,
          r"(?:int|integer)\b(?![\w.]|\s*(?:arrays?|tensors?|vectors?|or\s|\||labels?|indices"
-         r"|ids|class|mask|matri|of shape|jax|ndarray|\[))"),
+         r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?))"),
         (Kind.FLAG, r"(?:bool|boolean)\b(?!\s*(?:arrays?|tensors?|vectors?|masks?|or\s|\||matri|of shape|\[))"),
         (Kind.WORD, r"(?:str|string)\b(?!\s*(?:or\s|\||array|\[))"),
         (Kind.FUNCTION, r"(?:callable|function)\b(?! values?)"),

@@ -22,7 +22,7 @@ class Shape:
 
 _NOUN = (
     r"(?:arrays?|tensors?|matri(?:x|ces)|vectors?|ndarrays?|images?|batch(?:es)?|grids?"
-    r"|fields?|maps?|volumes?|signals?|weights?|logits|features|activations|tables?)"
+    r"|fields?|maps?|volumes?|signals?|weights?|logits|features|activations|tables?|(?:edge|node|index|id) lists?)"
 )
 _SAID = re.compile(
     rf"(?:\bshaped?|\bdim(?:ension)?s|\bsizes?)\W{{0,3}}(?:(?:of|is|as"
@@ -71,6 +71,8 @@ _BY = re.compile(
 _SPACE = re.compile(r"(?:∈|\bin)\s*[Rℝ]\^?\{?(?P<dims>\((?:[^()]*)\)|[\w ×x*]+)\}?")
 # Words between a name and its shape in a sentence.
 _GLUE = r"(?:\s|,|:|-|is|are|be|has|have|having|with|of|an?|the|both|each|all|some|real|input|output|integer|bool(?:ean)?|u?int\d*|float\w*|jnp\.|jax\.|np\.|torch\.|tf\.|" + _NOUN + r")*"  # fmt: skip
+# `the edge lists [E]`: one axis, right behind what it is of.
+_ONE_LETTER, _NOUN_LAST = re.compile(r"\[[A-Z]\]"), re.compile(_NOUN + r"\s*$")
 _TIGHT_GLUE = r"(?:\s|:|is|has|of|with)*"
 _OTHER_SHAPE = re.compile(
     r"\b(outputs?|results?|returns?|gradients?|cotangents?|reshaped?|broadcast\w*|becomes?"
@@ -237,9 +239,10 @@ def _behind(passage: Passage, elsewhere: Collection[str]) -> Shape | None:
     match = re.match(BRACKETS, text)
     if match is not None:
         return _at_once(match.group(), elsewhere)
-    match = re.match(rf"{glue}(?P<dims>{BRACKETS})", text)
+    match = re.match(rf"(?P<glue>{glue})(?P<dims>{BRACKETS})", text)
     if match is not None:
-        dims = probable(match["dims"], elsewhere)
+        one_axis = _ONE_LETTER.fullmatch(match["dims"]) and _NOUN_LAST.search(match["glue"])
+        dims = stated(match["dims"]) if one_axis else probable(match["dims"], elsewhere)
         return None if dims is None else Shape(match["dims"], dims)
     return _in_words(passage, glue, elsewhere)
 

@@ -284,9 +284,9 @@ class Balls(Domain):
             return getattr(np.iinfo(aval.dtype), limits[op])
         return {"add": 0, "mul": 1, "max": NO, "min": YES}[op]
 
-    def combine(self, op: str, old: Any, new: Any) -> Any:
+    def combine_numbers(self, op: str, old: Any, new: Any) -> Any:
         """One scattered write."""
-        return new if op == "set" else scalar.BINARY[op](old, new)
+        return scalar.BINARY[op](old, new)
 
     # -- loops and the rest ---------------------------------------------------------
 

@@ -151,6 +151,17 @@ class Domain(ABC):
         with np.errstate(over="ignore"):
             return np.asarray(fn(a, b) if fn else self.native(step, [a, b])[0])
 
+    def combine(self, op: str, old: Any, new: Any) -> Any:
+        """Scattered writes: of numbers, and of integers, as `bincount` counts."""
+        if op == "set":
+            return new
+        if isinstance(new, np.integer | np.ndarray) and new.dtype.kind in "iu":
+            return _INTEGER_BINARY[op](old, new)
+        return self.combine_numbers(op, old, new)
+
+    @abstractmethod
+    def combine_numbers(self, op: str, old: Any, new: Any) -> Any: ...
+
     def integer_reduce(self, op: str, x: Array, axes: tuple[int, ...]) -> Array:
         return np.asarray(_INTEGER_REDUCE[op].reduce(x, axis=axes), dtype=x.dtype)
 

@@ -164,8 +164,8 @@ class Floats(Domain):
             return limits.min if op == "max" else limits.max
         return {"add": 0, "mul": 1, "max": NO, "min": YES}[op]
 
-    def combine(self, op: str, old: Any, new: Any) -> Any:
-        return new if op == "set" else BINARY[op](old, new)
+    def combine_numbers(self, op: str, old: Any, new: Any) -> Any:
+        return BINARY[op](old, new)
 
     def overlap_rows(self, before: Sequence[Array], after: Sequence[Array]) -> Array:
         """No condition is ever open in floats: nothing has to settle."""

@@ -242,9 +242,9 @@ class Pairs(Domain):
     def neutral_number(self, op: str) -> Array:
         return self._constant(np.asarray(_NEUTRAL[op]))
 
-    def combine(self, op: str, old: Any, new: Any) -> Any:
+    def combine_numbers(self, op: str, old: Any, new: Any) -> Any:
         """Scattered writes."""
-        return new if op == "set" else self.binary(op, old, new)
+        return self.binary(op, old, new)
 
     def overlap_rows(self, before: Sequence[Array], after: Sequence[Array]) -> Array:
         """For each point: do two states of a loop agree as far as narrow balls can tell?"""
