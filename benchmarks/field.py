@@ -4,6 +4,8 @@
     python benchmarks/field.py benchmarks/field/torch --only losses
 
 A folder holds modules and `expected.json`: by module and name, `right` or `wrong`, and what shows it.
+Adequacy is what the report says of its own inputs: of the small changes of function and rule, how many
+would have been seen.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,34 +33,57 @@ def main() -> None:
     folders = given.folders or sorted(
         p for p in Path(__file__).with_suffix("").iterdir() if p.is_dir()
     )
-    counts: Counter[tuple[str, str]] = Counter()
+    judged: list[Judged] = []
     for folder in folders:
         expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
         for module, names in sorted(expected.items()):
             if given.only in module:
-                counts.update(_judged(folder, module, names, given.reports))
+                judged += _judged(folder, module, names, given.reports)
+    _tell(judged)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a rule is meant to be, what it is said to be, and what of small changes would have been seen."""
+
+    meant: str
+    said: str
+    shown: int
+    counted: int
+
+    @property
+    def passes(self) -> bool:
+        return self.said in ("correct", "intended")
+
+
+def _tell(judged: Sequence[Judged]) -> None:
     for verdict in ("wrong", "right"):
-        of_verdict = {got: n for (meant, got), n in sorted(counts.items()) if meant == verdict}
-        print(f"{verdict}: {sum(of_verdict.values())}, judged", of_verdict)
+        said = Counter(rule.said for rule in judged if rule.meant == verdict)
+        print(f"{verdict}: {sum(said.values())}, judged", dict(sorted(said.items())))
+    right = [rule for rule in judged if rule.meant == "right" and rule.counted]
+    shown, counted = sum(rule.shown for rule in right), sum(rule.counted for rule in right)
+    print(f"small changes of right rules: {shown} of {counted} would have been seen, in {len(right)} rules")  # fmt: skip
+    passing = [rule for rule in judged if rule.meant == "wrong" and rule.passes]
+    open_ones = [rule for rule in passing if rule.shown < rule.counted or not rule.counted]
+    print(f"wrong ones that pass: {len(passing)}; of these, said that the inputs could not show all: {len(open_ones)}")  # fmt: skip
 
 
-def _judged(
-    folder: Path, module: str, names: dict[str, Any], reports: Path | None
-) -> list[tuple[str, str]]:
-    """For each name what it is meant to be and what it is said to be; printed line by line."""
+def _judged(folder: Path, module: str, names: dict[str, Any], reports: Path | None) -> list[Judged]:
+    """Each rule of the module; printed line by line."""
     source = (folder / module).read_text(encoding="utf-8")
     report = _report(folder, module)
     if reports is not None:
         reports.mkdir(parents=True, exist_ok=True)
         (reports / f"{folder.name}_{module}.json").write_text(report, encoding="utf-8")
     gradients = json.loads(report)["gradients"]
-    pairs = []
+    judged = []
     for name, entry in names.items():
-        lines = _lines_of(source, name)
-        verdict = _verdict(_belonging(gradients, name, lines))
-        pairs.append((entry["verdict"], verdict))
-        print(f"{module:24} {name:32} {entry['verdict']:6} {verdict}", flush=True)
-    return pairs
+        of_name = _belonging(gradients, name, _lines_of(source, name))
+        adequacies = [g["adequacy"] for g in of_name if g.get("adequacy")]
+        shown, counted = (sum(a[key] for a in adequacies) for key in ("shown", "counted"))
+        judged.append(Judged(entry["verdict"], _verdict(of_name), shown, counted))
+        print(f"{module:24} {name:32} {entry['verdict']:6} {judged[-1].said:12} {shown}/{counted}", flush=True)  # fmt: skip
+    return judged
 
 
 def _report(folder: Path, module: str) -> str:

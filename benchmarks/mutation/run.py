@@ -132,10 +132,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = [_written(Path(folder), given.framework, rule) for rule in chosen]
         start = time.perf_counter()
-        verdicts = _cgcheck(Path(folder), given.jobs)
+        verdicts, unseen = _cgcheck(Path(folder), given.jobs)
         seconds = time.perf_counter() - start
         peers = {} if given.no_peers else _peers(given.framework, chosen, files)
-    _tell(chosen, verdicts, peers, seconds)
+    _tell(chosen, verdicts, unseen, peers, seconds)
 
 
 def _written(folder: Path, framework: str, rule: Rule) -> Path:
@@ -146,14 +146,21 @@ def _written(folder: Path, framework: str, rule: Rule) -> Path:
     return file
 
 
-def _cgcheck(folder: Path, jobs: str) -> dict[str, str]:
-    """The verdict on each: what stands after no configuration at all."""
+def _cgcheck(folder: Path, jobs: str) -> tuple[dict[str, str], set[str]]:
+    """The verdict on each, after no configuration at all; those whose inputs could not show all, as it says itself."""
     command = [sys.executable, "-m", "gradcheck_cli", ".", "--output-format", "json", "-j", jobs, "--max-time", "1200"]  # fmt: skip
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     report = json.loads(done.stdout)
     errors = {f["gradient"] for f in report["findings"] if f["severity"] == "error"}
     said = {g["name"]: g["verdict"] or "unchecked" for g in report["gradients"]}
-    return {name: "error" if name in errors else verdict for name, verdict in said.items()}
+    verdicts = {name: "error" if name in errors else verdict for name, verdict in said.items()}
+    return verdicts, {g["name"] for g in report["gradients"] if _says_unseen(g)}
+
+
+def _says_unseen(gradient: dict[str, Any]) -> bool:
+    """Does the report say that not every small change would have been seen, or that nothing was judged?"""
+    adequacy = gradient["adequacy"]
+    return gradient["verdict"] in (None, "inconclusive") or adequacy is None or bool(adequacy["unseen"])  # fmt: skip
 
 
 def _peers(framework: str, chosen: list[Rule], files: list[Path]) -> dict[str, dict[str, bool]]:
@@ -172,17 +179,23 @@ def _peers(framework: str, chosen: list[Rule], files: list[Path]) -> dict[str, d
 
 
 def _tell(
-    chosen: list[Rule], verdicts: dict[str, str], peers: dict[str, dict[str, bool]], seconds: float
+    chosen: list[Rule],
+    verdicts: dict[str, str],
+    unseen: set[str],
+    peers: dict[str, dict[str, bool]],
+    seconds: float,
 ) -> None:
     faults = {name: what for rule in chosen for name, (what, _) in rule.faults.items()}
     originals = [rule.name for rule in chosen]
     columns = {"cgcheck": {name: v == "error" for name, v in verdicts.items()}, **peers}
-    print(f"\n| checker | faults seen of {len(faults)} | alarms on {len(originals)} right rules |")
-    print("|---|---|---|")
+    print(f"\n| checker | faults not seen, and said that they could not be | faults seen of {len(faults)} | alarms on {len(originals)} right rules |")  # fmt: skip
+    print("|---|---|---|---|")
     for name, seen in columns.items():
         killed = sum(seen.get(f, False) for f in faults)
         alarms = sum(seen.get(o, False) for o in originals)
-        print(f"| {name} | {killed} ({100 * killed / max(1, len(faults)):.1f} %) | {alarms} |")
+        left = [f for f in faults if not seen.get(f, False)]
+        said = f"{sum(f in unseen for f in left)} of {len(left)}" if name == "cgcheck" else f"0 of {len(left)}"  # fmt: skip
+        print(f"| {name} | {said} | {killed} ({100 * killed / max(1, len(faults)):.1f} %) | {alarms} |")  # fmt: skip
     print(f"\ncgcheck: {seconds:.0f} s for {len(verdicts)} gradients")
     for name, verdict in verdicts.items():
         if name in originals and verdict != "correct":

@@ -6,6 +6,7 @@ Variables that the function reads are leaves as well: they are assigned before e
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ class Call:
     dtype: Any
     kept: tuple[int, ...] = ()
     variables: tuple[Any, ...] = ()
+    by_name: frozenset[str] = frozenset()  # plain arguments that the rule gives no gradient
     graph: Any = None  # the body as a function of the framework's own, once it is asked for
     store: Any = field(default_factory=EagerVariableStore)  # what `get_variable` finds
 
@@ -46,6 +48,19 @@ class Call:
         """Leaves of its arguments, without the variables."""
         return Signature(self.inputs).leaves
 
+    @property
+    def by_place(self) -> tuple[tuple[str, Any], ...]:
+        """The arguments before the first that is left out; these alone are given gradients."""
+        given = itertools.takewhile(lambda pair: pair[1] is not OMITTED, self.inputs)
+        by_name = self.signature.keywords | self.by_name
+        return tuple(pair for pair in given if pair[0] not in by_name)
+
+    @property
+    def eager_only(self) -> bool:
+        """Does an argument go by its name? TensorFlow takes such calls of custom gradients outside of graphs only."""
+        given = [name for name, value in self.inputs if value is not OMITTED]
+        return len(given) > len(self.by_place)
+
     @contextmanager
     def eagerly(self) -> Iterator[None]:
         """While active, TensorFlow runs eagerly, which version 1 modules switch off for good."""
@@ -58,14 +73,15 @@ class Call:
         supply = iter(leaves)
         plain: list[Any] = []
         named: dict[str, Any] = {}
-        left_out = False  # what follows goes by its name
+        by_place = {name for name, _ in self.by_place}
         for name, value in self.inputs:
             if value is OMITTED:
-                left_out = True
-            elif left_out or name in self.signature.keywords:
-                named[name] = filled(value, supply, _fixed)
+                continue
+            given = filled(value, supply, _fixed)
+            if name in by_place:
+                plain.append(given)
             else:
-                plain.append(filled(value, supply, _fixed))
+                named[name] = given
         return function(*plain, **named)
 
     def split(self, leaves: Tensors) -> tuple[list[Any], Any]:
@@ -99,21 +115,20 @@ class Call:
 
     def pulled_back(self, outs: Sequence[Any], pull: Callable[..., Any], cotangents: Tensors) -> list[Any]:  # fmt: skip
         """The grad function's gradients for each leaf, variables last; None for None."""
+        gradients = self.gradients(outs, pull, cotangents)
+        places = [isinstance(x, Leaf) for _, value in self.by_place for x in flat(value)]
+        places += [True] * len(self.variables)
+        return [g for g, wanted in zip(gradients, places, strict=False) if wanted]
+
+    def gradients(self, outs: Sequence[Any], pull: Callable[..., Any], cotangents: Tensors) -> list[Any]:  # fmt: skip
+        """All that the grad function gives, variables last."""
         weights = dict(zip(self.kept, cotangents, strict=True))
         upstream = [weights[i] if i in weights else tf.zeros_like(o) for i, o in enumerate(outs)]
         if self.variables and takes_variables(pull):
             pulled, of_variables = pull(*upstream, variables=list(self.variables))
         else:
             pulled, of_variables = pull(*upstream), []
-        gradients = [*flat(pulled), *of_variables]
-        places = [
-            isinstance(leaf, Leaf)
-            for _, value in self.inputs
-            if value is not OMITTED
-            for leaf in flat(value)
-        ]
-        places += [True] * len(self.variables)
-        return [g for g, wanted in zip(gradients, places, strict=False) if wanted]
+        return [*flat(pulled), *of_variables]
 
 
 @contextmanager

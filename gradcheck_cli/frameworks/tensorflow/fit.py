@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,12 +11,12 @@ import tensorflow as tf
 
 from gradcheck_cli.frameworks.shared.eager_subject import plain
 from gradcheck_cli.frameworks.shared.tracing import brief
-from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, tensor
-from gradcheck_cli.frameworks.tensorflow.gradient import REGISTERED, TfGradient
+from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, flat, tensor
+from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, REGISTERED, TfGradient
 from gradcheck_cli.frameworks.tensorflow.other_calls import other_calls
 from gradcheck_cli.frameworks.tensorflow.private_api import record
 from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
-from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -41,6 +42,7 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
         raise Rejected("it returns no float tensor that can be differentiated")
     call.kept = tuple(floats)
     call.variables = _trainable(watcher.watched_variables())
+    call.by_name = _by_name(call, points)
     call.signature = signature = _with_variables(signature, call.variables)
     return FittedTf(
         signature=signature, dtype=dtype, gradient=gradient, call=call,
@@ -59,6 +61,32 @@ class FittedTf(TfSubject):
 
     def other_calls(self) -> Sequence[OtherCall]:
         return other_calls(self)
+
+
+def _by_name(call: Call, points: Sequence[Any]) -> frozenset[str]:
+    """The last arguments, where they are plain and the rule gives them no gradient.
+
+    By their place TensorFlow would make tensors of them, and want gradients.
+    """
+    places = call.by_place
+    plain_ones = itertools.takewhile(lambda pair: _is_plain(pair[1]), reversed(places))
+    names = [name for name, _ in plain_ones]
+    if not names or call.gradient.kind != CUSTOM:
+        return frozenset()
+    try:
+        with call.eagerly(), calling_user_code():
+            outs, pull = call.split(points)
+            ones = [tf.ones_like(out) for out in call.judged(outs)]
+            given = len(call.gradients(outs, pull, ones)) if pull is not None else 0
+    except UserCodeError:
+        return frozenset()  # the rule's own fault, told where it is judged
+    wanted = sum(len(flat(value)) for _, value in places) + len(call.variables)
+    return frozenset(names) if given == wanted - len(names) else frozenset()
+
+
+def _is_plain(value: Any) -> bool:
+    """A number, a word, a flag: not what TensorFlow users hold in tensors."""
+    return isinstance(value, Fixed) and isinstance(value.value, int | float | str)
 
 
 def _ask_a_graph(call: Call, signature: Signature) -> None:

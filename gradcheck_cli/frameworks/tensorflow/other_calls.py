@@ -51,11 +51,11 @@ def _all(subject: TfSubject) -> list[OtherCall]:
         calls.append(crossed(own.between))
     if alike(subject.leaves) is not None and not subject.call.variables:
         calls.append(OtherCall("with one tensor for two arguments", own.one_for_two))
-    if not subject.signature.keywords:  # TensorFlow takes those eagerly only
+    if not subject.call.eager_only:
         calls.append(OtherCall("inside tf.function", own.in_function))
     if subject.gradient.kind == REGISTERED:
         return calls
-    if not subject.call.variables and not subject.signature.keywords:
+    if not subject.call.variables and not subject.call.eager_only:
         calls.append(OtherCall("in a version 1 graph", own.in_graph))
     calls.append(twice(own.second, "the tape through the body"))
     if len(subject.outputs) > 1:
