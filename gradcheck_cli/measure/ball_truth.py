@@ -261,14 +261,15 @@ def _resolve(
     answers = nudge(program, [p[rows] for p in points], [c[rows] for c in cotangents])
     for row, answer in zip(rows.tolist(), answers, strict=True):
         tie = bool(first.ties[row])
-        jump = tie and _jumps(truth, row, answer.outputs)
+        jump = _jumps(truth, row, answer.outputs)
         for k, (balls, states) in enumerate(zip(truth.values, truth.value_states, strict=True)):
             _settle(balls, states, row, answer.outputs[k], only_holes=True)
         for k, (balls, states) in enumerate(
             zip(truth.gradients, truth.gradient_states, strict=True)
         ):
             settled = answer.outputs[k + len(truth.values)]
-            _settle(balls, states, row, settled, only_holes=not tie or jump)
+            if tie or not jump:  # a hole where the value jumps, as 1 ** (1 / 0), has no derivative
+                _settle(balls, states, row, settled, only_holes=not tie or jump)
             if jump:  # every side is right, the point itself too
                 states[row] = np.where(states[row] == REGULAR, KINK, states[row])
         truth.sides[row] = [] if jump else answer.sides

@@ -49,7 +49,9 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
     traces = subject.traces()
     primal = _walked(traces.primal) if certified else None
     rule = _walked(traces.rule) if certified else None
-    if primal is not None and (rule is not None or not subject.has_rule):
+    # A plain function whose autodiff could not be traced calls rules of the user's.
+    of_rules = subject.has_rule or traces.reason is not None
+    if primal is not None and (rule is not None or not of_rules):
         return Sources(primal, rule)
     wide = _wide(subject)
     digits = 0 if wide is None else _digits(wide)
@@ -62,11 +64,10 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
         widest = wide or subject
         digits = _digits(widest)
         truth = Differences(widest, digits)
-        if wide is not None and not subject.has_rule and rule is None:
-            # What a plain function's gradient rests on is unknown: differences judge it as a rule.
-            return Sources(truth, Wide(wide, "auto", digits), digits, _why(subject))
-    if subject.has_rule and rule is None and wide is not None:
-        return Sources(truth, Wide(wide, "custom", digits), digits, _why(subject))
+    if rule is None and wide is not None and (subject.has_rule or not isinstance(truth, Wide)):
+        # What a plain function's gradient rests on is unknown: it is judged as a rule.
+        who = "custom" if subject.has_rule else "auto"
+        return Sources(truth, Wide(wide, who, digits), digits, _why(subject))
     return Sources(truth, rule, digits, _why(subject))
 
 

@@ -131,10 +131,11 @@ def _take(file: File, task: Task, end: WorkerEnd) -> list[Task]:
 
 
 def _left_behind(file: File) -> list[NotCovered]:
-    """The custom gradients that a dead worker did not come to."""
+    """The custom gradients that a dead worker did not come to; where some were asked for by name, only those."""
     done = {checked.gradient.name for checked in file.gradients}
     done |= {item.gradient.rpartition(".")[2] for item in file.not_covered}
-    marked = (marks for task in file.tasks for marks in task.marked.values())
+    of_all = [task for task in file.tasks if not task.functions]
+    marked = (marks for task in of_all for marks in task.marked.values())
     names = [mark.name for marks in marked for mark in marks]
     names += [name for name in map(_last, file.deaths) if name and name not in names]
     reason = "its worker died before it was done"

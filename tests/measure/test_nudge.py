@@ -42,6 +42,8 @@ def truth(function: Callable[..., Any], *points: float) -> Truth:
         (lambda x: x * jnp.log(x), 0.0, LIMIT, POLE),
         (lambda x: jnp.where(x == 0, 5.0, x), 0.0, REGULAR, KINK),
         (jnp.exp, 1.0, REGULAR, REGULAR),
+        # 1 ** (1 / 0) is 1, and on both sides it is √6: no derivative.
+        (lambda p: ((2.0**p + 3.0**p) / 2) ** (1 / p), 0.0, REGULAR, OUTSIDE),
     ],
 )
 def test_states(function: Callable[..., Any], x: float, value: int, gradient: int) -> None:

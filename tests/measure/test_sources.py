@@ -23,7 +23,7 @@ from gradcheck_cli.measure.sources import sources
 from gradcheck_cli.measure.states import KINK, REGULAR
 from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import build
-from gradcheck_cli.subject.results import Place
+from gradcheck_cli.subject.results import Place, Traces
 from tests.support import jax_subject as subject
 
 POINTS = np.array([-30.0, -2.0, -0.3, 1e-3, 0.5, 1.0, 7.0, 80.0])
@@ -96,3 +96,24 @@ def test_midpoints_that_agree_are_an_estimate_and_say_so() -> None:
     assert not certified.estimated.any()
     ball: arb = short.outs[0][0]
     assert ball.overlaps(certified.outs[0][0]) and ball.rel_accuracy_bits() >= 20
+
+
+class WithoutInnerRules:
+    """A plain function whose value is traced, and the rules that it calls are not."""
+
+    def __init__(self, inner: FittedJax) -> None:
+        self._inner = inner
+
+    def traces(self) -> Traces:
+        return Traces(self._inner.traces().primal, None, reason="its inner rules are a mystery")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_inner_rules_that_could_not_be_traced_are_judged_in_float64() -> None:
+    plain: Any = WithoutInnerRules(subject(jnp.sin))
+    found = sources(plain)
+    assert isinstance(found.primal, Reals)
+    assert isinstance(found.rule, Wide)
+    assert (found.evidence, found.reason) == (Evidence.FLOAT64, "its inner rules are a mystery")

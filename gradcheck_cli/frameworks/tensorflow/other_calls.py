@@ -112,8 +112,8 @@ class _Ways(EagerCalls[Any]):
     def in_graph(self, point: Numbers, cotangent: Numbers) -> Result:
         """The gradients by version 1: placeholders, `tf.gradients`, a session.
 
-        None where the function's value is another one there, so that it is not meant for such graphs:
-        `labels != -1` compares no numbers in them.
+        None where the function itself raises there or has another value, so that it is not meant for such
+        graphs: `labels != -1` compares no numbers in them.
         """
         v1 = tf.compat.v1
         expected = self.plain(point, cotangent)
@@ -122,6 +122,8 @@ class _Ways(EagerCalls[Any]):
         with raising_counts(), tf.Graph().as_default(), self.subject.gradient.draws.drawing():
             held = [v1.placeholder(self.subject.call.dtype, p.shape) for p in point]
             kinds = zip(self.subject.output_dtypes, cotangent, strict=True)
+            if not self._runs(held):
+                return None
             outs = self.rule(held)
             cts = [v1.placeholder(name, np.shape(c)) for name, c in kinds]
             with v1.Session() as session:
@@ -132,6 +134,15 @@ class _Ways(EagerCalls[Any]):
                 numbers = dict(zip((*held, *cts), (*point, *cotangent), strict=True))
                 gradients = session.run(asked, numbers)
         return [np.asarray(g, np.float64) for g in gradients], expected
+
+    def _runs(self, held: Tensors) -> bool:
+        """Does the function without its rule take these tensors?"""
+        try:
+            with calling_user_code():
+                self.primal(held)
+        except UserCodeError:
+            return False
+        return True
 
     def derivatives(
         self, body: Body[Any], point: Numbers, cotangent: Numbers
