@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from gradcheck_cli.check.announced import announced
 from gradcheck_cli.check.candidates import candidates
 from gradcheck_cli.check.checked import checked
 from gradcheck_cli.check.hints import opening
@@ -18,7 +19,7 @@ def only_inputs(request: Request) -> Checked:
     """The signatures that would be tried in the first dtype, and what was tried beside them."""
     request.progress.doing(Phase.INPUTS)
     start = opening(request)
-    probed = probe(request.gradient, request.task.dtypes[0], start.hints)
+    probed = probe(announced(request), request.task.dtypes[0], start.hints)
     parameters = request.gradient.parameters()
     outcome = start.outcome + GradientOutcome(
         checked=bool(probed.subjects),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from gradcheck_cli.check.deadline import Clock
 from gradcheck_cli.contract.report import WitnessInput
 from gradcheck_cli.contract.worker import Doing, Event, Phase
@@ -25,15 +27,14 @@ class Progress:
     def doing(self, phase: Phase, detail: str = "", inputs: Sequence[WitnessInput] = ()) -> None:
         """Announce a phase before it begins: a worker that dies in it died of it."""
         self.clock.ours = phase.is_ours
-        self.emit(
-            Doing(
-                phase=phase,
-                detail=detail,
-                gradient=self.qualname,
-                line=self.line,
-                inputs=list(inputs),
-            )
-        )
+        self._say(Doing(phase=phase, detail=detail, inputs=list(inputs)))
+
+    def calling(self, call: str) -> None:
+        """Announce a call with inputs that were made up: a worker that dies of it does without."""
+        self._say(Doing(phase=Phase.INPUTS, call=call))
+
+    def _say(self, doing: Doing) -> None:
+        self.emit(replace(doing, gradient=self.qualname, line=self.line))
 
     def unhurried(self) -> None:
         """Silence the alarm until the next phase: what was found is being written down."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.check.announced import announced
 from gradcheck_cli.check.invented import softened
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
@@ -30,7 +31,7 @@ def signatures(request: Request, dtype: str, hints: Hints) -> Signatures:
     """Subjects in one dtype, or why there are none."""
     request.progress.doing(Phase.INPUTS)
     with request.progress.timing("inputs"):
-        probed = probe(request.gradient, dtype, hints)
+        probed = probe(announced(request), dtype, hints)
     outcome = GradientOutcome()
     if probed.broken is not None:
         outcome = _broken(request, *probed.broken, dtype)

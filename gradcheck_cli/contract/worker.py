@@ -41,6 +41,7 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     gradient: str | None = None
     line: int | None = None
     inputs: list[WitnessInput] = []  # the one point that is being run, if it is one
+    call: str = ""  # with inputs that were made up, while these are looked for
 
     @property
     def text(self) -> str:
@@ -159,6 +160,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         str, str
     ] = {}  # by name: "module:function", differentiated instead of the primal
     calls: dict[str, list[RecordedCall]] = {}  # by qualname: as it was called in a recorded run
+    deadly: list[str] = []  # calls with inputs that were made up, of which a worker died
     skip: list[str] = []  # gradients that are done with, or that a worker died of
     alone: str | None = None  # the gradient that a worker died of: point by point, to know at which
 

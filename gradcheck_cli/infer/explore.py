@@ -18,6 +18,7 @@ from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.mismatch import (
     asks_to_divide,
     asks_to_sort,
+    divided,
     proposals,
     refilled,
     wants_integers,
@@ -196,7 +197,7 @@ class Explorer:
         if asks_to_sort(refusal) and not ascending:
             return self._solve(shapes, solution, True)
         sizes = [size for shape in shapes for size in shape]
-        filled = refilled(refusal, sizes, solution)
+        filled = refilled(refusal, sizes, solution) or divided(refusal, sizes, solution)
         candidate = None if filled is None else self._solve(shapes, filled, ascending)
         if candidate is not None:
             return candidate

@@ -65,6 +65,16 @@ def refilled(message: str, sizes: Sequence[Size], solution: Solution) -> Solutio
     return next((each for each in solutions if each is not None), None)
 
 
+def divided(message: str, sizes: Sequence[Size], solution: Solution) -> Solution | None:
+    """The solution under which two axes are equal of which one has to divide the other: `divisible: 17 vs 7`."""
+    loose = [int(n) for n in _NUMBER.findall(message)]
+    numbers = list(dict.fromkeys(n for n in loose if n > 1))
+    by_number = {solution.number(size): size for size in sizes}
+    if "divisible" not in message or len(numbers) != 2 or not by_number.keys() >= set(numbers):
+        return None
+    return solution.with_equations([(by_number[numbers[0]], by_number[numbers[1]])])
+
+
 def asks_to_divide(message: str) -> bool:
     """Does the function divide an axis into equal parts, into which this size cannot be divided?"""
     return _DIVIDES.search(message) is not None

@@ -10,6 +10,7 @@ from gradcheck_cli.workers.pool import End, WorkerEnd
 # A single point that takes longer than this hangs.
 _SECONDS_A_POINT = 10.0
 _MOST_SECONDS = 60.0
+_MOST_DEADLY = 6  # calls with inputs that were made up, in one file
 
 
 def rest(task: Task, last: WorkerEnd) -> Task | None:
@@ -19,7 +20,17 @@ def rest(task: Task, last: WorkerEnd) -> Task | None:
     if task.alone is not None or (dead is None and not late):
         return None
     done = [e.gradient.qualname for e in last.events if isinstance(e, Checked)]
+    call = made_up_call(task, last)
+    if call is not None:
+        return msgspec.structs.replace(task, skip=[*task.skip, *done], deadly=[*task.deadly, call])
     return msgspec.structs.replace(task, skip=[*task.skip, *done, *([dead] if dead else [])])
+
+
+def made_up_call(task: Task, last: WorkerEnd) -> str | None:
+    """The call with inputs of our own that the worker died of, where the gradient can do without it."""
+    if last.end is not End.DIED or last.doing is None or len(task.deadly) >= _MOST_DEADLY:
+        return None
+    return last.doing.call or None
 
 
 def alone(task: Task, last: WorkerEnd) -> Task | None:

@@ -124,7 +124,7 @@ def _take(file: File, task: Task, end: WorkerEnd) -> list[Task]:
             file.deaths[task.alone] = file.deaths[task.alone].at(point)
         return []
     death = deaths.death(file.display, end)
-    if death is not None:
+    if death is not None and retry.made_up_call(task, end) is None:
         file.deaths[retry.died_of(end) or ""] = death
     more = (retry.rest(task, end), retry.alone(task, end))
     return [new for new in more if new is not None]

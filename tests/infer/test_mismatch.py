@@ -7,6 +7,7 @@ import pytest
 from gradcheck_cli.infer.mismatch import (
     asks_to_divide,
     asks_to_sort,
+    divided,
     proposals,
     refilled,
     wants_integers,
@@ -93,3 +94,11 @@ def test_a_sum_that_is_another_sum_is_equal_to_it_by_parts() -> None:
 def test_no_size_helps_where_arrays_of_different_numbers_of_axes_are_joined() -> None:
     message = "Cannot concatenate arrays with different numbers of dimensions: got (5,), (7, 11)."
     assert not list(proposals(message, [unknown(0), unknown(1), unknown(2)], Solution()))
+
+
+def test_an_axis_that_has_to_divide_another_is_first_taken_to_be_equal() -> None:
+    message = f"input depth must be evenly divisible by filter depth: {N[3]} vs {N[1]} [Op:Conv]"
+    solved = divided(message, AXES, Solution())
+    assert solved is not None
+    assert solved.of(AXES[3]) == solved.of(AXES[1])
+    assert divided(f"must be evenly divisible by 4, got {N[3]}", AXES, Solution()) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gradcheck_cli.contract.report import WitnessInput
@@ -29,6 +30,17 @@ def test_the_rest_of_a_file_leaves_out_what_is_done_and_what_was_deadly() -> Non
 def test_a_worker_that_ran_out_of_time_leaves_only_what_is_done() -> None:
     late = ended(End.FINISHED, checked(qualname="done"), Finished(versions={}, out_of_time=True))
     assert rest(task(), late) == task(skip=["done"])
+
+
+def test_a_gradient_does_without_the_call_of_our_own_that_was_deadly() -> None:
+    calling = Doing(phase=Phase.INPUTS, gradient="deadly", line=7, call="deadly(x: float[3])")
+    new = rest(task(deadly=["earlier"]), ended(End.DIED, checked(qualname="done"), doing=calling))
+    assert new == task(skip=["done"], deadly=["earlier", "deadly(x: float[3])"])
+    often = task(deadly=[f"deadly {i}" for i in range(6)])
+    assert rest(often, ended(End.DIED, doing=calling)) == msgspec.structs.replace(
+        often, skip=["deadly"]
+    )
+    assert rest(task(), ended(End.TIMED_OUT, doing=calling)) == task(skip=["deadly"])
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,15 @@ def test_death_inside_a_rule_names_the_gradient() -> None:
     assert run.code == 1
 
 
+def test_a_gradient_whose_kernel_aborts_at_some_shapes_is_judged_at_others(project: Path) -> None:
+    shutil.copy(HOSTILE / "dies_at_shapes.py", project)
+    run = check_json("dies_at_shapes.py", cwd=project)
+    inputs = run.gradient("paired")["inputs"]
+    assert all(x["shape"][-1] % 2 == 0 for x in inputs)
+    assert run.gradient("paired")["verdict"] == "correct"
+    assert run.code == 0
+
+
 @pytest.mark.parametrize("name", ["empty.py", "plain.py"])
 def test_file_without_custom_gradients_is_fine_and_says_so(project: Path, name: str) -> None:
     shutil.copy(HOSTILE / name, project / name)
