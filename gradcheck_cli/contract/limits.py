@@ -237,6 +237,10 @@ UNTRUE_TRACE = Limit(
     "Convention: floats within 1/64 of the truth, of a rule whose program over the reals is more than 1/64 "
     "away, are no accident. Decides that a trace is not believed, never what is right.",
 )  # fmt: skip
+TAME = Limit(
+    8.0, "size of each number of a point", "G",
+    "Convention: numbers at which no value loses all its digits. There a trace is held to the call.",
+)  # fmt: skip
 
 # -- other calls, intents, records ------------------------------------------------------
 

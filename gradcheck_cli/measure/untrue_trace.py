@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.contract.limits import UNTRUE_TRACE
+from gradcheck_cli.contract.limits import TAME, UNTRUE_TRACE
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.measurements import Measurements
@@ -18,7 +18,6 @@ from gradcheck_cli.measure.states import REGULAR
 
 Array = np.ndarray[Any, Any]
 
-_ORDINARY = 8.0  # numbers at which no value loses all its digits
 _FEWEST = 4
 
 
@@ -58,5 +57,5 @@ def untrue_primal(m: Measurements) -> bool:
 def _ordinary(m: Measurements) -> Array:
     """Base rows at which all inputs are of ordinary size."""
     sizes = [np.abs(p[m.base_rows].reshape(len(m.base_rows), -1)) for p in m.points]
-    tame = [(size <= _ORDINARY).all(axis=1) for size in sizes]
+    tame = [(size <= TAME.value).all(axis=1) for size in sizes]
     return m.base_rows[np.all(tame, axis=0)] if tame else m.base_rows
