@@ -75,10 +75,9 @@ def _vary(trial: _Trial, signature: Signature, parameter: Parameter) -> None:
         *_left_out(parameter, here, signature),
         *_others(parameter, here, signature, trial.hints),
     ]
-    many = all(isinstance(other, Fixed) for other in others) and _selects(
-        parameter.name, trial.hints
-    )
-    wanted = _MOST_EACH if many else 1
+    plain = all(isinstance(other, Fixed) for other in others)
+    counts = type(_value(parameter, here)) is int
+    wanted = _MOST_EACH if plain and (counts or _selects(parameter.name, trial.hints)) else 1
     fitting = 0
     for other in others:
         fitting += trial.fit(signature, {parameter.name: other})
