@@ -57,7 +57,7 @@ _GROUPED = ((2, 3, 8, 4, 5, 6), (2, 8, 3, 4, 5, 6))
 _ALONE = (2, 2, 4, 3)
 # The last but these are smaller ones, some of them equal, for four axes.
 _DEEP_SIZES = (
-    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, _ALONE, (2, 2, 3, 2, 4, 3), (2, 2, 2, 3, 4, 5), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
+    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, _ALONE, (2, 2, 4, 3, 2, 5), (2, 2, 2, 3, 4, 5), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
 )  # fmt: skip
 _TOO_LARGE = "too large"
 _COUNTS = (3, 2)  # what integers are below, where nothing says it
