@@ -53,11 +53,11 @@ _SLIDING = ((6, 5, 3, 2, 4, 7), (7, 3, 2, 4, 5, 6))
 _DEEP_SLIDING = ((2, 6, 3, 2, 4, 3), (2, 3, 6, 4, 2, 3, 2))
 # Four groups of two, last or behind the first axis.
 _GROUPED = ((2, 3, 8, 4, 5, 6), (2, 8, 3, 4, 5, 6))
-# Of three arrays or more with four sizes in all, as of queries, keys and values of one shape.
-_ALONE = (2, 2, 4, 3)
+# Of three arrays or more with four sizes in all, as of queries, keys and values of one shape; with five.
+_OF_THREE = {(2, 2, 4, 3): 4, (2, 2, 4, 3, 2): 5}
 # The last but these are smaller ones, some of them equal, for four axes.
 _DEEP_SIZES = (
-    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, _ALONE, (2, 2, 4, 3, 2, 5), (2, 2, 2, 3, 4, 5), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
+    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, *_OF_THREE, (2, 2, 2, 3, 4, 5), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
 )  # fmt: skip
 _TOO_LARGE = "too large"
 _COUNTS = (3, 2)  # what integers are below, where nothing says it
@@ -298,9 +298,8 @@ class Explorer:
         usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
         choices = (*sliding, *usual) if self._counts_something else usual
         for choice in (*_without(choices, candidate.numbers), *choices):
-            if choice == _ALONE and (
-                len(candidate.shapes) < 3 or len(candidate.free) != len(choice)
-            ):
+            count = len(candidate.free) if len(candidate.shapes) > 2 else None
+            if _OF_THREE.get(choice, count) != count:
                 continue
             sizes = [n for n in choice if n > 2 or not self._has_tables]
             numbers = {
