@@ -298,8 +298,8 @@ class Explorer:
         usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
         choices = (*sliding, *usual) if self._counts_something else usual
         for choice in (*_without(choices, candidate.numbers), *choices):
-            count = len(candidate.free) if len(candidate.shapes) > 2 else None
-            if _OF_THREE.get(choice, count) != count:
+            sizes_of_three = len(candidate.free) if len(candidate.shapes) > 2 else None
+            if _OF_THREE.get(choice, sizes_of_three) != sizes_of_three:
                 continue
             sizes = [n for n in choice if n > 2 or not self._has_tables]
             numbers = {
