@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.infer.classes import fields_of, has_fields, like
+from gradcheck_cli.clues.classes import fields_of, has_fields, like
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Parameter, Signature
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 

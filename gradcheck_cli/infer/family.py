@@ -9,8 +9,8 @@ from gradcheck_cli.infer.explore import Exploration, Explorer
 from gradcheck_cli.infer.multiples import with_multiples
 from gradcheck_cli.infer.options import options
 from gradcheck_cli.infer.orders import by_weight
+from gradcheck_cli.infer.overlap import slides
 from gradcheck_cli.infer.template import Template, template
-from gradcheck_cli.infer.windows import slides
 from gradcheck_cli.inputs.signature import Hints, Parameter, Signature
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.subject.protocol import CustomGradient, Subject

@@ -6,13 +6,13 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-from gradcheck_cli.infer.annotations import annotated
+from gradcheck_cli.clues.annotations import annotated
+from gradcheck_cli.clues.classes import from_fields
+from gradcheck_cli.clues.trees import tree
 from gradcheck_cli.infer.calls import argument
-from gradcheck_cli.infer.classes import from_fields
 from gradcheck_cli.infer.divisible import divisible
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.infer.static_values import PLAIN_KINDS, plain_values, source_of, stated_kind
-from gradcheck_cli.infer.trees import tree
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, changed

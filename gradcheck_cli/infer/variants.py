@@ -11,9 +11,9 @@ from gradcheck_cli.infer.explore import Explorer
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.given import given_numbers
 from gradcheck_cli.infer.multiples import with_multiples
+from gradcheck_cli.infer.overlap import overlapping, slides
 from gradcheck_cli.infer.static_values import plain_values, stated_kind
 from gradcheck_cli.infer.template import Template, template
-from gradcheck_cli.infer.windows import overlapping, slides
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, is_axis, leaves_out
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables

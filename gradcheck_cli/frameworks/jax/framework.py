@@ -7,11 +7,11 @@ from typing import Any
 
 import jax
 
+from gradcheck_cli.clues.call_sites import calls_of
+from gradcheck_cli.clues.reading import read
 from gradcheck_cli.frameworks.jax.find import find, named
 from gradcheck_cli.frameworks.jax.hooks import recording, watching
 from gradcheck_cli.frameworks.jax.script import WRITING
-from gradcheck_cli.infer.call_sites import calls_of
-from gradcheck_cli.infer.reading import read
 from gradcheck_cli.inputs.signature import Hints
 
 

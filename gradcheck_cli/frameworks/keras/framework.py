@@ -11,13 +11,13 @@ from typing import Any
 
 import keras
 
+from gradcheck_cli.clues.call_sites import calls_of
+from gradcheck_cli.clues.reading import read
 from gradcheck_cli.frameworks.keras import backend
 from gradcheck_cli.frameworks.keras.find import find, named
 from gradcheck_cli.frameworks.keras.hooks import recording
 from gradcheck_cli.frameworks.keras.random import steady
 from gradcheck_cli.frameworks.keras.script import writing
-from gradcheck_cli.infer.call_sites import calls_of
-from gradcheck_cli.infer.reading import read
 from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.subject.protocol import Note
 from gradcheck_cli.subject.script_style import ScriptStyle

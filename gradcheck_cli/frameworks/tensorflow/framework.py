@@ -10,13 +10,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from gradcheck_cli.clues.call_sites import calls_of
+from gradcheck_cli.clues.reading import read
 from gradcheck_cli.frameworks.tensorflow.find import find, named
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import recording, watching
 from gradcheck_cli.frameworks.tensorflow.random import Draws
 from gradcheck_cli.frameworks.tensorflow.script import WRITING
-from gradcheck_cli.infer.call_sites import calls_of
-from gradcheck_cli.infer.reading import read
 from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.project.input_specs import ArraySpec, Spec
 from gradcheck_cli.subject.protocol import Own

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
+from gradcheck_cli.clues.call_sites import calls_of
+from gradcheck_cli.clues.reading import read
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
 from gradcheck_cli.frameworks.torch.call import device
 from gradcheck_cli.frameworks.torch.find import find, named
 from gradcheck_cli.frameworks.torch.hooks import recording, watching
 from gradcheck_cli.frameworks.torch.script import WRITING
 from gradcheck_cli.frameworks.torch.trace import warm
-from gradcheck_cli.infer.call_sites import calls_of
-from gradcheck_cli.infer.reading import read
 from gradcheck_cli.inputs.signature import Hints
 
 warm()

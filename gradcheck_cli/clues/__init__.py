@@ -1,0 +1,1 @@
+"""Clues: what annotations, texts, bodies, names and calls elsewhere say of arguments. Nothing is run."""

@@ -1,0 +1,86 @@
+"""Clues from the function's own text, and from its rule's: shapes, kinds and plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gradcheck_cli.clues.source_text import roles
+from gradcheck_cli.clues.source_text.expressions import Names
+from gradcheck_cli.clues.source_text.facts import Facts
+from gradcheck_cli.clues.source_text.nesting import Nesting, nestings_of
+from gradcheck_cli.clues.source_text.summary import summary
+from gradcheck_cli.clues.source_text.tree import Text, text_of
+from gradcheck_cli.clues.source_text.values import Value
+from gradcheck_cli.clues.source_text.walk import Walk
+from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.signature import Parameter
+
+
+def clues(
+    function: Callable[..., Any],
+    parameters: Sequence[Parameter],
+    rule: Sequence[Callable[..., Any]] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+) -> dict[str, Clue]:
+    """What the text says of each parameter, and of each part of one: `x`, `params['w']`, `pair[0]`.
+
+    `rule` are the functions of the rule, forward or backward, which speak of the same things;
+    `functions` are what stands for parameters that are called.
+    """
+    try:
+        return _clues(function, parameters, rule, functions or {})
+    except RecursionError:  # an expression nested deeper than Python walks
+        return {}
+
+
+def _clues(
+    function: Callable[..., Any],
+    parameters: Sequence[Parameter],
+    rule: Sequence[Callable[..., Any]],
+    functions: Mapping[str, Callable[..., Any]],
+) -> dict[str, Clue]:
+    names = [p.name for p in parameters]
+    reading = _Reading(Facts(plain=_plain(parameters), functions=functions))
+    primal = text_of(function)
+    if primal is not None:
+        reading.read(primal, roles.primal_names(primal, names))
+    texts = [text for text in map(text_of, rule) if text is not None and text != primal]
+    residuals = None
+    backward = []
+    for text in texts:
+        if roles.is_setup(text):
+            reading.read(text, roles.setup_names(text, names))
+        elif roles.is_forward(text, names):
+            residuals = roles.residuals_of(reading.read(text, roles.forward_names(text, names)))
+        else:
+            backward.append(text)
+    for text in backward:
+        returned = reading.read(text, roles.backward_names(text, names, residuals))
+        for name in roles.without_gradient(text, names, returned):
+            reading.facts.constant(name)
+        for path, gradient in roles.gradients(returned, names):
+            reading.facts.returned(path, gradient)
+    return summary(reading.facts, {p.name: p.default for p in parameters})
+
+
+def _plain(parameters: Sequence[Parameter]) -> frozenset[str]:
+    """Parameters that are single numbers by their default."""
+    return frozenset(p.name for p in parameters if isinstance(p.default, (int, float)))
+
+
+class _Reading:
+    """Texts read one after the other, with what the first keeps for those that follow."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._saved: dict[str, Value] = {}
+        self._nestings: dict[str, Nesting] = {}
+
+    def read(self, text: Text, names: Names) -> Sequence[Value]:
+        """Read one text; what its `return` statements give."""
+        self._nestings = nestings_of(text, names, self._nestings)
+        walk = Walk(text, self.facts, self._nestings, self._saved)
+        with self.facts.reading(text.name):
+            walk.read(names)
+        return walk.returned

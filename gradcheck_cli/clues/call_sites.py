@@ -1,0 +1,113 @@
+"""Call sites: what calls elsewhere in the file and in the project say of a function's arguments.
+
+The expressions that make the arguments are interpreted to shape, kind and domain, never executed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gradcheck_cli.clues.call_sizes import read_arguments
+from gradcheck_cli.clues.interpreted.project import root_of
+from gradcheck_cli.clues.interpreted.run import SeenCall, made_by
+from gradcheck_cli.clues.interpreted.seen import seen_calls
+from gradcheck_cli.clues.interpreted.values import Array, Value
+from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.signature import Parameter
+from gradcheck_cli.subject.protocol import CustomGradient
+
+_LONGEST = 60
+
+
+def calls_of(gradient: CustomGradient) -> dict[str, Clue]:
+    """What calls in its file and its project say of the parameters of a gradient."""
+    path = Path(gradient.place.path)
+    if not path.is_file():
+        return {}
+    path = path.resolve()
+    return clues(path, root_of(path), [gradient.place.qualname], gradient.parameters())
+
+
+def clues(
+    path: Path, root: Path, names: Sequence[str], parameters: Sequence[Parameter]
+) -> dict[str, Clue]:
+    """What the richest call of a gradient says of its parameters, and the plain values of all calls.
+
+    `names` are those by which the file knows it: `relu`, `Layer.apply`. Of nested arguments there is a
+    clue for each array, as in `params['w']`.
+    """
+    if any(p.variadic for p in parameters):
+        return {}
+    calls = [call for call in seen_calls(path, root) if call.name in names]
+    bound = [(call, _by_name(call, parameters)) for call in calls]
+    useful = [(call, values) for call, values in bound if _richness(values) > (0, 0, 0)]
+    if not useful:
+        return {}
+    call, values = max(useful, key=lambda pair: _richness(pair[1]))
+    differentiable = {p.name for p in parameters if p.differentiable}
+    chosen = read_arguments(values, _source(call, path, root), differentiable)
+    for other, more in useful:
+        for name, clue in read_arguments(more, _source(other, path, root), differentiable).items():
+            if name in chosen:
+                chosen[name] = _with_values(chosen[name], clue)
+    return chosen
+
+
+def clues_of_fields(path: Path, root: Path, qualname: str) -> dict[str, Clue]:
+    """What the richest object of a class that the file makes says of the class's fields."""
+    made = [call for call in seen_calls(path, root) if call.name == made_by(qualname)]
+    useful = [call for call in made if _richness(call.kwargs) > (0, 0, 0)]
+    if not useful:
+        return {}
+    call = max(useful, key=lambda call: _richness(call.kwargs))
+    return read_arguments(call.kwargs, _source(call, path, root), set(call.kwargs))
+
+
+def _by_name(call: SeenCall, parameters: Sequence[Parameter]) -> dict[str, Value]:
+    """The arguments by the names of the parameters; nothing for a call of something else."""
+    own = [p.name for p in parameters]
+    placed = [p.name for p in parameters if not p.keyword_only]
+    names = placed if call.parameters is None else call.parameters
+    if call.parameters is not None and not set(placed) <= set(names):
+        return {}
+    values = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    if len(call.args) > len(names) or (
+        call.parameters is None and not set(call.kwargs) <= set(own)
+    ):
+        return {}
+    return {name: values[name] for name in own if name in values}
+
+
+def _richness(values: Mapping[str, Value]) -> tuple[int, int, int]:
+    """How much a call says: arguments that are known, then axes, then sizes that differ."""
+    known = [v for v in values.values() if not _is_unknown(v)]
+    arrays = [v for v in known if isinstance(v, Array)]
+    whole = [a for a in arrays if None not in a.shape]
+    sizes = {d for a in whole for d in a.shape if d != 1}
+    return len(known), sum(len(a.shape) for a in whole), len(sizes)
+
+
+def _is_unknown(value: Value) -> bool:
+    return not read_arguments({"x": value}, "", set())
+
+
+def _with_values(clue: Clue, other: Clue) -> Clue:
+    """The clue with the plain values of another call, too."""
+    if not clue.values or clue.kind is not other.kind:
+        return clue
+    more = [v for v in other.values if not any(v == w and type(v) is type(w) for w in clue.values)]
+    return replace(clue, values=(*clue.values, *more))
+
+
+def _source(call: SeenCall, path: Path, root: Path) -> str:
+    """Where the call stands, as a report names it."""
+    text = ast.unparse(call.node)
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    where = call.module.path
+    if where == path:
+        return f"the call `{text}` in line {call.node.lineno}"
+    shown = where.relative_to(root).as_posix() if where.is_relative_to(root) else where.name
+    return f"the call `{text}` in {shown}:{call.node.lineno}"

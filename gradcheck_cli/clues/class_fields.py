@@ -1,0 +1,64 @@
+"""What is said of the fields of a class: comments beside them, its docstring, and the objects that its file makes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from gradcheck_cli.clues.annotations import clues_of_texts
+from gradcheck_cli.clues.call_sites import clues_of_fields
+from gradcheck_cli.clues.classes import field_names, field_texts
+from gradcheck_cli.clues.docstrings import read_text
+from gradcheck_cli.clues.documentation import text_of_class
+from gradcheck_cli.clues.interpreted.project import root_of
+from gradcheck_cli.inputs.clue import Clue
+
+_AXES = re.compile(r"\[([^\[\]]*)\]")
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+def clues_of_objects(wanted: Mapping[str, type], taken: Collection[str]) -> dict[str, list[Clue]]:
+    """The clues of the fields of each argument that is an object, by their paths: `params.w`.
+
+    `taken` are names of dimensions that other sources use: sizes that the makers of objects call by these
+    names may be other ones.
+    """
+    return {
+        f"{name}.{field}": clues
+        for name, cls in wanted.items()
+        for field, clues in _of_class(cls, taken).items()
+    }
+
+
+def names_of_dimensions(clues: Mapping[str, Collection[Clue]]) -> set[str]:
+    """The names of all dimensions that the clues speak of."""
+    specs = (clue.spec for of_path in clues.values() for clue in of_path)
+    return {name for spec in specs for axes in _AXES.findall(spec) for name in _NAME.findall(axes)}
+
+
+def _of_class(cls: type, taken: Collection[str]) -> dict[str, list[Clue]]:
+    names = field_names(cls)
+    written = read_text(text_of_class(cls), names)
+    sources = [clues_of_texts(field_texts(cls)), written, _made(cls, taken)]
+    found = {name: [s[name] for s in sources if name in s] for name in names}
+    return {name: clues for name, clues in found.items() if clues}
+
+
+def _made(cls: type, taken: Collection[str]) -> dict[str, Clue]:
+    """What the objects that the file of the class makes say, with names for sizes that nothing else has."""
+    try:
+        path = Path(inspect.getfile(cls)).resolve()
+    except (OSError, TypeError):
+        return {}
+    found = clues_of_fields(path, root_of(path), cls.__qualname__)
+    return {name: replace(clue, spec=_apart(clue.spec, taken)) for name, clue in found.items()}
+
+
+def _apart(spec: str, taken: Collection[str]) -> str:
+    """The spec with other names for dimensions whose names are taken."""
+    return _AXES.sub(
+        lambda axes: _NAME.sub(lambda m: f"{m[0]}_" if m[0] in taken else m[0], axes[0]), spec
+    )

@@ -1,0 +1,95 @@
+"""The first domain and the first spec of each argument, among all clues: what the strongest source says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from gradcheck_cli.clues import usual_domains
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
+
+_AXES = re.compile(r"\w+\[([^\]]*)\]")
+# Families of matrices: what has two axes can be in them, and nothing else.
+_MATRICES = ("in spd", "in orthogonal", "in symmetric", "in lower", "in upper")
+
+
+def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
+    """What is stated before what the body says; but what it counts with is no array, whatever brackets say."""
+    if body is None:
+        return list(stated)
+    counts = body.kind is Kind.SHAPE and bool(body.values)
+    is_array = any(clue.kind is Kind.ARRAY for clue in stated)
+    return [body, *stated] if counts and is_array else [*stated, body]
+
+
+def domains(
+    clues: Mapping[str, Sequence[Clue]], function: str, paths: Iterable[str]
+) -> dict[str, Domain]:
+    """The first domain that is said of each argument and of what it holds, or usual by its name.
+
+    Those of matrices stay with their spec.
+    """
+    found: dict[str, Domain] = {}
+    usual = {path: [clue] for path, clue in usual_domains.clues(function, paths).items()}
+    every = {path: [*clues.get(path, ()), *usual.get(path, ())] for path in {**clues, **usual}}
+    for name, of_name in every.items():
+        clue = next((c for c in of_name if c.domain), None)
+        if clue is not None and clue.domain not in _MATRICES:
+            found[name] = Domain(condition(f"x {clue.domain}")[1], clue.source)
+    return found
+
+
+def guesses(clues: Mapping[str, Sequence[Clue]]) -> dict[str, tuple[Spec, str]]:
+    """The first spec of each parameter, but those of plain numbers."""
+    whole = {name: of_name for name, of_name in clues.items() if name.isidentifier()}
+    first = {name: next((c for c in of_name if c.spec), None) for name, of_name in whole.items()}
+    stated = {n: c for n, c in first.items() if c is not None and c.kind is not Kind.NUMBER}
+    texts = {
+        name: f"{name}={clue.spec} {_where(clue, clues[name])}" for name, clue in stated.items()
+    }
+    specs = _parsed(texts)
+    return {name: (specs[name], stated[name].source) for name in specs}
+
+
+def without_names_of_parts(
+    clues: Mapping[str, Sequence[Clue]], parts: Mapping[str, Sequence[str]]
+) -> dict[str, list[Clue]]:
+    """The clues but those whose axes are the names that the body unpacks the argument into.
+
+    `state (h, c)` is no matrix where the body says `h, c = state`.
+    """
+    return {
+        name: [c for c in of_name if not _names(c) or _names(c) != list(parts.get(name, ()))]
+        for name, of_name in clues.items()
+    }
+
+
+def _names(clue: Clue) -> list[str]:
+    """The names of the axes of an array."""
+    match = _AXES.fullmatch(clue.spec)
+    return [] if match is None else match[1].replace(",", " ").split()
+
+
+def _where(clue: Clue, all_clues: Sequence[Clue]) -> str:
+    """The domain of an array: from its own source, or from a later one."""
+    if clue.kind is not Kind.ARRAY:
+        return ""
+    others = (c.domain for c in all_clues if c.domain and c.domain not in _MATRICES)
+    return clue.domain or next(others, "")
+
+
+def _parsed(texts: Mapping[str, str]) -> dict[str, Spec]:
+    """The specs, parsed in one so that dimensions of one name are equal; each alone if these disagree."""
+    try:
+        return parse(", ".join(texts.values())) if texts else {}
+    except SpecError:
+        return {name: spec for name, text in texts.items() for spec in _alone(name, text)}
+
+
+def _alone(name: str, text: str) -> list[Spec]:
+    try:
+        return [parse(text)[name]]
+    except SpecError:
+        return []

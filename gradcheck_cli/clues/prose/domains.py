@@ -1,0 +1,289 @@
+"""Domains in words: "strictly positive", "in [0, 1]", "for x > 0", "a symmetric positive definite matrix"."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gradcheck_cli.clues.prose.passages import SENTENCE_END, Passage
+
+_N = r"[-+]?(?:(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+)(?:\s*\*?\s*(?:pi\b|π))?|inf|∞|pi|π)"
+_INTERVAL = rf"(?P<left>[\[(])\s*(?P<low>{_N})\s*,\s*(?P<high>{_N})\s*(?P<right>[\])])"
+_BETWEEN = rf"between\s+(?P<low>{_N})\s+and\s+(?P<high>{_N})(?![\w.]*\d)"
+_IN = (
+    r"(?:\b(?:with)?in|∈|\bin the (?:open |closed |half-open )?(?:range|interval)|\brange"
+    r"|\binterval|\bfrom)\s*(?:of\s*)?:?\s*"
+)
+_SIGN = r"(?P<sign>>=|<=|≥|≤|>|<)"
+_MUST = (
+    r"(?:(?:must|should|has|have|need|needs|assumed|required|expected|supposed|constrained"
+    r"|known)\s*(?:to\s+)?(?:all\s+)?be\s+|(?:is|are)\s+(?:assumed|required"
+    r"|expected)\s+(?:to be\s+)?)"
+)
+_ADVERB = r"(?:(?:all|always|strictly|small|tiny|single|finite|scalar|element-?wise|real|an?|the|any|some|with)\s+)*"
+_AT_START = r"(?:^|[,;:(.]\s*|\b(?:of|is|are|all)\s+)"
+_END = (
+    r"(?=\s*(?:[,;.)(]|$|(?:real|scalars?|floats?|float\w+|numbers?|values?|vectors?"
+    r"|arrays?|tensors?|matri\w+|entries|elements|inputs?|weights?|scales?|temperatures?"
+    r"|rates?|variances?|targets?|labels?|indicators?|masks?|1d|1-d)\b|of\s+(?:shape|size|length)\b|and\s+finite"
+    r"|with\b|shape\b|\[))(?!\s*\w+\s+(?:refers?|means?|indicates?|shifts?|selects?)\b)"
+)
+
+# What is positive by its role, and not by its numbers: samples of a contrastive loss, classes, parts.
+_POSITIVE_THINGS = (
+    r"(?:class|sample|example|pair|label|part|anchor|embed|logit|score|side|direction|half|semi|definite"
+    r"|int|and\b|or\b|if\b|for\b|when\b|key|item|view|row|feature|represent|term|quer|doc|passage|image|text"
+    r"|edge|link|node|neg|instance|entr|case|match|user|one\b|phase|charge|case)"
+)
+# The first that is said counts: the narrow ones come before those that they imply.
+_FAMILIES = tuple(
+    (re.compile(pattern, re.IGNORECASE), domain)
+    for pattern, domain in (
+        (
+            r"positive[- ]?(?:semi-?)?definite|\bspd\b|\bpsd matri|\bcovariance matri"
+            r"|(?<!cross-)(?<!cross )\bcovariance\s*(?=[,.;(\[]|$)",
+            "in spd",
+        ),
+        (r"\blower[- ]triangular|\bcholesky factors?\b", "in lower"),
+        (r"\bupper[- ]triangular", "in upper"),
+        (
+            r"\b(?:orthogonal|orthonormal|rotation) matri|\borthonormal (?:columns|basis)",
+            "in orthogonal",
+        ),
+        (
+            r"\bunit[- ](?:quaternion|vector|norm|length|direction|normal)"
+            r"|\b(?:l2[- ])?normali[sz]ed (?:directions?|vectors?|quaternions?|rows)\b"
+            r"|\bof (?:unit )?(?:norm|length) (?:1|one)\b",
+            "in unit",
+        ),
+        (
+            r"\bsums?(?:ming)? (?:up )?to (?:one|1)\b|\bprobability (?:simplex|vectors?"
+            r"|distributions?)|\b(?:categorical )?distributions? over\b"
+            r"|\b(?:on|in|of|inside) the (?:(?:open|interior of the|unit|standard) )?simplex"
+            r"|\bsoftmax (?:outputs?|probabilities)",
+            "in simplex",
+        ),
+        (
+            r"\b(?:strictly |monotonic(?:ally)? )?(?:increasing|ascending)(?: order|ly sorted)?\b",
+            "in increasing",
+        ),
+        (r"\bsorted\b(?! (?:in )?(?:descending|decreasing))", "in sorted"),
+        (r"\{\s*-1\s*,\s*\+?1\s*\}|(?<![\w.])(?:\+/-|±)\s*1\b|\b-1 (?:or|and) \+?1\b", "in signs"),
+        (
+            r"\bbinary (?:labels?|targets?|values?|vectors?|arrays?|tensors?|matri\w+|entries"
+            r"|indicators?)|\{\s*0\s*,\s*1\s*\}|(?<![\w.])0/1\b|\b(?:either )?0 or 1\b"
+            r"|\bzeros and ones\b",
+            "in binary",
+        ),
+        (
+            r"^\W*(?:(?!log|un\w*ed|for\b|to\b|from\b|by\b|with\b|which\b"
+            r"|that\b)[\w(),]+[\s-]+){0,5}?probabilit(?:y|ies)\b(?! (?:density|space|mass))"
+            r"|\b(?:is|of) probabilities\b",
+            "in [0, 1]",
+        ),
+        (rf"{_AT_START}{_ADVERB}non-?negative\b{_END}|{_MUST}{_ADVERB}non-?negative\b", ">= 0"),
+        (
+            rf"(?:{_AT_START}|{_MUST}){_ADVERB}positive\b{_END}|\bstrictly positive\b|\bgreater than (?:0|zero)\b",
+            "> 0",
+        ),
+        (
+            rf"^\W*(?:strictly\s+)?positive(?:\s+(?!{_POSITIVE_THINGS})\w+){{1,3}}\s*(?=[,.;(\[]|$)",
+            "> 0",
+        ),
+        (rf"(?:{_AT_START}|{_MUST}){_ADVERB}negative\b{_END}|\bless than (?:0|zero)\b", "< 0"),
+        (r"\bsymmetric (?:\w+ )?matri", "in symmetric"),
+    )
+)
+# What makes a sentence about something else, or a condition out of a property.
+_OTHERWISE = re.compile(
+    r"\b(?:if|when|whenever|unless|otherwise|else|elsewhere|piecewise|whether|not|need not"
+    r"|may|can be|or negative|possibly|clipped|clamped|rescaled|normali[sz]es|converted"
+    r"|becomes?|returns?|outputs?|results?|gradients?|e\.g)\b",
+    re.IGNORECASE,
+)
+_BOTH = re.compile(
+    r"\b(?:positive|negative)\W+(?:or|and|nor)\W+(?:negative|positive|zero)\b", re.IGNORECASE
+)
+_VOUCHED = re.compile(
+    r"\b(?:for|with|requires?|assum(?:es|ing)|domain|defined|valid|must|where|provided"
+    r"|need(?:s|ed)?|only)\b[^.]*$",
+    re.IGNORECASE,
+)
+# `1 for x > 0` is a case, and no domain.
+_VALUE_FOR = re.compile(
+    r"(?:\b(?:one|zero|ones|zeros|identity|linear|quadratic|constant|active|nonzero"
+    r"|[-\d.]+|[a-z]))\s+for\s*$",
+    re.IGNORECASE,
+)
+_QUANTITY = re.compile(
+    r"(?:,|\b(?:distances?|temperatures?|scales?|rates?|radi(?:us|i)|powers?|exponents?"
+    r"|orders?|bandwidths?|variances?|concentrations?|shape|thresholds?|weights?|prices?"
+    r"|times?|mass(?:es)?|energ(?:y|ies)|margin|penalty|parameters?|arguments?|inputs?"
+    r"|values?|numbers?|strength|coefficients?|constant|width|step|size|length|density"
+    r"|pressure))\s*$",
+    re.IGNORECASE,
+)
+_ADJECTIVE = (
+    r"(?:strictly|unit|sorted|increasing|symmetric|positive|semi|definite|semidefinite|non-?negative"
+    r"|lower|upper|triangular|orthogonal|rotation|normali[sz]ed|binary|probabilit(?:y|ies)|spd)"
+)
+_DESCRIBED = (
+    r"(?:real|scalar|batch|of|square|input|direction|quaternions?|vectors?|matri(?:x|ces)|targets?"
+    r"|labels?|numbers?|distributions?|weights?|scales?)"
+)
+_PHRASE = re.compile(
+    rf"(?<![\w-]){_ADJECTIVE}(?:[\s-]+(?:{_ADJECTIVE}|{_DESCRIBED}))*\s*$", re.IGNORECASE
+)
+_TAKEN = re.compile(
+    r"\b(?:for|with|of|requires?|assumes?|an?|the|only|all|any|expects?|takes?)\s+$", re.IGNORECASE
+)
+_CONSTANTS = {"pi": "3.1415927", "π": "3.1415927", "inf": "inf", "∞": "inf"}
+
+
+_UNDEFINED = re.compile(r"\b(?:un|ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE)
+_NEAR = 40  # letters before a comparison that speak of it
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def domain(passage: Passage) -> str:
+    """The domain of the parameter as a comment has it; nothing where the passage says none."""
+    if passage.kind_only:
+        return ""
+    return _of_entry(passage.alone) if passage.entry else _of_mention(passage)
+
+
+def branches(text: str, name: str) -> bool:
+    """Does the text tell cases of the parameter apart, as `x if x > 0 else 0`?"""
+    spelled = re.escape(name)
+    compared = re.findall(
+        rf"\b{spelled}\s*(?:>=|<=|≥|≤|>|<|=|!=)|(?:>=|<=|≥|≤|>|<)\s*{spelled}\b", text
+    )
+    cases = re.search(rf"\b(?:if|when|whenever|unless|where)\s+\|?{spelled}\b|\b(?:otherwise|elsewhere|else)\b", text)  # fmt: skip
+    return (len(compared) > 1 and cases is None and len(set(compared)) > 1) or cases is not None
+
+
+def _of_entry(text: str) -> str:
+    """The domain from all that an entry says, sentence by sentence."""
+    for sentence in SENTENCE_END.split(text):
+        if _BOTH.search(sentence):
+            continue
+        stop = _OTHERWISE.search(sentence)
+        kept = sentence[: stop.start()] if stop else sentence
+        if found := _interval(kept) or _bound(kept) or _family(kept):
+            return found
+    return ""
+
+
+def _interval(text: str) -> str:
+    for pattern in (_IN + _INTERVAL, _BETWEEN, rf"{_AT_START}\s*{_INTERVAL}\s*$"):
+        if match := re.search(pattern, text, re.IGNORECASE):
+            groups = match.groupdict()
+            return _written(
+                groups.get("left") or "[", groups["low"], groups["high"], groups.get("right") or "]"
+            )
+    match = re.search(
+        rf"(?P<low>{_N})\s*(?P<first><=?|≤)\s*\w+\s*(?P<last><=?|≤)\s*(?P<high>{_N})", text
+    )
+    if match is None:
+        return ""
+    left, right = ("(" if match["first"] == "<" else "["), (")" if match["last"] == "<" else "]")
+    return _written(left, match["low"], match["high"], right)
+
+
+def _written(left: str, low: str, high: str, right: str) -> str:
+    """An interval as a comment has it, with one end where the other is infinite."""
+    first, last = _number(low), _number(high)
+    if first is None or last is None or not float(first) < float(last):
+        return ""
+    if float(first) == -float("inf"):
+        return "" if float(last) == float("inf") else f"{'<' if right == ')' else '<='} {last}"
+    if float(last) == float("inf"):
+        return f"{'>' if left == '(' else '>='} {first}"
+    return f"in {left}{first}, {last}{right}"
+
+
+def _number(text: str) -> str | None:
+    sign, digits = ("-", text[1:]) if text[:1] == "-" else ("", text.lstrip("+"))
+    times = re.fullmatch(r"([\d.e+-]+)\s*\*?\s*(?:pi|π)", digits)
+    written = sign + (
+        _CONSTANTS.get(digits.lower(), digits)
+        if times is None
+        else f"{float(times[1]) * math.pi:.7g}"
+    )
+    try:
+        float(written)
+    except ValueError:
+        return None
+    return written
+
+
+def _bound(text: str) -> str:
+    """`> 0`, right behind the name or a comma."""
+    match = re.search(rf"(?:^\W*|[,;(]\s*|{_MUST}|\bis\s+|\bare\s+|\bfloat\s+|\bvalues?\s+){_SIGN}\s*(?P<value>{_N})(?![\w.]*[\w(])", text)  # fmt: skip
+    number = None if match is None else _number(match["value"])
+    if match is None or number is None or "inf" in number:
+        return ""
+    return f"{match['sign'].replace('≥', '>=').replace('≤', '<=')} {number}"
+
+
+def _family(text: str) -> str:
+    return next((d for pattern, d in _FAMILIES if pattern.search(text)), "")
+
+
+def _of_mention(passage: Passage) -> str:
+    """The domain where a sentence names the parameter: `for x > 0`, `|x| < 1`, `x must be positive`."""
+    before, after = passage.before, passage.after
+    if _OTHERWISE.search(before[-60:]) or _OTHERWISE.search(after[:60]):
+        return ""
+    compared = _compared(before, after)
+    if compared is not None:
+        return _elsewhere(compared) if _UNDEFINED.search(before[-_NEAR:]) else compared
+    if passage.common_word and not re.match(r"\s*(?:[,.;:)(\[]|$|(?:of|with) shape)", after):
+        return ""
+    clause = re.split(r"(?<=\w)[,;]|\.\s|\)\s*$|\band\b|\bwhere\b", after)[0]
+    said = re.match(rf"\s*(?:,\s*)?(?P<verb>{_MUST}|is|are|,)\s*(?P<rest>.*)", clause)
+    rest = "" if said is None else _OTHERWISE.split(said["rest"])[0]
+    beside = said is not None and said["verb"] == "," and re.search(r"\b(?:is|are|be)\b", rest)
+    family = "" if beside else _family(f"is {rest}")
+    return family or _adjective(before)
+
+
+def _elsewhere(bound: str) -> str:
+    """Where a bound does not hold: `>= 0` for `undefined for x < 0`; empty for an interval."""
+    sign, _, number = bound.partition(" ")
+    return f"{_OPPOSITE[sign]} {number}" if sign in _OPPOSITE else ""
+
+
+def _compared(before: str, after: str) -> str | None:
+    """The interval in which a sentence puts the name; empty where it is a case, None where there is none."""
+    absolute = re.match(rf"\s*(?:\||\))\s*(?P<sign><=?|≤)\s*(?P<value>{_N})", after)
+    if absolute is not None and re.search(r"(?:\||abs\()\s*$", before):
+        left, right = ("(", ")") if absolute["sign"] == "<" else ("[", "]")
+        told = _written(left, f"-{absolute['value']}", absolute["value"], right)
+        return told if _VOUCHED.search(before) else ""
+    chain = re.search(rf"(?P<low>{_N})\s*(?P<first><=?|≤)\s*$", before)
+    end = re.match(rf"\s*(?P<last><=?|≤)\s*(?P<high>{_N})(?![\w.]*[\w(])", after)
+    if chain and end:
+        left, right = ("(" if chain["first"] == "<" else "["), (")" if end["last"] == "<" else "]")
+        return _written(left, chain["low"], end["high"], right)
+    bound = re.match(rf"\s*{_SIGN}\s*(?P<value>{_N})(?![\w.]*[\w(])", after)
+    if bound is not None:
+        vouched = _VOUCHED.search(before) or _QUANTITY.search(before) or not before.strip(" (`")
+        case = _VALUE_FOR.search(before) is not None
+        return _bound(f"{bound['sign']} {bound['value']}") if vouched and not case else ""
+    rest = re.sub(
+        r"^\s*(?:is|are|must be|lies?|should be|has to be|values?)\s+", "", after
+    ).lstrip()
+    within = re.match(_IN + _INTERVAL, rest) or re.match(_BETWEEN, rest)
+    return None if within is None else _interval(within.group())
+
+
+def _adjective(before: str) -> str:
+    """`the unit quaternion q`, `for positive x`, `a symmetric positive definite matrix a`."""
+    match = _PHRASE.search(before)
+    if match is None or re.search(r"\b(?:log|un\w+)[- ]$", before[: match.start()], re.IGNORECASE):
+        return ""
+    bare = re.fullmatch(r"(?:strictly\s+)?positive\s*", match.group(), re.IGNORECASE)
+    if bare and not _TAKEN.search(before[: match.start()]):
+        return ""
+    return _family(f"of {match.group()} ".rstrip())

@@ -1,0 +1,223 @@
+"""Passages: the places of a text that speak of one parameter, as entries of a list or inside a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.clues.prose.dims import BRACKETS, probable, stated
+
+_ROLE = re.compile(r":(?:math|class|attr|obj|func|py:\w+|code|data|meth):`~?([^`]*)`")
+_LATEX = (
+    (re.compile(r"\\(?:text|mathrm|mathbf|mathit|textit|operatorname)\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"\\(?:times|cdot)"), " x "),
+    (re.compile(r"\\(?:ldots|dots|cdots)"), "..."),
+    (re.compile(r"\\in\b"), "∈"),
+    (re.compile(r"\\mathbb\{?R\}?"), "R"),
+    (re.compile(r"_\{([\w, ]+)\}"), r"_\1"),
+    (re.compile(r"\\[,;!]|\\left|\\right|\$"), ""),
+    (re.compile(r"\\leq?\b"), "<="),
+    (re.compile(r"\\geq?\b"), ">="),
+)
+_RESULTS = re.compile(
+    r"^\s*(?::?(?:returns?|rtype|yields?|raises?|outputs?|results?|out|examples?"
+    r"|references?|notes?|see also|usage)\b[^:\n]*:|(?:returns|yields|raises|examples?"
+    r"|references|notes|see also)\s*$)",
+    re.IGNORECASE,
+)
+_SECTION = re.compile(
+    r"^\s*(?:args|arguments|parameters|params|inputs?|shapes?|attributes|keyword args"
+    r"|other parameters)\s*:?\s*$",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"(?P<mark>['\"])(?P<dims>[\w.*+-]+(?: +[\w.*+-]+)+)(?P=mark)")
+_QUOTED_ENTRY = re.compile(
+    r"(?<=\w: )(?P<mark>['\"])(?P<dims>[a-z_]\w*(?: +[a-z_\d]\w*)+)(?P=mark)"
+)
+# `float[batch, species]`: a type and the axes of an array of it.
+_TYPED = re.compile(
+    r"\b(?P<type>(?:float|int|bool|uint)\d*|[fiu](?:8|16|32|64)|[Aa]rray|[Tt]ensor|ndarray)"
+    r"\[(?P<dims>[A-Za-z_][\w+*/-]*(?:\s*,\s*[\w+*/-]+)*)\]"
+)
+_SHORT = 4  # letters: one of several dimensions in quotes has fewer, where words have more
+_ARTICLES = ("a", "A", "I", "an", "in", "is", "to", "of", "at", "as", "on", "by", "or")
+SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\bvs)(?<!\bcf)(?<!\.)[.;](?:\s+|$)")
+# What makes a mention the start of a description.
+_DESCRIBED = (
+    r"(?=\s*(?:sizes?\b|shapes?\b|is\b|has\b|are\b|have\b|:|[(\[]|(?:of|with) shape|in [\[(]|[<>]))"
+)
+_ALIAS = {"input": 0, "inputs": 0}  # as torch's "Shape:" sections call the first parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of text about one parameter: what stands before its name and behind it."""
+
+    before: str
+    after: str
+    entry: bool  # the name leads an entry of a list, and all of `after` is about it
+    alone: str = ""  # of an entry: `after`, up to where it names another parameter
+    kind_only: bool = False  # of Sphinx's `:type x:`
+    common_word: bool = (
+        False  # the name is an English word, too: only what follows at once is about it
+    )
+
+    is_signal: bool = False  # the name is one of what has one axis: a kernel, a signal
+
+
+def plain(text: str) -> str:
+    """The text without marks of RST, Markdown and LaTeX."""
+    for old, new in ((_ROLE, r"\1"), *_LATEX):
+        text = old.sub(new, text)
+    text = re.sub(r"``?([^`\n]+)``?", r"\1", text)
+    text = _TYPED.sub(r"\g<type> of shape (\g<dims>)", text)
+    text = _with_brackets(text)
+    return re.sub(r"(?<![\w*])\*{1,2}(\w+)\*{1,2}(?![\w*])", r"\1", text)
+
+
+def _with_brackets(text: str) -> str:
+    """The text with brackets for quotes around dimensions; where there are some, entries have no others."""
+    bracketed = _QUOTED.sub(_in_brackets, text)
+    if bracketed == text:
+        return text
+    return _QUOTED_ENTRY.sub(lambda m: f"of shape ({', '.join(m['dims'].split())})", bracketed)
+
+
+def _in_brackets(quoted: re.Match[str]) -> str:
+    """Dimensions in quotes, as in `'h w c' array`, as a shape in brackets; other words as they are."""
+    tokens = quoted["dims"].split()
+    short = [token for token in tokens if len(token) < _SHORT]
+    single = [token for token in tokens if len(token) == 1]
+    sure = short if 2 * len(single) >= len(tokens) else ()
+    brackets = f"({', '.join(tokens)})"
+    is_shape = bool(short) and probable(brackets, sure) is not None
+    return f"of shape {brackets}" if is_shape else quoted.group()
+
+
+def passages(text: str, name: str, names: Sequence[str]) -> list[Passage]:
+    """Entries first, then mentions in sentences."""
+    lines = _without_results(text.expandtabs(4).splitlines())
+    entries = list(_entries(lines, name, names))
+    mentions = _mentions("\n".join(lines), name, names)
+    return [*entries, *(m for m in mentions if not (entries and m.entry))]
+
+
+def _without_results(lines: Sequence[str]) -> list[str]:
+    """The lines but those of sections about what the function gives back."""
+    kept: list[str] = []
+    depth: int | None = None
+    for i, line in enumerate(lines):
+        underlined = (
+            i + 1 < len(lines) and re.fullmatch(r"\s*[-=~]{3,}\s*", lines[i + 1]) is not None
+        )
+        indent = len(line) - len(line.lstrip())
+        if _RESULTS.match(line):
+            depth = indent
+            continue
+        if depth is not None and line.strip():
+            leaves = _SECTION.match(line) or underlined or re.match(r"\s*:(?:param|type|arg)", line)
+            if leaves or (
+                indent <= depth
+                and not re.match(r"\s*[-=~]{3,}\s*$", line)
+                and _blank_before(lines, i)
+            ):
+                depth = None
+        if depth is None:
+            kept.append(line)
+    return kept
+
+
+def _blank_before(lines: Sequence[str], i: int) -> bool:
+    return i > 0 and not lines[i - 1].strip()
+
+
+def _entries(lines: Sequence[str], name: str, names: Sequence[str]) -> Iterator[Passage]:
+    others = "|".join(re.escape(n) for n in names if n != name) or r"(?!)"
+    spelled = "|".join([re.escape(name), *_aliases(name, names)])
+    listed = rf"(?:(?:{others}|\w+)\s*(?:,|/|and|&)\s*)*(?:{spelled})(?:\s*(?:,|/|and|&)\s*(?:{others}))*"
+    head = re.compile(
+        rf"^(?P<indent>\s*)(?:[-*•+]\s+|\d+[.)]\s+)?(?P<role>:(?:param|parameter|arg|argument|key|type)\s+(?:[\w.\[\]]+\s+)?)?"
+        rf"\*{{0,2}}(?:{listed})\s*(?P<type>\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])?\s*(?::|--?(?=\s)|[–—]|=(?=\s*[\[(]))(?P<rest>.*)$"
+    )
+    boundary = re.compile(rf"[,;.]?\s*(?<![\w.])(?:{others})\s*(?::(?!:)|\((?=[^()]*,))")
+    mentioned = re.compile(_mention_of([n for n in names if n != name]).pattern + _DESCRIBED)
+    for i, line in enumerate(lines):
+        match = head.match(line)
+        if match is None:
+            continue
+        cut = boundary.search(match["rest"])
+        following = [] if cut else list(_deeper(lines[i + 1 :], len(match["indent"])))
+        rest = match["rest"][: cut.start()] if cut else match["rest"]
+        after = " ".join([match["type"] or "", rest.strip(), *following]).strip()
+        stop = mentioned.search(after)
+        alone = after[: stop.start()] if stop else after
+        yield Passage(
+            "", after, entry=True, alone=alone, kind_only=(match["role"] or "").startswith(":type")
+        )
+
+
+def _aliases(name: str, names: Sequence[str]) -> list[str]:
+    """Other spellings of a parameter at the head of an entry: with a capital, or as `Input`."""
+    capital = [name.capitalize()] if name[:1].islower() and len(name) > 1 else []
+    first = bool(names) and names[0] == name and not set(_ALIAS) & {n.lower() for n in names}
+    return [*capital, *(["Input", "input"] if first else [])]
+
+
+def _deeper(lines: Sequence[str], indent: int) -> Iterator[str]:
+    for line in lines:
+        if not line.strip() or len(line) - len(line.lstrip()) <= indent:
+            return
+        yield line.strip()
+
+
+def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
+    """Each mention of the name, with its sentence up to other parameters before and behind."""
+    others = [n for n in names if n != name and n not in _ARTICLES]
+    other = _mention_of(others)
+    beside = "|".join(map(re.escape, others)) or r"(?!)"
+    shared = re.compile(
+        rf"^(?:\s*(?:,|/|&|,?\s*and)\s*(?:{beside})(?!\w))+(?=\s*(?::|(?:are|have|both|each"
+        rf"|all)\b|\((?:both|all|each)))"
+    )
+    for sentence in _sentences(text, names):
+        masked = _without_shapes(sentence)
+        for match in re.finditer(rf"(?<![\w.\"'/-]){re.escape(name)}(?![\w'\"/])", masked):
+            behind = sentence[match.end() :]
+            common = shared.match(behind)
+            behind = behind[common.end() :] if common else behind
+            stop = other.search(_without_shapes(behind))
+            ahead = sentence[: match.start()]
+            starts = [m.end() for m in other.finditer(_without_shapes(ahead))]
+            leads = re.match(r"\s*:(?![:=])", behind) and re.search(
+                rf"(?:^|[.,;(])\s*(?:(?:{beside})\s*(?:,|/|&|and)\s*)*$", ahead
+            )
+            yield Passage(
+                "" if leads else ahead[starts[-1] if starts else 0 :],
+                behind[: stop.start()] if stop else behind,
+                entry=leads is not None,
+                alone=behind[: stop.start()] if stop else behind,
+                common_word=name in _ARTICLES,
+                is_signal=name in ("kernel", "signal", "filter", "window", "taps", "vec", "vector"),
+            )
+
+
+def _mention_of(names: Sequence[str]) -> re.Pattern[str]:
+    """Where one of the parameters is named, but for those that are articles and prepositions, too."""
+    spelled = "|".join(re.escape(n) for n in names if n not in _ARTICLES) or "(?!)"
+    return re.compile(rf"(?<![\w.\"'])(?:{spelled})(?![\w\"'])")
+
+
+def _without_shapes(text: str) -> str:
+    """The text with blanks where brackets hold dimensions: names in these are no mentions."""
+    return re.sub(BRACKETS, lambda m: " " * len(m[0]) if stated(m[0]) else m[0], text)
+
+
+def _sentences(text: str, names: Sequence[str]) -> list[str]:
+    """Sentences and entries, each on one line."""
+    heads = "|".join(re.escape(n) for n in names if n not in _ARTICLES) or "(?!)"
+    paragraphs = re.split(
+        rf"\n\s*\n|\n(?=\s*[-*•]\s)|\n(?=\s*:\w+)|\n(?=\s*(?:{heads})\s*[:(,])", text
+    )
+    joined = (" ".join(p.split()) for p in paragraphs)
+    return [s for p in joined for s in SENTENCE_END.split(p) if s]

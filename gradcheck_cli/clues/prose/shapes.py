@@ -1,0 +1,332 @@
+"""Shapes in a passage: `logits of shape (batch, classes)`, `(N, C)`, `a square matrix`, `an n x k matrix`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, probable, stated
+from gradcheck_cli.clues.prose.passages import SENTENCE_END, Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The axes that a passage gives, by name or only by their number; `written` is how."""
+
+    written: str
+    dims: Dims | None = None
+    rank: int | None = None
+    square: bool = False
+
+
+_NOUN = (
+    r"(?:arrays?|tensors?|matri(?:x|ces)|vectors?|ndarrays?|images?|batch(?:es)?|grids?"
+    r"|fields?|maps?|volumes?|signals?|weights?|logits|features|activations|tables?|(?:edge|node|index|id) lists?)"
+)
+_SAID = re.compile(
+    rf"(?:\bshaped?|\bdim(?:ension)?s|\bsizes?)\W{{0,3}}(?:(?:of|is|as"
+    rf"|are)\s+)?['\"]*(?P<dims>{BRACKETS})",
+    re.IGNORECASE,
+)
+_SHAPED = re.compile(
+    rf"(?P<dims>{BRACKETS})\s*-?\s*(?:shaped|(?:float\w*\s+)?{_NOUN})", re.IGNORECASE
+)
+_ANY_SHAPE = re.compile(r"[\[(]\s*(?:\.\.\.|\*|…)\s*,?\s*[\])]")
+_COMPONENTS = re.compile(
+    r"^\W*(?:\([\w. ]+\)\W*)?(?:(?:an?|the|unit|input|rotation"
+    r"|batch of)\s+)*(?P<noun>quaternion|(?:3d\s+)?(?:vector|point|position|direction"
+    r"|coordinate|box|colou?r))(?:e?s)?\b",
+    re.IGNORECASE,
+)
+_COMPONENTS_END = re.compile(
+    r"\b(?P<noun>quaternion|vector|point|position|direction|coordinate|box"
+    r"|colou?r)(?:e?s)?\s*$",
+    re.IGNORECASE,
+)
+_BROADCAST = re.compile(rf"\bbroadcast\w*\s+(?:to|with|against)\s+(?:the\s+)?(?:shape\s+)?(?P<dims>{BRACKETS})", re.IGNORECASE)  # fmt: skip
+_LENGTH = re.compile(
+    r"\b(?:vectors?|arrays?|signals?|series|kernels?|filters?|windows?)\s+of\s+(?:length"
+    r"|size|dimension)\s+(?P<dims>\w+)\b(?!\s*[-+*/(])",
+    re.IGNORECASE,
+)
+_OF_LENGTH = re.compile(r"\s+of\s+(?:length|size|dimension)\s+(?P<dims>\w+)\b(?!\s*[-+*/(])")
+_ONE_AXIS = re.compile(
+    r"\b(?:vectors?|signal|series|kernel|filter|window|array)\s*$", re.IGNORECASE
+)
+_LAYOUT = re.compile(
+    r"\s*(?:is|in|:|as|\()\s*(?P<axes>[NB][CTHWDLSK]{2,4}|OI[HWDL]{1,3}|HW[CIO]{1,2})\b"
+)
+_LAYOUT_FIRST = re.compile(r"\W*(?:an?\s+)?(?P<axes>N[CTHWDL]{2,4}|OI[HWDL]{1,3})(?=\W|s\b|$)")
+_KERNEL_AXES = {"I": "C", "H": "kh", "W": "kw", "D": "kd", "L": "k"}
+_JOINED = re.compile(r"['\"`]*\s*\+")
+_BRACKETED = re.compile(BRACKETS)
+_TUPLE_OF_ONE = re.compile(
+    r"(?<!\w)\(\s*(?P<name>[a-z][a-z_]{2,}\w*)\s*,\s*\)"
+)  # no prose: `(genes,)`
+_EXAMPLE = re.compile(r"(?:e\.g\.|for example|such as)\W*$", re.IGNORECASE)
+_BY = re.compile(
+    rf"\b(?P<dims>\w+(?:\s*(?:×|\s[xX]\s|-by-|\sby\s)\s*\w+)+)[\s-]*(?:\w+[\s-]+)?(?={_NOUN})"
+)
+_SPACE = re.compile(r"(?:∈|\bin)\s*[Rℝ]\^?\{?(?P<dims>\((?:[^()]*)\)|[\w ×x*]+)\}?")
+# Words between a name and its shape in a sentence.
+_GLUE = r"(?:\s|,|:|-|is|are|be|has|have|having|with|of|an?|the|both|each|all|some|real|input|output|integer|bool(?:ean)?|u?int\d*|float\w*|jnp\.|jax\.|np\.|torch\.|tf\.|" + _NOUN + r")*"  # fmt: skip
+# `the edge lists [E]`: one axis, right behind what it is of.
+_ONE_LETTER, _NOUN_LAST = re.compile(r"\[[A-Z]\]"), re.compile(_NOUN + r"\s*$")
+_TIGHT_GLUE = r"(?:\s|:|is|has|of|with)*"
+_OTHER_SHAPE = re.compile(
+    r"\b(outputs?|results?|returns?|gradients?|cotangents?|reshaped?|broadcast\w*|becomes?"
+    r"|yields?|produces?|gives?|otherwise)\b",
+    re.IGNORECASE,
+)
+# What follows is about something else than the parameter.
+_ELSE = re.compile(
+    r"\b(outputs?|results?|returns?|gradients?|cotangents?|reshaped?|broadcast\w*|where|if"
+    r"|when|unless|per|after|becomes?|yields?|produces?|gives?|same|otherwise|to shape"
+    r"|last|first|axis|along|over|e\.g)\b",
+    re.IGNORECASE,
+)
+_ADJECTIVES = (
+    r"(?:(?!(?:of|on|for|in|to|per|and|or|the|an?|that|from|by|with|at|as|each|every|is"
+    r"|are)\b)[\w-]+\s+){0,4}?"
+)
+_NAMED = r"(?:(?P<batch>batch(?:es)?|stacks?)\s+of\s+)?(?P<adjectives>" + _ADJECTIVES + r")(?P<noun>matri(?:x|ces)|vectors?)"  # fmt: skip
+_LOOSE = re.compile(
+    rf"\W*(?:\([^()]*\)\s*:?\s*)?(?:an?\s+|the\s+)?{_NAMED}\b(?!-)(?!\s*(?:product"
+    rf"|multipl\w+|norm|or\b|fields?|of vectors))",
+    re.IGNORECASE,
+)
+_SQUARE = re.compile(
+    r"square|symmetric|hermitian|spd|psd|definite|triangular|covariance|orthogonal"
+    r"|rotation|invertible",
+    re.IGNORECASE,
+)
+_EITHER = re.compile(
+    r"\b(?:scalars?|vectors?|matri(?:x|ces)|tensors?|numbers?|floats?)\s*(?:or|/"
+    r"|,)\s*(?:an?\s+)?(?:scalars?|vectors?|matri(?:x|ces)|tensors?|arrays?|numbers?)",
+    re.IGNORECASE,
+)
+
+
+def shape(passage: Passage, elsewhere: Collection[str] = ()) -> Shape | None:
+    """The shape of the parameter; `elsewhere` are names of the text that are dimensions for sure."""
+    return _stated(passage, elsewhere) or _of_components(passage)
+
+
+def _of_components(passage: Passage) -> Shape | None:
+    """Axes of a quaternion, or of what is written by its components: `the point p = (x, y, z)`."""
+    behind = passage.after if passage.entry else passage.after[:40]
+    spoken = passage.alone if passage.entry else passage.before[-40:]
+    match = re.match(
+        r"\s*(?:=|:|,|is|are)?\s*(?P<parts>[(\[]\s*\w{1,2}(?:\s*,\s*\w{1,2}){1,6}\s*[)\]])", behind
+    )
+    noun = _COMPONENTS.search(spoken) if passage.entry else _COMPONENTS_END.search(spoken)
+    if noun is None or passage.common_word:
+        return None
+    if noun["noun"].lower().startswith("quaternion"):
+        count = 4
+    elif match is not None:
+        count = match["parts"].count(",") + 1
+    else:
+        return None
+    several = noun.group().lower().rstrip().endswith(("s", "boxes"))
+    return Shape(noun.group().strip(), Dims(("...", str(count)) if several else (str(count),)))
+
+
+def _stated(passage: Passage, elsewhere: Collection[str]) -> Shape | None:
+    if passage.entry:
+        return _of_entry(passage.alone, elsewhere)
+    behind = _behind(passage, elsewhere)
+    if behind is None and (
+        not passage.common_word or re.match(r"\s*(?:[,.;:)(]|$)", passage.after)
+    ):
+        return _ahead(passage, elsewhere)
+    return behind
+
+
+def certain_names(text: str) -> set[str]:
+    """Names that stand in shapes of several dimensions, anywhere in the text."""
+    found: set[str] = set()
+    for match in _BRACKETED.finditer(text):
+        dims = probable(match.group())
+        element = match.start() > 0 and text[match.start() - 1] not in " \n(:,=*'\"`"
+        if dims is not None and len(dims.names) > 1 and not element:
+            found |= set(dims.names)
+    for match in _SAID.finditer(text):
+        dims = stated(match["dims"])
+        found |= set(dims.names) if dims else set()
+    found |= {match["name"] for match in _TUPLE_OF_ONE.finditer(text)}
+    for match in _BRACKETED.finditer(text):
+        dims = stated(match.group()) if "," in match.group() else None
+        if dims is not None and any(len(name) > 2 and name in found for name in dims.names):
+            found |= set(dims.names)
+    return {name for name in found if not name.isdigit() and name != "..."}
+
+
+def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
+    match = _BROADCAST.search(text)
+    if match is not None and (dims := stated(match["dims"])) is not None:
+        return Shape(match.group(), dims)
+    for pattern in (_SAID, _SHAPED, _BY, _SPACE, _LENGTH):
+        for match in pattern.finditer(text):
+            dims = _sure(match["dims"])
+            if _ANY_SHAPE.fullmatch(match["dims"]) or _JOINED.match(text, match.end("dims")):
+                return None
+            other = _OTHER_SHAPE if pattern is _SAID else _ELSE
+            if dims is not None and not other.search(text[: match.start()]):
+                return Shape(match.group(), _richest(dims, text[match.end("dims") :]))
+            if pattern is _SAID:
+                break  # what is said of others comes later
+    sentence = SENTENCE_END.split(text)[0]
+    for match in _BRACKETED.finditer(sentence):
+        if match.start() and sentence[match.start() - 1].isalnum() and match.group()[0] == "(":
+            continue  # a call: f(x)
+        lead = sentence[: match.start()].strip(" :,`\"'-")
+        dims = probable(match.group(), elsewhere)
+        if dims is None and not lead:
+            dims = _numbers(match.group()) or _mostly_usual(match.group())
+        if dims is not None and not _ELSE.search(_EXAMPLE.sub("", lead)):
+            return Shape(match.group(), _richest(dims, sentence[match.end() :]))
+    letters = _LAYOUT_FIRST.match(sentence)
+    layout = None if letters is None else _of_layout(letters["axes"])
+    return layout or _loose(sentence)
+
+
+def _richest(dims: Dims, following: str) -> Dims:
+    """Of alternatives, as `(C), (N, C) or (N, C, ...)`, the one with the most named axes."""
+    choices = [dims]
+    while match := re.match(rf"\s*(?:,\s*or|,|or)\s*(?P<dims>{BRACKETS})", following):
+        other = stated(match["dims"])
+        choices += [] if other is None else [other]
+        following = following[match.end() :]
+    closed = [choice for choice in choices if not choice.is_open] or choices
+    return max(closed, key=lambda choice: len(choice.names))
+
+
+def _sure(written: str) -> Dims | None:
+    if written[:1] in "([":
+        return stated(written)
+    parts = re.split(r"×|\s[xX]\s|-by-|\sby\s|(?<=[A-Z\d])x(?=[A-Z\d])", written)
+    return stated(", ".join(part.strip() for part in parts))
+
+
+def _mostly_usual(written: str) -> Dims | None:
+    """`[batch, time, whatever]`, which leads an entry: most of the names are usual for axes."""
+    dims = stated(written) if written.startswith("[") else None
+    if dims is None or len(dims.names) < 3:
+        return None
+    unusual = [name for name in dims.names if probable(f"({name}, {name})") is None]
+    return dims if 2 * len(unusual) < len(dims.names) else None
+
+
+def _numbers(written: str) -> Dims | None:
+    """Two numbers or more, none of them 0, as `(3, 4)`."""
+    dims = stated(written)
+    several = dims is not None and len(dims.names) > 1
+    return dims if several and re.fullmatch(r"[\[(]\s*[1-9][\d\s,x1-9]*[\])]", written) else None
+
+
+def _behind(passage: Passage, elsewhere: Collection[str]) -> Shape | None:
+    """The shape that follows the name in a sentence."""
+    text = passage.after
+    glue = _TIGHT_GLUE if passage.common_word else _GLUE
+    match = re.match(
+        rf"{glue}(?:(?:shape|size|dimensions)[d]?\s*(?:of|is|:|=|==)?\s*)(?P<dims>{BRACKETS})", text
+    )
+    match = match or re.match(rf"\.shape\s*(?:==?|is|:)\s*(?P<dims>{BRACKETS})", text)
+    if match is not None and (dims := stated(match["dims"])) is not None:
+        return Shape(match["dims"], dims)
+    match = re.match(BRACKETS, text)
+    if match is not None:
+        return _at_once(match.group(), elsewhere)
+    match = re.match(rf"(?P<glue>{glue})(?P<dims>{BRACKETS})", text)
+    if match is not None:
+        one_axis = _ONE_LETTER.fullmatch(match["dims"]) and _NOUN_LAST.search(match["glue"])
+        dims = stated(match["dims"]) if one_axis else probable(match["dims"], elsewhere)
+        return None if dims is None else Shape(match["dims"], dims)
+    return _in_words(passage, glue, elsewhere)
+
+
+def _in_words(passage: Passage, glue: str, elsewhere: Collection[str]) -> Shape | None:
+    """`x is NCHW`, `a signal x of length n`, `x (ndarray, shape (n, k))`, `x is a vector`."""
+    text = passage.after
+    letters = _LAYOUT.match(text)
+    if letters is not None and (layout := _of_layout(letters["axes"])) is not None:
+        return layout
+    length = _OF_LENGTH.match(text)
+    if length is not None and (_ONE_AXIS.search(passage.before) or passage.is_signal):
+        return Shape(length.group().strip(), stated(f"({length['dims']},)"))
+    inner = re.match(rf"\s*\((?P<inner>(?:[^()]|{BRACKETS})*)\)", text)
+    if inner is not None:
+        return _of_entry(inner["inner"], elsewhere)
+    for pattern in (_SPACE, _BY):
+        match = pattern.search(text[:60])
+        if match is not None and re.fullmatch(glue, text[: match.start()]):
+            dims = _sure(match["dims"])
+            return None if dims is None else Shape(match.group(), dims)
+    if passage.common_word:
+        return None
+    clause = re.match(r"\s*(?:,|is|are)\s+(?:an?|the|two|both)?\s*(?P<rest>[^,.;:()]*)", text)
+    return None if clause is None else _loose(clause["rest"][:40])
+
+
+def _of_layout(letters: str) -> Shape | None:
+    """The axes that letters name, as in `NCHW`; those of kernels by other names."""
+    if len(set(letters)) < len(letters):
+        return None
+    axes = (_KERNEL_AXES.get(a, a) for a in letters) if "I" in letters else letters
+    return Shape(letters, Dims(tuple(axes)))
+
+
+def _at_once(written: str, elsewhere: Collection[str]) -> Shape | None:
+    """The brackets right behind a name: `x[B, T, D]` is a shape, `x[i, j]` an element, `f(x, y)` a call."""
+    capitals = re.fullmatch(r"\[\s*[A-Z]\w*(?:[\s,]+[A-Z\d]\w*)+\s*\]", written) is not None
+    if written[0] in "([" and not capitals and not _long_words(written, elsewhere):
+        return None
+    dims = probable(written, elsewhere)
+    return None if dims is None else Shape(written, dims)
+
+
+def _long_words(written: str, elsewhere: Collection[str]) -> bool:
+    words = re.findall(r"[^\W\d]\w*", written)
+    return any(len(word) > 2 for word in words) or (bool(words) and set(words) <= set(elsewhere))
+
+
+def _ahead(passage: Passage, elsewhere: Collection[str]) -> Shape | None:
+    """The shape that stands before the name: `the (n, k) matrix a`, `a vector x`."""
+    text = passage.before
+    match = re.search(
+        rf"(?P<dims>{BRACKETS})\s*-?\s*(?:shaped\s+)?(?:(?:float|real|input)\s+)*(?:{_NOUN}|(?<=shaped\s))\s*$",
+        text,
+    )
+    if match is not None:
+        dims = probable(match["dims"], elsewhere)
+        return None if dims is None else Shape(match["dims"], dims)
+    match = re.search(
+        rf"\b(?P<dims>\w+(?:\s*(?:×|\s[xX]\s|-by-|\sby\s)\s*\w+)+)[\s-]*(?:[\w-]+\s+)?{_NOUN}\s*$",
+        text,
+    )
+    if match is not None:
+        dims = _sure(match["dims"])
+        return None if dims is None else Shape(match.group().strip(), dims)
+    match = re.search(rf"(?<![\w-]){_NAMED}\s*$", text)
+    return None if match is None else _loose(match.group())
+
+
+def _loose(text: str) -> Shape | None:
+    """The number of axes that a noun has: a vector, a batch of matrices."""
+    if _EITHER.search(text):
+        return None
+    match = _LOOSE.match(text)
+    if match is None or _ELSE.search(match["adjectives"]):
+        return None
+    matrix = match["noun"].lower().startswith("m")
+    if (
+        not match["batch"]
+        and match["noun"].lower().endswith("s")
+        and not _SQUARE.search(match["adjectives"])
+    ):
+        return None  # several: each a row, or each an argument
+    rank = (2 if matrix else 1) + bool(match["batch"])
+    square = matrix and _SQUARE.search(match["adjectives"]) is not None
+    return Shape(match.group().strip(), rank=rank, square=square)

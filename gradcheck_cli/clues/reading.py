@@ -1,0 +1,76 @@
+"""Hints from a function's own text: the shapes, keys and classes that it states for its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gradcheck_cli.clues import body
+from gradcheck_cli.clues.callables import callables, spread
+from gradcheck_cli.clues.class_fields import clues_of_objects, names_of_dimensions
+from gradcheck_cli.clues.classes import classes, instances, with_fields
+from gradcheck_cli.clues.first_clues import by_strength, domains, guesses, without_names_of_parts
+from gradcheck_cli.clues.stated import stated
+from gradcheck_cli.clues.subscripts import attributes_read, keys_read, unpacked
+from gradcheck_cli.clues.surroundings import sizes
+from gradcheck_cli.clues.trees import fields
+from gradcheck_cli.clues.windows import windows
+from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.signature import Hints, Parameter
+
+
+def read(
+    function: Callable[..., Any],
+    parameters: Sequence[Parameter],
+    functions: Sequence[tuple[str, Any]],
+    make_key: Callable[[], Any] | None = None,
+    rule: Sequence[Callable[..., Any]] = (),
+    called: Mapping[str, Clue] | None = None,
+) -> Hints:
+    """Annotations before docstrings before calls before names before the body; keys and arrays from the source.
+
+    `rule` are the functions of the rule, whose text speaks of the same arguments; `called` is what calls
+    elsewhere say.
+    """
+    names = [p.name for p in parameters]
+    parts = {n: p for n, p in unpacked([function, *rule]).items() if n in names}
+    clues = without_names_of_parts(stated(function, parameters, called or {}), parts)
+    chosen = callables(function, parameters, rule)
+    texts = body.clues(function, parameters, rule, {n: fixed.value for n, fixed in chosen.items()})
+    merged = {
+        path: by_strength(clues.get(path, ()), texts.get(path)) for path in {**clues, **texts}
+    }
+    wanted = _classes(function, rule, names, merged)
+    objects = clues_of_objects(wanted, names_of_dimensions(merged))
+    merged = {p: [*objects.get(p, ()), *merged.get(p, ())] for p in {**merged, **objects}}
+    keys = keys_read(function)
+    held = [*merged, *(f"{name}[{key!r}]" for name, read in keys.items() for key in read)]
+    return Hints(
+        keys=keys,
+        unpacked={n: len(p) for n, p in parts.items()} | spread(function, chosen),
+        sizes=sizes(function),
+        functions=list(functions),
+        callables=chosen,
+        make_key=make_key,
+        clues=merged,
+        guesses=guesses(clues),
+        domains=domains(clues, getattr(function, "__name__", ""), held),
+        classes=wanted,
+        instances=instances(function, wanted),
+        windows=windows([function, *rule], names),
+    )
+
+
+def _classes(
+    function: Callable[..., Any],
+    rule: Sequence[Callable[..., Any]],
+    names: Sequence[str],
+    paths: Mapping[str, object],
+) -> dict[str, type]:
+    """The class of each argument that is an object: annotated, or known by the fields that are read."""
+    annotated = classes(function)
+    attributes = attributes_read([function, *rule])
+    read_of = {name: fields(name, paths) | attributes.get(name, frozenset()) for name in names}
+    by_fields = {name: with_fields(function, read_of[name]) for name in names}
+    found = {name: annotated.get(name) or by_fields[name] for name in names}
+    return {name: cls for name, cls in found.items() if cls is not None}

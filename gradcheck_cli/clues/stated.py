@@ -1,0 +1,26 @@
+"""What is stated of the arguments: by annotations, docstrings, calls elsewhere and names, the strongest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gradcheck_cli.clues import docstrings, usual_domains
+from gradcheck_cli.clues.annotations import clues as clues_of_annotations
+from gradcheck_cli.clues.call_sizes import with_names_of
+from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.signature import Parameter
+
+
+def stated(
+    function: Callable[..., Any], parameters: Sequence[Parameter], called: Mapping[str, Clue]
+) -> dict[str, list[Clue]]:
+    """All clues of each argument, and of what it holds; `called` are those of calls elsewhere."""
+    names = [p.name for p in parameters]
+    sources = [clues_of_annotations(function, parameters), docstrings.clues(function, names)]
+    calls = with_names_of(called, [of for source in sources for of in source.items()])
+    usual = usual_domains.clues(getattr(function, "__name__", ""), names)
+    sources += [{name: [clue] for name, clue in each.items()} for each in (calls, usual)]
+    paths = dict.fromkeys((*names, *(path for source in sources for path in source)))
+    merged = {path: [c for source in sources for c in source.get(path, ())] for path in paths}
+    return {path: clues for path, clues in merged.items() if clues}

@@ -1,0 +1,118 @@
+"""Wrappers: functions and layers that hand their own parameters on, and whose docstrings describe them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from gradcheck_cli.clues.documentation import Text, module_of, plain_function
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+# An argument is still what it was after these.
+_CONVERSIONS = (
+    "asarray", "array", "ascontiguousarray", "convert_to_tensor", "contiguous", "float", "double", "astype", "to", "clone", "detach", "as_tensor",
+)  # fmt: skip
+
+
+def texts_of_wrappers(function: Callable[..., Any], names: Sequence[str]) -> list[Text]:
+    """Docstrings of functions that call this one with parameters of their own, and of their classes."""
+    inner = plain_function(function)
+    tree, qualname = module_of(inner), getattr(inner, "__qualname__", "")
+    if tree is None or "<locals>" in qualname:
+        return []
+    spoken = _spellings(tree, qualname)
+    texts: list[Text] = []
+    for wrapper, owner in _functions(tree):
+        if wrapper.name in spoken or (owner is not None and f"{owner.name}.apply" in spoken):
+            continue
+        scopes = [wrapper] if owner is None else [wrapper, owner]
+        docs = [(scope.name, doc) for scope in scopes if (doc := ast.get_docstring(scope))]
+        renamed = _handed_on(wrapper, spoken, names) if docs else {}
+        if renamed:
+            texts += [
+                Text(f"the docstring of `{name}`", doc, near=True, renamed=renamed)
+                for name, doc in docs
+            ]
+    return texts
+
+
+def _spellings(tree: ast.Module, qualname: str) -> set[str]:
+    """How the module calls the function: by its name, `Class.apply`, or what either was assigned to."""
+    owner, _, name = qualname.rpartition(".")
+    spellings = {f"{owner}.apply"} if owner else {name}
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        value = node.value
+        inner = [value, *value.args] if isinstance(value, ast.Call) else [value]
+        if any(_spelled(part) in spellings for part in inner):
+            spellings.add(node.targets[0].id)
+    return spellings
+
+
+def _spelled(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return ""
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[_Function, ast.ClassDef | None]]:
+    """Functions of the module and methods of its classes, these with their class."""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node, None
+        if isinstance(node, ast.ClassDef):
+            for part in node.body:
+                if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    yield part, node
+
+
+def _handed_on(wrapper: _Function, spellings: set[str], names: Sequence[str]) -> dict[str, str]:
+    """For each of our parameters what the wrapper calls it; nothing if it calls us in several ways."""
+    calls = [n for n in ast.walk(wrapper) if isinstance(n, ast.Call) and _spelled(n.func) in spellings]  # fmt: skip
+    if not calls:
+        return {}
+    a = wrapper.args
+    arguments = [argument.arg for argument in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
+    own = set(arguments) - _changed(wrapper)
+    first = arguments[0] if arguments else ""
+    renamings = []
+    for call in calls:
+        given: dict[str, ast.expr] = dict(zip(names, call.args, strict=False))
+        given |= {k.arg: k.value for k in call.keywords if k.arg is not None and k.arg in names}
+        renamings.append({ours: there for ours, value in given.items() if (there := _parameter(value, own, first))})  # fmt: skip
+    return renamings[0] if all(r == renamings[0] for r in renamings) else {}
+
+
+def _parameter(value: ast.expr, own: set[str], first: str) -> str:
+    """The parameter of the wrapper, or the attribute of its object, that an argument is."""
+    if isinstance(value, ast.Name):
+        return value.id if value.id in own else ""
+    spelled = _spelled(value)
+    return spelled.removeprefix("self.") if first == "self" and spelled.startswith("self.") else ""
+
+
+def _changed(wrapper: _Function) -> set[str]:
+    """Names that the body gives another value, but for conversions of what they were."""
+    changed: set[str] = set()
+    for node in ast.walk(wrapper):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and _is_conversion(node):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        changed |= {n.id for t in targets if t is not None for n in ast.walk(t) if isinstance(n, ast.Name)}  # fmt: skip
+    return changed
+
+
+def _is_conversion(node: ast.Assign) -> bool:
+    """`x = jnp.asarray(x)`, `x = x.contiguous()`."""
+    target, value = node.targets[0], node.value
+    if not isinstance(target, ast.Name) or not isinstance(value, ast.Call):
+        return False
+    function = value.func
+    if not isinstance(function, ast.Attribute) or function.attr not in _CONVERSIONS:
+        return False
+    sources = [function.value, *value.args[:1]]
+    return any(isinstance(s, ast.Name) and s.id == target.id for s in sources)

@@ -1,0 +1,119 @@
+"""Indices between brackets."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clues.source_text.libraries import (
+    fields,
+    jnp,
+    kinds,
+    lax,
+    least_ranks,
+    ranks,
+    read,
+    values,
+)
+
+
+def columns(x):
+    return x[:, 0]
+
+
+def pairs(x, i, j):
+    return x[0, 2, 1]
+
+
+def new_last(x):
+    return x[..., None]
+
+
+def new_inner(x):
+    return x[:, None, :]
+
+
+def rows(x):
+    return x[0][1]
+
+
+def dots(x):
+    return x[1, ..., 2]
+
+
+@pytest.mark.parametrize(
+    ("function", "rank"), [(columns, 2), (pairs, 3), (new_inner, 2), (dots, 2), (new_last, 0)]
+)
+def test_every_entry_that_is_no_new_axis_needs_one(function, rank) -> None:
+    assert least_ranks(function).get("x", 0) == rank
+
+
+def test_constants_ask_for_a_least_size() -> None:
+    def function(q, x, y):
+        return q[..., 3] + x[0] * x[1:].sum() + y[:, -2]
+
+    found = read(function)
+    assert found["q"].last == ("4+",)
+    assert found["x"].first == ("2+",)
+    assert found["y"].first == ("", "2+")
+
+
+def test_integers_that_index_stay_below_the_axis() -> None:
+    def function(table, ids):
+        v, d = table.shape
+        return table[ids]
+
+    found = read(function)["ids"]
+    assert (found.kind.name, found.domain) == ("INTEGERS", "in 0..v")
+
+
+def test_labels_beside_a_range_are_as_many() -> None:
+    def function(logits, labels):
+        n, c = logits.shape
+        log_p = jnp.log(logits)
+        return -log_p[jnp.arange(n), labels].mean()
+
+    found = read(function)["labels"]
+    assert (found.spec, found.domain) == ("i32[n] in 0..c", "in 0..c")
+
+
+def test_integers_that_update_stay_below_the_size_of_what_is_made() -> None:
+    def function(data, ids, n):
+        return jnp.zeros((n, data.shape[1])).at[ids].add(data)
+
+    assert kinds(function) == {"ids": "INTEGERS", "n": "WHOLE"}
+    assert read(function)["ids"].domain == "in 0..n"
+
+
+def test_bounds_of_slices_are_whole_numbers() -> None:
+    def function(x, k, stride):
+        return x[:k, ::stride]
+
+    assert kinds(function) == {"k": "WHOLE", "stride": "WHOLE"}
+    assert values(function)["stride"][0] == 2
+
+
+def test_an_index_that_may_be_a_tuple_says_nothing() -> None:
+    def function(x):
+        where = tuple(slice(None) for _ in range(2))
+        return x[where]
+
+    assert fields(function, "least_rank") == {}
+
+
+def test_a_loop_over_a_range_gives_numbers() -> None:
+    def function(xs, ys, zs, h):
+        n = ys.shape[0]
+        for t in reversed(range(n)):
+            h = h + xs[t][0] * ys[t, n - 1 - t]
+        total = sum(zs[i] @ zs[i] for i in range(n))
+        return lax.fori_loop(0, n, lambda i, v: v + xs[i, i, i], h), total
+
+    assert least_ranks(function) == {"xs": 3, "ys": 2, "zs": 2}
+
+
+def test_new_axes_are_taken_off_the_rank() -> None:
+    def function(x, w, y):
+        z = lax.conv_general_dilated(x[None, None], w[None, None, :], (1,), "SAME")
+        return z, jnp.expand_dims(y, 0).permute(0, 2, 1)
+
+    assert ranks(function) == {"x": 1, "w": 1, "y": 2}

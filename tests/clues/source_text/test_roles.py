@@ -1,0 +1,109 @@
+"""Texts of rules."""
+
+from __future__ import annotations
+
+from gradcheck_cli.inputs.clue import Kind
+from tests.clues.source_text.libraries import read
+
+
+def product(x, w):
+    return x @ w
+
+
+def product_fwd(x, w):
+    return product(x, w), (x, w)
+
+
+def product_bwd(residuals, g):
+    left, right = residuals
+    n, k = left.shape
+    k, m = right.shape
+    return g @ right.T, left.T @ g
+
+
+def test_residuals_are_what_the_forward_function_kept() -> None:
+    found = read(product, product_bwd, product_fwd)
+    assert (found["x"].spec, found["w"].spec) == ("f32[n k]", "f32[k m]")
+
+
+def test_parameters_of_a_forward_function_go_by_their_place() -> None:
+    def total(x, axis):
+        return x.sum(axis)
+
+    def total_fwd(a, axis):
+        b, n = a.shape
+        return total(a, axis), a
+
+    assert read(total, total_fwd)["x"].spec == "f32[b n]"
+
+
+def test_primals_of_a_tangent_rule_are_the_parameters() -> None:
+    def product_jvp(primals, tangents):
+        a, b = primals
+        n, k = a.shape
+        c, d = tangents
+        return a @ b, c @ b + a @ d
+
+    assert read(product, product_jvp)["x"].spec == "f32[n k]"
+
+
+def test_what_is_not_differentiated_has_its_name_in_the_rule() -> None:
+    def scaled(mode, x):
+        return x
+
+    def scaled_bwd(mode, residuals, g):
+        return (g if mode == "same" else -g,)
+
+    assert read(scaled, scaled_bwd)["mode"].values == ("same",)
+
+
+def test_tensors_saved_on_the_context_are_followed() -> None:
+    def forward(ctx, x, weight, dim=-1):
+        ctx.save_for_backward(x, weight)
+        ctx.axis = dim
+        return x
+
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        n, d = x.shape
+        return g.sum(ctx.axis), weight[:, 0]
+
+    found = read(forward, backward)
+    assert (found["x"].spec, found["weight"].least_rank) == ("f32[n d]", 2)
+    assert found["dim"].kind.name == "AXIS"
+
+
+def test_inputs_of_a_context_that_is_set_up_are_followed() -> None:
+    def forward(x, weight):
+        return x
+
+    def setup_context(ctx, inputs, output):
+        x, ctx.weight = inputs
+        ctx.save_for_backward(x)
+
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        n, d = x.shape
+        return g, ctx.weight[:, :, 0]
+
+    found = read(forward, backward, setup_context)
+    assert (found["x"].spec, found["weight"].least_rank) == ("f32[n d]", 3)
+
+
+def test_what_is_compared_with_whole_numbers_and_has_no_gradient_holds_integers() -> None:
+    def signed(x, labels, flags):
+        return x * (labels == 1) - x * (labels >= 0) + x * (flags == 2)
+
+    def signed_fwd(x, labels, flags):
+        return signed(x, labels, flags), (labels,)
+
+    def signed_bwd(residuals, g):
+        return g, None, None
+
+    def whole_bwd(residuals, g):
+        return g, g, None
+
+    found = read(signed, signed_bwd, signed_fwd)
+    assert (found["labels"].kind, found["labels"].domain) == (Kind.INTEGERS, "in -1..2")
+    assert "flags" not in found  # one number tells no range
+    assert "labels" not in read(signed, whole_bwd, signed_fwd)

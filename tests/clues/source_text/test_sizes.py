@@ -1,0 +1,97 @@
+"""Whole numbers that serve as sizes."""
+
+from __future__ import annotations
+
+from tests.clues.source_text.libraries import F, fields, jnp, kinds, lax, ranks, torch, values
+
+
+def test_counts_strides_and_shifts_are_whole_numbers() -> None:
+    def function(x, n, k, stride, shift, steps=4):
+        for _ in range(n):
+            x = x + 1
+        y = lax.top_k(x, k)
+        z = F.conv1d(x, x, stride=stride)
+        return y, z, jnp.roll(x, shift), lax.fori_loop(0, steps, lambda i, v: v, x)
+
+    assert set(kinds(function).values()) == {"WHOLE"}
+    assert values(function)["steps"][0] == 4
+    assert values(function)["shift"] == (1, 2, -1)
+
+
+def test_sizes_of_a_new_shape_are_whole_numbers() -> None:
+    def function(x, heads, rows, columns):
+        return x.reshape(2, heads, -1) + torch.zeros(rows, 3) + jnp.zeros((columns, 2))
+
+    assert kinds(function) == {"heads": "WHOLE", "rows": "WHOLE", "columns": "WHOLE"}
+
+
+def test_what_may_be_a_size_or_a_shape_is_neither() -> None:
+    def function(size):
+        return jnp.zeros(size)
+
+    assert kinds(function) == {}
+
+
+def test_an_axis_that_is_parted_is_a_multiple() -> None:
+    def function(x, y):
+        half = x.shape[-1] // 2
+        a, b = jnp.split(y, 4, axis=-1)
+        return x[..., :half] * a, x[..., half:] * b
+
+    assert fields(function, "last") == {"x": ("2*x_m1_part",), "y": ("4*y_m1_part",)}
+
+
+def test_a_tuple_with_an_entry_for_each_axis_is_the_rank() -> None:
+    def function(x, y, k):
+        z = lax.reduce_window(x, 0.0, lax.add, (1, k, k, 1), (1, 1, 1, 1), "VALID")
+        return z, jnp.pad(y, ((0, 0), (1, 1)))
+
+    assert ranks(function) == {"x": 4, "y": 2}
+    assert kinds(function) == {"k": "WHOLE"}
+
+
+def test_a_stride_that_may_be_left_out_is_one() -> None:
+    def function(x, k, stride=None):
+        step = stride or k
+        return lax.reduce_window(x, 0.0, lax.add, (k,), (step,), "VALID")
+
+    assert values(function)["stride"] == (None, 2, 1, 3)
+
+
+def test_a_tuple_without_entries_says_nothing() -> None:
+    def function(x, y):
+        return jnp.pad(x, ()), F.pad(y, [])
+
+    assert ranks(function) == {}
+
+
+def test_members_that_count_make_a_tuple_of_sizes() -> None:
+    def pool(x, kernel, stride, padding):
+        top, side = padding
+        x = jnp.zeros((top, side)) + x
+        return [x[i : kernel[1] : stride[1]] for i in range(kernel[0]) for _ in range(stride[0])]
+
+    assert kinds(pool) == dict.fromkeys(("kernel", "stride", "padding"), "SHAPE")
+    assert values(pool)["kernel"] == ((3, 2), (2, 3))
+    assert values(pool)["stride"] == ((2, 1), (1, 2))
+
+
+class Pool:
+    @staticmethod
+    def starts(n, width):
+        return range(n - width[0], width[1])
+
+
+def test_static_methods_of_the_module_are_read() -> None:
+    def pool(x, window):
+        return [x[i] for i in Pool.starts(len(x), window)]
+
+    assert kinds(pool) == {"window": "SHAPE"}
+
+
+def test_what_is_left_out_is_what_is_given_otherwise() -> None:
+    def pool(x, width, step=None):
+        step = width if step is None else step
+        return x.unfold(0, width, step)
+
+    assert kinds(pool) == {"width": "WHOLE", "step": "WHOLE"}

@@ -1,0 +1,67 @@
+"""Arguments that are objects of fields: their classes, and objects of these."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+from gradcheck_cli.clues.classes import classes, fields_of, from_fields, has_fields, instances, like
+from gradcheck_cli.inputs.signature import Fixed, Leaf, filled
+
+
+class Pair(NamedTuple):
+    weight: float
+    n: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    weight: float
+    bias: float
+
+    def __post_init__(self) -> None:
+        raise AssertionError("an object is given its fields, not initialized")
+
+
+def test_objects_are_from_fields_their_fields() -> None:
+    def option(name: str, annotation: str) -> object:
+        return Fixed(2, "2", "") if annotation == "int" else Leaf(name, (), "")
+
+    pair = from_fields(Pair, option)
+    layer = from_fields(Layer, option)
+    assert pair is not None
+    assert layer is not None
+    assert filled(pair, iter([0.5])) == Pair(0.5, 2)
+    built = filled(layer, iter([1.0, 2.0]))
+    assert (type(built), built.weight, built.bias) == (Layer, 1.0, 2.0)
+    again = like(built, [(name, Leaf(name, (), "")) for name, _ in fields_of(built)])
+    assert filled(again, iter([3.0, 4.0])).bias == 4.0
+
+
+def test_classes_are_those_of_annotations_that_exist() -> None:
+    def annotated(a: Pair, b: Layer, c: float) -> None: ...
+
+    def misspelled(a: NoSuchName) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    assert classes(annotated) == {"a": Pair, "b": Layer}
+    assert classes(misspelled) == {}
+
+
+DEFAULT = Pair(0.25, 3)
+
+
+def test_an_object_that_the_module_holds_is_an_instance() -> None:
+    def takes(a: Pair, b: Layer) -> None: ...
+
+    assert instances(takes, classes(takes)) == {"a": DEFAULT}
+
+
+def test_an_object_has_fields_and_a_class_has_none() -> None:
+    assert has_fields(DEFAULT)
+    assert not any(map(has_fields, (Pair, Layer, 3.0, (1, 2), {"weight": 1})))
+
+
+def test_a_field_that_an_object_lacks_is_left_out() -> None:
+    bare = object.__new__(Layer)
+    object.__setattr__(bare, "weight", 2.0)
+    assert fields_of(bare) == [("weight", 2.0)]

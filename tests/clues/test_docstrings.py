@@ -1,0 +1,431 @@
+"""Prose as clues: what people write, and what it must not be taken for."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.clues.docstrings import clues, read_text
+from gradcheck_cli.clues.documentation import Text
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.project.input_specs import parse
+
+# Text, and the spec of each parameter it gives one (with its domain), in the order of the names.
+SHAPES = [
+    ("Scale.\n\nx: (batch, dim), weight: (dim,)", {"x": "f32[batch dim]", "weight": "f32[dim]"}),
+    ("Layer norm. x: [batch, dim], scale: [dim], bias: [dim].", {"x": "f32[batch dim]", "scale": "f32[dim]", "bias": "f32[dim]"}),
+    ("Apply weight of shape (features,) to x of shape (batch, features).", {"x": "f32[batch features]", "weight": "f32[features]"}),
+    ("Instance norm; `x` is (N, C, H, W).", {"x": "f32[N C H W]"}),
+    ("x (ndarray, shape (n, k)): the data\nk (int): number", {"x": "f32[n k]", "k": "3"}),
+    ("Args:\n    x: A tensor of shape (batch, dim).\n    y (jax.Array): labels of shape [batch]\n", {"x": "f32[batch dim]", "y": "i32[batch]"}),
+    ("Parameters\n----------\nx : array, shape (N, C)\n    Scores.\ny : (N,) array of int\n    Labels.\n", {"x": "f32[N C]", "y": "i32[N]"}),
+    (":param x: the logits, shape ``(n, 3)``\n:param y: boolean mask with shape (n,)\n", {"x": "f32[n 3]", "y": "bool[n]"}),
+    ("Args:\n    x: queries,\n        with shape [heads, n, d]\n    y: int, how many\n", {"x": "f32[heads n d]", "y": "3"}),
+    (":param x: the input of shape (n, d)\n:type x: Tensor\n:param g: the gain\n:type g: float", {"x": "f32[n d]", "g": "f32[]"}),
+    ("x: (n, d) array\ny: array of the same shape as x", {"x": "f32[n d]", "y": "f32[n d]"}),
+    ("Log determinant of I + a a^T for a matrix a of shape (n, k).", {"a": "f32[n k]"}),
+    ("Trace of a square matrix a.", {"a": "f32[n_a n_a]"}),
+    ("Inverse of an n x n matrix a.", {"a": "f32[n n]"}),
+    ("Multiply x by a scalar c.", {"c": "f32[]"}),
+    ("Causal mean of x[B, T, D] over time.", {"x": "f32[B T D]"}),
+    ("loss between x [B x D] and y [B x D]", {"x": "f32[B D]", "y": "f32[B D]"}),
+    ("Shape:\n    - Input: (N, *, H)\n    - Weight: (H, K)\n    - Output: (N, *, K)", {"x": "f32[N lead H]", "weight": "f32[H K]"}),
+    ("x: [..., n] array", {"x": "f32[lead n]"}),
+    ("Attention. q and k are both (n, d), v is (n, e).", {"q": "f32[n d]", "k": "f32[n d]", "v": "f32[n e]"}),
+    ("q, k, v: (batch, heads, seq, dim)", dict.fromkeys("qkv", "f32[batch heads seq dim]")),
+    ("Weight norm: v (out, in), g (out,)", {"v": "f32[dout din]", "g": "f32[dout]"}),
+    ("Convolve a signal x (n,) with a shorter kernel (k,).", {"x": "f32[n]", "k": "", "kernel": "f32[k]"}),
+    ("x: (B, T, D) padded\nlengths: (B,) int32", {"x": "f32[B T D]", "lengths": "i32[B]"}),
+    ("x is a tensor of shape (batch_size, seq_len, hidden_size).", {"x": "f32[batch_size seq_len hidden_size]"}),
+    ("x: H x W x C array", {"x": "f32[H W C]"}),
+    ("x: (N, C, H, W) map.\ng: (N, OH, OW, 2), x and y in [-1, 1].", {"x": "f32[N C H W]", "g": "f32[N OH OW 2]"}),
+    ("x: any shape; y: integers of the same shape, 1 for hits, 0 for misses,\n-1 for neither.", {"x": "f32[x_0 x_1]", "y": "i32[x_0 x_1] in -1..2"}),
+    ("x: (n, k)\ny: integer codes (n,), one of {-1, 0, 1}", {"x": "f32[n k]", "y": "i32[n] in -1..2"}),
+    ("x: (n, classes)\ny: Optional sequence of `classes` floats.", {"x": "f32[n classes]", "y": "f32[classes]"}),
+    ("x: (n, ih, iw)\ng: (n, oh, ow), resampled", {"x": "f32[n ih iw]", "g": "f32[n oh ow]"}),
+    (r"x :math:`\in \mathbb{R}^{n \times k}`", {"x": "f32[n k]"}),
+    ("Shape:\n    - x: :math:`(N, H_{in})`", {"x": "f32[N H_in]"}),
+    ("Args:\n    x: logits for each class, shape (N, C)", {"x": "f32[N C]"}),
+    ("x: patches (n, 2*d), y: (n, d/2), z: (n - 1, 768)", {"x": "f32[n 2*d]", "y": "f32[n d//2]", "z": "f32[n-1 n768]"}),
+    ("logits: [N, C]; targets: LongTensor [N] with values in 0..C-1", {"logits": "f32[N C]", "targets": "i32[N] in 0..C"}),
+    ("Args:\n    logits: (batch, classes)\n    labels: (batch,) integer class indices in [0, classes)", {"logits": "f32[batch classes]", "labels": "i32[batch] in 0..classes"}),
+    ("ids: (n,) segment ids in 0..m", {"ids": "i32[n]"}),
+    ("Rotate v by the unit quaternion q = (w, x, y, z).", {"q": "f32[4]"}),
+    ("Rotates points p = (x, y, z) by a quaternion q.", {"p": "f32[lead 3]", "q": "f32[4]"}),
+    ("q: unit quaternions (w, x, y, z)", {"q": "f32[lead 4]"}),
+    ("x: (batch..., length, features)", {"x": "f32[lead length features]"}),
+    ("x: Shape (C), (N, C) or (N, C, ...)", {"x": "f32[N C]"}),
+    ("target: (N) where each value is :math:`0 \\leq \\text{target}[i] \\leq C-1`\nx: (N, C)", {"target": "i32[N] in 0..C", "x": "f32[N C]"}),
+    ("nodes is [N, F]; senders and receivers are the int edge lists [E].", {"nodes": "f32[N F]", "senders": "i32[E]", "receivers": "i32[E]"}),
+    ("2-D convolution. x is NCHW, weight is OIHW; stride and padding are ints.", {"x": "f32[N C H W]", "weight": "f32[O C kh kw]", "stride": "2", "padding": "3"}),
+    ("mask: boolean mask broadcastable to (batch, heads, n)", {"mask": "bool[batch heads n]"}),
+    ("Sum of `x` (n, d) over `segment_ids` (n,), integers in [0, m).", {"x": "f32[n d]", "segment_ids": "i32[n]"}),
+    ("Valid correlation of a signal x of length n with a kernel.", {"x": "f32[n]"}),
+    ("x: N x D matrix of inputs; mean and var: vectors of length D.", {"x": "f32[N D]", "mean": "f32[D]", "var": "f32[D]"}),
+    ("Rotates the vectors v (..., 3).", {"v": "f32[lead 3]"}),
+    ("B: (B, L, N)\nx: (B, L, D)", {"B": "f32[B L N]", "x": "f32[B L D]"}),
+    ("tokens is an int array [B, T] of ids, table is [vocab, dim].", {"tokens": "i32[B T]", "table": "f32[vocab dim]"}),
+    ("x: [seq, dim] at integer `positions` [seq]", {"x": "f32[seq dim]", "positions": "i32[seq]"}),
+    ("weight: per-class weights, shape [C], all positive", {"weight": "f32[C]"}),
+    ("`u` holds averages; dt and dx are floats, n (an int) is their number.", {"u": "", "dt": "f32[]", "dx": "f32[]", "n": "3"}),
+    ("t: time, scalar in [0, 1]", {"t": "f32[]"}),
+    ("x (Tensor): features with shape :math:`(|V|, F)`", {"x": "f32[V F]"}),
+    ("logits (n, c), labels (n,)", {"logits": "f32[n c]", "labels": "i32[n] in 0..c"}),
+    ("logits (n, c), labels (n, c)", {"logits": "f32[n c]", "labels": "f32[n c]"}),
+    ("x (n, c), targets (n,)", {"x": "f32[n c]", "targets": "f32[n]"}),
+    ("mask: (b, n)\nidx: (b,)\nother_mask: additive floats (b, n)", {"mask": "bool[b n]", "idx": "i32[b]", "other_mask": "f32[b n]"}),
+    ("axis: int\nreduction: 'mean' | 'sum' | 'none'", {"axis": "-1", "reduction": "'mean'"}),
+    ("image: 'h w 3' floats.\npoints: \"n 2\" pixels", {"image": "f32[h w 3]", "points": "f32[n 2]"}),
+    ('scores "b hq n", table "hq d"; lens "b" ints', {"scores": "f32[b hq n]", "table": "f32[hq d]", "lens": ""}),
+    ('book: "vocab dim", rows: "bags places" (int)', {"book": "f32[vocab dim]", "rows": "i32[bags places]"}),
+    ("counts: (rows,) int, how many real words a row has", {"counts": "i32[rows]"}),
+    ("y: (n,) integers 0/1, as floats", {"y": "f32[n]"}),
+    ("x: NHWC images; taps: (kh, kw, channels, multiplier).", {"x": "f32[N H W C]", "taps": "f32[kh kw channels multiplier]"}),
+    ("x: (n, d)\nw: weights of x's shape", {"x": "f32[n d]", "w": "f32[n d]"}),
+    ("x: 'same size' or 'full size', y: (n, d)", {"x": "", "y": "f32[n d]"}),
+    ("q: [B, Tq, D]; k: keys [B, Tk, D], v: [B, Tk, Dv]", {"q": "f32[B Tq D]", "k": "f32[B Tk D]", "v": "f32[B Tk Dv]"}),
+    ("spots: (wells, plates)\nbatch: plate effects, (plates,)", {"spots": "f32[wells plates]", "batch": "f32[plates]"}),
+    ("cell : (3,) float\n    Edges.\ngrid : (2, 2)", {"cell": "f32[3]", "grid": "f32[2 2]"}),
+    ("t: (A, 3) int; p: (n, 3)", {"t": "i32[A 3]", "p": "f32[n 3]"}),
+    ("z is (nodes, features), the other two (edges,).", {"z": "f32[nodes features]", "w": "f32[edges]", "r": "f32[edges]"}),
+    ("z is (nodes, features), the other three (edges,).", {"z": "f32[nodes features]", "w": "", "r": ""}),
+    ("pred: (batch, time)\ntarget: same shape\nweight: any shape", {"pred": "f32[batch time]", "target": "f32[batch time]", "weight": ""}),
+    ("x: any shape, e.g. (n, k)\ny: same shape, the truth", {"x": "f32[n k]", "y": "f32[n k]"}),
+    ("v: (fan_in, fan_out)\ng: same shape as v with the last axis of size one", {"v": "f32[fan_in fan_out]", "g": ""}),
+    ("Skew matrices of vectors: (..., 3) -> (..., 3, 3).", {"w": "f32[lead 3]"}),
+    ("Angle between two (batch, dim) embeddings, shape (batch,).", {"a": "f32[batch dim]", "b": "f32[batch dim]"}),
+    ("Blur in time, for (batch, time, channels) sequences.", {"x": "f32[batch time channels]", "width": ""}),
+    ("(n, d), (m, d) -> (n, m)", {"x": "f32[n d]", "y": "f32[m d]"}),
+]  # fmt: skip
+
+TREES = [
+    ("Args:\n    params: dict with w1 (din, dh), b1 (dh,)\n    x: (batch, din)", "{w1: f32[din dh], b1: f32[dh]}"),
+    ("params: dictionary of weights\n  'w': (n, k)\n  'b': (k,)\n", "{w: f32[n k], b: f32[k]}"),
+    ("params: tuple of arrays of shapes (n, k) and (k,)", "(f32[n k], f32[k])"),
+    ("params: a pair (w, b) with shapes (n, k), (k,)", "(f32[n k], f32[k])"),
+    ("Two layers; `params` is a dict {\"w\": (din, dout), \"b\": (dout,)} and x is (batch, din).", "{w: f32[din dout], b: f32[dout]}"),
+    ("params: dict of Wz, Wr (h + i, h) and bz (h,)", "{Wz: f32[h+i h], Wr: f32[h+i h], bz: f32[h]}"),
+    ("params: tuple (W, b), W of shape (d, k), b of shape (k,)", "(f32[d k], f32[k])"),
+    ("params: tuple (h, c), each of shape (batch, hidden)", "(f32[batch hidden], f32[batch hidden])"),
+    ("params: a pair of (n, d) arrays", "(f32[n d], f32[n d])"),
+    ("params: a list of (W, b) pairs, W: (n_in, n_out), b: (n_out,)", ""),
+    ("params: dict of weights, see (Kingma, 2014)", ""),
+    ("params: dict with w of shape (n, k)", "{w: f32[n k]}"),
+    ("params: dict of (m,) arrays 'mu', 'log_sd'; x: (n,) -> (n,)", "{mu: f32[m], log_sd: f32[m]}"),
+    ('params: mapping of [d] vectors "lo" and "hi" and a [d, k] matrix "mix"', "{lo: f32[d], hi: f32[d], mix: f32[d k]}"),
+    ("params: dict of (k,) arrays rate, shape and offset.", "{rate: f32[k], shape: f32[k], offset: f32[k]}"),
+    ('params: {"w": (in, out), "b": (out,)}, b may be left out', "{w: f32[din dout], b: f32[dout]}"),
+    ("params: dict with w [din, dout], a [din, r], b [r, dout]", "{w: f32[din dout], a: f32[din r], b: f32[r dout]}"),
+    ("params = {'ecc': (), 'anomaly': (n,)}", "{ecc: f32[], anomaly: f32[n]}"),
+    ("One step. params is (h, c), both (batch, hidden).", "(f32[batch hidden], f32[batch hidden])"),
+    ("params: (pos, vel), arrays of shape (n, 3)", "(f32[n 3], f32[n 3])"),
+    ("params: (h, c) with h (b, d) and c (b, d)", "(f32[b d], f32[b d])"),
+]  # fmt: skip
+
+DOMAINS = [
+    ("x (Tensor): input\ngamma (float): focusing parameter, > 0", {"gamma": "> 0"}),
+    ("Log for x > 0.", {"x": "> 0"}),
+    ("This function is undefined for x < 0.", {"x": ">= 0"}),
+    ("Invalid for x <= 0.", {"x": "> 0"}),
+    ("atanh, defined for |x| < 1.", {"x": "in (-1, 1)"}),
+    ("x must be strictly positive.", {"x": "> 0"}),
+    ("x: array with values in [0, 1]", {"x": "in [0, 1]"}),
+    ("Square root of a non-negative x.", {"x": ">= 0"}),
+    ("x: between 0.0 and 1.0", {"x": "in [0.0, 1.0]"}),
+    ("Computes log(x). x should be in (0, 1].", {"x": "in (0, 1]"}),
+    ("x: array in [0, inf)", {"x": ">= 0"}),
+    ("eps: small positive number", {"eps": "> 0"}),
+    ("gaussian with sigma > 0 of x", {"sigma": "> 0"}),
+    ("x: requires 0 < x < 1", {"x": "in (0, 1)"}),
+    ("Entropy of p, a distribution over classes.", {"p": "in simplex"}),
+    ("p: (n, k) probabilities that sum to one", {"p": "in simplex"}),
+    ("p: probabilities in each cell (n,)", {"p": "in [0, 1]"}),
+    ("targets: binary labels of shape (n,)", {"targets": "in binary"}),
+    ("y: labels in {-1, +1}, shape (n,)", {"y": "in signs"}),
+    ("a: symmetric positive definite matrix (n, n)", {"a": "in spd"}),
+    ("Cholesky of a batch of symmetric positive definite matrices a.", {"a": "in spd"}),
+    ("Solve with a lower triangular matrix l (n, n) and b (n,)", {"l": "in lower"}),
+    ("x: (n, 3) points, r: (3, 3) rotation matrix", {"r": "in orthogonal"}),
+    ("Rotate by the unit quaternion q.", {"q": "in unit"}),
+    ("target: Tensor of the same shape as x with values between 0 and 1", {"target": "in [0, 1]"}),
+    ("log_p: log of probabilities\ntheta: angle in [0, 2*pi]", {"theta": "in [0, 6.283185]"}),
+    ("Energy of distances r > 0, p >= 1.", {"r": "> 0", "p": ">= 1"}),
+    ("Solves a x = b for symmetric positive-definite a of shape (n, n).", {"a": "in spd"}),
+    ("t: knots in increasing order, shape (k,)", {"t": "in increasing"}),
+    ("a: positive rates, (cells, genes)", {"a": "> 0"}),
+    ("a: prior covariance, (n, n)\nc: cross-covariance, (n, n)", {"a": "in spd"}),
+    ("p: points of the open simplex, shape (..., k)", {"p": "in simplex"}),
+]  # fmt: skip
+
+NOTHING = [
+    "relu: x for x > 0, 0 otherwise",
+    "elu: x if x > 0 else alpha * (exp(x) - 1)",
+    "f(x, y) is called",
+    "Returns:\n    x: (n, d) result",
+    "x and y are added (slowly), shape does not matter.",
+    "Positive part of x.",
+    "True if x is positive. If x is negative, zero.",
+    "x (m): the position, y [s]: the time",
+    "gamma: penalty on the vector norm",
+    "the point (x, y) in the plane",
+    "x[i, j] is read, and x[0]",
+    "x: a number or an array",
+    "sum x over (batch, dim)",
+    "x: positive or negative values",
+    "the output has shape (n, d), and so has the gradient of x",
+    "x : float or array_like",
+    "x (see Smith et al. (2014), p. 3)",
+    "x: the positive class",
+    "x: row i is the positive of row i of another",
+    "x: positive samples, paired",
+    "log probabilities x",
+    "x in (a, b)",
+    "x: tensor of shape (batch,) + spatial + (channels,)",
+    "the power spectral density (psd) of x",
+    "x: given the Cholesky factorization of another matrix",
+    "x: If True, returns the indices, too",
+    "x is the spectral density on [0, 4]",
+    "x: array of shape (...)",
+    "one for x > 0",
+    "with mean x, S is the covariance matrix",
+    "x is expected to contain the logits for each class (which do not need to sum to 1)",
+    "x: the diagonal, a positive value refers to an upper one",
+    "keeps x > 0",
+    "the shape of x",
+    "x: the mean (Wu, 2018)",
+    "Maps (x, y) -> (y, x).",
+    "Applied for (x, y) pairs",
+    "x: NOTE that it is real",
+    "x: one of (red, green, blue, alpha)",
+    "x: any shape; y: of the same shape",
+]
+
+
+def read(text: str, names: list[str]) -> dict[str, Clue]:
+    return read_text(Text("the docstring", text, near=True), names)
+
+
+@pytest.mark.parametrize(("text", "specs"), SHAPES)
+def test_texts_that_say_a_shape(text: str, specs: dict[str, str]) -> None:
+    found = read(text, list(specs))
+    assert {name: found[name].spec if name in found else "" for name in specs} == specs
+    parse(", ".join(f"{name}={spec}" for name, spec in specs.items() if spec))
+
+
+@pytest.mark.parametrize(("text", "spec"), TREES)
+def test_texts_that_say_what_a_tree_holds(text: str, spec: str) -> None:
+    found = read(text, ["params", "x"])
+    assert (found["params"].spec if "params" in found else "") == spec
+
+
+@pytest.mark.parametrize(("text", "domains"), DOMAINS)
+def test_texts_that_say_a_domain(text: str, domains: dict[str, str]) -> None:
+    found = read(text, [*domains, *({"x"} - set(domains))])
+    assert {name: clue.domain for name, clue in found.items() if clue.domain} == domains
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_texts_that_say_neither_shape_nor_domain(text: str) -> None:
+    found = read(text, ["x", "y", "gamma", "alpha"])
+    assert {n: c for n, c in found.items() if c.spec or c.domain or c.rank or c.least_rank} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [("Norm of a vector x.", 1), ("x: weight matrix", 2), ("a batch of vectors x", 2)],
+)
+def test_nouns_say_how_many_axes_there_are(text: str, rank: int) -> None:
+    clue = read(text, ["x"])["x"]
+    assert (clue.rank, clue.spec) == (rank, "")
+
+
+def test_axes_left_open_have_named_ends() -> None:
+    clue = read("x: (N, *, H)", ["x"])["x"]
+    assert (clue.first, clue.last, clue.least_rank) == (("N",), ("H",), 2)
+
+
+def test_a_tree_speaks_of_its_arrays() -> None:
+    def step(state, gains):
+        """One step. state is (h, c), both (b, d); gains: dict with up (d, k)"""
+
+    found = clues(step, ["state", "gains"])
+    specs = {path: of_path[0].spec for path, of_path in found.items()}
+    assert specs["state[0]"] == specs["state[1]"] == "f32[b d]"
+    assert specs["gains['up']"] == "f32[d k]"
+
+
+def test_what_a_factory_returns_is_told_of_the_function() -> None:
+    def make(groups):
+        """Makes a norm.
+
+        Returns:
+            A function of x: [batch, length, channels] and gain: [channels].
+        """
+
+        def norm(x, gain):
+            pass
+
+        return norm
+
+    found = clues(make(2), ["x", "gain"])
+    assert [found[name][0].spec for name in ("x", "gain")] == [
+        "f32[batch length channels]",
+        "f32[channels]",
+    ]
+
+
+def test_words_among_which_to_choose_are_values() -> None:
+    clue = read("how : {'mean', 'sum'}, optional\n    The reduction.", ["how"])["how"]
+    assert (clue.values, clue.kind) == (("mean", "sum"), Kind.WORD)
+
+
+def test_a_clue_names_the_words_it_rests_on() -> None:
+    assert read("x: (batch, dim)", ["x"])["x"].source == "the docstring `x: (batch, dim)`"
+
+
+def test_a_contradiction_says_nothing() -> None:
+    assert read("Takes x of shape (n,). Then x of shape (n, k).", ["x"]) == {}
+
+
+def test_a_function_is_read_with_its_surroundings() -> None:
+    def factory(n: int):
+        """Makes it. n: (k, k); y: (b, d)"""
+
+        def inner(
+            n,
+            x,  # [b, d]
+            y,
+            z,
+        ):
+            # z: (d,)
+            return n + x + y + z
+
+        return inner
+
+    found = clues(factory(1), ["n", "x", "y", "z"])
+    specs = {name: clue.spec for name, (clue, *_) in found.items()}
+    assert specs == {"x": "f32[b d]", "y": "f32[b d]", "z": "f32[d]"}
+    assert found["y"][0].source == "the docstring of `factory` `y: (b, d)`"
+    assert found["x"][0].source == "a comment `x: [b, d]`"
+
+
+def _scaled(a, gain, axis):
+    return a * gain
+
+
+scaled = _scaled
+
+
+def scale(x, weight, axis=-1):
+    """Scales.
+
+    Args:
+        x: (n, k)
+        weight: (k,)
+        axis: int
+    """
+    x = x.astype("f")
+    axis = axis % 2
+    return scaled(x, weight, axis=axis)
+
+
+def test_the_docstring_of_a_wrapper_speaks_of_what_it_hands_on() -> None:
+    found = clues(_scaled, ["a", "gain", "axis"])
+    assert {name: clue.spec for name, (clue, *_) in found.items()} == {
+        "a": "f32[n k]",
+        "gain": "f32[k]",
+    }
+    assert found["a"][0].source == "the docstring of `scale` `x: (n, k)`"
+
+
+class Normalise:
+    @staticmethod
+    def forward(ctx, inputs, gain):
+        return inputs * gain
+
+
+class Normal:
+    """Normalises x of shape (b, d), with weight of shape (d,)."""
+
+    def forward(self, x):
+        return Normalise.apply(x, self.weight)
+
+
+def test_the_docstring_of_a_layer_speaks_of_the_function_that_it_applies() -> None:
+    found = clues(Normalise.forward, ["inputs", "gain"])
+    assert [found[name][0].spec for name in ("inputs", "gain")] == ["f32[b d]", "f32[d]"]
+
+
+class Layer:
+    """Applies x (n, k) to y (k,)."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        return x @ y
+
+
+def test_the_docstring_of_a_class_speaks_of_its_methods() -> None:
+    found = clues(Layer.forward, ["x", "y"])
+    assert [found[name][0].spec for name in "xy"] == ["f32[n k]", "f32[k]"]
+
+
+def test_sizes_of_each_axis_are_tuples_and_no_arrays() -> None:
+    text = (
+        ":param x: images, (N, C, H, W)\n:param stride: (sh, sw)\n:param padding: zeros, (ph, pw)"
+    )
+    found = read(text, ["x", "stride", "padding"])
+    assert {name: (clue.kind, clue.values) for name, clue in found.items() if clue.values} == {
+        "stride": (Kind.SHAPE, ((2, 1), (1, 2))),
+        "padding": (Kind.SHAPE, ((1, 2), (2, 1))),
+    }
+
+
+def test_a_type_with_its_axes_is_a_shape() -> None:
+    def f(conc, order):
+        """Rates.
+
+        conc : float[batch, species]
+        order : int[reactions, species]   reaction orders
+        """
+
+    found = clues(f, ["conc", "order"])
+    assert found["conc"][0].spec == "f32[batch species]"
+    assert found["order"][0].spec == "i32[reactions species]"
+
+
+def test_words_with_remarks_in_brackets_are_a_choice() -> None:
+    def f(x, mode):
+        """Filter.
+
+        Args:
+          x: signals, (batch, time).
+          mode: "causal" (y[t] uses x[..t]) or "same" (centred).
+        """
+
+    assert clues(f, ["x", "mode"])["mode"][0].values == ("causal", "same")
+
+
+def test_brackets_that_lead_an_entry_are_axes_where_most_are_usual() -> None:
+    def f(emissions, transitions):
+        """Scores.
+
+        Args:
+          emissions: [batch, time, whatever] unary scores.
+          transitions: [tags, tags], entry (i, j) scores tag i followed by tag j.
+        """
+
+    found = clues(f, ["emissions", "transitions"])
+    assert found["emissions"][0].spec == "f32[batch time whatever]"
+    assert found["transitions"][0].spec == "f32[tags tags]"
+
+
+def test_lengths_that_are_at_least_one() -> None:
+    def f(x, lengths):
+        """Mean over time.
+
+        Args:
+          x: [batch, time] signals.
+          lengths: [batch] int, number of real steps, at least 1.
+        """
+
+    (clue,) = clues(f, ["x", "lengths"])["lengths"]
+    assert (clue.spec, clue.domain) == ("i32[batch]", ">= 1")

@@ -1,0 +1,140 @@
+"""Hints from a function's own text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.clues.reading import read
+from gradcheck_cli.inputs.clue import Clue, Kind
+from tests.infer.fitted import parameters_of
+
+WEIGHT = np.ones((5, 7))
+
+
+def function(x, y, params, n: int):
+    """Adds.
+
+    Args:
+        x: array of shape (a, b)
+        y: labels of shape [n]
+    """
+    first, second = params
+    return x @ WEIGHT + params["w"] + first + second
+
+
+function.__annotations__["x"] = 'Float[Array, "n k"]'  # as jaxtyping has it
+
+
+def hints() -> Any:
+    return read(function, parameters_of(function), [("tanh", np.tanh)], lambda: "a key")
+
+
+def test_annotations_come_before_docstrings_and_share_dimensions() -> None:
+    guesses = hints().guesses
+    (x, x_source), (y, y_source) = guesses["x"], guesses["y"]
+    assert x_source == 'its annotation `Float[Array, "n k"]`'
+    assert y_source == "the docstring `y: shape [n]`"
+    assert x.shape[0] == y.shape[0]
+    assert guesses["n"][0].value == 3
+
+
+def test_a_domain_in_words_is_one_of_the_parameter() -> None:
+    def surprise(p, x):
+        """-log p for p > 0, and x > 0.
+
+        Args:
+            p: probabilities of shape (n,)
+        """
+
+    found = read(surprise, parameters_of(surprise), [])
+    assert found.domains["p"].text == "in [0, 1]"
+    assert found.domains["p"].source.startswith("the docstring")
+    assert found.guesses["p"][0].bounds.high == 1
+    assert [clue.domain for clue in found.clues["p"]] == ["in [0, 1]"]
+
+
+def test_calls_come_after_docstrings_and_take_over_their_names() -> None:
+    def scaled(x, w):
+        """x of shape (batch, dim) times w."""
+
+    called = {
+        name: Clue("the call", spec=spec, kind=Kind.ARRAY)
+        for name, spec in {"x": "f32[d4 d8]", "w": "f32[d8]"}.items()
+    }
+    found = read(scaled, parameters_of(scaled), [], called=called)
+    assert found.guesses["x"][0].shape[1:] == found.guesses["w"][0].shape
+    assert found.clues["w"][-1].spec == "f32[dim]"
+
+
+def test_dimensions_that_do_not_fit_together_are_read_alone() -> None:
+    def clash(x: object, y: object) -> None: ...
+
+    clash.__annotations__ = {"x": "Float[Array, 'n']", "y": "Float[Array, '1-5']"}
+    assert set(read(clash, parameters_of(clash), []).guesses) == {"x"}
+
+
+def test_the_body_and_what_it_refers_to_are_read() -> None:
+    read_from = hints()
+    assert (read_from.keys, read_from.unpacked) == ({"params": ["w"]}, {"params": 2})
+    assert read_from.sizes == [5, 7]
+    assert read_from.functions == [("tanh", np.tanh)]
+    assert read_from.make_key() == "a key"
+
+
+def test_texts_that_are_no_specs_give_no_guess() -> None:
+    def reserved(x):
+        """Args:
+        x: array of shape (1_, 2)
+        """
+
+    assert read(reserved, parameters_of(reserved), []).guesses == {}
+
+
+def test_the_body_and_the_rule_give_clues() -> None:
+    def product(x, y):
+        return x @ y
+
+    def product_bwd(residuals, g):
+        return g[:, 0]
+
+    def product_jvp(primals, tangents):
+        x, y = primals
+        _n, _k = x.shape
+        return x @ y, tangents[0]
+
+    clues = read(product, parameters_of(product), [], rule=[product_bwd, product_jvp]).clues
+    assert [clue.rank for clue in clues["x"]] == [2]
+
+
+def test_what_the_body_counts_with_is_no_array() -> None:
+    def pool(x, kernel):
+        """Pool windows.
+
+        Args:
+            x: (h, w)
+            kernel: (kh, kw)
+        """
+        return [x[i] for i in range(kernel[0]) for _ in range(kernel[1])]
+
+    found = read(pool, parameters_of(pool), [])
+    assert [clue.kind for clue in found.clues["kernel"]] == [Kind.SHAPE, Kind.ARRAY]
+
+
+def cell(state: Any, x: Any) -> Any:
+    """One step.
+
+    Args:
+        state: (h, c)
+        x: (batch, dim)
+    """
+    h, c = state
+    return h * c + x
+
+
+def test_names_of_what_an_argument_is_unpacked_into_are_no_axes() -> None:
+    hints = read(cell, parameters_of(cell), [])
+    assert hints.unpacked["state"] == 2
+    assert "state" not in hints.guesses
+    assert "x" in hints.guesses

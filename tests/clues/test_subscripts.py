@@ -1,0 +1,37 @@
+"""Keys and unpackings in the body of a function."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.clues.subscripts import attributes_read, keys_read, unpacked
+
+
+def function(params, pair, x):
+    a, b = pair
+    first, *rest = x
+    return params["w"] * a + params["b"] + params["w"] + x[0] + b + params[a] + first + rest[0]
+
+
+def test_constant_keys_are_read_once_each_in_their_order() -> None:
+    assert keys_read(function) == {"params": ["w", "b"]}
+
+
+def test_an_unpacked_argument_has_as_many_elements() -> None:
+    assert {n: len(p) for n, p in unpacked([function]).items()} == {"pair": 2, "x": 2}
+
+
+def rule(saved, g):
+    weights = saved.weight * g.T
+    return weights + saved.bias
+
+
+def test_attributes_are_read_of_names() -> None:
+    assert attributes_read([function, rule]) == {
+        "saved": frozenset({"weight", "bias"}),
+        "g": frozenset({"T"}),
+    }
+
+
+def test_a_function_without_a_source_has_neither() -> None:
+    assert (keys_read(np.tanh), unpacked([np.tanh])) == ({}, {})

@@ -1,0 +1,34 @@
+"""What names suggest."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.clues.usual_domains import clues
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "domain"),
+    [
+        ("kernel", "sigma", "in [1e-6, 1e6]"),
+        ("kernel", "noise_std", "in [1e-6, 1e6]"),
+        ("energy", "masses", "in [1e-6, 1e6]"),
+        ("energy", "mass", "in [1e-6, 1e6]"),
+        ("layer_norm", "scale", ""),
+        ("gamma_logpdf", "scale", "in [1e-3, 1e4]"),
+        ("beta_log_prob", "alpha", "in [1e-3, 1e4]"),
+        ("mix", "alpha", ""),
+        ("gaussian_nll", "log_std", "in [-20, 20]"),
+        ("layer", "x", ""),
+        ("gp", "params['log_amplitude']", "in [-20, 20]"),
+        ("mix", "params['log_scale']", "in [-20, 20]"),
+        ("energy", "state.mass", "in [1e-6, 1e6]"),
+    ],
+)
+def test_domains_by_name(function: str, name: str, domain: str) -> None:
+    found = clues(function, [name])
+    assert (found[name].domain if name in found else "") == domain
+
+
+def test_a_step_is_a_single_number() -> None:
+    assert clues("euler", ["dt"])["dt"].spec == "f32[]"
