@@ -79,5 +79,6 @@ def _source(leaf: Leaf) -> str:
 
 def _text(default: object) -> str:
     """A plain default as Python writes it, another one by its type: its own text would be user code."""
-    plain = type(default) in _PLAIN
+    parts = default if type(default) is tuple else (default,)
+    plain = all(type(part) in _PLAIN for part in parts)
     return repr(default)[:_MOST_LETTERS] if plain else f"a {type(default).__name__}"

@@ -279,6 +279,8 @@ def _others(parameter: Parameter, here: Any, signature: Signature, hints: Hints)
         return
     if here is OMITTED and isinstance(value, float) and not _others_stated(parameter, hints):
         yield from _nearby(value)
+    if here is OMITTED and isinstance(value, tuple) and not _moves_axis(parameter.name, hints):
+        yield from _moved(value)
     yield from (f for f in plain if not _same(f.value, value) and not hasattr(f.value, "shape"))
     named = fixed_by_name(parameter.name, shapes[0], None)
     if here is OMITTED and isinstance(value, int) and value and not named:
@@ -300,6 +302,16 @@ def _nearby(default: float) -> Iterator[Fixed]:
     for moved in (0.75 * default, 1.25 * default):
         if moved:
             yield Fixed(moved, repr(moved), "off its default")
+
+
+def _moved(default: tuple[Any, ...]) -> Iterator[Fixed]:
+    """Another pair or triple of numbers: a domain of another length than (−1, 1), another padding."""
+    if default and all(type(number) is float for number in default):
+        moved = tuple(round(n * (5 + i) / 4, 12) for i, n in enumerate(default))
+        yield Fixed(moved, repr(moved), "off its default")
+    elif default and all(type(number) is int and number > 0 for number in default):
+        more = tuple(number + 1 for number in default)
+        yield Fixed(more, repr(more), "off its default")
 
 
 def _same(one: object, other: object) -> bool:

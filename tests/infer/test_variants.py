@@ -37,6 +37,12 @@ def test_a_flag_goes_the_other_way_and_a_number_off_its_default() -> None:
     assert broken is None
 
 
+def test_pairs_of_numbers_go_off_their_defaults() -> None:
+    subjects, broken = variants(Gradient(lambda x, domain=(-1.0, 1.0), padding=(1, 2): x))
+    assert [fixed(s.signature) for s in subjects] == [{"domain": (-1.25, 1.5)}, {"padding": (2, 3)}]
+    assert broken is None
+
+
 def test_an_optional_array_is_given() -> None:
     subjects, _ = variants(Gradient(lambda x, bias=None: x if bias is None else x + bias))
     assert shapes(subjects[0]) == {"x": (3,), "bias": (3,)}
