@@ -66,7 +66,7 @@ def _broken(m: Measurements) -> str | Doubt | None:
     with working(_BITS):
         values = _values(m, rows)
         for blind in _BLIND:
-            weights = [blind([v[i] for v in values], _weights(m, row)) for i, row in enumerate(rows)]  # fmt: skip
+            weights = [blind(_at(values, i), _weights(m, row)) for i, row in enumerate(rows)]
             if _agree(m, rows, [np.stack(w) for w in zip(*weights, strict=True)]):
                 return None
     return (
@@ -92,6 +92,11 @@ def _values(m: Measurements, rows: Sequence[int]) -> list[Array]:
         [p[rows] for p in m.points], [c[rows] for c in m.cotangents], ask
     )
     return truth.values
+
+
+def _at(values: Sequence[Array], row: int) -> list[Array]:
+    """The value of each output at a row; that of a single number as an array, too."""
+    return [np.asarray(value[row]) for value in values]
 
 
 def _weights(m: Measurements, row: int) -> list[Array]:
