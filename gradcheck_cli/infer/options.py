@@ -40,7 +40,8 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
     if kind is Kind.FUNCTION or "Callable" in (parameter.annotation or ""):
         return _functions(parameter.name, hints)
     plain = plain_values(parameter.name, shape, hints)
-    if kind in PLAIN_KINDS and plain:
+    is_object = parameter.name in hints.classes  # of scalars, as a text may say
+    if kind in PLAIN_KINDS and plain and not is_object:
         return [*_number(parameter, kind, hints), *plain]
     if not parameter.differentiable:
         return [*plain, *static_stand_ins(shape, hints.functions)]

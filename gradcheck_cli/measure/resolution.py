@@ -6,10 +6,11 @@ of it is luck: what a rule loses there, every program loses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from flint import acb
 
 from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.reals.balls.balls import Balls, exact
@@ -36,7 +37,17 @@ def largest_exponents(program: Program, args: Sequence[Array]) -> Array:
         except NoRealMeaning:
             return largest
         for slot in dict.fromkeys(slots):
-            sizes = np.abs(as_floats(np.asarray(values[slot])))
+            balls = np.asarray(values[slot])
+            parts = [_real(balls), _imaginary(balls)] if _is_complex(balls) else [balls]
+            sizes = np.max([np.abs(as_floats(part)) for part in parts], axis=0)
             sizes[~np.isfinite(sizes)] = 0
             largest = np.maximum(largest, sizes.reshape(len(sizes), -1).max(axis=1, initial=0))
     return largest
+
+
+def _is_complex(balls: Array) -> bool:
+    return any(isinstance(ball, acb) for ball in balls.reshape(-1)[:1])
+
+
+_real: Callable[[Array], Array] = np.frompyfunc(lambda ball: ball.real, 1, 1)
+_imaginary: Callable[[Array], Array] = np.frompyfunc(lambda ball: ball.imag, 1, 1)

@@ -24,3 +24,8 @@ def test_the_largest_number_of_which_an_exponential_is_taken() -> None:
 def test_a_program_without_exponentials_resolves_everything() -> None:
     squares = program(lambda x: (x * x,), ())
     assert largest_exponents(squares, [np.array([1e9])]).tolist() == [0.0]
+
+
+def test_a_wave_is_an_exponential_of_a_complex_number() -> None:
+    wave = program(lambda x: (jnp.exp(1j * x).real,), ())
+    assert largest_exponents(wave, [np.array([3.0, 1e8])]).tolist() == [3.0, 1e8]
