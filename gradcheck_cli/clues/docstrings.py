@@ -48,6 +48,9 @@ _ANY_SHAPE = re.compile(r"\b(?:any|arbitrary) shapes?\b|\barbitrarily shaped\b",
 _IN_A_ROW = re.compile(
     r"\b(?:sequence|list|tuple|iterable)\s+of\s+(?P<dim>[^\W\d]\w*)\s+(?:floats|numbers|weights)\b"
 )
+_CHOSEN = re.compile(
+    r"\s*(?:(?:is|are|can be|may be|must be|should be|in|:|=|,)\s*)?(?:either\s+|one of\s+)?[\[({]?['\"]"
+)
 _PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
@@ -192,6 +195,7 @@ def _reading(
         agreed = None
     if agreed is not None and agreed.dims is not None and not about:
         about = _beside(agreed, spoken)
+    about = about or _choice_in_sentence(spoken)
     return _Reading(
         about=about,
         tree=tree(about, certain) or _mentioned_tree(spoken, certain),
@@ -213,6 +217,12 @@ def _beside(shape_said: Shape, spoken: Sequence[Passage]) -> str:
             kept = passage.after[:at] + (behind[: end.start()] if end else behind)
             return f"{noun.group() if noun else ''}{kept}"
     return ""
+
+
+def _choice_in_sentence(spoken: Sequence[Passage]) -> str:
+    """What a sentence lists in quotes right behind the name: `kind is "call" or "put"`."""
+    behind = (p.after for p in spoken if not p.entry)
+    return next((text for text in behind if _CHOSEN.match(text) and words(text)), "")
 
 
 def _agreed(shapes: Sequence[Shape]) -> Shape | None:

@@ -17,6 +17,7 @@ from gradcheck_cli.project.input_specs import Bounds
 Array = np.ndarray[Any, Any]
 
 _TIE = 2.0**-6  # how far apart equal numbers are moved, beside the largest
+_WIDE = 100.0  # how many times its least number an interval's largest is, where powers of ten count
 _TAME = 1e4  # beyond that, a family's arrays lose their digits before the function sees them
 
 
@@ -56,8 +57,9 @@ class Domain:
         low, high = self._edges(fmt)
         inside = (rows >= low) & (rows <= high)
         if np.isfinite(low) and np.isfinite(high):
-            share = 0.5 + 0.5 * rows / (1 + np.abs(rows))
-            moved = low + (high - low) * share
+            mirrored = np.abs(rows)
+            within = (mirrored >= low) & (mirrored <= high)
+            moved = np.where(within, mirrored, _squashed(rows, low, high))
         elif np.isfinite(low):
             moved = low + np.abs(rows - low)
         else:
@@ -74,6 +76,14 @@ class Domain:
         if b.high_open:
             high = -2 * float(np.sqrt(fmt.tiny)) if high == 0 else _beside(high, -1, fmt)
         return low, high
+
+
+def _squashed(rows: Array, low: float, high: float) -> Array:
+    """All numbers between the two, in their order; over many powers of ten, these are filled evenly."""
+    share = 0.5 + 0.5 * rows / (1 + np.abs(rows))
+    if low > 0 and high > _WIDE * low:
+        return np.asarray(low * (high / low) ** share)
+    return np.asarray(low + (high - low) * share)
 
 
 def _beside(edge: float, step: int, fmt: Format) -> float:

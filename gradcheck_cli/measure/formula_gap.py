@@ -226,14 +226,14 @@ def _as_inner_rules_say(m: Measurements, differs: Array, formula: Array) -> Arra
 
 
 def _gaps(m: Measurements, differs: Array, truth: Array, formula: Array) -> Array:
-    """The gap of each component at the local scale; of very many rows, at some spread over them."""
+    """The gap of each component at the typical scale around; of very many rows, at some spread over them."""
     gap = np.zeros(differs.shape)
     rows = np.flatnonzero(differs.any(axis=1))
     most = _FEW_GAPS if m.dear else _MOST_GAPS
     rows = rows[:: max(1, len(rows) // most)]
     if not len(rows):
         return gap
-    scale = m.reference.scale(rows, GRADIENTS)
+    scale = m.reference.typical_scale(rows)
     for i, row in enumerate(rows):
         for k in np.flatnonzero(differs[row]):
             size = abs(truth[row, k] - formula[row, k])

@@ -46,6 +46,7 @@ class Reference:
     _middles: dict[str, Array] = field(default_factory=dict)
     _hulls: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     _scales: dict[str, Array] = field(default_factory=dict)
+    _typical: Array = field(default_factory=lambda: np.zeros(0))
     _hulled: Array | None = None
     _scaled: Array | None = None
 
@@ -146,15 +147,24 @@ class Reference:
 
     def scale(self, rows: Array, what: str) -> Array:
         """Local scale of each row (SEMANTICS A3)."""
+        self._measure_new(rows)
+        return self._scales[what][rows]
+
+    def typical_scale(self, rows: Array) -> Array:
+        """How large gradients mostly are around each row: at a sixteenth of the distance x⁻¹³ is 16¹³ as large."""
+        self._measure_new(rows)
+        return self._typical[rows]
+
+    def _measure_new(self, rows: Array) -> None:
         count = len(self.points[0])
         if self._scaled is None:
             self._scaled = np.zeros(count, bool)
             self._scales = {name: np.zeros(count) for name in (VALUES, GRADIENTS)}
+            self._typical = np.zeros(count)
         new = rows[~self._scaled[rows]]
         if len(new):
             self._scaled[new] = True
             self._measure_scale(new)
-        return self._scales[what][rows]
 
     def _measure_scale(self, rows: Array) -> None:
         factors = self._factors()
@@ -167,12 +177,17 @@ class Reference:
         for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
             size = np.abs(as_floats(columns(outs, len(points[0]))))
             size[~np.isfinite(size)] = 0
-            nearby = size.max(axis=1, initial=0).reshape(len(factors), len(rows)).max(axis=0)
+            around = size.max(axis=1, initial=0).reshape(len(factors), len(rows))
             here = np.abs(self.middle(name)[rows])
             here[~np.isfinite(here)] = 0
-            self._scales[name][rows] = np.maximum(nearby, here.max(axis=1, initial=0))
+            own = here.max(axis=1, initial=0)
+            self._scales[name][rows] = np.maximum(around.max(axis=0), own)
+            if name == GRADIENTS:
+                close = [all(abs(np.log2(t)) <= 1 for t in factor) for factor in factors]
+                self._typical[rows] = np.maximum(np.median(around[close], axis=0), own)
         floor = self._floor(rows)
         self._scales[GRADIENTS][rows] = np.maximum(self._scales[GRADIENTS][rows], floor)
+        self._typical[rows] = np.maximum(self._typical[rows], floor)
 
     def _factors(self) -> list[tuple[float, ...]]:
         """Each argument scaled as a whole, all together and one by one."""

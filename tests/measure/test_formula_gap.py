@@ -30,8 +30,20 @@ def test_a_wrong_formula_differs_by_its_share_of_the_scale() -> None:
     facts = comparison(m)
     row = m.row(Probe(2, BASE))
     assert facts.differs[row, 0]
-    assert facts.gap[row, 0] == pytest.approx(1 / 4)  # x beside 4x, the gradient at 2x
+    assert facts.gap[row, 0] == pytest.approx(
+        4 / 9
+    )  # x beside 2.25x: between 1.5x at ¾ and 3x at 3/2
     assert not facts.differs[m.row(Probe(0, BASE)), 0], "at 0 both are 0"
+
+
+def test_a_steep_neighbourhood_hides_no_fault() -> None:
+    """At a sixteenth of x the gradient of x⁻¹² is 16¹³ as large: beside that, all of it is rounding."""
+    points = np.array([0.5, 1.0, 2.0])
+    m = measured(
+        points, lambda x: x**-12, lambda x, weight: -12 * x**-13 * weight,
+        rule=lambda x, weight: -6 * x**-13 * weight,
+    )  # fmt: skip
+    assert (comparison(m).gap[m.base_rows, 0] > 0.01).all()
 
 
 def test_a_derivative_that_is_zero_wherever_it_was_compared() -> None:

@@ -21,10 +21,11 @@ _MUST = (
     r"|expected)\s+(?:to be\s+)?)"
 )
 _ADVERB = r"(?:(?:all|always|strictly|small|tiny|single|finite|scalar|element-?wise|real|an?|the|any|some|with)\s+)*"
-_AT_START = r"(?:^|[,;:(.]\s*|\b(?:of|is|are|all)\s+)"
+_TYPE = r"(?:[\w.]*[aA]rray(?:_like)?|[\w.]*[tT]ensor|floats?|scalar)"  # in the line before, as numpy's style has it
+_AT_START = rf"(?:^|[,;:(.]\s*|\b(?:of|is|are|all)\s+|^\W*{_TYPE}\s+)"
 _END = (
     r"(?=\s*(?:[,;.)(]|$|(?:real|scalars?|floats?|float\w+|numbers?|values?|vectors?"
-    r"|arrays?|tensors?|matri\w+|entries|elements|inputs?|weights?|scales?|temperatures?"
+    r"|arrays?|tensors?|matri\w+|entries|elements|inputs?|arguments?(?:\(s\))?|distances?|times?|lengths?|weights?|scales?|temperatures?"
     r"|rates?|variances?|targets?|labels?|indicators?|masks?|1d|1-d)\b|of\s+(?:shape|size|length)\b|and\s+finite"
     r"|with\b|shape\b|\[))(?!\s*\w+\s+(?:refers?|means?|indicates?|shifts?|selects?)\b)"
 )

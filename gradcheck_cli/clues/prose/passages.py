@@ -190,7 +190,7 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
             ahead = sentence[: match.start()]
             starts = [m.end() for m in other.finditer(_without_shapes(ahead))]
             leads = re.match(r"\s*:(?![:=])", behind) and re.search(
-                rf"(?:^|[.,;(])\s*(?:(?:{beside})\s*(?:,|/|&|and)\s*)*$", ahead
+                rf"(?:^|[.,;(]|[)\]]\s+and\b)\s*(?:(?:{beside})\s*(?:,|/|&|and)\s*)*$", ahead
             )
             yield Passage(
                 "" if leads else ahead[starts[-1] if starts else 0 :],
