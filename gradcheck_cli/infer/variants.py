@@ -283,6 +283,8 @@ def _others(parameter: Parameter, here: Any, signature: Signature, hints: Hints)
         yield from _moved(value)
     yield from (f for f in plain if not _same(f.value, value) and not hasattr(f.value, "shape"))
     named = fixed_by_name(parameter.name, shapes[0], None)
+    if isinstance(here, Fixed) and type(value) is int and not plain and not named:
+        yield from (Fixed(n, str(n), "beside the first guess") for n in (value - 1, value + 1) if n > 0)  # fmt: skip
     if here is OMITTED and isinstance(value, int) and value and not named:
         yield Fixed(value + 1, str(value + 1), "off its default")
 
