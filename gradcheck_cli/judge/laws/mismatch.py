@@ -185,11 +185,21 @@ def _gravest_opinion(m: Measurements, rows: Array) -> Opinion:
     # One element outside would hide the rest.
     inside: Array = np.asarray(np.isin(states, (REGULAR, LIMIT)).all(axis=1))
     low, high = ORDINARY.value
-    plain = sorted(rows.tolist(), key=lambda r: (not inside[r], not low <= size[r] <= high, r))
+    floats = _within_floats(m)
+    plain = sorted(
+        rows.tolist(), key=lambda r: (not inside[r], not floats[r], not low <= size[r] <= high, r)
+    )
     asked = [third_opinion(m, row) for row in plain[: OPINIONS.value]]
     opinions = {third.opinion for third in asked if third is not None}
     gravest_first = (Opinion.WRONG, Opinion.STEP, Opinion.OPEN, Opinion.RIGHT)
     return next((opinion for opinion in gravest_first if opinion in opinions), Opinion.OPEN)
+
+
+def _within_floats(m: Measurements) -> Array:
+    """Rows at which a float can hold the value and the gradient: elsewhere rounding hides either."""
+    sizes = [np.abs(m.reference.middle(what)) for what in (VALUES, GRADIENTS)]
+    largest = np.max([size.max(axis=1, initial=0) for size in sizes], axis=0)
+    return np.asarray((largest > m.fmt.tiny) & (largest <= m.fmt.max))
 
 
 def _wrong(mismatch: Mismatch, row: int) -> Failure:
