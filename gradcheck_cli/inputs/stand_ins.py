@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from gradcheck_cli.inputs.signature import Fixed
 
 _SOURCE = "a guess that function and rule take"
+_STRIDES = (2, 3, 5, 7, 11, 13)  # from one integer of a table to the next
 
 
 def static_stand_ins(
@@ -57,7 +59,11 @@ def table(
     """
     size = int(np.prod(shape, dtype=int))
     few = [count - 1, 0, count - 1, *([1] if count > 3 else []), 0]
-    values = np.resize(np.asarray(few), size) if turn == 0 else (np.arange(size) * 2 + turn) % count
+    stride = next(
+        n for n in _STRIDES if math.gcd(n, count) == 1 or n == _STRIDES[-1]
+    )  # else some would never come
+    turned = (np.arange(size) * stride + turn) % count
+    values = np.resize(np.asarray(few), size) if turn == 0 else turned
     values = least + (np.sort(values) if ascending else values)
     return Fixed(values.astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
 
@@ -74,6 +80,8 @@ def tuples(shape: tuple[int, ...], count: int, axis: int, source: str) -> Fixed:
 
 
 def mask(shape: tuple[int, ...], source: str) -> Fixed:
-    """Booleans of both kinds in every row of three and more."""
-    size = int(np.prod(shape, dtype=int))
-    return Fixed((np.arange(size) % 3 != 1).reshape(shape), f"bool{list(shape)}", source)
+    """Booleans of both kinds in every row of three and more, along every axis; no row is as the one before."""
+    places = np.indices(shape)
+    weights = [1 + (len(shape) - 1 - axis) % 2 for axis in range(len(shape))]  # 1 along the last
+    total = sum((w * p for w, p in zip(weights, places, strict=True)), np.zeros(shape, int))
+    return Fixed(np.asarray(total % 3 != 1), f"bool{list(shape)}", source)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from gradcheck_cli.inputs.names import fixed_by_name
-from gradcheck_cli.inputs.stand_ins import tuples
+from gradcheck_cli.inputs.stand_ins import mask, table, tuples
 
 
 def test_members_of_a_tuple_differ_and_tuples_share_some() -> None:
@@ -21,3 +24,18 @@ def test_pairs_may_stand_in_columns() -> None:
 
 def test_a_window_is_a_small_whole_number_by_its_name() -> None:
     assert [fixed.value for fixed in fixed_by_name("window", (3,), None)] == [2, 3, 1]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 6, 30])
+def test_a_turned_table_holds_all_its_integers(count: int) -> None:
+    values = table((2 * count,), count, "test", turn=1, least=-1).value
+    assert set(values.tolist()) == set(range(-1, count - 1))
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 3), (2, 6, 3), (3, 2, 3, 3)])
+def test_a_mask_is_mixed_along_every_axis(shape: tuple[int, ...]) -> None:
+    values = mask(shape, "test").value
+    for axis, size in enumerate(shape):
+        if size > 2:
+            assert (values.any(axis) & ~values.all(axis)).all()
+        assert not (np.take(values, 0, axis) == np.take(values, 1, axis)).all()
