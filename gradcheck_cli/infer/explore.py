@@ -153,10 +153,19 @@ class Explorer:
         called = tuple(unknown_shapes(as_called(self.template.holes), ranks))
         for wanted in dict.fromkeys((shapes, called)):
             self.steps = 0
-            candidate = self._solve(wanted, Solution(), False)
+            candidate = self._solve(wanted, Solution(), False) or self._with_short_windows(wanted)
             if candidate is not None:
                 yield self._tied(candidate)
                 return
+
+    def _with_short_windows(self, shapes: Shapes) -> Candidate | None:
+        """The solution where all arrays but the first are short: a window that is spread reaches far."""
+        first = {u for size in shapes[0] for u, _ in size.terms} if shapes else set()
+        short = {u for shape in shapes[1:] for size in shape for u, _ in size.terms} - first
+        if not short or not self._counts_something:
+            return None
+        self.steps = 0
+        return self._solve(shapes, Solution(reduced=frozenset(short)), False)
 
     def _tied(self, candidate: Candidate) -> Candidate:
         """Tables of integers that may be shorter than an array's rows, but no longer, get its length."""

@@ -22,7 +22,10 @@ _OF_RANKS = re.compile(
 )
 _SORTS = re.compile(r"\b(un)?sorted\b|\b(in|non-de)creasing\b|ascending", re.IGNORECASE)
 # How frameworks say that a float is not what they want.
-_INTEGERS = re.compile(r"\b(u?int(eger|egers|s|\d+)?|long|__index__)\b", re.IGNORECASE)
+_INTEGERS = re.compile(
+    r"\b(u?int(eger|egers|s|\d+)?|long|__index__)\b(?!\s+(?:multipl|overflow|divi))|not implemented for '(Float|Double|Half)'",
+    re.IGNORECASE,
+)
 _MOST_SHAPES, _MOST_NUMBERS = 4, 4
 
 Shape = tuple[int, ...]

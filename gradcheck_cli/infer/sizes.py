@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 # The number that stands for each unknown: sums, and small multiples of these, are none of them.
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+_SMALL = (2, 3)
 _LARGER = 120  # than all primes above: another prime for most of them
 _FACTORS = (2, 3, 4)
 _LARGEST_NUMBER = 65  # a size that the function itself states: four of a quaternion, 64 of a table
@@ -51,6 +52,7 @@ class Solution:
     bound: Mapping[int, Size] = field(default_factory=dict)
     scale: int = 1  # every unknown is this many times its prime: some functions divide an axis
     enlarged: frozenset[int] = frozenset()  # unknowns that are larger than all others
+    reduced: frozenset[int] = frozenset()  # unknowns that are much smaller than all others
 
     def of(self, size: Size) -> Size:
         """The size in free unknowns."""
@@ -65,6 +67,8 @@ class Solution:
         return free.at({u: self.scale * self._prime(u) for u, _ in free.terms})
 
     def _prime(self, u: int) -> int:
+        if u in self.reduced:
+            return _SMALL[u % len(_SMALL)]
         prime = _PRIMES[u % len(_PRIMES)]
         return prime + _LARGER if u in self.enlarged else prime
 

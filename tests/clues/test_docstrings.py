@@ -57,6 +57,7 @@ SHAPES = [
     ("target: (N) where each value is :math:`0 \\leq \\text{target}[i] \\leq C-1`\nx: (N, C)", {"target": "i32[N] in 0..C", "x": "f32[N C]"}),
     ("nodes is [N, F]; senders and receivers are the int edge lists [E].", {"nodes": "f32[N F]", "senders": "i32[E]", "receivers": "i32[E]"}),
     ("temp: (ncol, nz) temperature.\nk: (ncol, nz - 1) diffusivity", {"temp": "f32[ncol nz]", "k": "f32[ncol nz-1]"}),
+    ("x: (b, t, d)\nlens, others: LongTensor, shape (b,)\n    Valid sizes, ``1 <= lens <= others``.", {"lens": "i32[b]", "others": "i32[b]"}),
     ("2-D convolution. x is NCHW, weight is OIHW; stride and padding are ints.", {"x": "f32[N C H W]", "weight": "f32[O C kh kw]", "stride": "2", "padding": "3"}),
     ("mask: boolean mask broadcastable to (batch, heads, n)", {"mask": "bool[batch heads n]"}),
     ("Sum of `x` (n, d) over `segment_ids` (n,), integers in [0, m).", {"x": "f32[n d]", "segment_ids": "i32[n]"}),

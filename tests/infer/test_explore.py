@@ -9,7 +9,7 @@ import numpy as np
 from gradcheck_cli.infer.explore import Exploration, Explorer
 from gradcheck_cli.infer.template import template
 from gradcheck_cli.inputs.clue import Clue
-from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 from gradcheck_cli.inputs.stand_ins import integers
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from tests.infer.fitted import Gradient, fixed, shapes
@@ -239,3 +239,18 @@ def test_queries_keys_and_values_of_one_shape_are_long_enough_for_a_window() -> 
     subject = explored(Gradient(lambda q, k, v: (q @ np.swapaxes(k, -1, -2)) @ v), clues).subject
     assert subject is not None
     assert shapes(subject)["q"] == (2, 2, 4, 3)
+
+
+def test_a_window_that_is_spread_reaches_far() -> None:
+    def spread(x, w, dilation=5):
+        count = len(x) - dilation * (len(w) - 1)
+        if count < 1:
+            raise ValueError("too short")
+        return sum(w[i] * x[i * dilation : i * dilation + count] for i in range(len(w)))
+
+    gradient = Gradient(spread)
+    signature = Signature((("x", Leaf("x", (3,), "t")), ("w", Leaf("w", (3,), "t")), ("dilation", Fixed(5, "5", "t"))))  # fmt: skip
+    clues = {"x": [Clue("the docstring", spec="f32[n]")], "w": [Clue("the docstring", spec="f32[k]")]}  # fmt: skip
+    found = Explorer(gradient, "float32", template(signature, clues, [])).explored().subject
+    assert found is not None
+    assert shapes(found)["x"][0] > 5 * (shapes(found)["w"][0] - 1)

@@ -69,7 +69,10 @@ _FLOATS = re.compile(
     r"|fraction\w*)\b|0/1|0 or 1|\{\s*0",
     re.IGNORECASE,
 )
-_AT_LEAST = re.compile(r"(?:\bat least|>=|≥)\s*(?P<least>[1-9]|one\b)", re.IGNORECASE)
+_AT_LEAST = re.compile(
+    r"(?:\bat least|>=|≥)\s*(?P<least>[1-9]|one\b)|(?<![\w.])(?P<low>[1-9])\s*(?:<=|≤)\s*[a-z]",
+    re.IGNORECASE,
+)
 _QUOTED = re.compile(r"['\"]([A-Za-z_][\w-]*)['\"]")
 # What is said of a word stands in brackets behind it: `"causal" (of the past) or "same"`.
 _CHOICE = re.compile(
@@ -151,7 +154,7 @@ def integer_range(text: str) -> str:
 def least_integer(text: str) -> int:
     """The least that integers are said to be: 1 for `at least 1`; 0 where nothing is said."""
     match = _AT_LEAST.search(text)
-    return 0 if match is None else int(match["least"].lower().replace("one", "1"))
+    return 0 if match is None else int((match["least"] or match["low"]).lower().replace("one", "1"))
 
 
 def _range_of_listed(text: str) -> str:
