@@ -10,7 +10,8 @@ from gradcheck_cli.inputs.clue import Clue
 _PLURAL = r"s?\d?"
 _POSITIVE = re.compile(
     r"(?:\w+_)?(?:sigma|std|std_?dev|variance|length_?scale|bandwidth|(?:band)?width|radius|radii|cut_?off|r_?cut|r_?max"
-    rf"|kappa|concentration|temperature|mass(?:es)?|box|box_size|cell_size|period|dof){_PLURAL}"
+    rf"|kappa|concentration|temperature|mass(?:es)?|box|box_size|cell_size|period|dof"
+    rf"|spot|strike|vol|volatility|maturity|expiry|viscosity|diffusivity|conductivity|stiffness){_PLURAL}"
 )
 # What these are called in a density, and many other things elsewhere.
 _POSITIVE_IN_DENSITIES = re.compile(
@@ -22,7 +23,7 @@ _LOGARITHM = re.compile(
 )
 # What such numbers are in models; a source that says `> 0` is believed to the last float.
 _OF_DENSITIES, _OF_WIDTHS = "in [1e-3, 1e4]", "in [1e-6, 1e6]"
-_SINGLE = re.compile(r"dt|delta_?t|time_?step|step_?size|learning_?rate|lr")
+_STEP = re.compile(r"dt|delta_?t|time_?step|step_?size|learning_?rate|lr")
 
 
 _LAST = re.compile(r"(?P<own>\w+)['\"]?\]?$")  # of `params['log_scale']`, of `state.mass`
@@ -38,8 +39,8 @@ def clues(function: str, paths: Iterable[str]) -> dict[str, Clue]:
 
 def _clue(name: str, of_density: bool) -> Clue | None:
     lowered, source = name.lower(), f"the name `{name}`"
-    if _SINGLE.fullmatch(lowered):
-        return Clue(source, spec="f32[]")
+    if _STEP.fullmatch(lowered):
+        return Clue(source, spec="f32[]", domain=_OF_WIDTHS)
     if _LOGARITHM.fullmatch(lowered):
         return Clue(source, domain="in [-20, 20]")
     if of_density and _POSITIVE_IN_DENSITIES.fullmatch(lowered):

@@ -42,6 +42,7 @@ _MOST_IN_PARTS = 256
 # Where an axis has to be divided into equal parts, all sizes are so many times larger.
 _LARGER = {1: 2, 2: 12}
 _SMALLER = {12: 4}  # instead, where arrays of many axes would be too large
+_FEW_AXES = 2  # of an array that may be long along each
 _MOST_ELEMENTS = 1 << 22  # of one array while shapes are explored: some frameworks make it
 # Sizes of the free axes, the first array's first: all different, then such as divide into parts.
 _SIZES: tuple[tuple[int, ...], ...] = (
@@ -161,11 +162,13 @@ class Explorer:
     def _with_short_windows(self, shapes: Shapes) -> Candidate | None:
         """The solution where all arrays but the first are short: a window that is spread reaches far."""
         first = {u for size in shapes[0] for u, _ in size.terms} if shapes else set()
+        long = first if len(first) <= _FEW_AXES else set()
         short = {u for shape in shapes[1:] for size in shape for u, _ in size.terms} - first
         if not short or not self._counts_something:
             return None
         self.steps = 0
-        return self._solve(shapes, Solution(reduced=frozenset(short)), False)
+        solution = Solution(reduced=frozenset(short), enlarged=frozenset(long))
+        return self._solve(shapes, solution, False)
 
     def _tied(self, candidate: Candidate) -> Candidate:
         """Tables of integers that may be shorter than an array's rows, but no longer, get its length."""

@@ -58,7 +58,7 @@ def table(
     Another `turn` gives other ones: two tables that are alike make a graph that is its own mirror image.
     """
     size = int(np.prod(shape, dtype=int))
-    few = [count - 1, 0, count - 1, *([1] if count > 3 else []), 0]
+    few = [count - 1, 0, count - 1, 1 if count > 3 else 0, 0]
     stride = next(
         n for n in _STRIDES if math.gcd(n, count) == 1 or n == _STRIDES[-1]
     )  # else some would never come

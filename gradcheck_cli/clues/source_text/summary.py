@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.clues.source_text.axes import AXES
@@ -202,14 +202,23 @@ class _Sketch:
     @property
     def _marks(self) -> str:
         """The range of whole numbers that an array without a gradient is compared with; empty for one number."""
-        marks = self.about.marks if self.about.constant and self.default is OMITTED else ()
+        marks = self._all_marks
         return f"in {min(marks)}..{max(marks) + 1}" if len(marks) > 1 else ""
+
+    @property
+    def _least_mark(self) -> int:
+        """The least of places in an array: -1 where the text asks which of them are none."""
+        return min([0, *self._all_marks])
+
+    @property
+    def _all_marks(self) -> Sequence[int]:
+        return list(self.about.marks) if self.about.constant and self.default is OMITTED else []
 
     def _domain(self, kind: Kind) -> str:
         for bound in self.about.bounds if kind is Kind.INTEGERS else ():
             text = self._text(bound) if isinstance(bound, Dim) else bound
             if text:
-                return f"in 0..{text}"
+                return f"in {self._least_mark}..{text}"
         domains = [*self.about.domains, *([self._marks] if kind is Kind.INTEGERS else [])]
         return domains[0] if domains else self._interval()
 
