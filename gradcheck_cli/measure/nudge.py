@@ -33,6 +33,7 @@ Array = np.ndarray[Any, Any]
 FAR, NEAR = NUDGES.value
 _BITS = {FAR: 6144, NEAR: 12288}
 _ASIDE_BITS = 256
+_PRODUCT_BITS = 2048  # products of what was moved aside are exact: what is equal there stays equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ def idle_ties(
     if not count:
         return np.zeros(0, bool)
     direction = _directions([p.shape[1:] for p in points])[0]
-    with working(_ASIDE_BITS * 2):
+    with working(_PRODUCT_BITS):
         step = half_to(_ASIDE_BITS)
         args = [
             np.concatenate(

@@ -84,3 +84,22 @@ def test_ties_that_decide_nothing_are_told_from_kinks() -> None:
             program = build(jax.make_jaxpr(function)(aval))
         here = enclose(program, points, goal=50).outs
         assert idle_ties(program, points, [], here).tolist() == idle
+
+
+def test_rows_that_are_drawn_twice_are_tied_and_idle() -> None:
+    """The largest of the same number drawn twice: aside it is the same again, and its slope is no kink."""
+
+    def both(table: Any, ct: Any) -> Any:
+        def largest(table: Any) -> Any:
+            drawn = table[jnp.array([0, 1, 1])]
+            return jnp.max(drawn @ jnp.array([1.0, 3.0])) * drawn.sum()
+
+        value, pullback = jax.vjp(largest, table)
+        return value, pullback(ct)[0]
+
+    avals = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((2, 2), ())]
+    program = build(jax.make_jaxpr(both)(*avals))
+    points, weights = np.array([[[0.125, 0.5], [1.25, 0.75]]]), np.ones(1)
+    here = enclose(program, [points, weights], goal=40)
+    assert here.ties.all()
+    assert idle_ties(program, [points], [weights], here.outs).all()
