@@ -26,14 +26,33 @@ def keys_read(function: Callable[..., Any]) -> dict[str, list[str]]:
 
 
 def unpacked(functions: Sequence[Callable[..., Any]]) -> dict[str, list[str]]:
-    """For each name that a body unpacks (`a, b = pair`), the names of its parts: the first body's, if several do."""
+    """For each name that a body unpacks (`a, b = pair`, `helper(x, *pair)`), the names of its parts: the first's, if several do."""
     parts: dict[str, list[str]] = {}
-    for node in (node for function in functions for node in _nodes(function)):
+    for function, node in ((f, node) for f in functions for node in _nodes(f)):
+        if isinstance(node, ast.Call):
+            parts = {**_spread_in(node, function), **parts}
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
             for target in node.targets:
                 if isinstance(target, ast.Tuple):
                     parts.setdefault(node.value.id, [ast.unparse(part) for part in target.elts])
     return parts
+
+
+def _spread_in(call: ast.Call, function: Callable[..., Any]) -> dict[str, list[str]]:
+    """What stands behind a star as the last argument of a call of the module's own function: the rest of its parameters."""
+    starred = [
+        arg.value.id
+        for arg in call.args
+        if isinstance(arg, ast.Starred) and isinstance(arg.value, ast.Name)
+    ]
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    called = scope.get(call.func.id) if isinstance(call.func, ast.Name) else None
+    code = getattr(called, "__code__", None)
+    if len(starred) != 1 or not isinstance(call.args[-1], ast.Starred) or code is None:
+        return {}
+    rest = code.co_varnames[len(call.args) - 1 : code.co_argcount]
+    needed = code.co_argcount - len(getattr(called, "__defaults__", None) or ())
+    return {starred[0]: list(rest)} if len(rest) > 1 and needed == code.co_argcount else {}
 
 
 def attributes_read(functions: Sequence[Callable[..., Any]]) -> dict[str, frozenset[str]]:

@@ -29,7 +29,7 @@ from gradcheck_cli.subject.refusals import Rejected
 
 Array = np.ndarray[Any, Any]
 
-_MOST_ELEMENTS = 64
+_MOST_ELEMENTS = 192
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,3 +138,17 @@ def test_names_of_what_an_argument_is_unpacked_into_are_no_axes() -> None:
     assert hints.unpacked["state"] == 2
     assert "state" not in hints.guesses
     assert "x" in hints.guesses
+
+
+def _resized(x, height, width):
+    return x
+
+
+def _of_size(x, size):
+    return _resized(x, *size)
+
+
+def test_what_stands_behind_a_star_is_the_rest_of_the_parameters() -> None:
+    from gradcheck_cli.clues.subscripts import unpacked
+
+    assert unpacked([_of_size]) == {"size": ["height", "width"]}
