@@ -9,11 +9,16 @@ from typing import Any
 from gradcheck_cli.clues.annotations import annotated
 from gradcheck_cli.clues.classes import from_fields
 from gradcheck_cli.clues.trees import tree
-from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.infer.calls import argument
 from gradcheck_cli.infer.divisible import divisible
 from gradcheck_cli.infer.specs import specified
-from gradcheck_cli.infer.static_values import PLAIN_KINDS, plain_values, source_of, stated_kind
+from gradcheck_cli.infer.static_values import (
+    PLAIN_KINDS,
+    plain_values,
+    several,
+    source_of,
+    stated_kind,
+)
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, changed
@@ -22,7 +27,6 @@ from gradcheck_cli.project.input_specs import parse
 
 _MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
 _FEW_PARTS = 2
-_SEVERAL = (2, 3)
 # A weight and its bias, for instance.
 _KEY_SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (4,), ())
 
@@ -46,7 +50,7 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
     if kind in PLAIN_KINDS and plain and not is_object:
         return [*_number(parameter, kind, hints), *plain]
     if not parameter.differentiable:
-        return [*_sizes(parameter, hints), *plain, *static_stand_ins(shape, hints.functions)]
+        return [*several(parameter.name, hints), *plain, *static_stand_ins(shape, hints.functions)]
     return _arrays(parameter, shape, hints, kind)
 
 
@@ -55,13 +59,6 @@ def _functions(name: str, hints: Hints) -> list[Fixed]:
     if name in hints.callables:
         return [hints.callables[name]]
     return [Fixed(f, called, "its annotation", invented=True) for called, f in hints.functions]
-
-
-def _sizes(parameter: Parameter, hints: Hints) -> list[Fixed]:
-    """Several whole numbers, where the body unpacks what is no array: the size of a picture."""
-    count = hints.unpacked.get(parameter.name, 0)
-    sizes = usual_sizes(parameter.name, count) if count in _SEVERAL else ()
-    return [Fixed(size, repr(size), "the body unpacks it") for size in sizes]
 
 
 def _parts(parameter: Parameter, hints: Hints) -> list[Fixed]:

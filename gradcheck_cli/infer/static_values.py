@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.names import fixed_by_name
@@ -12,6 +13,7 @@ from gradcheck_cli.inputs.signature import Fixed, Hints
 PLAIN_KINDS = frozenset(
     {Kind.NUMBER, Kind.WHOLE, Kind.AXIS, Kind.WORD, Kind.FLAG, Kind.DTYPE, Kind.SHAPE, Kind.KEY}
 )
+_SEVERAL = (2, 3)
 _LARGEST = 8
 # Where nothing names a value: the likeliest first.
 _OF_KIND: dict[Kind, tuple[object, ...]] = {
@@ -41,6 +43,13 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
     if kind in (Kind.WHOLE, Kind.AXIS, Kind.WORD):  # its name must not make an array of it
         named = [f for f in named if isinstance(f.value, int)]
     return _distinct([*stated, *named, *of_kind])
+
+
+def several(name: str, hints: Hints) -> list[Fixed]:
+    """Several whole numbers, where the body unpacks what is no array: the size of a picture."""
+    count = hints.unpacked.get(name, 0)
+    sizes = usual_sizes(name, count) if count in _SEVERAL else ()
+    return [Fixed(size, repr(size), "the body unpacks it") for size in sizes]
 
 
 def _large(value: object, clue: Clue) -> bool:
