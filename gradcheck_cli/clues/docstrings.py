@@ -51,6 +51,7 @@ _IN_A_ROW = re.compile(
 _CHOSEN = re.compile(
     r"\s*(?:(?:is|are|can be|may be|must be|should be|in|:|=|,)\s*)?(?:either\s+|one of\s+)?[\[({]?['\"]"
 )
+_NOT_ABOVE = re.compile(r"\b(?P<lesser>[^\W\d]\w*)\s*(?:<=|≤)\s*(?P<greater>[^\W\d]\w*)")
 _PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
@@ -99,7 +100,7 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
         for name, unnamed in unnamed_shapes(written, names, told_of, certain).items():
             readings[name] = replace(readings[name], shape=unnamed, about=unnamed.written)
     told = {name: _clue(name, reading, text.source) for name, reading in readings.items()}
-    told = _with_class_labels(told)
+    told = _ordered(_with_class_labels(told), written)
     brackets = " ".join(b for clue in told.values() for b in re.findall(r"\[([^\]]*)\]", clue.spec))
     axes = set(re.findall(r"\w+", brackets))
     return {name: _within(clue, axes) for name, clue in told.items() if clue != Clue(clue.source)}
@@ -158,6 +159,17 @@ def _with_class_labels(told: dict[str, Clue]) -> dict[str, Clue]:
         and not told[name].domain
     }
     return {**told, **labels} if axes[1].isidentifier() else told
+
+
+def _ordered(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
+    """The clues, with which integers are the least of others: `token_lengths <= frame_lengths`."""
+    found = dict(told)
+    for match in _NOT_ABOVE.finditer(written):
+        lesser, greater = match["lesser"], match["greater"]
+        both = [told[name].kind for name in (lesser, greater) if name in told]
+        if both == [Kind.INTEGERS, Kind.INTEGERS]:
+            found[greater] = replace(told[greater], least_of=lesser)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from gradcheck_cli.infer.sizes import Size, unknown
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature, changed
-from gradcheck_cli.inputs.stand_ins import mask, table, tuples
+from gradcheck_cli.inputs.stand_ins import mask, raised, table, tuples
 
 _LAST_WORD = re.compile(r"([A-Za-z_]\w*)\W*$")
 _VECTOR = re.compile(
@@ -46,6 +46,7 @@ class Hole:
     factor: int = 1  # the size of each axis is a multiple of this
     below: str | None = None  # what integers are below: an axis by name, or a number
     least: int = 0  # of integers
+    least_of: str = ""  # the path of other integers, which are nowhere above these
     source: str = ""
 
     @property
@@ -115,8 +116,12 @@ class Template:
             axis = hole.members
             if axis is not None and 1 < shape[axis] <= count:
                 return replace(tuples(shape, count, axis, source), axes=axes)
-            turn = tables.index(hole.path) + (hole.least != 0)
-            return replace(table(shape, count, source, ascending, turn, hole.least), axes=axes)
+            beside = hole.least_of if hole.least_of in tables else hole.path
+            turn = tables.index(beside) + (hole.least != 0)
+            filled = table(shape, count, source, ascending, turn, hole.least)
+            if beside != hole.path:
+                filled = raised(filled, hole.least + count - 1)
+            return replace(filled, axes=axes)
 
         return self.signature.changed(shaped)
 
@@ -149,7 +154,13 @@ def template(
         (name, value if name in kept else changed(value, opener(name)))
         for name, value in signature.arguments
     )
-    return Template(Signature(arguments, signature.keywords), tuple(holes))
+    return Template(Signature(arguments, signature.keywords), tuple(_ordered(holes)))
+
+
+def _ordered(holes: Sequence[Hole]) -> list[Hole]:
+    """The holes; integers that others do not exceed are at least as large as the least of these."""
+    least = {hole.path: hole.least for hole in holes}
+    return [replace(h, least=max(h.least, least.get(h.least_of, h.least))) for h in holes]
 
 
 def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Size, ...]]:
@@ -216,7 +227,8 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     """A hole of which the strongest source that speaks of axes is believed."""
     least_rank = max((clue.least_rank for clue in clues), default=0)
     factor = math.lcm(*(clue.factor for clue in clues))
-    opened = Hole(path, kind, least_rank=least_rank, factor=factor)
+    least_of = next((clue.least_of for clue in clues if clue.least_of), "")
+    opened = Hole(path, kind, least_rank=least_rank, factor=factor, least_of=least_of)
     for clue in clues:
         axes = _AXES.search(clue.spec)
         if axes is not None and not clue.spec.startswith(("{", "(")):

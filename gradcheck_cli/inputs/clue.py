@@ -50,4 +50,5 @@ class Clue:
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     factor: int = 1  # the size of each axis is a multiple of this
+    least_of: str = ""  # integers of another parameter: place by place none of these is below it
     divides: tuple[str, ...] = ()  # dimensions that are multiples of this whole number

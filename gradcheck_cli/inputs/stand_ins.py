@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,13 @@ def table(
     values = np.resize(np.asarray(few), size) if turn == 0 else turned
     values = least + (np.sort(values) if ascending else values)
     return Fixed(values.astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
+
+
+def raised(integers: Fixed, most: int) -> Fixed:
+    """The integers with every other one raised by one, but not above the most: where they were bounds, some are no longer met."""
+    values = np.asarray(integers.value)
+    steps = (np.arange(values.size) % 2).reshape(values.shape)
+    return replace(integers, value=np.minimum(values + steps, most).astype(np.int32))
 
 
 def tuples(shape: tuple[int, ...], count: int, axis: int, source: str) -> Fixed:

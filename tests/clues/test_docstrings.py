@@ -213,6 +213,14 @@ def test_texts_that_say_a_shape(text: str, specs: dict[str, str]) -> None:
     parse(", ".join(f"{name}={spec}" for name, spec in specs.items() if spec))
 
 
+def test_integers_that_others_do_not_exceed() -> None:
+    text = "tokens: (B,) int, 1 <= tokens <= frames\nframes: (B,) int\nx: (B, T), x <= y\ny: (B, T)"
+    found = read(text, ["tokens", "frames", "x", "y"])
+    assert {name: clue.least_of for name, clue in found.items()} == {
+        "tokens": "", "frames": "tokens", "x": "", "y": "",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("text", "spec"), TREES)
 def test_texts_that_say_what_a_tree_holds(text: str, spec: str) -> None:
     found = read(text, ["params", "x"])

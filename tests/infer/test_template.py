@@ -8,6 +8,7 @@ from gradcheck_cli.infer.sizes import Size
 from gradcheck_cli.infer.template import Hole, as_called, template, unknown_shapes
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Fixed, Signature
+from gradcheck_cli.inputs.stand_ins import integers
 
 
 def holes(*dims: tuple[str, ...]) -> list[Hole]:
@@ -64,3 +65,17 @@ def test_a_sum_of_names_is_the_sum_of_their_sizes() -> None:
     assert kernel[1] == bias[0] == Size().plus(peephole[1], 4)
     rest = kernel[0].plus(peephole[1], -1)
     assert len(rest.terms) == 1
+
+
+def test_integers_that_others_do_not_exceed_are_theirs_place_by_place() -> None:
+    whole = integers((3,), "test")
+    signature = Signature((("tokens", whole), ("frames", whole)))
+    clues = {
+        "tokens": [Clue("the docstring", spec="i32[b]", domain=">= 1", kind=Kind.INTEGERS)],
+        "frames": [Clue("the docstring", spec="i32[b]", kind=Kind.INTEGERS, least_of="tokens")],
+    }
+    opened = template(signature, clues, [])
+    filled = dict(opened.at([(4,), (4,)], [3, 3], False).arguments)
+    assert (filled["tokens"].value <= filled["frames"].value).all()
+    assert (filled["tokens"].value < filled["frames"].value).any()
+    assert filled["tokens"].value.min() == 1
