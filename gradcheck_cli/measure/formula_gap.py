@@ -49,6 +49,7 @@ class Comparison:
     singular: Array  # rows with a pole or kink
     singular_at: Array  # the same for each component
     zero_truth: Array  # per component: the truth is zero at every row
+    compared: bool  # was any component of any row held to a truth at all?
 
 
 @derived
@@ -102,6 +103,7 @@ def comparison(m: Measurements) -> Comparison:
         singular=((states == POLE) | (states == KINK)).any(axis=1),
         singular_at=(states == POLE) | (states == KINK),
         zero_truth=zero,
+        compared=bool((regular & comparable)[rows].any() or apart[rows].any()),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradcheck_cli.contract.report import Evidence, Severity
+from gradcheck_cli.contract.report import Evidence, Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.cotangents import one_hot_names
 from gradcheck_cli.judge.laws.law import Judgement, Reason, base_probes, judged, over_the_reals
@@ -23,6 +23,9 @@ _ONE_HOT_POINTS = 6
 _MOST_ONE_HOT = 6
 _BY_INTEGRAL = (
     "judged by the integral of the rule: autodiff differentiates the program here, not the function"
+)
+_NOTHING_TO_COMPARE = (
+    "at no point that was tried has the gradient a value to compare with: all are kinks or poles"
 )
 
 
@@ -46,6 +49,8 @@ class Formula:
         verdicts = [verdict(mismatch) for mismatch in mismatches(m, facts)]
         wrong = [failure for failure in verdicts if failure is not None]
         failures = [*wrong, *_trusting(facts), *singularities(facts)]
+        if not failures and not facts.compared:
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=_NOTHING_TO_COMPARE)
         judgement = judged(self.name, len(facts.rows), failures)
         if len(wrong) == len(verdicts):
             return judgement

@@ -196,6 +196,13 @@ def test_a_number_at_a_pole_is_a_note() -> None:
     assert (failure.row, failure.component, failure.ground) == (1, 0, Ground(Kind.POLE))
 
 
+def test_where_all_points_are_kinks_nothing_is_right() -> None:
+    result = judged(points=[0.0], truth=singular(KINK))
+    assert result.outcome is Outcome.NOT_COVERED
+    assert result.reason is not None
+    assert "all are kinks or poles" in result.reason
+
+
 def of_facts(m: Measurements, **facts: Any) -> Comparison:
     return dataclasses.replace(comparison(m), **facts)
 
