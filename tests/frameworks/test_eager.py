@@ -52,7 +52,7 @@ _UNTRACED = {"torch": ("WrittenIntoViews",)}
     ("framework", "count", "kinds"),
     [
         ("torch", 31, {"Function", "custom_op"}),
-        ("tensorflow", 24, {"custom_gradient", "RegisterGradient"}),
+        ("tensorflow", 26, {"custom_gradient", "RegisterGradient"}),
     ],
 )
 def test_right_rules_are_certified(framework: str, count: int, kinds: set[str]) -> None:

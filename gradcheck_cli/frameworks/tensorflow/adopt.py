@@ -16,6 +16,9 @@ from gradcheck_cli.frameworks.tensorflow.private_api import decorated, op_def_re
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
 
+# Plain attributes of an op, and where their default lies.
+_FIELDS = {"bool": "b", "int": "i", "float": "f"}
+
 
 def adopt(module: ModuleType, bind: Any, own: Own) -> TfGradient:
     """A decorated function; a method gets an instance of its class."""
@@ -58,21 +61,30 @@ def registered(recorded: Found, overridden: dict[str, str], own: Own) -> TfGradi
         )
     names = tuple(arg.name for arg in definition.input_arg)
 
-    def call(*inputs: Any) -> Any:
-        return raw(**dict(zip(names, inputs, strict=True)))
+    def call(*inputs: Any, **settings: Any) -> Any:
+        return raw(**dict(zip(names, inputs, strict=True)), **settings)
 
     @tf.function(autograph=False)  # type: ignore[untyped-decorator]
-    def rule(*inputs: Any) -> Any:
+    def rule(*inputs: Any, **settings: Any) -> Any:
         with tf.compat.v1.get_default_graph().gradient_override_map({op: name}):
-            return call(*inputs)
+            return call(*inputs, **settings)
 
-    def split(*inputs: Any) -> tuple[Any, Any]:
+    def split(*inputs: Any, **settings: Any) -> tuple[Any, Any]:
         """The op in a graph, and a grad function that sees the op itself."""
-        out = call(*inputs)
+        out = call(*inputs, **settings)
         first = tf.nest.flatten(out)[0]
         return out, lambda *cotangents: function(first.op, *cotangents)
 
     return TfGradient(
         name=function.__name__, kind=REGISTERED, place=place, primal=function, rule=rule,
-        split=split, own=own, fitter=fit, parameter_names=names,
+        split=split, own=own, fitter=fit, parameter_names=names, settings=_settings(definition),
     )  # fmt: skip
+
+
+def _settings(definition: Any) -> dict[str, bool | int | float]:
+    """The op's attributes that are flags and numbers, with their defaults."""
+    return {
+        attribute.name: getattr(attribute.default_value, _FIELDS[attribute.type])
+        for attribute in definition.attr
+        if attribute.type in _FIELDS and attribute.HasField("default_value")
+    }

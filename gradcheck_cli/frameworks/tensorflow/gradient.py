@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
@@ -35,6 +35,7 @@ class TfGradient:
     own: Own
     fitter: Fitter
     parameter_names: tuple[str, ...] = ()  # of an op, whose function says nothing
+    settings: Mapping[str, bool | int | float] = field(default_factory=dict)  # attributes of an op
     specs: tuple[Any, ...] = ()  # of a `tf.function` around it: its input signature
     bound: int = 0  # leading parameters that are given already: self
     closed_over: frozenset[str] = (
@@ -62,7 +63,9 @@ class TfGradient:
 
     def parameters(self) -> Sequence[Parameter]:
         if self.parameter_names:
-            return [Parameter(n, i, True, False) for i, n in enumerate(self.parameter_names)]
+            inputs = [Parameter(n, i, True, False) for i, n in enumerate(self.parameter_names)]
+            after = enumerate(self.settings.items(), len(inputs))
+            return [*inputs, *(Parameter(n, i, False, True, value) for i, (n, value) in after)]
         return declared(self.primal, self.bound, lambda _, p: self._differentiates(p))
 
     def _differentiates(self, parameter: inspect.Parameter) -> bool:

@@ -214,14 +214,38 @@ def _scattered(indices: Any, updates: Any, shape: Any) -> Any:
     return zeros.at[tuple(jnp.moveaxis(jnp.asarray(indices), -1, 0))].add(updates)
 
 
-# What tf2jax has otherwise than TensorFlow: it keeps the last of the updates for one place.
-_CORRECTED: dict[str, Function] = {"ScatterNd": _scattered}
+def _running(function: Function, first: float) -> Callable[[Any], Function]:
+    """A running sum or product: `exclusive` of an entry itself, from the end if in `reverse`."""
+
+    def parsed(proto: Any) -> Function:
+        exclusive, backwards = proto.attr["exclusive"].b, proto.attr["reverse"].b
+
+        def running(x: Any, axis: Any) -> Any:
+            along = int(np.asarray(axis)) % x.ndim
+            x = jnp.flip(x, along) if backwards else x
+            if exclusive:
+                start = jnp.full((*x.shape[:along], 1, *x.shape[along + 1 :]), first, x.dtype)
+                x = jnp.concatenate([start, jax.lax.slice_in_dim(x, 0, -1, axis=along)], along)
+            result = function(x, along)
+            return jnp.flip(result, along) if backwards else result
+
+        return running
+
+    return parsed
+
+
+# What tf2jax has otherwise than TensorFlow: it keeps the last of the updates for one place, and of
+# running sums and products it takes an axis that is counted from the end for the first one.
+_CORRECTED: dict[str, Callable[[Any], Function]] = {
+    "Cumprod": _running(jnp.cumprod, 1.0),
+    "Cumsum": _running(jnp.cumsum, 0.0),
+    "ScatterNd": lambda proto: _scattered,
+}
 
 
 def complete(registry: Any) -> None:
     """Teach tf2jax what it lacks and what it has otherwise; what else it has stays its own."""
-    for name, function in _CORRECTED.items():
-        registry[name] = lambda proto, function=function: function
+    registry.update(_CORRECTED)
     for name, function in _SIMPLE.items():
         registry.setdefault(name, lambda proto, function=function: function)
     for name, parser in _PARSED.items():

@@ -1,0 +1,100 @@
+"""Other values of one argument, likeliest first: flags the other way, words, numbers moved, what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gradcheck_cli.infer.given import given_numbers
+from gradcheck_cli.infer.static_values import plain_values, stated_kind
+from gradcheck_cli.inputs.clue import Kind
+from gradcheck_cli.inputs.names import fixed_by_name, is_axis
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
+
+
+def other_values(
+    parameter: Parameter, here: Any, signature: Signature, hints: Hints
+) -> Iterator[Any]:
+    """Other values of the argument, likeliest first."""
+    if isinstance(here, Leaf) or (not isinstance(here, Fixed) and here is not OMITTED):
+        return
+    value = value_of(parameter, here)
+    if hasattr(value, "shape"):
+        return
+    if parameter.name in hints.specs:
+        return
+    shapes = _shapes(signature)
+    plain = plain_values(parameter.name, shapes[0], hints)
+    if here is OMITTED and optional(parameter):
+        yield from (f for f in plain if f.value is not None)
+        yield from (Leaf(parameter.name, s, "given, not left out") for s in (*shapes, ()))
+        return
+    if here is OMITTED and parameter.default is None:
+        yield from given_numbers(parameter.name, signature, hints)
+    if isinstance(value, bool):
+        yield Fixed(not value, str(not value), "the flag the other way")
+        return
+    if here is OMITTED and isinstance(value, float) and not _others_stated(parameter, hints):
+        yield from _nearby(value)
+    if here is OMITTED and isinstance(value, tuple) and not moves_axis(parameter.name, hints):
+        yield from _moved(value)
+    yield from (f for f in plain if not same(f.value, value) and not hasattr(f.value, "shape"))
+    named = fixed_by_name(parameter.name, shapes[0], None)
+    if isinstance(here, Fixed) and type(value) is int and not plain and not named:
+        yield from (Fixed(n, str(n), "beside the first guess") for n in (value - 1, value + 1) if n > 0)  # fmt: skip
+    if here is OMITTED and isinstance(value, int) and value and not named:
+        yield Fixed(value + 1, str(value + 1), "off its default")
+
+
+def _others_stated(parameter: Parameter, hints: Hints) -> bool:
+    """Does a source state values beside the default, or a name one?"""
+    clues = hints.clues.get(parameter.name, ())
+    others = any(not same(v, parameter.default) for clue in clues for v in clue.values)
+    return others or bool(fixed_by_name(parameter.name, (), None))
+
+
+def _nearby(default: float) -> Iterator[Fixed]:
+    """A smaller and a larger number: what is far from a default may be none that the function takes.
+
+    An exponent of 1.5 is one between 1 and 2, a momentum of 0.9 lies below 1.
+    """
+    for moved in (0.75 * default, 1.25 * default):
+        if moved:
+            yield Fixed(moved, repr(moved), "off its default")
+
+
+def _moved(default: tuple[Any, ...]) -> Iterator[Fixed]:
+    """Another pair or triple of numbers: a domain of another length than (−1, 1), another padding."""
+    if default and all(type(number) is float for number in default):
+        moved = tuple(round(n * (5 + i) / 4, 12) for i, n in enumerate(default))
+        yield Fixed(moved, repr(moved), "off its default")
+    elif default and all(type(number) is int and number > 0 for number in default):
+        more = tuple(number + 1 for number in default)
+        yield Fixed(more, repr(more), "off its default")
+
+
+def same(one: object, other: object) -> bool:
+    """Equal and of one type: True is no 1. Types that compare in their own way are never asked."""
+    return type(one) is type(other) and repr(one) == repr(other)
+
+
+def optional(parameter: Parameter) -> bool:
+    return parameter.default is None and parameter.differentiable
+
+
+def chooses(name: str, hints: Hints) -> bool:
+    """Does the argument choose between ways of computing, all of which the function means?"""
+    return moves_axis(name, hints) or stated_kind(hints.clues.get(name, ())) is Kind.WORD
+
+
+def moves_axis(name: str, hints: Hints) -> bool:
+    return stated_kind(hints.clues.get(name, ())) is Kind.AXIS or is_axis(name)
+
+
+def value_of(parameter: Parameter, here: Any) -> Any:
+    return here.value if isinstance(here, Fixed) else parameter.default
+
+
+def _shapes(signature: Signature) -> list[tuple[int, ...]]:
+    """The shapes of its arrays, each once."""
+    return list(dict.fromkeys(leaf.shape for leaf in signature.leaves))

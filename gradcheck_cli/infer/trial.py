@@ -1,0 +1,124 @@
+"""A trial of changed signatures: which of them function and rule take, and the first that the rule does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gradcheck_cli.infer.explore import Explorer
+from gradcheck_cli.infer.fitted import fitted
+from gradcheck_cli.infer.multiples import with_multiples
+from gradcheck_cli.infer.others import chooses
+from gradcheck_cli.infer.template import Template, template
+from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
+from gradcheck_cli.subject.protocol import CustomGradient, Subject
+from gradcheck_cli.subject.refusals import Rejected, RuleError
+
+_MOST_EXPLORED = 3
+
+Broken = tuple[Signature, RuleError]
+Preference = Callable[[Signature], bool]
+
+
+@dataclass(slots=True)
+class Trial:
+    """A trial of signatures: the subjects that fit, and the first signature at which the rule is certainly broken."""
+
+    gradient: CustomGradient
+    dtype: str
+    hints: Hints
+    fitting: list[Subject] = field(default_factory=list)
+    broken: Broken | None = None
+    misfit: Broken | None = None
+    explored: int = 0
+
+    def fit(
+        self, signature: Signature, changed: Mapping[str, Any], prefers: Preference | None = None
+    ) -> bool:
+        """The signature with these arguments, if function and rule take it; in other shapes if need be."""
+        arguments = tuple((n, changed.get(n, v)) for n, v in signature.arguments)
+        tried = Signature(arguments, signature.keywords)
+        try:
+            subject = fitted(self.gradient, tried, self.dtype)
+            subject.traces()
+        except Rejected:
+            return self._explore(tried, prefers)
+        except RuleError as error:
+            return self._refused(tried, changed, error)
+        if prefers is not None and not prefers(tried):
+            return self._explore(tried, prefers)
+        self.fitting.append(subject)
+        return True
+
+    def _refused(self, tried: Signature, changed: Mapping[str, Any], error: RuleError) -> bool:
+        """The rule refuses what the function takes; that it refuses these sizes alone is no certain error."""
+        if not error.certain and not self._alone_to_blame(tried, changed, error):
+            return False
+        elsewhere = None if error.certain else self._in_other_shapes(tried, _as_before)
+        if elsewhere is not None and all(_differing(leaf.shape) for leaf in elsewhere.leaves):
+            self.misfit = self.misfit or (tried, error)
+            self.fitting.append(elsewhere)
+            return True
+        sure = RuleError(error.stage, error.message, certain=True, silent=error.silent)
+        self.broken = self.broken or (tried, sure)
+        return False
+
+    def _alone_to_blame(
+        self, tried: Signature, changed: Mapping[str, Any], error: RuleError
+    ) -> bool:
+        """Does the rule fail for another axis, word or flag alone, at an array that it takes otherwise?
+
+        Of several arrays another axis may want other shapes; what raises on purpose says so by its type.
+        """
+        chosen = all(
+            isinstance(value, Fixed)
+            and (chooses(name, self.hints) or isinstance(value.value, bool))
+            for name, value in changed.items()
+        )
+        by_position = not changed.keys() & tried.keywords
+        deliberate = error.stage == NotImplementedError.__name__
+        return chosen and by_position and len(tried.leaves) == 1 and not deliberate
+
+    def _explore(self, refused: Signature, prefers: Preference | None) -> bool:
+        """The call in shapes that fit it: another axis may want a weight of another length."""
+        subject = self._in_other_shapes(refused, prefers=prefers)
+        if subject is None or (prefers is not None and not prefers(subject.signature)):
+            return False
+        self.fitting.append(subject)
+        return True
+
+    def _in_other_shapes(
+        self,
+        refused: Signature,
+        narrowed: Callable[[Template, Signature], Template] | None = None,
+        prefers: Preference | None = None,
+    ) -> Subject | None:
+        """The subject of the call in the richest shapes that function and rule take."""
+        opened = template(refused, self.hints.clues, list(self.hints.specs))
+        opened = opened if narrowed is None else narrowed(opened, refused)
+        if self.explored >= _MOST_EXPLORED or not opened.holes:
+            return None
+        self.explored += 1
+        in_parts = with_multiples(opened, self.hints, self.defaults)
+        for each in (in_parts, opened) if in_parts != opened else (opened,):
+            subject = Explorer(self.gradient, self.dtype, each, prefers).explored().subject
+            if subject is not None:
+                return subject
+        return None
+
+    @property
+    def defaults(self) -> dict[str, object]:
+        return {parameter.name: parameter.default for parameter in self.gradient.parameters()}
+
+
+def _differing(shape: tuple[int, ...]) -> bool:
+    """Are no two axes equal, so that one taken for another would show?"""
+    return len(set(shape)) == len(shape)
+
+
+def _as_before(opened: Template, signature: Signature) -> Template:
+    """The call with its arrays open, but of as many axes as before."""
+    ranks = {leaf.path: len(leaf.shape) for leaf in signature.leaves}
+    holes = [replace(hole, rank=ranks.get(hole.path, hole.rank)) for hole in opened.holes]
+    return replace(opened, holes=tuple(holes))
