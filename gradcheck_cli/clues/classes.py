@@ -9,11 +9,28 @@ import copy
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gradcheck_cli.clues.subscripts import attributes_read
+from gradcheck_cli.clues.trees import fields
 from gradcheck_cli.inputs.signature import Built
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+
+def classes_of_arguments(
+    function: Callable[..., Any],
+    rule: Sequence[Callable[..., Any]],
+    names: Sequence[str],
+    paths: Mapping[str, object],
+) -> dict[str, type]:
+    """The class of each argument that is an object: annotated, or known by the fields that are read."""
+    annotated = classes(function)
+    attributes = attributes_read([function, *rule])
+    read_of = {name: fields(name, paths) | attributes.get(name, frozenset()) for name in names}
+    by_fields = {name: with_fields(function, read_of[name]) for name in names}
+    found = {name: annotated.get(name) or by_fields[name] for name in names}
+    return {name: cls for name, cls in found.items() if cls is not None}
 
 
 def classes(function: Callable[..., Any]) -> dict[str, type]:

@@ -8,12 +8,12 @@ from typing import Any
 from gradcheck_cli.clues import body
 from gradcheck_cli.clues.callables import callables, spread
 from gradcheck_cli.clues.class_fields import clues_of_objects, names_of_dimensions
-from gradcheck_cli.clues.classes import classes, instances, with_fields
+from gradcheck_cli.clues.classes import classes_of_arguments, instances
 from gradcheck_cli.clues.first_clues import by_strength, domains, guesses, without_names_of_parts
+from gradcheck_cli.clues.left_out import left_out
 from gradcheck_cli.clues.stated import stated
-from gradcheck_cli.clues.subscripts import attributes_read, keys_read, unpacked
+from gradcheck_cli.clues.subscripts import keys_read, unpacked
 from gradcheck_cli.clues.surroundings import sizes
-from gradcheck_cli.clues.trees import fields
 from gradcheck_cli.clues.windows import windows
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Hints, Parameter
@@ -40,7 +40,7 @@ def read(
     merged = {
         path: by_strength(clues.get(path, ()), texts.get(path)) for path in {**clues, **texts}
     }
-    wanted = _classes(function, rule, names, merged)
+    wanted = classes_of_arguments(function, rule, names, merged)
     objects = clues_of_objects(wanted, names_of_dimensions(merged))
     merged = {p: [*objects.get(p, ()), *merged.get(p, ())] for p in {**merged, **objects}}
     keys = keys_read(function)
@@ -58,19 +58,5 @@ def read(
         classes=wanted,
         instances=instances(function, wanted),
         windows=windows([function, *rule], names),
+        left_out=left_out([function, *rule], names),
     )
-
-
-def _classes(
-    function: Callable[..., Any],
-    rule: Sequence[Callable[..., Any]],
-    names: Sequence[str],
-    paths: Mapping[str, object],
-) -> dict[str, type]:
-    """The class of each argument that is an object: annotated, or known by the fields that are read."""
-    annotated = classes(function)
-    attributes = attributes_read([function, *rule])
-    read_of = {name: fields(name, paths) | attributes.get(name, frozenset()) for name in names}
-    by_fields = {name: with_fields(function, read_of[name]) for name in names}
-    found = {name: annotated.get(name) or by_fields[name] for name in names}
-    return {name: cls for name, cls in found.items() if cls is not None}

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 
 from gradcheck_cli.infer.family import family
 from gradcheck_cli.infer.fitted import fitted
+from gradcheck_cli.infer.reaching import reaching
 from gradcheck_cli.infer.small_search import SmallSearch
+from gradcheck_cli.infer.trial import Trial
 from gradcheck_cli.infer.variants import varied
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.parameters import expanded
@@ -138,6 +140,9 @@ def _probe(
         others = varied(gradient, parameters, signatures, dtype, hints)
         subjects, broken = [*subjects, *others.subjects], others.broken
         misfit = misfit or others.misfit
+    if subjects and broken is None:
+        trial = Trial(gradient, dtype, hints)
+        subjects, broken = [*subjects, *reaching(trial, parameters, subjects)], trial.broken
     refused = [*whole.refused, *([] if search.broken is None else [search.broken])]
     first = search.first_refusal or whole.first_refusal
     return Attempt(

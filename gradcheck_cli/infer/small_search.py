@@ -13,6 +13,7 @@ from gradcheck_cli.infer.mismatch import wants_integers
 from gradcheck_cli.infer.options import options, options_of_shapes
 from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.inputs.signature import Hints, Parameter, Signature
+from gradcheck_cli.project.input_specs import ArraySpec
 from gradcheck_cli.reals.walk import uncovered
 from gradcheck_cli.subject.protocol import CustomGradient, Subject, Traced
 from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
@@ -74,11 +75,18 @@ class SmallSearch:
             self.broken = self.broken or (signature, error)
             if self.subjects:
                 self._ranks.add(rank)  # this rank is not what the rule is for
-                if error.silent and len({leaf.shape for leaf in signature.leaves}) == 1:
+                alike = len({leaf.shape for leaf in signature.leaves}) == 1
+                if error.silent and alike and self._as_stated(signature):
                     self.misfit = self.misfit or (signature, error)
         else:
             self.subjects.append(subject)
             self._ranks.add(rank)
+
+    def _as_stated(self, signature: Signature) -> bool:
+        """Has each array as many axes as the text says, where it says so? Others are taken by accident."""
+        stated = {n: spec for n, (spec, _) in self.hints.guesses.items()}
+        ranks = {n: len(s.shape) for n, s in stated.items() if isinstance(s, ArraySpec)}
+        return all(ranks.get(x.path, len(x.shape)) == len(x.shape) for x in signature.leaves)
 
 
 def _enough(subjects: Sequence[Subject]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from gradcheck_cli.inputs.parameters import declared
 from gradcheck_cli.inputs.signature import OMITTED, Hints, Leaf, Parameter, Signature, filled
 from gradcheck_cli.subject.refusals import Rejected
-from gradcheck_cli.subject.results import Traces
+from gradcheck_cli.subject.results import Place, Traces
 
 NO_HINTS = Hints(keys={}, unpacked={}, functions=[])
 
@@ -58,6 +59,13 @@ class Gradient:
 
     def parameters(self) -> list[Parameter]:
         return parameters_of(self.function)
+
+    @property
+    def place(self) -> Place:
+        return Place(__file__, 1, "function")
+
+    def rule_code(self) -> list[FunctionType]:
+        return []
 
     def fit(self, signature: Signature, dtype: str) -> Any:
         self.asked.append(signature)

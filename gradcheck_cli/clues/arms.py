@@ -1,0 +1,139 @@
+"""The choices in a text: `if`, `else`, and `a if c else b`, each with the names that its question rests on."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_Place = tuple[int, int]  # line and column
+# Arms that refuse what nobody means; nothing is differentiated there.
+_REFUSES = (ast.Raise, ast.Assert, ast.Pass)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From one place of a text to another."""
+
+    start: _Place
+    end: _Place
+
+    @classmethod
+    def of(cls, position: tuple[int | None, int | None, int | None, int | None]) -> Span | None:
+        """The span of an instruction, where its code says it."""
+        line, end_line, column, end_column = position
+        if line is None or end_line is None or column is None or end_column is None:
+            return None
+        return cls((line, column), (end_line, end_column))
+
+    @classmethod
+    def around(cls, first: ast.AST, last: ast.AST) -> Span:
+        """From the beginning of one node to the end of another."""
+        start, end = _span(first), _span(last)
+        return cls(start.start, end.end)
+
+    def within(self, other: Span) -> bool:
+        return other.start <= self.start and self.end <= other.end
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to go after a question; without a `body`, past the `other` way and so out of the whole choice."""
+
+    path: str
+    whole: Span
+    test: Span
+    body: Span | None
+    other: Span
+    names: frozenset[str]  # what the question rests on
+    words: str
+
+    @property
+    def line(self) -> int:
+        return self.test.start[0]
+
+    def taken(self, before: Span | None, here: Span) -> bool:
+        """Does the step from one instruction to the next lead into it?"""
+        if self.body is not None:
+            return here.within(self.body)
+        if before is None or not before.within(self.whole) or before.within(self.other):
+            return False
+        return not here.within(self.whole)
+
+
+@functools.lru_cache(maxsize=8)
+def arms(path: str) -> tuple[Arm, ...]:
+    """All arms in a file of Python, in the order of their lines; none that only refuses."""
+    try:
+        tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    inside = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+    choices = {id(node): node for function in inside for node in ast.walk(function)}
+    made_of = _made_of(choices.values())
+    found = [arm for node in choices.values() for arm in _arms(path, node, made_of)]
+    return tuple(sorted(found, key=lambda arm: (arm.test.start, arm.body is None)))
+
+
+def _arms(path: str, node: ast.AST, made_of: Mapping[str, set[str]]) -> Iterator[Arm]:
+    body: Sequence[ast.AST]
+    orelse: Sequence[ast.AST]
+    if isinstance(node, ast.If):
+        body, orelse = node.body, node.orelse
+    elif isinstance(node, ast.IfExp):
+        body, orelse = [node.body], [node.orelse]
+    else:
+        return
+    whole, test, names = _span(node), _span(node.test), frozenset(_sources(node.test, made_of))
+    there = Span.around(body[0], body[-1])
+    text = ast.unparse(node.test)
+    if not _refuses(body):
+        yield Arm(path, whole, test, there, there, names, f"`{text}` holds")
+    if orelse and not _refuses(orelse):
+        elsewhere = Span.around(orelse[0], orelse[-1])
+        yield Arm(path, whole, test, elsewhere, there, names, f"`{text}` does not hold")
+    if not orelse and not _refuses(body):
+        yield Arm(path, whole, test, None, there, names, f"`{text}` does not hold")
+
+
+def _refuses(body: Sequence[ast.AST]) -> bool:
+    return isinstance(body[-1], _REFUSES)
+
+
+def _span(node: ast.AST) -> Span:
+    assert isinstance(node, ast.expr | ast.stmt)
+    end = node.end_lineno or node.lineno, node.end_col_offset or 0
+    return Span((node.lineno, node.col_offset), end)
+
+
+def _made_of(nodes: Iterable[ast.AST]) -> dict[str, set[str]]:
+    """The names that each assigned name is made of; a field goes by its last name: `ctx.stride` by `stride`."""
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for name in (n for target in targets for n in _names(target)):
+                found.setdefault(name, set()).update(_names(node.value))
+    return found
+
+
+def _sources(test: ast.AST, made_of: Mapping[str, set[str]]) -> set[str]:
+    """All names that a question rests on, by the assignments of its file."""
+    found: set[str] = set()
+    waiting = set(_names(test))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting |= made_of.get(name, set())
+    return found
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            yield part.id
+        elif isinstance(part, ast.Attribute):
+            yield part.attr

@@ -1,0 +1,131 @@
+"""Signatures that reach what never ran: an arm of a choice in the user's text that none took until now."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gradcheck_cli.clues.arms import Arm, arms
+from gradcheck_cli.infer.fitted import fitted
+from gradcheck_cli.infer.others import other_values
+from gradcheck_cli.infer.ran import Ran, watched
+from gradcheck_cli.infer.richer import larger
+from gradcheck_cli.infer.trial import Trial
+from gradcheck_cli.inputs.signature import Leaf, Parameter, Signature
+from gradcheck_cli.subject.protocol import CustomGradient, Subject
+from gradcheck_cli.subject.refusals import Rejected, RuleError
+
+_MOST_TRIES = 16
+_MOST_FOUND = 3
+_MOST_VALUES = 4  # of one argument
+_MOST_SIZES = 3
+_LAST = 3  # signatures from which others are made
+
+
+def reaching(
+    trial: Trial, parameters: Sequence[Parameter], subjects: Sequence[Subject]
+) -> list[Subject]:
+    """Subjects that function and rule take, each of which takes an arm that none before it does."""
+    search = _Search(trial, parameters, list(subjects))
+    search.go()
+    return search.found
+
+
+class _Search:
+    """Arms that nothing took yet, and what was tried to take them."""
+
+    def __init__(
+        self, trial: Trial, parameters: Sequence[Parameter], subjects: list[Subject]
+    ) -> None:
+        self.trial, self.parameters, self.subjects = trial, parameters, subjects
+        self.paths = _paths(trial.gradient)
+        self.found: list[Subject] = []
+        self.ran = Ran()
+        self._tried: set[str] = set()
+
+    def go(self) -> None:
+        """Until all arms are taken, or enough was tried."""
+        if not any(self._hangs(arm) for path in self.paths for arm in arms(path)):
+            return
+        self.ran = self._ran(self.subjects)
+        given_up: set[Arm] = set()
+        while len(self.found) < _MOST_FOUND:
+            left = [arm for arm in self._left() if arm not in given_up]
+            if not left or len(self._tried) >= _MOST_TRIES:
+                return
+            if not self._reach(left):
+                given_up.add(left[0])
+
+    def _reach(self, left: Sequence[Arm]) -> bool:
+        """Is there a way to the first of these arms, or to another on the way there?"""
+        for signature, changed in self._ways(left[0]):
+            if len(self._tried) >= _MOST_TRIES:
+                return False
+            ran = self._tries(signature, changed)
+            if ran is not None and any(ran.chose(arm) for arm in left):
+                self.ran.add(ran)
+                self.subjects.append(self.trial.fitting[-1])
+                self.found.append(self.trial.fitting[-1])
+                return True
+        return False
+
+    def _left(self) -> Iterator[Arm]:
+        """Arms that hang on an argument, whose question was asked and always answered the other way."""
+        every = (arm for path in self.paths for arm in arms(path) if self._hangs(arm))
+        return (arm for arm in every if self.ran.asked(arm) and not self.ran.chose(arm))
+
+    def _ran(self, subjects: Sequence[Subject]) -> Ran:
+        """What runs of the text where these are traced again."""
+        with watched(self.paths) as ran:
+            for subject in subjects:
+                with contextlib.suppress(Rejected, RuleError):  # what it drew was another number
+                    fitted(self.trial.gradient, subject.signature, subject.dtype).traces()
+        return ran
+
+    def _hangs(self, arm: Arm) -> bool:
+        return any(parameter.name in arm.names for parameter in self.parameters)
+
+    def _tries(self, signature: Signature, changed: dict[str, Any]) -> Ran | None:
+        """What runs of the text with these changes, if function and rule take them."""
+        key = signature.describe() + repr(changed)
+        if key in self._tried:
+            return None
+        self._tried.add(key)
+        explored = self.trial.explored
+        with watched(self.paths) as ran:
+            fits = self.trial.fit(signature, changed)
+        if not fits:
+            return None
+        # What ran while other shapes were looked for is not what runs at those that were found.
+        return ran if self.trial.explored == explored else self._ran(self.trial.fitting[-1:])
+
+    def _ways(self, arm: Arm) -> Iterator[tuple[Signature, dict[str, Any]]]:
+        """Changes that might lead there: of the plain arguments that the question rests on, of sizes, of both."""
+        hints = self.trial.hints
+        rests_on = [p for p in self.parameters if p.name in arm.names]
+        bases = [subject.signature for subject in self.subjects[: -_LAST - 1 : -1]]
+        for base in bases:
+            yield from self._moved(base, rests_on)
+        for base in bases:
+            yield from ((bigger, {}) for bigger in _first(larger(base, hints), _MOST_SIZES))
+
+    def _moved(
+        self, base: Signature, parameters: Sequence[Parameter]
+    ) -> Iterator[tuple[Signature, dict[str, Any]]]:
+        here = dict(base.arguments)
+        for parameter in parameters:
+            if isinstance(here[parameter.name], Leaf):
+                continue
+            values = other_values(parameter, here[parameter.name], base, self.trial.hints)
+            yield from ((base, {parameter.name: value}) for value in _first(values, _MOST_VALUES))
+
+
+def _first(each: Iterator[Any], most: int) -> Iterator[Any]:
+    return (item for item, _ in zip(each, range(most), strict=False))
+
+
+def _paths(gradient: CustomGradient) -> frozenset[str]:
+    """The files of the function and of its rule."""
+    codes = (function.__code__.co_filename for function in gradient.rule_code())
+    return frozenset({gradient.place.path, *codes})

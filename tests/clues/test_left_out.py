@@ -1,0 +1,32 @@
+"""Integers whose places in a table do not count: what the text compares a table with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.clues.left_out import left_out
+
+NAMES = ("probs", "labels", "void", "smooth")
+
+
+def test_what_a_table_is_compared_with_is_one() -> None:
+    def dice(probs: Any, labels: Any, void: int = 255, smooth: float = 1.0) -> Any:
+        return np.where(labels == void, 0.0, probs) + smooth
+
+    assert left_out([dice], NAMES) == {"labels", "void"}
+
+
+def test_a_call_that_compares_says_the_same() -> None:
+    def dice(probs: Any, labels: Any, void: int = 255, smooth: float = 1.0) -> Any:
+        return probs * np.not_equal(labels, void) + smooth
+
+    assert "void" in left_out([dice], NAMES)
+
+
+def test_what_a_constant_is_compared_with_is_none() -> None:
+    def dice(probs: Any, labels: Any, void: int = 255, smooth: float = 1.0) -> Any:
+        return probs if smooth == 0.0 else probs * (labels != -1)
+
+    assert left_out([dice], NAMES) == frozenset()

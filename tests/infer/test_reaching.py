@@ -1,0 +1,105 @@
+"""What never ran is reached: by other plain arguments, by larger sizes, and by nothing where nothing leads there."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.infer.ran import watched
+from gradcheck_cli.infer.reaching import reaching
+from gradcheck_cli.infer.trial import Trial
+from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature
+from gradcheck_cli.subject.results import Place
+from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
+
+
+@dataclass
+class Here(Gradient):
+    """A gradient whose text is this file's."""
+
+    @property
+    def place(self) -> Place:
+        return Place(__file__, 1, "function")
+
+    def rule_code(self) -> list[FunctionType]:
+        assert isinstance(self.function, FunctionType)
+        return [self.function]
+
+
+def reached(function: Any, shape: tuple[int, ...] = (3,)) -> list[Any]:
+    gradient = Here(function)
+    parameters = gradient.parameters()
+    arguments = tuple((p.name, OMITTED if i else Leaf(p.name, shape, "test")) for i, p in enumerate(parameters))  # fmt: skip
+    first = gradient.fit(Signature(arguments), "float32")
+    return reaching(Trial(gradient, "float32", NO_HINTS), parameters, [first])
+
+
+@pytest.fixture(autouse=True)
+def nobody_looks_on() -> Any:
+    """What measures these tests themselves would be in the way."""
+    before = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(before)
+
+
+def test_a_flag_that_opens_an_arm_is_moved() -> None:
+    def f(x: Any, squared: bool = False) -> Any:
+        return x * x if squared else x
+
+    assert [fixed(s.signature) for s in reached(f)] == [{"squared": True}]
+
+
+def test_what_is_made_of_an_argument_leads_to_it() -> None:
+    def f(x: Any, power: int = 1) -> Any:
+        several = power - 1
+        if several:
+            x = x**power
+        return x
+
+    assert [fixed(s.signature) for s in reached(f)] == [{"power": 2}]
+
+
+def test_past_a_body_that_always_ran_leads_the_flag_the_other_way() -> None:
+    def f(x: Any, centred: bool = True) -> Any:
+        if centred:
+            x = x - np.mean(x)
+        return x
+
+    assert [fixed(s.signature) for s in reached(f)] == [{"centred": False}]
+
+
+def test_an_arm_of_larger_sizes_is_reached_by_these() -> None:
+    def f(x: Any) -> Any:
+        rest = x.shape[-1] - 3
+        return np.concatenate([x[..., :3] * 2, x[..., 3:]], -1) if rest else x * 2
+
+    assert [shapes(s) for s in reached(f)] == [{"x": (6,)}]
+
+
+def test_no_arm_leads_nowhere() -> None:
+    def f(x: Any, power: int = 2) -> Any:
+        if np.ndim(x) > 4:
+            raise ValueError("too many axes")
+        return x**power
+
+    assert reached(f) == []
+
+
+def test_nobody_elses_tracer_is_replaced() -> None:
+    def mine(*_: Any) -> None:
+        return None
+
+    sys.settrace(mine)
+    try:
+        with watched([__file__]) as ran:
+            np.abs(1)
+        assert sys.gettrace() is mine
+        assert not ran.steps
+    finally:
+        sys.settrace(None)
