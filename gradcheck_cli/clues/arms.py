@@ -66,15 +66,33 @@ class Arm:
 @functools.lru_cache(maxsize=8)
 def arms(path: str) -> tuple[Arm, ...]:
     """All arms in a file of Python, in the order of their lines; none that only refuses."""
+    nodes = {id(node): node for function in _functions(path) for node in ast.walk(function)}
+    made_of = _made_of(nodes.values())
+    found = [arm for node in nodes.values() for arm in _arms(path, node, made_of)]
+    return tuple(sorted(found, key=lambda arm: (arm.test.start, arm.body is None)))
+
+
+def names_behind(path: str, line: int) -> frozenset[str]:
+    """All names that the function which begins at a line rests on, by the assignments of its file."""
+    functions = _functions(path)
+    made_of = _made_of(node for function in functions for node in ast.walk(function))
+    here = [function for function in functions if line in _first_lines(function)]
+    return frozenset(name for function in here for name in _sources(function, made_of))
+
+
+@functools.lru_cache(maxsize=8)
+def _functions(path: str) -> tuple[ast.FunctionDef | ast.Lambda, ...]:
     try:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return ()
-    inside = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
-    choices = {id(node): node for function in inside for node in ast.walk(function)}
-    made_of = _made_of(choices.values())
-    found = [arm for node in choices.values() for arm in _arms(path, node, made_of)]
-    return tuple(sorted(found, key=lambda arm: (arm.test.start, arm.body is None)))
+    return tuple(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda))
+
+
+def _first_lines(function: ast.FunctionDef | ast.Lambda) -> range:
+    """The lines of its decorators and its own first one."""
+    decorators = [d.lineno for d in getattr(function, "decorator_list", [])]
+    return range(min([function.lineno, *decorators]), function.lineno + 1)
 
 
 def _arms(path: str, node: ast.AST, made_of: Mapping[str, set[str]]) -> Iterator[Arm]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import ast
 import inspect
-import itertools
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
 from gradcheck_cli.discover.guesses import Function, guesses, required
+from gradcheck_cli.discover.makers import Construction, Maker, call_results, construction
 from gradcheck_cli.discover.needs import Need, needs
 from gradcheck_cli.subject.results import Found, Missing, Place
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _MOST_CALLS = 40
-_DEPTH = 2
 
 
 def attributes(module: ModuleType) -> Iterator[tuple[str, object]]:
@@ -45,10 +44,11 @@ def _inside(name: str, value: object, module: str) -> Iterator[tuple[str, object
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The outcome of entering a function: why it failed, and which function was made up for it."""
+    """The outcome of entering a function: why it failed, which function was made up for it, how to enter it again."""
 
     reason: str = ""
     invented: str = ""
+    maker: Maker | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +90,22 @@ def enter_all(
         if entry.invented:
             invented[scope] = entry.invented
         for each in recorded[before:]:
-            each.extra["invented"] = entry.invented
+            each.extra |= {"invented": entry.invented, "maker": entry.maker}
     return Entries(missing, invented)
 
 
 def enter(module: ModuleType, scope: str, functions: Sequence[Function]) -> Entry:
     """Call the function (or method) that makes a nested custom gradient."""
     thing: Any = module
+    made: Construction | None = None
     for part in scope.split("."):
         if inspect.isfunction(thing):
             break  # deeper scopes are reached by calling the results
         owner = thing
         thing = getattr(thing, part, None)
         if inspect.isclass(owner) and inspect.isfunction(thing):
-            instance = instance_of(owner)
-            thing = None if instance is None else getattr(instance, part)
+            made = construction(owner)
+            thing = None if made is None else getattr(made.instance, part)
             break
     if not callable(thing):
         return Entry(f"`{scope}` is not there after the import")
@@ -112,9 +113,12 @@ def enter(module: ModuleType, scope: str, functions: Sequence[Function]) -> Entr
     if rules:
         return Entry(f"`{scope}` takes a rule (`{rules[0]}`), and the module gives it none")
     entry = call_factory(thing, functions)
+    if entry.maker is not None:
+        entry = replace(entry, maker=replace(entry.maker, made=made))
     if not entry.reason:
         return entry
-    return Entry(f"calling `{scope}` with guessed arguments failed: {entry.reason}")
+    reason = f"calling `{scope}` with guessed arguments failed: {entry.reason}"
+    return replace(entry, reason=reason)
 
 
 def _lines(module: ModuleType, scope: str) -> range:
@@ -139,9 +143,11 @@ def call_factory(function: Function, functions: Sequence[Function]) -> Entry:
     The hooks record what is made; results that are callable are called in turn.
     """
     reason = ""
+    maker: Maker | None = None
     for count, arguments in enumerate(guesses(function, functions)):
         if count >= _MOST_CALLS:
             break
+        maker = maker or Maker(function, tuple(arguments))
         try:
             with calling_user_code():
                 result = function(*arguments)
@@ -149,9 +155,10 @@ def call_factory(function: Function, functions: Sequence[Function]) -> Entry:
             error = raised.error
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             continue
-        _call_results(result, _DEPTH)
-        return Entry(invented=_invented(function, arguments, functions))
-    return Entry(reason or "it takes no arguments that could be guessed")
+        call_results(result)
+        invented = _invented(function, arguments, functions)
+        return Entry(invented=invented, maker=Maker(function, tuple(arguments)))
+    return Entry(reason or "it takes no arguments that could be guessed", maker=maker)
 
 
 def _invented(function: Function, arguments: Sequence[Any], functions: Sequence[Function]) -> str:
@@ -160,30 +167,3 @@ def _invented(function: Function, arguments: Sequence[Any], functions: Sequence[
         if any(value is each for each in functions):
             return f"`{getattr(value, '__name__', value)}` for `{parameter.name}`"
     return ""
-
-
-def _call_results(result: object, depth: int) -> None:
-    if depth == 0:
-        return
-    for item in result if isinstance(result, (tuple, list)) else (result,):
-        if inspect.isfunction(item):
-            for arguments in itertools.islice(guesses(item), 4):
-                try:
-                    with calling_user_code():
-                        inner = item(*arguments)
-                except UserCodeError:
-                    continue
-                _call_results(inner, depth - 1)
-                break
-
-
-def instance_of(cls: type) -> object | None:
-    """An instance of a class, if small numbers satisfy its constructor."""
-    for arguments in itertools.islice(guesses(cls), _MOST_CALLS):
-        try:
-            with calling_user_code():
-                instance: object = cls(*arguments)
-        except UserCodeError:
-            continue
-        return instance
-    return None

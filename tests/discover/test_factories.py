@@ -17,8 +17,8 @@ from gradcheck_cli.discover.factories import (
     call_factory,
     enter,
     enter_all,
-    instance_of,
 )
+from gradcheck_cli.discover.makers import Maker, instance_of
 from gradcheck_cli.subject.results import Found
 
 
@@ -152,7 +152,8 @@ def test_what_is_made_meanwhile_says_which_function_was_made_up(factories: Modul
     recorded = Listening()
     entries = enter_all(factories, "model.py", ["with_function"], [np.cos], recorded, [])
     assert entries.missing == []
-    assert recorded[0].extra == {"invented": "`cos` for `f`"}
+    assert recorded[0].extra["invented"] == "`cos` for `f`"
+    assert isinstance(recorded[0].extra["maker"], Maker)
     assert entries.behind("with_function.<locals>.op") == "`cos` for `f`"
     assert entries.behind("another.<locals>.op") == ""
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from gradcheck_cli.discover.factories import attributes, enter_all, instance_of
+from gradcheck_cli.discover.factories import attributes, enter_all
+from gradcheck_cli.discover.makers import Maker, instance_of
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.outer import Outer, outer_functions, with_wholes
 from gradcheck_cli.discover.same_definition import distinct
@@ -24,6 +25,8 @@ from gradcheck_cli.frameworks.jax.adopt import (
     unwrapped,
 )
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
+from gradcheck_cli.frameworks.jax.hooks import recording
+from gradcheck_cli.frameworks.shared.made_anew import Anew, settings_of
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
 
@@ -47,7 +50,7 @@ def find(
         if rule_is_missing(each.thing):
             missing.append(Missing(gradient.place, "no derivative rule was ever defined for it"))
             continue
-        adopted.append((each.thing, _bound(module, gradient)))
+        adopted.append((each.thing, _made_anew(each, _bound(module, gradient), own)))
     gradients, more = distinct(adopted, module, unwrapped)
     wholes = [_whole(each, name, own) for name, each in outer.items()]
     return with_wholes(gradients, wholes, outer), [*missing, *more]
@@ -58,6 +61,17 @@ def _whole(outer: Outer, name: str, own: Own) -> JaxGradient:
     names = list(inspect.signature(outer.function).parameters)
     closed_over = frozenset(i for i, n in enumerate(names) if n not in outer.through)
     return replace(adopt_function(outer.function, name, outer.place, own), nondiff=closed_over)
+
+
+def _made_anew(each: Found, gradient: JaxGradient, own: Own) -> JaxGradient:
+    """The gradient with the settings of what made it among its arguments."""
+    maker = each.extra.get("maker")
+    settings = settings_of(maker, gradient)
+    if not isinstance(maker, Maker) or not settings or gradient.bound:
+        return gradient
+    again = functools.partial(adopt, own=own)
+    anew = Anew(maker, settings, recording, again, ("primal", "rule"), ("written",))
+    return anew.dressed(replace(gradient, anew=anew), gradient)
 
 
 def named(module: ModuleType, name: str, path: str, own: Own) -> JaxGradient | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gradcheck_cli.frameworks.jax.library import LIBRARY
 from gradcheck_cli.frameworks.shared.library import Library, Stable
+from gradcheck_cli.frameworks.shared.made_anew import Anew
 from gradcheck_cli.inputs.parameters import declared
 from gradcheck_cli.inputs.signature import Parameter, Signature
 from gradcheck_cli.subject.protocol import Own, Subject
@@ -39,13 +40,14 @@ class JaxGradient:
     framework: str = field(default="jax")
     backend: str = field(default="jax")
     library: Library = LIBRARY  # whose stable functions are offered
+    anew: Anew | None = None  # how it is made again, if a factory or a method made it
 
     @property
     def spelling(self) -> str:
         return self.name
 
     def against(self, reference: Callable[..., Any]) -> JaxGradient:
-        return replace(self, primal=reference)
+        return replace(self, primal=reference, anew=None)
 
     def rule_code(self) -> Sequence[FunctionType]:
         return self.written
@@ -63,11 +65,14 @@ class JaxGradient:
         filled = self.primal.keywords if isinstance(self.primal, functools.partial) else ()
         return declared(self.primal, len(self.bound), self._is_differentiated, filled)
 
-    def _is_differentiated(self, index: int, _: inspect.Parameter) -> bool:
+    def _is_differentiated(self, index: int, parameter: inspect.Parameter) -> bool:
+        if self.anew is not None and parameter.name in self.anew.settings:
+            return False
         return index not in self.nondiff and not (self.only_first and index > 0)
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
-        return self.fitter(self, signature, dtype)
+        made = self if self.anew is None else self.anew.at(self, signature)
+        return self.fitter(made, signature, dtype)
 
     def called(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         return functools.partial(fun, *self.bound) if self.bound else fun

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.discover.factories import instance_of
+from gradcheck_cli.discover.makers import Maker, instance_of
+from gradcheck_cli.frameworks.shared.made_anew import Anew, settings_of
 from gradcheck_cli.frameworks.tensorflow.fit import fit
 from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, REGISTERED, TfGradient
-from gradcheck_cli.frameworks.tensorflow.hooks import source
+from gradcheck_cli.frameworks.tensorflow.hooks import recording, source
 from gradcheck_cli.frameworks.tensorflow.private_api import decorated, op_def_registry
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
@@ -44,6 +46,21 @@ def _instance(module: ModuleType, function: Any, qualname: str) -> object | None
     for part in owner.split("."):
         cls = getattr(cls, part, None)
     return instance_of(cls) if inspect.isclass(cls) else None
+
+
+def made_anew(module: ModuleType, each: Found, gradient: TfGradient, own: Own) -> TfGradient:
+    """The gradient with the settings of what made it among its arguments."""
+    maker = each.extra.get("maker")
+    settings = settings_of(maker, gradient)
+    if not isinstance(maker, Maker) or not settings:
+        return gradient
+    again = functools.partial(_adopted, module, own)
+    anew = Anew(maker, settings, recording, again, ("primal", "rule", "split"))
+    return anew.dressed(replace(gradient, anew=anew), gradient)
+
+
+def _adopted(module: ModuleType, own: Own, each: Found) -> TfGradient | None:
+    return adopt(module, each.thing, own) if each.kind == CUSTOM else None
 
 
 def registered(recorded: Found, overridden: dict[str, str], own: Own) -> TfGradient | Missing:

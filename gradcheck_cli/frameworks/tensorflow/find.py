@@ -16,7 +16,7 @@ from gradcheck_cli.discover.factories import attributes, enter_all
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.outer import outer_functions, with_wholes
 from gradcheck_cli.discover.same_definition import distinct
-from gradcheck_cli.frameworks.tensorflow.adopt import adopt, registered
+from gradcheck_cli.frameworks.tensorflow.adopt import adopt, made_anew, registered
 from gradcheck_cli.frameworks.tensorflow.fit import fit
 from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, TfGradient, of_function
 from gradcheck_cli.frameworks.tensorflow.hooks import BIND, source
@@ -53,6 +53,8 @@ def find(
             gradient = replace(gradient, place=place)
         if isinstance(gradient, TfGradient) and id(each.thing) in signatures:
             gradient = replace(gradient, specs=signatures[id(each.thing)])
+        if isinstance(gradient, TfGradient) and each.kind == CUSTOM:
+            gradient = made_anew(module, each, gradient, own)
         if isinstance(gradient, Missing):
             missing.append(gradient)
         else:

@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from gradcheck_cli.frameworks.shared.library import Library, Stable
+from gradcheck_cli.frameworks.shared.made_anew import Anew
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
 from gradcheck_cli.frameworks.tensorflow.library import LIBRARY
 from gradcheck_cli.frameworks.tensorflow.random import Draws
@@ -46,6 +47,7 @@ class TfGradient:
     library: Library = LIBRARY  # whose stable functions are offered
     reference: Callable[..., Any] | None = None
     draws: Draws = field(default_factory=Draws)  # one for all gradients of a process
+    anew: Anew | None = None  # how it is made again, if a factory or a method made it
 
     @property
     def spelling(self) -> str:
@@ -56,7 +58,7 @@ class TfGradient:
         return self.kind != FUNCTION
 
     def against(self, reference: Callable[..., Any]) -> TfGradient:
-        return replace(self, reference=reference)
+        return replace(self, reference=reference, anew=None)
 
     def rule_code(self) -> Sequence[FunctionType]:
         return plain_functions(self.primal)
@@ -72,7 +74,8 @@ class TfGradient:
         return parameter.name not in self.closed_over and _may_be_a_tensor(parameter)
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
-        return self.fitter(self, signature, dtype)
+        made = self if self.anew is None else self.anew.at(self, signature)
+        return self.fitter(made, signature, dtype)
 
     def stand_in(self, stable: Stable) -> TfGradient:
         """A library function as a plain one."""

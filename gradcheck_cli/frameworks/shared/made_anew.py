@@ -1,0 +1,124 @@
+"""Custom gradients that a factory or an object's method makes: the maker's plain arguments are theirs, too.
+
+A loss that is made with `alpha=0.5, beta=0.5` hides a rule that takes one for the other; so it is made
+again with others, as for any plain argument.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from gradcheck_cli.clues.arms import names_behind
+from gradcheck_cli.discover.makers import Maker, Setting
+from gradcheck_cli.inputs.signature import Fixed, Signature
+from gradcheck_cli.subject.refusals import Rejected
+from gradcheck_cli.subject.results import Found
+from gradcheck_cli.subject.user_code import UserCodeError
+
+G = TypeVar("G", bound=Any)
+
+
+class Anew:
+    """How a gradient is made again; `parts` are its fields that are called, `kept` others that change with it."""
+
+    def __init__(
+        self,
+        maker: Maker,
+        settings: Mapping[str, Setting],
+        recording: Callable[[], AbstractContextManager[list[Found]]],
+        adopt: Callable[[Found], Any],
+        parts: tuple[str, ...],
+        kept: tuple[str, ...] = (),
+    ) -> None:
+        self.maker, self.settings, self._recording, self._adopt = maker, settings, recording, adopt
+        self._parts, self._kept = parts, kept
+        self._made: dict[str, Any] = {}
+
+    def dressed(self, gradient: G, made: Any) -> G:
+        """The gradient with the functions of what was made, which take the settings as keywords, and leave them be."""
+        called = {part: self._taking(getattr(made, part)) for part in self._parts}
+        kept = {part: getattr(made, part) for part in self._kept}
+        dressed: G = replace(gradient, **called, **kept)
+        return dressed
+
+    def at(self, gradient: G, signature: Signature) -> G:
+        """The gradient as it is made with the settings of this signature."""
+        given = {
+            name: value.value
+            for name, value in signature.arguments
+            if name in self.settings and isinstance(value, Fixed)
+        }
+        if all(value == self.settings[name].value for name, value in given.items()):
+            return gradient
+        return self.dressed(gradient, self._again(gradient, given))
+
+    def _again(self, gradient: Any, given: Mapping[str, object]) -> Any:
+        key = repr(sorted(given.items()))
+        if key not in self._made:
+            self._made[key] = self._first_like(gradient, given)
+        if self._made[key] is None:
+            raise Rejected(
+                f"it is not made with {', '.join(f'{n}={v!r}' for n, v in given.items())}"
+            )
+        return self._made[key]
+
+    def _first_like(self, gradient: Any, given: Mapping[str, object]) -> Any:
+        """What is made of the same definition, if anything is."""
+        with self._recording() as recorded:
+            try:
+                self.maker.again(given)
+            except UserCodeError:
+                return None
+        adopted = (self._adopt(each) for each in recorded)
+        return next((g for g in adopted if g is not None and _alike(g, gradient)), None)
+
+    def _taking(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with the settings among its keywords."""
+
+        @functools.wraps(function, updated=())
+        def called(*args: Any, **keywords: Any) -> Any:
+            own = {name: v for name, v in keywords.items() if name not in self.settings}
+            return function(*args, **own)
+
+        called.__signature__ = _with(self.settings, function)  # type: ignore[attr-defined]
+        return called
+
+
+def settings_of(maker: object, gradient: Any) -> dict[str, Setting]:
+    """The settings that the text of the gradient rests on, and that are none of its own parameters."""
+    if not isinstance(maker, Maker):
+        return {}
+    own = {parameter.name for parameter in gradient.parameters()}
+    code = next((f.__code__ for f in gradient.rule_code()), None)
+    if code is None:
+        return {}
+    read = names_behind(code.co_filename, code.co_firstlineno)
+    return {n: s for n, s in maker.settings.items() if n in read and n not in own}
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Are they of one definition, whatever names they go by?"""
+    first, second = ((g.place.definition or g.place.qualname) for g in (one, other))
+    return bool(first == second)
+
+
+def _with(settings: Mapping[str, Setting], function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of the function with the settings as keywords."""
+    try:
+        own = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        own = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
+    more = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=setting.value,
+            annotation=setting.annotation or inspect.Parameter.empty,
+        )
+        for name, setting in settings.items()
+    ]  # fmt: skip
+    last = [p for p in own if p.kind is p.VAR_KEYWORD]
+    return inspect.Signature([*(p for p in own if p not in last), *more, *last])

@@ -1,0 +1,77 @@
+"""What made a custom gradient is called again, with other plain arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.discover.factories import call_factory, enter
+from gradcheck_cli.discover.makers import Maker, Setting, construction
+from gradcheck_cli.subject.user_code import UserCodeError
+from tests.discover.test_factories import module_of
+
+MODULE = """
+MADE = []
+
+class Loss:
+    def __init__(self, width, alpha=0.5, mode="mean", hook=None):
+        if alpha < 0:
+            raise ValueError("alpha")
+        self.alpha, self.mode, self.width = alpha, mode, width
+
+    def rule(self, power: int = 2):
+        MADE.append((self.width, self.alpha, self.mode, power))
+        return lambda x: MADE.append("called")
+"""
+
+
+def entered() -> tuple[Any, Maker]:
+    module = module_of(MODULE)
+    maker = enter(module, "Loss.rule", [np.tanh]).maker
+    assert maker is not None
+    return module, maker
+
+
+def test_settings_are_the_plain_arguments_of_both_calls() -> None:
+    _, maker = entered()
+    assert {n: s.value for n, s in maker.settings.items()} == {
+        "power": 2, "width": maker.settings["width"].value, "alpha": 0.5, "mode": "mean",
+    }  # fmt: skip
+    assert maker.settings["power"] == Setting(2, "int")
+    assert type(maker.settings["width"].value) in (int, float)
+
+
+def test_it_is_made_again_with_others_and_what_it_gives_is_called() -> None:
+    module, maker = entered()
+    module.MADE.clear()
+    maker.again({"alpha": 0.25, "power": 3})
+    (_, alpha, mode, power), *calls = module.MADE
+    assert (alpha, mode, power) == (0.25, "mean", 3)
+    assert set(calls) == {"called"}
+
+
+def test_an_object_that_cannot_be_made_so_says_why() -> None:
+    _, maker = entered()
+    with pytest.raises(UserCodeError, match="alpha"):
+        maker.again({"alpha": -1.0})
+
+
+def test_a_factory_that_raises_after_it_made_the_rule_may_be_called_again() -> None:
+    calls: list[float] = []
+
+    def factory(x: Any, slope: float = 1.0) -> None:
+        calls.append(slope)
+        raise ValueError("no such shape")
+
+    maker = call_factory(factory, []).maker
+    assert maker is not None
+    calls.clear()
+    maker.again({"slope": 0.75})
+    assert calls == [0.75]
+
+
+def test_a_constructor_without_a_signature_has_no_settings() -> None:
+    made = construction(dict)
+    assert made is None or Maker(len, (), made).settings == {}

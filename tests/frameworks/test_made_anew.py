@@ -1,0 +1,92 @@
+"""A gradient that a maker makes has the maker's settings for arguments, and is made again for others."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.discover.makers import Maker
+from gradcheck_cli.frameworks.shared.made_anew import Anew, settings_of
+from gradcheck_cli.inputs.parameters import declared
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Parameter, Signature
+from gradcheck_cli.subject.refusals import Rejected
+from gradcheck_cli.subject.results import Found, Place
+
+RECORDED: list[Found] = []
+
+
+def make(alpha: float = 0.5, beta: float = 0.5, unused: int = 3) -> None:
+    if alpha > 1:
+        raise ValueError("too much")
+    rate = beta
+
+    def rule(x: Any) -> Any:
+        return alpha * x + rate
+
+    RECORDED.append(Found(rule, "rule", __file__, 1))
+
+
+@contextmanager
+def recording() -> Iterator[list[Found]]:
+    RECORDED.clear()
+    yield RECORDED
+
+
+@dataclass(frozen=True)
+class Made:
+    rule: Callable[..., Any]
+    place: Place = field(default_factory=lambda: Place(__file__, 1, "make.<locals>.rule"))
+
+    def parameters(self) -> list[Parameter]:
+        return declared(self.rule, 0, lambda index, parameter: True)
+
+    def rule_code(self) -> list[FunctionType]:
+        inner = inspect.unwrap(self.rule)
+        return [inner] if isinstance(inner, FunctionType) else []
+
+
+def gradient() -> tuple[Made, Anew]:
+    with recording() as found:
+        make()
+    made = Made(found[0].thing)  # type: ignore[arg-type]
+    maker = Maker(make, ())
+    anew = Anew(maker, settings_of(maker, made), recording, lambda f: Made(f.thing), ("rule",))  # type: ignore[arg-type]
+    return anew.dressed(made, made), anew
+
+
+def at(**settings: Any) -> Signature:
+    given = tuple((n, Fixed(v, repr(v), "test")) for n, v in settings.items())
+    return Signature((("x", Leaf("x", (), "test")), *given))
+
+
+def test_settings_are_those_that_the_text_rests_on() -> None:
+    made, anew = gradient()
+    assert set(anew.settings) == {"alpha", "beta"}
+    assert [(p.name, p.keyword_only, p.default) for p in made.parameters()] == [
+        ("x", False, OMITTED), ("alpha", True, 0.5), ("beta", True, 0.5),
+    ]  # fmt: skip
+
+
+def test_it_is_made_again_with_the_settings_of_a_signature() -> None:
+    made, anew = gradient()
+    assert made.rule(2.0, alpha=0.5) == 1.5
+    there = anew.at(made, at(alpha=0.25))
+    assert there.rule(2.0, alpha=0.25) == 1.0
+    assert anew.at(made, at(alpha=0.5)) is made
+
+
+def test_settings_that_its_maker_does_not_take_are_refused() -> None:
+    made, anew = gradient()
+    with pytest.raises(Rejected, match=r"it is not made with alpha=1\.5"):
+        anew.at(made, at(alpha=1.5))
+
+
+def test_what_no_maker_made_has_no_settings() -> None:
+    made, _ = gradient()
+    assert settings_of(None, made) == {}
