@@ -24,6 +24,7 @@ from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.judge.laws.formula import FORMULA
 from gradcheck_cli.judge.laws.law import judgement
 from gradcheck_cli.judge.laws.linearity import LINEARITY
+from gradcheck_cli.measure.formula_gap import comparison
 from tests.traced import gradient_of, traced
 
 RULES = 96
@@ -150,7 +151,7 @@ def test_only_precision_speaks_about_right_rules(chunk: int) -> None:
         loud = [f for f in result.findings if f.rule not in PRECISION | NOTES]
         assert not loud, (seed, [f.message for f in loud])
         laws = {law.law: law.outcome for law in result.gradient.laws}
-        assert laws.get("formula", "pass") == "pass", (seed, laws)
+        assert laws.get("formula", "pass") in ("pass", "not-covered"), (seed, laws)
         assert laws.get("linearity", "pass") == "pass", (seed, laws)
         jax.clear_caches()
 
@@ -169,6 +170,7 @@ def test_the_pullback_is_the_right_formula_and_linear(seed: int) -> None:
     m = traced(ruled(pieces.function), *columns, cotangents=COTANGENTS)
     for law in (FORMULA, LINEARITY):
         result = judgement(law, m)
-        assert result.outcome is Outcome.PASS, result
+        silent = law is FORMULA and not comparison(m).compared  # a kink at every point
+        assert result.outcome is (Outcome.NOT_COVERED if silent else Outcome.PASS), result
         assert [f for f in result.failures if f.severity is not Severity.NOTE] == []
         assert {f.rule for f in result.failures} <= NOTES

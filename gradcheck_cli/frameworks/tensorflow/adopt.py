@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 

@@ -24,9 +24,7 @@ _MOST_ONE_HOT = 6
 _BY_INTEGRAL = (
     "judged by the integral of the rule: autodiff differentiates the program here, not the function"
 )
-_NOTHING_TO_COMPARE = (
-    "at no point that was tried has the gradient a value to compare with: all are kinks or poles"
-)
+_NOTHING_TO_COMPARE = "at no point that was tried has the gradient a value to compare with: all are kinks, poles or undecided"
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,7 @@ def test_where_all_points_are_kinks_nothing_is_right() -> None:
     result = judged(points=[0.0], truth=singular(KINK))
     assert result.outcome is Outcome.NOT_COVERED
     assert result.reason is not None
-    assert "all are kinks or poles" in result.reason
+    assert "all are kinks, poles or undecided" in result.reason
 
 
 def of_facts(m: Measurements, **facts: Any) -> Comparison:
