@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gradcheck_cli.clues.arms import Arm
 from gradcheck_cli.infer.family import family
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.reaching import reaching
@@ -36,6 +37,7 @@ class Attempt:
     refused: Sequence[tuple[Signature, RuleError]] = ()  # richer ones, by the rule alone
     vain: int = 0  # signatures that the function refuses
     first_refusal: str = ""  # the first of these, with its reason
+    closed: Sequence[Arm] = ()  # of choices in the text, which no subject takes
 
 
 def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt:
@@ -140,14 +142,16 @@ def _probe(
         others = varied(gradient, parameters, signatures, dtype, hints)
         subjects, broken = [*subjects, *others.subjects], others.broken
         misfit = misfit or others.misfit
+    closed: Sequence[Arm] = ()
     if subjects and broken is None:
         trial = Trial(gradient, dtype, hints)
-        subjects, broken = [*subjects, *reaching(trial, parameters, subjects)], trial.broken
+        reached = reaching(trial, parameters, subjects)
+        subjects, broken, closed = [*subjects, *reached.subjects], trial.broken, reached.closed
     refused = [*whole.refused, *([] if search.broken is None else [search.broken])]
     first = search.first_refusal or whole.first_refusal
     return Attempt(
         subjects, search.reason, broken, misfit, search.wants_integers, refused,
-        search.vain + whole.vain, first,
+        search.vain + whole.vain, first, closed,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gradcheck_cli.clues.arms import Arm, arms
@@ -12,7 +13,7 @@ from gradcheck_cli.infer.others import other_values
 from gradcheck_cli.infer.ran import Ran, watched
 from gradcheck_cli.infer.richer import larger
 from gradcheck_cli.infer.trial import Trial
-from gradcheck_cli.inputs.signature import Leaf, Parameter, Signature
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Parameter, Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 
@@ -23,13 +24,19 @@ _MOST_SIZES = 3
 _LAST = 3  # signatures from which others are made
 
 
-def reaching(
-    trial: Trial, parameters: Sequence[Parameter], subjects: Sequence[Subject]
-) -> list[Subject]:
-    """Subjects that function and rule take, each of which takes an arm that none before it does."""
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Subjects each of which takes an arm that none before it does; `closed` are arms that none takes."""
+
+    subjects: list[Subject]
+    closed: list[Arm]
+
+
+def reaching(trial: Trial, parameters: Sequence[Parameter], subjects: Sequence[Subject]) -> Reached:
+    """Subjects that function and rule take, for arms that hang on an argument."""
     search = _Search(trial, parameters, list(subjects))
     search.go()
-    return search.found
+    return Reached(search.found, search.closed())
 
 
 class _Search:
@@ -69,6 +76,13 @@ class _Search:
                 self.found.append(self.trial.fitting[-1])
                 return True
         return False
+
+    def closed(self) -> list[Arm]:
+        """Arms that no plain argument opened, though one decides."""
+        signatures = [subject.signature for subject in self.subjects]
+        arrays = {n for each in signatures for n, value in each.arguments if _is_array(value)}
+        plain = {parameter.name for parameter in self.parameters} - arrays
+        return [arm for arm in self._left() if arm.names & plain]
 
     def _left(self) -> Iterator[Arm]:
         """Arms that hang on an argument, whose question was asked and always answered the other way."""
@@ -123,6 +137,11 @@ class _Search:
 
 def _first(each: Iterator[Any], most: int) -> Iterator[Any]:
     return (item for item, _ in zip(each, range(most), strict=False))
+
+
+def _is_array(value: Any) -> bool:
+    plain = value.value if isinstance(value, Fixed) else value
+    return plain is not OMITTED and not isinstance(plain, bool | int | float | str | None)
 
 
 def _paths(gradient: CustomGradient) -> frozenset[str]:

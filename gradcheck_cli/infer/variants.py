@@ -53,15 +53,18 @@ def varied(
     _overlap(trial, signature, parameters)
     for changed in _together(parameters, signature, hints):
         trial.fit(signature, changed)
-    for parameter in parameters:
-        _vary(trial, signature, parameter)
+    first_fitting = {p.name: _vary(trial, signature, p) for p in parameters}
+    moved = {name: value for name, value in first_fitting.items() if value is not None}
+    several = len(moved) > 1 and trial.broken is None and trial.fit(signature, moved)
     if trial.broken is not None:
         return Variants([], trial.broken)
-    return Variants(trial.fitting[:_MOST], misfit=trial.misfit)
+    # All moved at once comes first: what two of them do together, and what is cut off.
+    found = [*trial.fitting[-1:], *trial.fitting[:-1]] if several else trial.fitting
+    return Variants(found[:_MOST], misfit=trial.misfit)
 
 
-def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> None:
-    """Other values of one argument, until a few of them fit."""
+def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> Any | None:
+    """Other values of one argument, until a few of them fit; the first that does."""
     here = dict(signature.arguments)[parameter.name]
     others = [
         *_left_out(parameter, here, signature, trial.hints),
@@ -70,11 +73,13 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> None:
     plain = all(isinstance(other, Fixed) for other in others)
     counts = type(value_of(parameter, here)) is int
     wanted = _MOST_EACH if plain and (counts or _selects(parameter.name, trial.hints)) else 1
-    fitting = 0
+    fitting: list[Any] = []
     for other in others:
-        fitting += trial.fit(signature, {parameter.name: other})
-        if fitting == wanted:
-            return
+        if trial.fit(signature, {parameter.name: other}):
+            fitting.append(other)
+        if len(fitting) == wanted:
+            break
+    return next(iter(fitting), None)
 
 
 def _overlap(trial: Trial, signature: Signature, parameters: Sequence[Parameter]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.infer.ran import watched
-from gradcheck_cli.infer.reaching import reaching
+from gradcheck_cli.infer.reaching import Reached, reaching
 from gradcheck_cli.infer.trial import Trial
 from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature
 from gradcheck_cli.subject.results import Place
@@ -31,12 +31,16 @@ class Here(Gradient):
         return [self.function]
 
 
-def reached(function: Any, shape: tuple[int, ...] = (3,)) -> list[Any]:
+def outcome(function: Any, shape: tuple[int, ...] = (3,)) -> Reached:
     gradient = Here(function)
     parameters = gradient.parameters()
     arguments = tuple((p.name, OMITTED if i else Leaf(p.name, shape, "test")) for i, p in enumerate(parameters))  # fmt: skip
     first = gradient.fit(Signature(arguments), "float32")
     return reaching(Trial(gradient, "float32", NO_HINTS), parameters, [first])
+
+
+def reached(function: Any, shape: tuple[int, ...] = (3,)) -> list[Any]:
+    return outcome(function, shape).subjects
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +93,16 @@ def test_no_arm_leads_nowhere() -> None:
         return x**power
 
     assert reached(f) == []
+
+
+def test_what_no_argument_opens_is_closed() -> None:
+    def f(x: Any, method: str = "exact", scale: float = 1.0) -> Any:
+        if method == "exact" and scale < 100.0:
+            return x * scale
+        return x * scale + x
+
+    (arm,) = outcome(f).closed
+    assert arm.words == "`method == 'exact' and scale < 100.0` does not hold"
 
 
 def test_nobody_elses_tracer_is_replaced() -> None:

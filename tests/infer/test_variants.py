@@ -30,6 +30,7 @@ def variants(gradient: Gradient, hints: Hints = NO_HINTS, **others: Any) -> Any:
 def test_a_flag_goes_the_other_way_and_a_number_off_its_default() -> None:
     subjects, broken = variants(Gradient(lambda x, flag=True, power=2, slope=0.5: x))
     assert [fixed(s.signature) for s in subjects] == [
+        {"flag": False, "power": 3, "slope": 0.375},
         {"flag": False},
         {"power": 3},
         {"slope": 0.375},
@@ -39,7 +40,11 @@ def test_a_flag_goes_the_other_way_and_a_number_off_its_default() -> None:
 
 def test_pairs_of_numbers_go_off_their_defaults() -> None:
     subjects, broken = variants(Gradient(lambda x, domain=(-1.0, 1.0), padding=(1, 2): x))
-    assert [fixed(s.signature) for s in subjects] == [{"domain": (-1.25, 1.5)}, {"padding": (2, 3)}]
+    assert [fixed(s.signature) for s in subjects] == [
+        {"domain": (-1.25, 1.5), "padding": (2, 3)},
+        {"domain": (-1.25, 1.5)},
+        {"padding": (2, 3)},
+    ]
     assert broken is None
 
 
