@@ -31,7 +31,7 @@ def main() -> None:
     with open(given.picks, encoding="utf-8") as stream:
         picks = json.load(stream)
     rows = [p for p in picks if given.framework in (None, p["framework"])]
-    agreeing = checked = 0
+    agreeing = checked = shown = counted = 0
     for pick in rows:
         start = time.perf_counter()
         report = _report(given.python, pick["import_path"])
@@ -41,8 +41,11 @@ def main() -> None:
         checked += verdict is not None
         agreeing += agrees
         mark = "=" if agrees else "≠" if verdict else "·"
-        print(f"{mark} {pick['import_path']:<70} {pick['expected']:<34} {verdict or '-':<13} {seconds:5.1f} s")  # fmt: skip
+        here = _adequacy(report)
+        shown, counted = shown + here[0], counted + here[1]
+        print(f"{mark} {pick['import_path']:<70} {pick['expected']:<34} {verdict or '-':<13} {here[0]:>3}/{here[1]:<3} {seconds:5.1f} s", flush=True)  # fmt: skip
     print(f"{checked} of {len(rows)} checked, {agreeing} as expected")
+    print(f"small changes: {shown} of {counted} would have been seen")
 
 
 def _report(python: str, path: str) -> dict[str, Any] | None:
@@ -67,6 +70,12 @@ def _said(report: dict[str, Any] | None) -> tuple[str | None, set[str]]:
     verdicts = [g["verdict"] for g in report["gradients"] if g["verdict"]]
     worst = max(verdicts, key=order.index, default=None)
     return worst, {f["rule"] for f in report["findings"]}
+
+
+def _adequacy(report: dict[str, Any] | None) -> tuple[int, int]:
+    """How many small changes the inputs would have shown, of how many."""
+    told = [g["adequacy"] for g in (report or {"gradients": []})["gradients"] if g["adequacy"]]
+    return sum(a["shown"] for a in told), sum(a["counted"] for a in told)
 
 
 def _agrees(expected: str, verdict: str | None, rules: set[str]) -> bool:
