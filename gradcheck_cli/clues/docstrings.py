@@ -355,7 +355,13 @@ def _suits(where: str, axes: Sequence[str]) -> bool:
         return len(axes) > 1 and axes[-1] == axes[-2]
     if where == "in orthogonal":
         return len(axes) > 1
-    return bool(axes) or where not in ("in unit", "in simplex", "in sorted", "in increasing")
+    return bool(axes) or where not in (
+        "in unit",
+        "in nonzero",
+        "in simplex",
+        "in sorted",
+        "in increasing",
+    )
 
 
 def _plain_value(name: str, reading: _Reading, source: str) -> Clue:

@@ -118,10 +118,15 @@ def _increasing(rows: Array) -> Array:
 
 
 def _unit(rows: Array) -> Array:
-    size = np.sqrt((rows * rows).sum(axis=-1, keepdims=True))
+    rows = _nonzero(rows)
+    return rows / np.sqrt((rows * rows).sum(axis=-1, keepdims=True))
+
+
+def _nonzero(rows: Array) -> Array:
+    """The first direction in place of vectors of no length."""
     first = np.zeros_like(rows)
     first[..., 0] = 1
-    return np.where(size > 0, rows / np.where(size > 0, size, 1), first)
+    return np.where((rows * rows).sum(axis=-1, keepdims=True) > 0, rows, first)
 
 
 def _spd(rows: Array) -> Array:
@@ -155,6 +160,7 @@ _JOINT: dict[str | None, Callable[[Array], Array]] = {
     "sorted": _sorted,
     "increasing": _increasing,
     "unit": _unit,
+    "nonzero": _nonzero,
     "spd": _spd,
     "orthogonal": _orthogonal,
     "symmetric": _symmetric,

@@ -18,7 +18,7 @@ from gradcheck_cli.project.dimensions import DimensionError, size_of, sizes_of
 FLOATS = ("f16", "bf16", "f32", "f64", "float16", "bfloat16", "float32", "float64", "f", "float")
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "int8", "int16", "int32", "int64", "uint8", "int", "i")
 FAMILIES = (
-    "positive", "simplex", "sorted", "increasing", "unit", "spd", "orthogonal", "symmetric", "lower", "upper", "binary", "signs",
+    "positive", "simplex", "sorted", "increasing", "unit", "nonzero", "spd", "orthogonal", "symmetric", "lower", "upper", "binary", "signs",
 )  # fmt: skip
 
 _ARRAY = re.compile(r"(?P<dtype>[a-z]+\d*)\s*\[(?P<dims>[^\]]*)\]\s*(?P<domain>.*)$")

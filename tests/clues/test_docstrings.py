@@ -156,6 +156,13 @@ DOMAINS = [
     ("a: positive rates, (cells, genes)", {"a": "> 0"}),
     ("a: prior covariance, (n, n)\nc: cross-covariance, (n, n)", {"a": "in spd"}),
     ("p: points of the open simplex, shape (..., k)", {"p": "in simplex"}),
+    ("x (B, T, D), w (B, T) positive and not normalised, n (B,) int >= 1.", {"w": "> 0"}),
+    ("logits (B, H, T, S); cap (H,) positive.", {"cap": "> 0"}),
+    ("probs [B, H, W, C] in (0, 1); mask [B, H, W] int class map.", {"probs": "in (0, 1)"}),
+    ("A: (n, n), B: (n, m); Q: (n, n) and R: (m, m) symmetric positive definite.", {"Q": "in spd", "R": "in spd"}),
+    ("u, dt : Float[B, T, C]      (dt > 0)\nA : Float[C, N]   (negative)", {"dt": "> 0", "A": "< 0"}),
+    ("Rotate vectors v [..., 3] by quaternions q [..., 4] (w, x, y, z), any length > 0.", {"q": "in nonzero"}),
+    ("v: (n, 3) non-zero vectors", {"v": "in nonzero"}),
 ]  # fmt: skip
 
 NOTHING = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from gradcheck_cli.clues.prose.dims import BRACKETS
 from gradcheck_cli.clues.prose.passages import SENTENCE_END, Passage
 
 _N = r"[-+]?(?:(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+)(?:\s*\*?\s*(?:pi\b|π))?|inf|∞|pi|π)"
@@ -50,6 +51,12 @@ _FAMILIES = tuple(
         (
             r"\b(?:orthogonal|orthonormal|rotation) matri|\borthonormal (?:columns|basis)",
             "in orthogonal",
+        ),
+        (
+            r"\bnon-?zero (?:quaternions?|vectors?|rows?|directions?|norms?|lengths?)\b"
+            r"|\b(?:any|some|positive|arbitrary) (?:positive )?(?:length|norm)(?: > 0)?(?=\W|$)"
+            r"|\bneed not be (?:of unit length|normali[sz]ed|unit)",
+            "in nonzero",
         ),
         (
             r"\bunit[- ](?:quaternion|vector|norm|length|direction|normal)"
@@ -234,6 +241,8 @@ def _family(text: str) -> str:
 def _of_mention(passage: Passage) -> str:
     """The domain where a sentence names the parameter: `for x > 0`, `|x| < 1`, `x must be positive`."""
     before, after = passage.before, passage.after
+    if described := _behind_brackets(after):
+        return described
     if _OTHERWISE.search(before[-60:]) or _OTHERWISE.search(after[:60]):
         return ""
     compared = _compared(before, after)
@@ -247,6 +256,21 @@ def _of_mention(passage: Passage) -> str:
     beside = said is not None and said["verb"] == "," and re.search(r"\b(?:is|are|be)\b", rest)
     family = "" if beside else _family(f"is {rest}")
     return family or _adjective(before)
+
+
+def _behind_brackets(after: str) -> str:
+    """`weights (B, T) positive and not normalised`, `probs [n, k] in (0, 1)`: what follows at once."""
+    brackets = re.match(rf"(?:\s*{BRACKETS})+\s*(?:float\w*\s*)?,?\s*(?=[a-z∈<>])", after)
+    if brackets is None:
+        return ""
+    behind = after[brackets.end() :]
+    within = re.match(_IN + _INTERVAL, behind)
+    if within is not None:
+        return _interval(within.group())
+    clause = re.split(r"(?<=\w)[,;]|\.(?:\s|$)|\band\b|\bwhere\b", behind)[0]
+    if _OTHERWISE.search(clause):
+        return ""
+    return _bound(clause) or _family(clause.strip())
 
 
 def _elsewhere(bound: str) -> str:

@@ -150,6 +150,7 @@ def _entries(lines: Sequence[str], name: str, names: Sequence[str]) -> Iterator[
         following = [] if cut else list(_deeper(lines[i + 1 :], len(match["indent"])))
         rest = match["rest"][: cut.start()] if cut else match["rest"]
         after = " ".join([match["type"] or "", rest.strip(), *following]).strip()
+        after = _without_name(after, name)
         stop = mentioned.search(after)
         alone = after[: stop.start()] if stop else after
         yield Passage(
@@ -192,14 +193,30 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
             leads = re.match(r"\s*:(?![:=])", behind) and re.search(
                 rf"(?:^|[.,;(]|[)\]]\s+and\b)\s*(?:(?:{beside})\s*(?:,|/|&|and)\s*)*$", ahead
             )
+            alone = behind[: stop.start()] if stop else behind
+            alone = _with_property(alone, behind, beside) if leads is not None else alone
             yield Passage(
                 "" if leads else ahead[starts[-1] if starts else 0 :],
                 behind[: stop.start()] if stop else behind,
                 entry=leads is not None,
-                alone=behind[: stop.start()] if stop else behind,
+                alone=alone,
                 common_word=name in _ARTICLES,
                 is_signal=name in ("kernel", "signal", "filter", "window", "taps", "vec", "vector"),
             )
+
+
+def _without_name(text: str, name: str) -> str:
+    """`(> 0)` for `(dt > 0)` in an entry of `dt`."""
+    return re.sub(rf"(?<![\w.]){re.escape(name)}\s*(?=[<>≤≥])", "", text)
+
+
+def _with_property(alone: str, behind: str, others: str) -> str:
+    """With what follows the last of several: in `Q: (n, n) and R: (m, m) symmetric` both are symmetric."""
+    several = re.match(
+        rf"\s*:?\s*(?P<own>{BRACKETS})\s*(?:and|&)\s*(?:{others})\s*:?\s*{BRACKETS}(?P<said>[^,;.()]*)",
+        behind,
+    )
+    return alone if several is None else f"{several['own']} {several['said'].strip()}"
 
 
 def _mention_of(names: Sequence[str]) -> re.Pattern[str]:
