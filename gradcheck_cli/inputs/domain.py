@@ -119,7 +119,8 @@ def _increasing(rows: Array) -> Array:
 
 def _unit(rows: Array) -> Array:
     rows = _nonzero(rows)
-    return rows / np.sqrt((rows * rows).sum(axis=-1, keepdims=True))
+    unit: Array = rows / np.sqrt((rows * rows).sum(axis=-1, keepdims=True))
+    return unit
 
 
 def _nonzero(rows: Array) -> Array:
