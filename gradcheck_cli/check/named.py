@@ -74,9 +74,9 @@ def against_references(
 
 
 def _with_name(name: str, gradients: Sequence[CustomGradient]) -> list[CustomGradient]:
-    """Gradients of this name, or else those that the function of this name makes."""
+    """Gradients of this name, or else those that the function or the class of this name makes."""
     own = [g for g in gradients if name in (g.name, g.place.qualname)]
-    return own or [g for g in gradients if g.place.qualname.startswith(f"{name}.<locals>.")]
+    return own or [g for g in gradients if g.place.qualname.startswith(f"{name}.")]
 
 
 def _nothing_named(

@@ -59,6 +59,14 @@ def test_what_is_not_named_is_not_called(tmp_path: Path) -> None:
     assert {each["gradient"] for each in report["not_covered"]} == {"averaged.<locals>.forward"}
 
 
+def test_a_class_leads_to_what_its_methods_make() -> None:
+    run = check_json("fixtures/wrong/inputs.py:Tversky")
+    (gradient,) = run.report["gradients"]
+    assert gradient["qualname"] == "Tversky.loss.<locals>.tversky"
+    settings = {i["path"] for i in gradient["inputs"] if i["dtype"] == "fixed"}
+    assert settings == {"alpha", "beta", "smooth"}
+
+
 TWINS = {
     "jax": """
 import jax
