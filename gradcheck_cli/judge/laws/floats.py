@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO, Grades
+from gradcheck_cli.measure.coincidence import coincidental
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.grading import grades
@@ -123,6 +124,8 @@ def _confirmed_row(m: Measurements, rule: FloatRule, mode: str, severity: Severi
     rows = rows[~m.beyond[rows]] if (~m.beyond[rows]).any() else rows
     for cause in rule.causes:
         for row in rows[graded.cause[rows] == cause][:_TRIES].tolist():
+            if cause == NAN and coincidental(m, row):
+                continue
             alone = grades(again(m, Alone(row, mode, rule.who)), mode, rule.who)
             if alone.severity[0] >= severity.rank and alone.cause[0] == cause:
                 return int(row)

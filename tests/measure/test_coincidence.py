@@ -1,0 +1,43 @@
+"""A limit that is there only because two arguments vanish at once is none that anybody expects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from gradcheck_cli.measure.coincidence import coincidental
+from gradcheck_cli.measure.measurements import Measurements
+from tests.traced import traced
+
+ZEROS, ONES = np.zeros(2), np.ones(2)
+
+
+def at(function: Any, *points: Any) -> Measurements:
+    return traced(function, *(np.asarray(point)[None] for point in points))
+
+
+def reflected(x: Any, y: Any) -> Any:
+    return x - 2 * (x @ y) * y / (y @ y)
+
+
+def weighted(x: Any, y: Any) -> Any:
+    return jnp.sum(y * jnp.sin(x) / x)
+
+
+def test_a_mirror_of_no_length_has_a_limit_only_at_zero() -> None:
+    assert coincidental(at(reflected, ZEROS, ZEROS), 0)
+
+
+def test_a_removable_hole_is_none_by_coincidence() -> None:
+    assert not coincidental(at(weighted, ZEROS, ONES), 0)
+    assert not coincidental(at(weighted, ZEROS, ZEROS), 0)
+
+
+def test_where_the_function_has_a_value_nothing_is_asked() -> None:
+    assert not coincidental(at(reflected, ZEROS, ONES), 0)
+
+
+def test_one_argument_vanishes_alone() -> None:
+    assert not coincidental(at(lambda x: jnp.sum(jnp.sin(x) / x), ZEROS), 0)
