@@ -10,13 +10,18 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from gradcheck_cli.discover.guesses import Function, guesses, required
-from gradcheck_cli.discover.makers import Construction, Maker, call_results, construction
+from gradcheck_cli.discover.guesses import Function, required
+from gradcheck_cli.discover.makers import (
+    Call,
+    Construction,
+    Maker,
+    call_results,
+    calls_of,
+    construction,
+)
 from gradcheck_cli.discover.needs import Need, needs
 from gradcheck_cli.subject.results import Found, Missing, Place
-from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
-
-_MOST_CALLS = 40
+from gradcheck_cli.subject.user_code import UserCodeError
 
 
 def attributes(module: ModuleType) -> Iterator[tuple[str, object]]:
@@ -144,26 +149,22 @@ def call_factory(function: Function, functions: Sequence[Function]) -> Entry:
     """
     reason = ""
     maker: Maker | None = None
-    for count, arguments in enumerate(guesses(function, functions)):
-        if count >= _MOST_CALLS:
-            break
-        maker = maker or Maker(function, tuple(arguments))
+    for call in calls_of(function, functions):
+        maker = maker or Maker(call)
         try:
-            with calling_user_code():
-                result = function(*arguments)
+            result = call.again({})
         except UserCodeError as raised:
             error = raised.error
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             continue
         call_results(result)
-        invented = _invented(function, arguments, functions)
-        return Entry(invented=invented, maker=Maker(function, tuple(arguments)))
+        return Entry(invented=invented(call, functions), maker=Maker(call))
     return Entry(reason or "it takes no arguments that could be guessed", maker=maker)
 
 
-def _invented(function: Function, arguments: Sequence[Any], functions: Sequence[Function]) -> str:
+def invented(call: Call, functions: Sequence[Function]) -> str:
     """The first function among the arguments that nobody but cgcheck chose."""
-    for parameter, value in zip(required(function) or [], arguments, strict=False):
+    for parameter, value in zip(required(call.function) or [], call.arguments, strict=False):
         if any(value is each for each in functions):
             return f"`{getattr(value, '__name__', value)}` for `{parameter.name}`"
     return ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,22 +22,108 @@ _DEPTH = 2
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """One plain argument of what made a custom gradient."""
+
+    value: bool | int | float | str | None
+    annotation: str | None
+    guessed: bool = False  # nobody but cgcheck chose it
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a factory or a constructor, which may be made again with other plain arguments."""
+
+    function: Any
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    guessed: bool = False
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """The plain arguments, those that are left to their defaults as well."""
+        given = self._bound()
+        if given is None:
+            return {}
+        chosen = frozenset(given.arguments) if self.guessed else frozenset()
+        given.apply_defaults()
+        found = {}
+        for name, value in given.arguments.items():
+            plain = value.item() if isinstance(value, np.generic) else value
+            if plain is None or type(plain) in (bool, int, float, str):
+                hint = annotation(given.signature.parameters[name])
+                found[name] = Setting(plain, hint, name in chosen)
+        return found
+
+    def again(self, changed: Mapping[str, object]) -> Any:
+        """What the call gives with other settings."""
+        given = self._bound()
+        with calling_user_code():
+            if given is None:
+                return self.function(*self.arguments, **self.keywords)
+            parameters = given.signature.parameters
+            given.arguments.update({n: v for n, v in changed.items() if n in parameters})
+            return self.function(*given.args, **given.kwargs)
+
+    def _bound(self) -> inspect.BoundArguments | None:
+        try:
+            return inspect.signature(self.function).bind_partial(*self.arguments, **self.keywords)
+        except (TypeError, ValueError):
+            return None
+
+
+def calls_of(function: Any, functions: Sequence[Callable[..., Any]] = ()) -> Iterator[Call]:
+    """Calls of a factory or a class: as its own file makes them, then with guessed arguments."""
+    yield from _as_written(function)
+    guessed = guesses(function, functions) if functions else guesses(function)
+    for arguments in itertools.islice(guessed, _MOST_CALLS):
+        yield Call(function, tuple(arguments), guessed=True)
+
+
+def _as_written(function: Any) -> Iterator[Call]:
+    """Calls in the file that defines it, of literals and of what the module holds by name."""
+    home = inspect.getmodule(function)
+    name = getattr(function, "__name__", "")
+    if home is None or getattr(home, name, None) is not function:
+        return
+    try:
+        tree = ast.parse(Path(getattr(home, "__file__", None) or "").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == name and not _is_spread(node):
+            with contextlib.suppress(ValueError, KeyError):
+                yield _read(node, function, vars(home))
+
+
+def _is_spread(call: ast.Call) -> bool:
+    return any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)  # fmt: skip
+
+
+def _read(call: ast.Call, function: Any, names: Mapping[str, Any]) -> Call:
+    arguments = tuple(_value(argument, names) for argument in call.args)
+    keywords = {k.arg: _value(k.value, names) for k in call.keywords if k.arg is not None}
+    return Call(function, arguments, keywords)
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """A literal, or what the module holds under a name; an error for anything that would have to be run."""
+    return names[node.id] if isinstance(node, ast.Name) else ast.literal_eval(node)
+
+
+@dataclass(frozen=True, slots=True)
 class Construction:
-    """An object of a class, with the arguments that its constructor was given."""
+    """An object of a class, and the call that made it."""
 
     instance: object
-    cls: Any
-    arguments: tuple[Any, ...]
+    call: Call
 
 
 def construction(cls: Any) -> Construction | None:
-    """An object of a class, if small numbers satisfy its constructor."""
-    for arguments in itertools.islice(guesses(cls), _MOST_CALLS):
-        try:
-            with calling_user_code():
-                return Construction(cls(*arguments), cls, tuple(arguments))
-        except UserCodeError:
-            continue
+    """An object of a class, if its own file's arguments or small numbers satisfy its constructor."""
+    for call in calls_of(cls):
+        with contextlib.suppress(UserCodeError):
+            return Construction(call.again({}), call)
     return None
 
 
@@ -49,64 +137,22 @@ def instance_of(cls: Any) -> object | None:
 class Maker:
     """The call that made a custom gradient, and the object whose method it calls: both may be made anew."""
 
-    function: Any
-    arguments: tuple[Any, ...]
+    call: Call
     made: Construction | None = None
 
     @property
     def settings(self) -> dict[str, Setting]:
         """The plain arguments of both calls, by name; those of the constructor where both have one."""
-        own = _settings(self.function, self.arguments)
-        return own | ({} if self.made is None else _settings(self.made.cls, self.made.arguments))
+        return self.call.settings | ({} if self.made is None else self.made.call.settings)
 
     def again(self, changed: Mapping[str, object]) -> None:
         """Make it with other settings; what is recorded meanwhile is what came of it."""
-        function = self.function
-        with calling_user_code():
-            if self.made is not None:
-                instance = _called(self.made.cls, self.made.arguments, changed)
-                function = getattr(instance, function.__name__)
+        call = self.call
+        if self.made is not None:
+            instance = self.made.call.again(changed)
+            call = replace(call, function=getattr(instance, call.function.__name__))
         with contextlib.suppress(UserCodeError):  # as before, after it was made
-            with calling_user_code():
-                result = _called(function, self.arguments, changed)
-            call_results(result)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One plain argument of what made a custom gradient."""
-
-    value: bool | int | float | str
-    annotation: str | None
-
-
-def _settings(function: Any, arguments: Sequence[Any]) -> dict[str, Setting]:
-    given = _bound(function, arguments)
-    if given is None:
-        return {}
-    given.apply_defaults()
-    found = {}
-    for name, value in given.arguments.items():
-        plain = value.item() if isinstance(value, np.generic) else value
-        if type(plain) in (bool, int, float, str):
-            found[name] = Setting(plain, annotation(given.signature.parameters[name]))
-    return found
-
-
-def _called(function: Any, arguments: Sequence[Any], changed: Mapping[str, object]) -> Any:
-    given = _bound(function, arguments)
-    if given is None:
-        return function(*arguments)
-    parameters = given.signature.parameters
-    given.arguments.update({n: v for n, v in changed.items() if n in parameters})
-    return function(*given.args, **given.kwargs)
-
-
-def _bound(function: Any, arguments: Sequence[Any]) -> inspect.BoundArguments | None:
-    try:
-        return inspect.signature(function).bind_partial(*arguments)
-    except (TypeError, ValueError):
-        return None
+            call_results(call.again(changed))
 
 
 def call_results(result: object, depth: int = _DEPTH) -> None:

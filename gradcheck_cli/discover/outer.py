@@ -1,20 +1,48 @@
-"""Functions that define a custom gradient and call it themselves: what users call is the outer function."""
+"""Functions that define a custom gradient and call it themselves: what users call is the outer function.
+
+It may stand in the module, be a method of an object, or be what a factory gives back.
+"""
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import inspect
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
+from gradcheck_cli.discover.factories import attributes, invented
+from gradcheck_cli.discover.makers import Call, Setting, calls_of, construction
+from gradcheck_cli.discover.needs import Need, needs
 from gradcheck_cli.subject.results import Place
+from gradcheck_cli.subject.user_code import UserCodeError
 
 G = TypeVar("G", bound=Any)
+Function = Callable[..., Any]
 
 _DECORATES = ("custom_gradient", "custom_vjp", "custom_jvp")
+# The method of a layer that runs after it was built, as Keras has it.
+MAKES_WEIGHTS = "call"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The call that gave the outer function, and how what it gave leads there."""
+
+    call: Call
+    leads: Callable[[Callable[[], Any]], Function]
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        return self.call.settings
+
+    def function(self, changed: Mapping[str, object]) -> Function:
+        """The outer function as it is with other settings."""
+        return self.leads(functools.partial(self.call.again, changed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,53 +52,180 @@ class Outer:
     What else the inner function reads, it closes over: that cannot be differentiated.
     """
 
-    function: FunctionType
+    function: Function
+    qualname: str
     inner: str
     through: frozenset[str]
+    origin: Origin | None = None
+    invented: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.qualname.rpartition(".")[2]
+
+    @property
+    def defined(self) -> str:
+        """The name by which its definition goes, whatever the module calls it."""
+        qualname: str = plain(self.function).__qualname__
+        return qualname
 
     @property
     def place(self) -> Place:
         """Where the function stands; what is defined in it goes by its name."""
-        code, name = self.function.__code__, self.function.__name__
-        path, line = code.co_filename, code.co_firstlineno
-        return Place(path, line, name, definition=f"{name}.<locals>.{self.inner}")
+        code = plain(self.function).__code__
+        definition = f"{self.defined}.<locals>.{self.inner}"
+        return Place(
+            code.co_filename, code.co_firstlineno, self.qualname, definition=definition,
+            invented=self.invented,
+        )  # fmt: skip
 
 
-def outer_functions(module: ModuleType, scopes: Sequence[str]) -> dict[str, Outer]:
-    """Of these scopes the functions of the module that call what they define, by name."""
-    functions = {scope: getattr(module, scope, None) for scope in scopes if scope.isidentifier()}
-    found = {n: _outer(f) for n, f in functions.items() if inspect.isfunction(f)}
-    return {name: outer for name, outer in found.items() if outer is not None}
+def plain(function: Function) -> Any:
+    """The function as it is defined, under what binds or wraps it."""
+    inner = inspect.unwrap(function)
+    return getattr(inner, "__func__", inner)
 
 
-def with_wholes(gradients: Sequence[G], wholes: Sequence[G], outer: Mapping[str, Outer]) -> list[G]:
+def outer_functions(
+    module: ModuleType, scopes: Sequence[str], functions: Sequence[Function] = ()
+) -> dict[str, list[Outer]]:
+    """Of these scopes those that call what they define, each with the functions that do.
+
+    `functions` are the framework's own, for a factory that asks for one.
+    """
+    found = {scope: list(_of_scope(module, scope, functions)) for scope in dict.fromkeys(scopes)}
+    return {scope: outer for scope, outer in found.items() if outer}
+
+
+def _of_scope(module: ModuleType, scope: str, functions: Sequence[Function]) -> Iterator[Outer]:
+    owner, _, name = scope.rpartition(".")
+    thing = getattr(module, owner or name, None)
+    outer: Iterator[Outer | None] = iter(())
+    if not owner and inspect.isfunction(thing):
+        outer = iter([_outer(thing, name)])
+    elif owner and inspect.isclass(thing):
+        outer = iter([_of_object(module, thing, name)])
+    elif owner and inspect.isfunction(thing):
+        outer = _of_factory(module, thing, name, functions)
+    yield from (each for each in outer if each is not None)
+
+
+def with_wholes(gradients: Sequence[G], wholes: Sequence[G], outer: Iterable[Outer]) -> list[G]:
     """The gradients in the order of their lines: those of outer functions for what is defined in these."""
-    inside = tuple(f"{name}.<locals>." for name in outer)
+    inside = tuple(f"{each.defined}.<locals>." for each in outer)
     others = [g for g in gradients if not g.place.qualname.startswith(inside)]
-    return sorted([*others, *wholes], key=lambda g: g.place.line)
+    return sorted([*others, *wholes], key=lambda g: (g.place.line, g.place.qualname))
 
 
-def _outer(function: FunctionType) -> Outer | None:
+def _of_object(module: ModuleType, cls: Any, name: str) -> Outer | None:
+    """A method of an object that the module holds, or of one that can be made."""
+    method = inspect.getattr_static(cls, name, None)
+    if not inspect.isfunction(method) or _outer(method, "") is None:
+        return None
+    leads = functools.partial(_method, name=name)
+    held = next((value for _, value in attributes(module) if type(value) is cls), None)
+    made = None if held is not None else construction(cls)
+    if held is None and made is None:
+        return None
+    again = (lambda: held) if made is None else functools.partial(made.call.again, {})
+    outer = _outer(leads(again), f"{cls.__qualname__}.{name}")
+    if outer is None or made is None:
+        return outer
+    return replace(outer, origin=Origin(made.call, leads))
+
+
+def _method(make: Callable[[], Any], name: str) -> Function:
+    """The method of an object; of a layer, the layer itself, which makes its weights at its first call.
+
+    They are of the size that it is called with then: for other sizes it is another layer.
+    """
+    instance = make()
+    method: Function = getattr(instance, name)
+    if name != MAKES_WEIGHTS or not callable(instance):
+        return method
+    layers: dict[str, Any] = {}
+
+    @functools.wraps(method)
+    def layer(*args: Any, **keywords: Any) -> Any:
+        given = (*args, *keywords.values())
+        key = repr([tuple(getattr(value, "shape", ())) for value in given])
+        if key not in layers:
+            layers[key] = make()
+        return layers[key](*args, **keywords)
+
+    return layer
+
+
+def _of_factory(
+    module: ModuleType, factory: Function, name: str, functions: Sequence[Function]
+) -> Iterator[Outer | None]:
+    """What a factory gives back: as the module holds it, or else from a call of ours."""
+    qualname = f"{factory.__qualname__}.<locals>.{name}"
+    held = [(n, v) for n, v in attributes(module) if getattr(v, "__qualname__", "") == qualname]
+    if held:
+        yield from (_outer(value, name) for name, value in held if callable(value))
+    elif _hands_out(factory, name) and Need.RULE not in needs(factory).values():
+        yield _from_call(factory, qualname, functions)
+
+
+def _from_call(factory: Function, qualname: str, functions: Sequence[Function]) -> Outer | None:
+    leads = functools.partial(_given, qualname=qualname)
+    for call in calls_of(factory, functions):
+        with contextlib.suppress(UserCodeError, LookupError):
+            outer = _outer(leads(functools.partial(call.again, {})), qualname)
+            if outer is not None:
+                made_up = invented(call, functions)
+                return replace(outer, origin=Origin(call, leads), invented=made_up)
+    return None
+
+
+def _given(make: Callable[[], Any], qualname: str) -> Function:
+    """The function of this name among what a factory gives."""
+    result = make()
+    several = result if isinstance(result, (tuple, list)) else [result]
+    fitting = [f for f in several if getattr(f, "__qualname__", "") == qualname]
+    function: Function = fitting[0]
+    return function
+
+
+def _hands_out(factory: Function, name: str) -> bool:
+    """Does the factory define a function of this name that calls a custom gradient of its own?"""
+    tree = _tree(factory)
+    inside = [] if tree is None else [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    return any(node.name == name and _called_inside(node) for node in inside)
+
+
+def _tree(function: Function) -> ast.FunctionDef | None:
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        tree = ast.parse(textwrap.dedent(inspect.getsource(plain(function))))
     except (OSError, TypeError, SyntaxError, ValueError):
         return None
     node = tree.body[0] if tree.body else None
-    if not isinstance(node, ast.FunctionDef):
+    return node if isinstance(node, ast.FunctionDef) else None
+
+
+def _outer(function: Function, qualname: str) -> Outer | None:
+    if not isinstance(plain(function), FunctionType):
         return None
+    node = _tree(function)
+    own = [] if node is None else _called_inside(node)
+    if node is None or not own:
+        return None
+    handed = {n for call, _ in own for argument in call.args for n in _names(argument)}
+    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    through = frozenset(_sources(node, handed)) & frozenset(names)
+    return Outer(function, qualname, own[0][1], through)
+
+
+def _called_inside(node: ast.FunctionDef) -> list[tuple[ast.Call, str]]:
+    """The calls of custom gradients that a function defines itself, each with the name."""
     inner = {
         part.name
         for part in node.body
         if isinstance(part, ast.FunctionDef) and any(map(_is_custom, part.decorator_list))
     }
     calls = [part for part in _of_its_own(node) if isinstance(part, ast.Call)]
-    own = [(c, c.func.id) for c in calls if isinstance(c.func, ast.Name) and c.func.id in inner]
-    if not own:
-        return None
-    handed = {n for call, _ in own for argument in call.args for n in _names(argument)}
-    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-    through = frozenset(_sources(node, handed)) & frozenset(names)
-    return Outer(function, own[0][1], through)
+    return [(c, c.func.id) for c in calls if isinstance(c.func, ast.Name) and c.func.id in inner]
 
 
 def _sources(node: ast.FunctionDef, handed: set[str]) -> set[str]:

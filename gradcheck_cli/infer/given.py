@@ -10,6 +10,8 @@ import numpy as np
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
 
+# What is left out by default and is, where it is given, a number for each class or feature.
+_OF_CLASSES = re.compile(r"weights?$|^weights?|_pos$|scales?$|priors?$|freq|counts?$|balance")
 _AXES = re.compile(r"f32\[(?P<axes>[^\[\]]*)\]")
 
 
@@ -29,6 +31,15 @@ def given_numbers(name: str, signature: Signature, hints: Hints) -> Iterator[Fix
                 row = tuple(numbers.tolist())
                 yield Fixed(row, repr(row), clue.source)
             yield Fixed(numbers, f"f32{shape}", clue.source)
+    if _OF_CLASSES.search(name.lower()):
+        lengths = dict.fromkeys(leaf.shape[-1] for leaf in signature.leaves if leaf.shape)
+        yield from (_row(count) for count in lengths)
+
+
+def _row(count: int) -> Fixed:
+    """A number for each class, feature or row: an axis of what is differentiated has as many."""
+    row = tuple((0.5 + np.arange(count) % 4 / 4).tolist())
+    return Fixed(row, repr(row), "a number for each place along an axis")
 
 
 def _sizes(signature: Signature, hints: Hints) -> dict[str, int]:

@@ -37,9 +37,10 @@ def entered() -> tuple[Any, Maker]:
 def test_settings_are_the_plain_arguments_of_both_calls() -> None:
     _, maker = entered()
     assert {n: s.value for n, s in maker.settings.items()} == {
-        "power": 2, "width": maker.settings["width"].value, "alpha": 0.5, "mode": "mean",
+        "power": 2, "width": maker.settings["width"].value, "alpha": 0.5, "mode": "mean", "hook": None,
     }  # fmt: skip
     assert maker.settings["power"] == Setting(2, "int")
+    assert maker.settings["width"].guessed
     assert type(maker.settings["width"].value) in (int, float)
 
 
@@ -74,4 +75,4 @@ def test_a_factory_that_raises_after_it_made_the_rule_may_be_called_again() -> N
 
 def test_a_constructor_without_a_signature_has_no_settings() -> None:
     made = construction(dict)
-    assert made is None or Maker(len, (), made).settings == {}
+    assert made is None or made.call.settings == {}

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.discover.makers import Maker
-from gradcheck_cli.frameworks.shared.made_anew import Anew, settings_of
+from gradcheck_cli.discover.makers import Call, Maker
+from gradcheck_cli.frameworks.shared.made_anew import Anew, recorded_again, settings_of
 from gradcheck_cli.inputs.parameters import declared
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Parameter, Signature
 from gradcheck_cli.subject.refusals import Rejected
@@ -55,8 +55,9 @@ def gradient() -> tuple[Made, Anew]:
     with recording() as found:
         make()
     made = Made(found[0].thing)  # type: ignore[arg-type]
-    maker = Maker(make, ())
-    anew = Anew(maker, settings_of(maker, made), recording, lambda f: Made(f.thing), ("rule",))  # type: ignore[arg-type]
+    maker = Maker(Call(make, ()))
+    again = recorded_again(maker, made, recording, lambda found: Made(found.thing))  # type: ignore[arg-type]
+    anew = Anew(settings_of(maker, made.rule, ["x"]), again, ("rule",))
     return anew.dressed(made, made), anew
 
 
@@ -89,4 +90,4 @@ def test_settings_that_its_maker_does_not_take_are_refused() -> None:
 
 def test_what_no_maker_made_has_no_settings() -> None:
     made, _ = gradient()
-    assert settings_of(None, made) == {}
+    assert settings_of(None, made.rule, []) == {}

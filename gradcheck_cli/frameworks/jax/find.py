@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from gradcheck_cli.discover.factories import attributes, enter_all
 from gradcheck_cli.discover.makers import Maker, instance_of
 from gradcheck_cli.discover.methods import attribute
-from gradcheck_cli.discover.outer import Outer, outer_functions, with_wholes
+from gradcheck_cli.discover.outer import MAKES_WEIGHTS, Outer, outer_functions, plain, with_wholes
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.jax.adopt import (
     adopt,
@@ -26,7 +26,7 @@ from gradcheck_cli.frameworks.jax.adopt import (
 )
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.hooks import recording
-from gradcheck_cli.frameworks.shared.made_anew import Anew, settings_of
+from gradcheck_cli.frameworks.shared.made_anew import Anew, recorded_again, settings_of
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
 
@@ -37,7 +37,7 @@ def find(
     """The module's own custom gradients, in the order of their lines."""
     _adopt_attributes(module, path, recorded)
     made = {each.line for each in recorded if _same(path, each.path)}
-    outer = outer_functions(module, scopes)
+    outer = outer_functions(module, scopes, [jnp.tanh])
     factories = [scope for scope in scopes if scope not in outer]
     missing = enter_all(module, path, factories, [jnp.tanh], recorded, made).missing
     adopted: list[tuple[object, JaxGradient]] = []
@@ -52,25 +52,41 @@ def find(
             continue
         adopted.append((each.thing, _made_anew(each, _bound(module, gradient), own)))
     gradients, more = distinct(adopted, module, unwrapped)
-    wholes = [_whole(each, name, own) for name, each in outer.items()]
-    return with_wholes(gradients, wholes, outer), [*missing, *more]
+    every = [each for of_scope in outer.values() for each in of_scope]
+    wholes = [_whole(each, own) for each in every]
+    return with_wholes(gradients, wholes, every), [*missing, *more]
 
 
-def _whole(outer: Outer, name: str, own: Own) -> JaxGradient:
+def _whole(outer: Outer, own: Own) -> JaxGradient:
     """A function that calls a custom gradient of its own, as one gradient."""
     names = list(inspect.signature(outer.function).parameters)
     closed_over = frozenset(i for i, n in enumerate(names) if n not in outer.through)
-    return replace(adopt_function(outer.function, name, outer.place, own), nondiff=closed_over)
+    gradient = replace(
+        adopt_function(outer.function, outer.name, outer.place, own),
+        nondiff=closed_over,
+        makes_weights=outer.name == MAKES_WEIGHTS,
+    )
+    origin, settings = outer.origin, settings_of(outer.origin, plain(outer.function), names)
+    if origin is None or not settings:
+        return gradient
+
+    def make(changed: Mapping[str, object]) -> JaxGradient:
+        return adopt_function(origin.function(changed), outer.name, outer.place, own)
+
+    anew = Anew(settings, make, ("primal", "rule"), ("written",))
+    return anew.dressed(replace(gradient, anew=anew), gradient)
 
 
 def _made_anew(each: Found, gradient: JaxGradient, own: Own) -> JaxGradient:
     """The gradient with the settings of what made it among its arguments."""
     maker = each.extra.get("maker")
-    settings = settings_of(maker, gradient)
+    names = [parameter.name for parameter in gradient.parameters()]
+    code = next(iter(gradient.rule_code()), None)
+    settings = settings_of(maker, code, names) if isinstance(maker, Maker) else {}
     if not isinstance(maker, Maker) or not settings or gradient.bound:
         return gradient
-    again = functools.partial(adopt, own=own)
-    anew = Anew(maker, settings, recording, again, ("primal", "rule"), ("written",))
+    make = recorded_again(maker, gradient, recording, functools.partial(adopt, own=own))
+    anew = Anew(settings, make, ("primal", "rule"), ("written",))
     return anew.dressed(replace(gradient, anew=anew), gradient)
 
 

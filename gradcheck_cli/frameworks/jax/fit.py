@@ -32,6 +32,8 @@ def fit(gradient: JaxGradient, signature: Signature, dtype: str) -> FittedJax:
         rule = flat(gradient.called(gradient.rule), signature)
         try:
             with calling_user_code():
+                if gradient.makes_weights:
+                    primal(*(jnp.ones(aval.shape, aval.dtype) for aval in avals))
                 shapes = jax.eval_shape(primal, *avals)
         except UserCodeError as raised:
             raise Rejected(brief(raised.error), str(raised.error)) from None

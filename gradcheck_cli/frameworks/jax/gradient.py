@@ -40,6 +40,7 @@ class JaxGradient:
     framework: str = field(default="jax")
     backend: str = field(default="jax")
     library: Library = LIBRARY  # whose stable functions are offered
+    makes_weights: bool = False  # at its first call, which must not be a trace
     anew: Anew | None = None  # how it is made again, if a factory or a method made it
 
     @property

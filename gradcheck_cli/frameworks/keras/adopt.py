@@ -6,6 +6,7 @@ It is run as Keras runs it there: the grad function gets the inputs again, and `
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,12 +15,19 @@ from gradcheck_cli.frameworks.keras.hooks import KIND, source
 from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.subject.refusals import RuleError
-from gradcheck_cli.subject.results import Place
+from gradcheck_cli.subject.results import Found, Place
 
 FORGOTTEN = (
     "TypeError: it returns no grad function, and on PyTorch its gradient is NaN without a word: "
     "write `return value, grad`"
 )
+
+
+def adopted_from(recorded: Found) -> TorchGradient:
+    """The gradient of a recorded object, with the function that was made up to get at it."""
+    gradient = adopt(recorded.thing)
+    invented = str(recorded.extra.get("invented", ""))
+    return replace(gradient, place=replace(gradient.place, invented=invented))
 
 
 def adopt(thing: Any) -> TorchGradient:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradcheck_cli.discover.factories import attributes, enter_all
-from gradcheck_cli.discover.outer import Outer, outer_functions, with_wholes
+from gradcheck_cli.discover.outer import outer_functions, with_wholes
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.keras import backend
 from gradcheck_cli.frameworks.keras.hooks import KIND, source
@@ -17,9 +17,6 @@ from gradcheck_cli.frameworks.keras.private_api import custom_gradient_on_torch
 from gradcheck_cli.frameworks.keras.trace import on_traced_device
 from gradcheck_cli.subject.protocol import CustomGradient, Own
 from gradcheck_cli.subject.results import Found, Missing
-
-if TYPE_CHECKING:
-    from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 
 
 def find(
@@ -50,28 +47,13 @@ def _of_keras(gradient: Any) -> CustomGradient:
     return adopted
 
 
-def _adopted(recorded: Found) -> TorchGradient:
-    """The gradient of a recorded object, with the function that was made up to get at it."""
-    from gradcheck_cli.frameworks.keras.adopt import adopt
-
-    gradient = adopt(recorded.thing)
-    invented = str(recorded.extra.get("invented", ""))
-    return dataclasses.replace(
-        gradient, place=dataclasses.replace(gradient.place, invented=invented)
-    )
-
-
-def _whole(module: ModuleType, outer: Outer, name: str, path: str, own: Own) -> Any:
-    """A function that calls a custom gradient of its own, as one gradient."""
-    gradient: Any = backend.framework().named(module, name, path, own)
-    closed_over = frozenset(p.name for p in gradient.parameters()) - outer.through
-    return dataclasses.replace(gradient, place=outer.place, closed_over=closed_over)
-
-
 def _find_on_torch(
     module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
-) -> tuple[list[TorchGradient], list[Missing]]:
+) -> tuple[Sequence[Any], list[Missing]]:
     import torch
+
+    from gradcheck_cli.frameworks.keras.adopt import adopted_from
+    from gradcheck_cli.frameworks.keras.outer import whole
 
     cls = custom_gradient_on_torch()
     listed = {id(each.thing) for each in recorded}
@@ -79,10 +61,10 @@ def _find_on_torch(
         if isinstance(value, cls) and id(value) not in listed:
             recorded.append(Found(value, KIND, *source(value.forward_fn)))
     made = {each.line for each in recorded if each.path == path}
-    outer = outer_functions(module, scopes)
+    outer = outer_functions(module, scopes, [torch.tanh])
     factories = [scope for scope in scopes if scope not in outer]
     missing = enter_all(module, path, factories, [torch.tanh], recorded, made).missing
-    adopted = [(each.thing, _adopted(each)) for each in recorded if each.path == path]
+    adopted = [(each.thing, adopted_from(each)) for each in recorded if each.path == path]
     gradients, more = distinct(adopted, module)
-    wholes = [_whole(module, each, name, path, own) for name, each in outer.items()]
-    return with_wholes(gradients, wholes, outer), [*missing, *more]
+    every = [each for of_scope in outer.values() for each in of_scope]
+    return with_wholes(gradients, [whole(each) for each in every], every), [*missing, *more]

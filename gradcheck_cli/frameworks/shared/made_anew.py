@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from gradcheck_cli.clues.arms import names_behind
 from gradcheck_cli.discover.makers import Maker, Setting
+from gradcheck_cli.discover.outer import Origin
 from gradcheck_cli.inputs.signature import Fixed, Signature
 from gradcheck_cli.subject.refusals import Rejected
 from gradcheck_cli.subject.results import Found
@@ -28,15 +29,12 @@ class Anew:
 
     def __init__(
         self,
-        maker: Maker,
         settings: Mapping[str, Setting],
-        recording: Callable[[], AbstractContextManager[list[Found]]],
-        adopt: Callable[[Found], Any],
+        make: Callable[[Mapping[str, object]], Any],
         parts: tuple[str, ...],
         kept: tuple[str, ...] = (),
     ) -> None:
-        self.maker, self.settings, self._recording, self._adopt = maker, settings, recording, adopt
-        self._parts, self._kept = parts, kept
+        self.settings, self._make, self._parts, self._kept = settings, make, parts, kept
         self._made: dict[str, Any] = {}
 
     def dressed(self, gradient: G, made: Any) -> G:
@@ -55,27 +53,20 @@ class Anew:
         }
         if all(value == self.settings[name].value for name, value in given.items()):
             return gradient
-        return self.dressed(gradient, self._again(gradient, given))
+        return self.dressed(gradient, self._again(given))
 
-    def _again(self, gradient: Any, given: Mapping[str, object]) -> Any:
+    def _again(self, given: Mapping[str, object]) -> Any:
         key = repr(sorted(given.items()))
         if key not in self._made:
-            self._made[key] = self._first_like(gradient, given)
+            try:
+                self._made[key] = self._make(given)
+            except (UserCodeError, LookupError):
+                self._made[key] = None
         if self._made[key] is None:
             raise Rejected(
                 f"it is not made with {', '.join(f'{n}={v!r}' for n, v in given.items())}"
             )
         return self._made[key]
-
-    def _first_like(self, gradient: Any, given: Mapping[str, object]) -> Any:
-        """What is made of the same definition, if anything is."""
-        with self._recording() as recorded:
-            try:
-                self.maker.again(given)
-            except UserCodeError:
-                return None
-        adopted = (self._adopt(each) for each in recorded)
-        return next((g for g in adopted if g is not None and _alike(g, gradient)), None)
 
     def _taking(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with the settings among its keywords."""
@@ -89,16 +80,32 @@ class Anew:
         return called
 
 
-def settings_of(maker: object, gradient: Any) -> dict[str, Setting]:
-    """The settings that the text of the gradient rests on, and that are none of its own parameters."""
-    if not isinstance(maker, Maker):
+def recorded_again(
+    maker: Maker,
+    gradient: Any,
+    recording: Callable[[], AbstractContextManager[list[Found]]],
+    adopt: Callable[[Found], Any],
+) -> Callable[[Mapping[str, object]], Any]:
+    """How a gradient that the hooks recorded is made again: what is made of the same definition, if anything is."""
+
+    def make(given: Mapping[str, object]) -> Any:
+        with recording() as recorded:
+            maker.again(given)
+        adopted = (adopt(each) for each in recorded)
+        return next((g for g in adopted if g is not None and _alike(g, gradient)), None)
+
+    return make
+
+
+def settings_of(
+    maker: Maker | Origin | None, function: Callable[..., Any] | None, own: Iterable[str]
+) -> dict[str, Setting]:
+    """The settings that the text of the function rests on, and that are none of its own parameters."""
+    code = getattr(function, "__code__", None)
+    if maker is None or code is None:
         return {}
-    own = {parameter.name for parameter in gradient.parameters()}
-    code = next((f.__code__ for f in gradient.rule_code()), None)
-    if code is None:
-        return {}
-    read = names_behind(code.co_filename, code.co_firstlineno)
-    return {n: s for n, s in maker.settings.items() if n in read and n not in own}
+    read = names_behind(code.co_filename, code.co_firstlineno) - set(own)
+    return {name: setting for name, setting in maker.settings.items() if name in read}
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -115,7 +122,8 @@ def _with(settings: Mapping[str, Setting], function: Callable[..., Any]) -> insp
         own = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
     more = [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=setting.value,
+            name, inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if setting.guessed else setting.value,
             annotation=setting.annotation or inspect.Parameter.empty,
         )
         for name, setting in settings.items()

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from gradcheck_cli.discover.makers import Maker, instance_of
-from gradcheck_cli.frameworks.shared.made_anew import Anew, settings_of
+from gradcheck_cli.frameworks.shared.made_anew import Anew, recorded_again, settings_of
 from gradcheck_cli.frameworks.tensorflow.fit import fit
 from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, REGISTERED, TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import recording, source
@@ -52,11 +52,13 @@ def _instance(module: ModuleType, function: Any, qualname: str) -> object | None
 def made_anew(module: ModuleType, each: Found, gradient: TfGradient, own: Own) -> TfGradient:
     """The gradient with the settings of what made it among its arguments."""
     maker = each.extra.get("maker")
-    settings = settings_of(maker, gradient)
+    names = [parameter.name for parameter in gradient.parameters()]
+    code = next(iter(gradient.rule_code()), None)
+    settings = settings_of(maker, code, names) if isinstance(maker, Maker) else {}
     if not isinstance(maker, Maker) or not settings:
         return gradient
-    again = functools.partial(_adopted, module, own)
-    anew = Anew(maker, settings, recording, again, ("primal", "rule", "split"))
+    make = recorded_again(maker, gradient, recording, functools.partial(_adopted, module, own))
+    anew = Anew(settings, make, ("primal", "rule", "split"))
     return anew.dressed(replace(gradient, anew=anew), gradient)
 
 

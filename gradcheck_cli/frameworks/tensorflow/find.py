@@ -36,7 +36,7 @@ def find(
             recorded.append(Found(value, CUSTOM, *source(decorated(value))))
     signatures = _signatures(module)
     made = {each.line for each in recorded if _same(path, each.path)}
-    outer = outer_functions(module, scopes)
+    outer = outer_functions(module, scopes, [tf.tanh])
     factories = [scope for scope in scopes if scope not in outer]
     missing = enter_all(module, path, factories, [tf.tanh], recorded, made).missing
     adopted: list[tuple[object, TfGradient]] = []
@@ -60,8 +60,9 @@ def find(
         else:
             adopted.append((each.thing, gradient))
     gradients, more = distinct(adopted, module, _bare)
-    wholes = [whole(each, name, own) for name, each in outer.items()]
-    return with_wholes(gradients, wholes, outer), [*missing, *more]
+    every = [each for of_scope in outer.values() for each in of_scope]
+    wholes = [whole(each, own) for each in every]
+    return with_wholes(gradients, wholes, every), [*missing, *more]
 
 
 def named(module: ModuleType, name: str, path: str, own: Own) -> TfGradient | None:

@@ -42,6 +42,9 @@ class TfGradient:
     closed_over: frozenset[str] = (
         frozenset()
     )  # parameters that the rule reads, and gives no gradient
+    left_out: frozenset[str] = (
+        frozenset()
+    )  # parameters of a whole that are tensors where they are given
     backend: str = field(default="tensorflow")
     framework: str = field(default="tensorflow")
     library: Library = LIBRARY  # whose stable functions are offered
@@ -71,6 +74,8 @@ class TfGradient:
         return declared(self.primal, self.bound, lambda _, p: self._differentiates(p))
 
     def _differentiates(self, parameter: inspect.Parameter) -> bool:
+        if parameter.name in self.left_out:
+            return True
         return parameter.name not in self.closed_over and _may_be_a_tensor(parameter)
 
     def fit(self, signature: Signature, dtype: str) -> Subject:

@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.discover.outer import Outer
+from gradcheck_cli.discover.outer import Outer, plain
+from gradcheck_cli.frameworks.shared.made_anew import Anew, settings_of
 from gradcheck_cli.frameworks.tensorflow.fit import fit
 from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, TfGradient
 from gradcheck_cli.frameworks.tensorflow.hooks import bypassed
 from gradcheck_cli.subject.protocol import Own
 
 
-def whole(outer: Outer, name: str, own: Own) -> TfGradient:
+def whole(outer: Outer, own: Own) -> TfGradient:
     """The gradient of the outer function: its rule is what the tape makes of the rules inside."""
-    names = frozenset(inspect.signature(outer.function).parameters)
+    gradient = _whole(outer, own)
+    origin = outer.origin
+    names = [parameter.name for parameter in gradient.parameters()]
+    settings = settings_of(origin, plain(outer.function), names)
+    if origin is None or not settings:
+        return gradient
+
+    def make(changed: Mapping[str, object]) -> TfGradient:
+        return _whole(replace(outer, function=origin.function(changed)), own)
+
+    anew = Anew(settings, make, ("primal", "rule", "split"))
+    return anew.dressed(replace(gradient, anew=anew), gradient)
+
+
+def _whole(outer: Outer, own: Own) -> TfGradient:
+    parameters = inspect.signature(outer.function).parameters
+    names = frozenset(parameters)
+    left_out = {n for n, p in parameters.items() if p.default is None and n in outer.through}
     return TfGradient(
-        name=name, kind=CUSTOM, place=outer.place, primal=outer.function,
+        name=outer.name, kind=CUSTOM, place=outer.place, primal=outer.function,
         rule=outer.function, split=_split(outer.function, own), own=own, fitter=fit,
-        closed_over=names - outer.through,
+        closed_over=names - outer.through, left_out=frozenset(left_out),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from gradcheck_cli.frameworks.shared.library import Library, Stable
+from gradcheck_cli.frameworks.shared.made_anew import Anew
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
 from gradcheck_cli.frameworks.torch.library import LIBRARY
 from gradcheck_cli.inputs.parameters import annotation, declared
@@ -43,13 +44,14 @@ class TorchGradient:
     backend: str = field(default="torch")
     library: Library = LIBRARY  # whose stable functions are offered
     surroundings: Surroundings = nullcontext  # of every trace: what a library on torch needs
+    anew: Anew | None = None  # how it is made again, if a factory or a method made it
 
     @property
     def spelling(self) -> str:
         return f"{self.name}.apply" if self.kind == CLASS else self.name
 
     def against(self, reference: Callable[..., Any]) -> TorchGradient:
-        return replace(self, reference=reference)
+        return replace(self, reference=reference, anew=None)
 
     @property
     def has_rule(self) -> bool:
@@ -67,7 +69,8 @@ class TorchGradient:
         )
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
-        return self.fitter(self, signature, dtype)
+        made = self if self.anew is None else self.anew.at(self, signature)
+        return self.fitter(made, signature, dtype)
 
     def stand_in(self, stable: Stable) -> TorchGradient:
         """A library function as a plain one, traced where this gradient is."""
@@ -81,7 +84,8 @@ def of_function(
     """A plain function: its value and its automatic gradient are judged."""
     return TorchGradient(
         name=name, kind=FUNCTION, place=place, primal=function, rule=function,
-        forward=lambda ctx, *inputs: function(*inputs), backward=None, fitter=fitter,
+        forward=lambda ctx, *inputs, **keywords: function(*inputs, **keywords), backward=None,
+        fitter=fitter,
     )  # fmt: skip
 
 
