@@ -105,6 +105,8 @@ def _belonging(gradients: list[dict[str, Any]], name: str, lines: range) -> list
     named = [
         g for g in gradients if name in (g["name"], g["qualname"], g["qualname"].split(".")[0])
     ]
+    # A function or method that calls what it defines is judged as a whole.
+    named = named or [g for g in gradients if name.startswith(f"{g['qualname']}.<locals>.")]
     return named or [g for g in gradients if g["line"] in lines]
 
 

@@ -26,9 +26,11 @@ def texts_of_wrappers(function: Callable[..., Any], names: Sequence[str]) -> lis
     for wrapper, owner in _functions(tree):
         if wrapper.name in spoken or (owner is not None and f"{owner.name}.apply" in spoken):
             continue
+        inside = owner is not None and qualname.startswith(f"{owner.name}.")
+        here = spoken if inside else {s for s in spoken if not s.startswith("self.")}
         scopes = [wrapper] if owner is None else [wrapper, owner]
         docs = [(scope.name, doc) for scope in scopes if (doc := ast.get_docstring(scope))]
-        renamed = _handed_on(wrapper, spoken, names) if docs else {}
+        renamed = _handed_on(wrapper, here, names) if docs else {}
         if renamed:
             texts += [
                 Text(f"the docstring of `{name}`", doc, near=True, renamed=renamed)
@@ -38,9 +40,9 @@ def texts_of_wrappers(function: Callable[..., Any], names: Sequence[str]) -> lis
 
 
 def _spellings(tree: ast.Module, qualname: str) -> set[str]:
-    """How the module calls the function: by its name, `Class.apply`, or what either was assigned to."""
+    """How the module calls the function: by its name, `Class.apply`, `self.name`, or what these were assigned to."""
     owner, _, name = qualname.rpartition(".")
-    spellings = {f"{owner}.apply"} if owner else {name}
+    spellings = {f"{owner}.apply", f"self.{name}"} if owner else {name}
     for node in tree.body:
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             continue

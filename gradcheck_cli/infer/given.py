@@ -20,26 +20,29 @@ def given_numbers(name: str, signature: Signature, hints: Hints) -> Iterator[Fix
 
     Several in a row are a tuple first: there are functions that take no array where they want constants.
     """
-    sizes = _sizes(signature, hints)
+    sizes, found = _sizes(signature, hints), False
     for clue in hints.clues.get(name, ()):
         axes = _axes(clue)
         shape = [int(axis) if axis.isdigit() else sizes.get(axis, 0) for axis in axes]
         if clue.kind is Kind.ARRAY and shape and all(shape):
-            count = int(np.prod(shape))
+            found, count = True, int(np.prod(shape))
             numbers = (0.5 + np.arange(count) % 4 / 4).astype(np.float32).reshape(shape)
             if len(shape) == 1:
                 row = tuple(numbers.tolist())
                 yield Fixed(row, repr(row), clue.source)
             yield Fixed(numbers, f"f32{shape}", clue.source)
-    if _OF_CLASSES.search(name.lower()):
-        lengths = dict.fromkeys(leaf.shape[-1] for leaf in signature.leaves if leaf.shape)
-        yield from (_row(count) for count in lengths)
+    one_axis = any(c.kind is Kind.ARRAY and len(_axes(c)) == 1 for c in hints.clues.get(name, ()))
+    if not found and (one_axis or _OF_CLASSES.search(name.lower())):
+        lengths = dict.fromkeys(n for leaf in signature.leaves for n in reversed(leaf.shape))
+        yield from (each for count in lengths for each in _row(count))
 
 
-def _row(count: int) -> Fixed:
+def _row(count: int) -> Iterator[Fixed]:
     """A number for each class, feature or row: an axis of what is differentiated has as many."""
-    row = tuple((0.5 + np.arange(count) % 4 / 4).tolist())
-    return Fixed(row, repr(row), "a number for each place along an axis")
+    numbers = (0.5 + np.arange(count) % 4 / 4).astype(np.float32)
+    row, source = tuple(numbers.tolist()), "a number for each place along an axis"
+    yield Fixed(row, repr(row), source)
+    yield Fixed(numbers, f"f32[{count}]", source)
 
 
 def _sizes(signature: Signature, hints: Hints) -> dict[str, int]:

@@ -9,13 +9,25 @@ from gradcheck_cli.infer.given import given_numbers
 from gradcheck_cli.infer.static_values import plain_values, stated_kind
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, is_axis
-from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 
 
 def other_values(
     parameter: Parameter, here: Any, signature: Signature, hints: Hints
 ) -> Iterator[Any]:
-    """Other values of the argument, likeliest first."""
+    """Other values of the argument, likeliest first; no count below the integers of a table that it bounds."""
+    most = max((int(a.max()) for _, a in tables(signature) if a.dtype != bool), default=-1)
+    value = value_of(parameter, here)
+    bounds = type(value) is int and value > most >= 0
+    for other in _other_values(parameter, here, signature, hints):
+        number = getattr(other, "value", None)
+        if not (bounds and type(number) is int and number <= most):
+            yield other
+
+
+def _other_values(
+    parameter: Parameter, here: Any, signature: Signature, hints: Hints
+) -> Iterator[Any]:
     if isinstance(here, Leaf) or (not isinstance(here, Fixed) and here is not OMITTED):
         return
     value = value_of(parameter, here)

@@ -25,6 +25,16 @@ def test_there_is_one_number_for_each_place_of_a_named_axis() -> None:
     assert [each.value.shape for each in given_numbers("table", X, hints)] == [(3, 2)]
 
 
-def test_axes_of_nothing_else_have_no_size() -> None:
+def test_an_axis_of_nothing_else_may_be_any_of_the_arrays() -> None:
     hints = replace(NO_HINTS, clues={"w": [clue("f32[classes]")]})
+    assert [len(each.value) for each in given_numbers("w", X, hints)] == [3, 3, 4, 4]
+
+
+def test_several_axes_of_nothing_else_have_no_size() -> None:
+    hints = replace(NO_HINTS, clues={"w": [clue("f32[classes 2]")]})
     assert list(given_numbers("w", X, hints)) == []
+
+
+def test_weights_are_given_whatever_the_text_says() -> None:
+    assert [each.text for each in given_numbers("class_weights", X, NO_HINTS)][1] == "f32[3]"
+    assert list(given_numbers("name", X, NO_HINTS)) == []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.infer.variants import Variants, varied
-from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.refusals import RuleError
 from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
@@ -166,3 +166,12 @@ def test_a_number_stays_near_its_default() -> None:
 
     subjects, _ = variants(Gradient(between))
     assert [fixed(s.signature) for s in subjects] == [{"exponent": 1.875}]
+
+
+def test_a_count_stays_above_the_integers_that_it_bounds() -> None:
+    ids = Fixed(np.array([2, 0, 2, 1], np.int32), "i32[4]", "test")
+    gradient = Gradient(lambda x, ids, num_segments: x)
+    clues = {"num_segments": [Clue("the docstring", values=(2, 5), kind=Kind.WHOLE)]}
+    hints = replace(NO_HINTS, clues=clues)
+    found = of(gradient, hints=hints, ids=ids, num_segments=Fixed(3, "3", "test"))
+    assert [fixed(s.signature)["num_segments"] for s in found.subjects] == [5]

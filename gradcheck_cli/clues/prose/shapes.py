@@ -156,6 +156,7 @@ def certain_names(text: str) -> set[str]:
         dims = stated(match["dims"])
         found |= set(dims.names) if dims else set()
     found |= {match["name"] for match in _TUPLE_OF_ONE.finditer(text)}
+    found |= {"B"} if "[B]" in text else set()  # a batch; other letters in brackets are units, too
     for match in _BRACKETED.finditer(text):
         dims = stated(match.group()) if "," in match.group() else None
         if dims is not None and any(len(name) > 2 and name in found for name in dims.names):

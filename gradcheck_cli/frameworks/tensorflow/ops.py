@@ -68,6 +68,10 @@ def _summed_axes(first: Any, second: Any) -> Any:
     )  # fmt: skip
 
 
+def _diagonal(x: Any, offset: Any, _: Any) -> Any:
+    return jnp.diagonal(x, int(np.asarray(offset)), -2, -1)
+
+
 _SIMPLE: dict[str, Function] = {
     "Acos": jnp.arccos,
     "Asin": jnp.arcsin,
@@ -84,6 +88,7 @@ _SIMPLE: dict[str, Function] = {
     "IsInf": jnp.isinf,
     "IsNan": jnp.isnan,
     "LinSpace": lambda start, stop, num: jnp.linspace(start, stop, int(num)),
+    "MatrixDiagPartV3": _diagonal,
     "Mod": jnp.fmod,
     "Ndtri": special.ndtri,
     "Polygamma": special.polygamma,
