@@ -127,13 +127,22 @@ def _span(node: ast.AST) -> Span:
 
 
 def _made_of(nodes: Iterable[ast.AST]) -> dict[str, set[str]]:
-    """The names that each assigned name is made of; a field goes by its last name: `ctx.stride` by `stride`."""
+    """The names that each assigned name is made of; a field goes by its last name: `ctx.stride` by `stride`.
+
+    What a function of the file is called with, its parameters are made of.
+    """
+    nodes = list(nodes)
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    parameters = {f.name: [a.arg for a in (*f.args.posonlyargs, *f.args.args)] for f in functions}
     found: dict[str, set[str]] = {}
     for node in nodes:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for name in (n for target in targets for n in _names(target)):
                 found.setdefault(name, set()).update(_names(node.value))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            for name, value in zip(parameters.get(node.func.id, ()), node.args, strict=False):
+                found.setdefault(name, set()).update(_names(value))
     return found
 
 

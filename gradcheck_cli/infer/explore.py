@@ -252,11 +252,29 @@ class Explorer:
         first, rest = richest[:_FIRST_RULES], richest[_FIRST_RULES:]
         # Then arrays of the ranks that the rule's text suggests, and of one shape, which most rules take.
         ordered = [*first, *sorted(rest, key=lambda c: (not self._is_likely(c), c.kinds > 1))]
-        for candidate in itertools.islice(self._refined(ordered), _MOST_RULES):
+        # Last those in which arrays of as many axes are of one shape: boxes beside boxes.
+        ordered += [alike for c in richest[:_MOST_RULES] if (alike := self._alike(c)) is not None]
+        most = 2 * _MOST_RULES
+        for candidate in itertools.islice(self._refined(ordered), most):
             subject = self._preferred(candidate, refused)
             if subject is not None:
                 return subject
         return None
+
+    def _alike(self, candidate: Candidate) -> Candidate | None:
+        """The candidate with arrays of as many axes tied to one shape, if the function takes that, too."""
+        of_rank: dict[int, tuple[Size, ...]] = {}
+        equal = [
+            (size, other)
+            for hole, shape in self._holes(candidate)
+            if hole.kind == "float"
+            for size, other in zip(shape, of_rank.setdefault(len(shape), shape), strict=True)
+            if candidate.solution.of(size) != candidate.solution.of(other)
+        ]
+        tied = candidate.solution.with_equations(equal) if equal else None
+        if tied is None or not self._accepts(candidate, tied):
+            return None
+        return replace(candidate, solution=tied)
 
     def _preferred(
         self, candidate: Candidate, refused: list[tuple[Signature, RuleError]]

@@ -16,8 +16,9 @@ from gradcheck_cli.inputs.names import leaves_out
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 
-_MOST = 5
+_MOST = 7
 _MOST_EACH = 2  # of one argument: words are few, axes two
+_MOST_WORDS = 6  # each is another way of computing
 _MOST_WINDOWS = 2  # pairs of a length and a step
 
 
@@ -73,6 +74,8 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> Any | Non
     plain = all(isinstance(other, Fixed) for other in others)
     counts = type(value_of(parameter, here)) is int
     wanted = _MOST_EACH if plain and (counts or _selects(parameter.name, trial.hints)) else 1
+    if stated_kind(trial.hints.clues.get(parameter.name, ())) is Kind.WORD:
+        wanted = _MOST_WORDS
     fitting: list[Any] = []
     for other in others:
         if trial.fit(signature, {parameter.name: other}):

@@ -37,7 +37,7 @@ def after(x):
 @pytest.mark.slow
 def test_what_takes_too_long_costs_itself_alone(project: Path) -> None:
     (project / "a.py").write_text(SLOW)
-    run = check_json("a.py", "--max-time", "10", cwd=project)
+    run = check_json("a.py", "--max-time", "30", cwd=project)
     assert run.gradient("after")["verdict"] == "correct"
     late = [item for item in run.report["not_covered"] if item["gradient"] == "slow"]
     assert any("raise --max-time" in item["reason"] for item in late)
