@@ -10,7 +10,9 @@ from gradcheck_cli.adequacy.showings import Showings
 from gradcheck_cli.clues.arms import Arm
 
 # What another dtype, device or mode of a framework opens, and no argument: it is named nowhere.
-_OTHERWISE = re.compile(r"dtype|device|cuda|float(16|64)|half|x64|backend|requires_grad|training")
+_OTHERWISE = re.compile(
+    r"dtype|device|cuda|float(16|64)|half|x64|backend|requires_grad|needs_input_grad|training"
+)
 
 
 def closed(arms: Iterable[Arm]) -> Showings:

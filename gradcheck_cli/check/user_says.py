@@ -31,10 +31,16 @@ class Statement:
 
 
 def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) -> Statement:
-    """The framework's hints with the user's specifications and domains, and the declared intents."""
+    """The framework's hints with the user's specifications and domains, and the declared intents.
+
+    What a docstring takes as a constant is declared in prose.
+    """
     places = _places(gradient, site)
     texts = [task.expects[k] for k in places if k in task.expects]
     intents = [declared for text in texts for declared in parse_intents(text)]
+    known = {declared.argument for declared in intents if declared.name == "zero"}
+    prose = (name for name in hints.constants if name not in known)
+    intents += [Declared("zero", name, in_prose=True) for name in prose]
     hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})
     key = next((k for k in places if k in task.inputs), None)
     if key is None:

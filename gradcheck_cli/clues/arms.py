@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,8 @@ from pathlib import Path
 _Place = tuple[int, int]  # line and column
 # Arms that refuse what nobody means; nothing is differentiated there.
 _REFUSES = (ast.Raise, ast.Assert, ast.Pass)
+_SHAPES = frozenset({"shape", "ndim"})
+_HOLDS = re.compile(r"(['\"])\w+\1 (?:not )?in |\blen\(|\.dim\(\)")  # `'bias' in params`
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,17 @@ class Arm:
     body: Span | None
     other: Span
     names: frozenset[str]  # what the question rests on
+    named: frozenset[str]  # what its own words name: variables, fields, keys
     words: str
 
     @property
     def line(self) -> int:
         return self.test.start[0]
+
+    @property
+    def asks_for_shapes(self) -> bool:
+        """Is it about how an array or a tree is made, and not about its numbers?"""
+        return bool(self.names & _SHAPES) or _HOLDS.search(self.words) is not None
 
     def taken(self, before: Span | None, here: Span) -> bool:
         """Does the step from one instruction to the next lead into it?"""
@@ -68,7 +78,8 @@ def arms(path: str) -> tuple[Arm, ...]:
     """All arms in a file of Python, in the order of their lines; none that only refuses."""
     nodes = {id(node): node for function in _functions(path) for node in ast.walk(function)}
     made_of = _made_of(nodes.values())
-    found = [arm for node in nodes.values() for arm in _arms(path, node, made_of)]
+    last = {id(node) for parent in nodes.values() for node in _before_a_refusal(parent)}
+    found = [arm for i, n in nodes.items() for arm in _arms(path, n, made_of, refused=i in last)]
     return tuple(sorted(found, key=lambda arm: (arm.test.start, arm.body is None)))
 
 
@@ -95,7 +106,17 @@ def _first_lines(function: ast.FunctionDef | ast.Lambda) -> range:
     return range(min([function.lineno, *decorators]), function.lineno + 1)
 
 
-def _arms(path: str, node: ast.AST, made_of: Mapping[str, set[str]]) -> Iterator[Arm]:
+def _before_a_refusal(parent: ast.AST) -> Iterator[ast.stmt]:
+    """The statements right before one that only refuses: past the last `if` of these nobody comes who is meant to."""
+    for block in (getattr(parent, "body", None), getattr(parent, "orelse", None)):
+        if isinstance(block, list):
+            pairs = itertools.pairwise(block)
+            yield from (first for first, second in pairs if isinstance(second, _REFUSES[:2]))
+
+
+def _arms(
+    path: str, node: ast.AST, made_of: Mapping[str, set[str]], *, refused: bool
+) -> Iterator[Arm]:
     body: Sequence[ast.AST]
     orelse: Sequence[ast.AST]
     if isinstance(node, ast.If):
@@ -105,15 +126,16 @@ def _arms(path: str, node: ast.AST, made_of: Mapping[str, set[str]]) -> Iterator
     else:
         return
     whole, test, names = _span(node), _span(node.test), frozenset(_sources(node.test, made_of))
+    named = frozenset(_named(node.test))
     there = Span.around(body[0], body[-1])
     text = ast.unparse(node.test)
     if not _refuses(body):
-        yield Arm(path, whole, test, there, there, names, f"`{text}` holds")
+        yield Arm(path, whole, test, there, there, names, named, f"`{text}` holds")
     if orelse and not _refuses(orelse):
         elsewhere = Span.around(orelse[0], orelse[-1])
-        yield Arm(path, whole, test, elsewhere, there, names, f"`{text}` does not hold")
-    if not orelse and not _refuses(body):
-        yield Arm(path, whole, test, None, there, names, f"`{text}` does not hold")
+        yield Arm(path, whole, test, elsewhere, there, names, named, f"`{text}` does not hold")
+    if not orelse and not _refuses(body) and not refused:
+        yield Arm(path, whole, test, None, there, names, named, f"`{text}` does not hold")
 
 
 def _refuses(body: Sequence[ast.AST]) -> bool:
@@ -156,6 +178,13 @@ def _sources(test: ast.AST, made_of: Mapping[str, set[str]]) -> set[str]:
             found.add(name)
             waiting |= made_of.get(name, set())
     return found
+
+
+def _named(test: ast.AST) -> Iterator[str]:
+    """What the words of a question name, with keys in quotes."""
+    yield from _names(test)
+    constants = (part.value for part in ast.walk(test) if isinstance(part, ast.Constant))
+    yield from (value for value in constants if isinstance(value, str))
 
 
 def _names(node: ast.AST) -> Iterator[str]:

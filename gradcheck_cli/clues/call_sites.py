@@ -39,8 +39,7 @@ def clues(
     `names` are those by which the file knows it: `relu`, `Layer.apply`. Of nested arguments there is a
     clue for each array, as in `params['w']`.
     """
-    if any(p.variadic for p in parameters):
-        return {}
+    parameters = [p for p in parameters if not p.variadic]
     calls = [call for call in seen_calls(path, root) if call.name in names]
     bound = [(call, _by_name(call, parameters)) for call in calls]
     useful = [(call, values) for call, values in bound if _richness(values) > (0, 0, 0)]

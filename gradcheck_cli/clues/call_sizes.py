@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from gradcheck_cli.clues.interpreted.arguments import kind_of
 from gradcheck_cli.clues.interpreted.values import (
+    A_FLOAT,
     FLOAT,
     INT,
     KEY,
@@ -228,6 +229,8 @@ def _clue(value: Value, source: str, sizes: _Sizes, differentiable: bool) -> Clu
         return _of_array(value, source, sizes)
     if value is KEY:
         return Clue(source, kind=Kind.KEY)
+    if value is A_FLOAT:
+        return Clue(source, spec="f32[]", rank=0, kind=Kind.NUMBER)
     if isinstance(value, (Definition, Bound)):
         return Clue(source, kind=Kind.FUNCTION)
     if isinstance(value, Library):

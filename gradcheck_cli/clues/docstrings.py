@@ -14,9 +14,11 @@ from gradcheck_cli.clues.prose.kinds import (
     array_of_booleans,
     array_of_integers,
     element_kind,
+    greatest_length,
     integer_range,
     least_integer,
     named_kind,
+    never,
     sort_in_sentence,
     sort_of,
     words,
@@ -338,15 +340,17 @@ def _array(name: str, reading: _Reading, source: str) -> Clue:
     axes = [re.sub(r"^any(\d)$", rf"{name}_\1", axis) for axis in dims.text.split()]
     spec = f"{dtype}[{' '.join(axes)}]"
     where = reading.domain if dtype == "f32" and _suits(reading.domain, axes) else ""
+    avoids = ""
     if dtype == "i32":
-        spec = f"{spec} {integer_range(rest)}".strip()
+        spec = f"{spec} {integer_range(rest) or greatest_length(name, rest)}".strip()
         where = f">= {least_integer(rest)}" if least_integer(rest) else ""
+        avoids = never(rest)
     kind = {"f32": Kind.ARRAY, "i32": Kind.INTEGERS, "bool": Kind.BOOLS}[dtype]
     shown = _named(source, name, reading.shape.written)
     first, last = dims.ends
     return Clue(
-        shown, spec, least_rank=dims.least_rank, domain=where, kind=kind, first=first, last=last
-    )
+        shown, spec, least_rank=dims.least_rank, domain=where, kind=kind, first=first, last=last, avoids=avoids
+    )  # fmt: skip
 
 
 def _suits(where: str, axes: Sequence[str]) -> bool:
@@ -407,7 +411,7 @@ def _named(source: str, name: str, written: str) -> str:
 
 def _within(clue: Clue, axes: Collection[str]) -> Clue:
     """The clue without a range that ends at something that is no dimension."""
-    match = re.search(r" in 0\.\.([^\W\d]\w*)$", clue.spec)
+    match = re.search(r" in \d+\.\.([^\W\d]\w*)$", clue.spec)
     if match is None or match[1] in axes:
         return clue
     return replace(clue, spec=clue.spec[: match.start()])

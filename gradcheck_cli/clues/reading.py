@@ -45,6 +45,7 @@ def read(
     merged = {p: [*objects.get(p, ()), *merged.get(p, ())] for p in {**merged, **objects}}
     keys = keys_read(function)
     held = [*merged, *(f"{name}[{key!r}]" for name, read in keys.items() for key in read)]
+    marks = left_out([function, *rule], names)
     return Hints(
         keys=keys,
         unpacked={n: len(p) for n, p in parts.items()} | spread(function, chosen),
@@ -55,8 +56,9 @@ def read(
         clues=merged,
         guesses=guesses(clues),
         domains=domains(clues, getattr(function, "__name__", ""), held),
+        constants=tuple(n for n, each in merged.items() if any(c.constant for c in each)),
         classes=wanted,
         instances=instances(function, wanted),
         windows=windows([function, *rule], names),
-        left_out=left_out([function, *rule], names),
+        left_out=marks - {clue.avoids for clues_of in merged.values() for clue in clues_of},
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.clues import docstrings, usual_domains
+from gradcheck_cli.clues import constants, docstrings, usual_domains
 from gradcheck_cli.clues.annotations import clues as clues_of_annotations
+from gradcheck_cli.clues.apart import kept_apart
 from gradcheck_cli.clues.call_sizes import with_names_of
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Parameter
@@ -21,6 +22,7 @@ def stated(
     calls = with_names_of(called, [of for source in sources for of in source.items()])
     usual = usual_domains.clues(getattr(function, "__name__", ""), names)
     sources += [{name: [clue] for name, clue in each.items()} for each in (calls, usual)]
+    sources.append(constants.clues(function, names))
     paths = dict.fromkeys((*names, *(path for source in sources for path in source)))
     merged = {path: [c for source in sources for c in source.get(path, ())] for path in paths}
-    return {path: clues for path, clues in merged.items() if clues}
+    return kept_apart({path: clues for path, clues in merged.items() if clues}, parameters)

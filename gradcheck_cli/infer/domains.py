@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.inputs.signature import Leaf, Signature, tables
+from gradcheck_cli.inputs.stand_ins import tuples
 from gradcheck_cli.project.input_specs import Bounds
 from gradcheck_cli.subject.protocol import CustomGradient, Runner, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -24,6 +25,7 @@ _SQUARE = ("spd", "orthogonal")
 _LOOKED_AT, _FEWEST = 24, 4
 _TAME = 1e3  # what overflows says nothing of a domain
 _SELDOM, _MOSTLY = 0.25, 0.5
+_MEMBERS = 4  # of a pair, a triple or a quadruple of places
 
 
 def at_home(
@@ -43,12 +45,11 @@ def at_home(
     rows = [p[tame][:_LOOKED_AT] for p in points]
     if len(rows[0]) < _FEWEST or _finite(v[tame][:_LOOKED_AT] for v in values) >= _SELDOM:
         return subject
-    counted = _from_one(subject.signature)
-    if counted is not None:
+    for other in _with_other_tables(subject.signature):
         try:
-            there = gradient.fit(counted, subject.dtype)
+            there = gradient.fit(other, subject.dtype)
         except (Rejected, RuleError):
-            there = subject
+            continue
         if _share(there, rows) >= _MOSTLY:
             return there
     for family in _FAMILIES:
@@ -68,17 +69,32 @@ def at_home(
     return subject
 
 
-def _from_one(signature: Signature) -> Signature | None:
-    """The signature with no zero in its tables, which may be lengths; None if there is none."""
-    names = {
-        name for name, array in tables(signature) if array.dtype != bool and (array == 0).any()
-    }
+def _with_other_tables(signature: Signature) -> Iterator[Signature]:
+    """The signature with lengths from one on, then with one table short, full, or of pairs that differ."""
+    counts = {name: array for name, array in tables(signature) if array.dtype != bool}
+    if any((array == 0).any() for array in counts.values()):
+        counts = {name: np.maximum(array, 1) for name, array in counts.items()}
+        yield _with_tables(signature, counts)
+    for name, array in counts.items():
+        for changed in _changed(array):
+            yield _with_tables(signature, {**counts, name: changed})
+            yield _with_tables(signature, {name: changed})
 
-    def counted(name: str, value: Any) -> Any:
-        return replace(value, value=np.maximum(value.value, 1)) if name in names else value
 
-    arguments = tuple((name, counted(name, value)) for name, value in signature.arguments)
-    return Signature(arguments, signature.keywords) if names else None
+def _changed(array: Array) -> Iterator[Array]:
+    if array.ndim == 1:
+        yield np.full_like(array, array.min())
+        yield np.full_like(array, array.max())
+    elif array.ndim == 2 and array.shape[-1] <= _MEMBERS:
+        yield tuples(array.shape, int(array.max()) + 1, 1, "").value
+
+
+def _with_tables(signature: Signature, arrays: Mapping[str, Array]) -> Signature:
+    arguments = tuple(
+        (name, replace(value, value=arrays[name]) if name in arrays else value)
+        for name, value in signature.arguments
+    )
+    return Signature(arguments, signature.keywords)
 
 
 def _share(subject: Runner, rows: Sequence[Array]) -> float:

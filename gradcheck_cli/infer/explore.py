@@ -385,9 +385,9 @@ def _counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int
         for dim, size in zip(hole.dims or (), shape, strict=False)
     }
     counts = []
-    for hole in holes:
-        below, axis = hole.below or "", hole.members
-        least = usual if axis is None else max(usual, int((hole.dims or ())[axis]))
+    for hole, shape in zip(holes, shapes, strict=True):
+        below, axis = hole.below or "", hole.members(len(shape))
+        least = usual if axis is None else max(usual, shape[axis])
         high = int(below) if _is_number(below) else named.get(below)
         counts.append(least if high is None else max(high - hole.least, 1))
     return counts

@@ -10,7 +10,7 @@ from gradcheck_cli.infer.multiples import with_multiples
 from gradcheck_cli.infer.options import options
 from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.infer.overlap import slides
-from gradcheck_cli.infer.template import Template, template
+from gradcheck_cli.infer.template import Template, template, with_columns
 from gradcheck_cli.inputs.signature import Hints, Parameter, Signature
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
@@ -72,7 +72,9 @@ def _templates(
     """A call that fits, with its arrays open; where none fits, calls of the likeliest arguments."""
     for opened in _opened(parameters, hints, small):
         in_parts = with_multiples(opened, hints, {p.name: p.default for p in parameters})
-        yield from (in_parts, opened) if in_parts != opened else (opened,)
+        yield from {
+            each.holes: each for each in (with_columns(in_parts), in_parts, opened)
+        }.values()
 
 
 def _opened(

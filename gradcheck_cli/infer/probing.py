@@ -21,6 +21,7 @@ from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
 
 _FIRST_TRIES, _MOST_TRIES = 60, 400
 _MOST_ARGUMENTS = 3  # of a function that takes any number
+_MORE = (2, 1, 0)  # behind those that have names
 _LARGE, _SMALL = 3, (2, 3)  # counts that small arrays may not have, and that they can
 
 
@@ -50,16 +51,25 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt:
     if recorded is not None:
         return recorded
     parameters = list(gradient.parameters())
-    if [p.variadic for p in parameters] != [True]:
-        floats = _probe(gradient, parameters, dtype, hints)
-        fitting = _with_small_counts(gradient, parameters, dtype, hints, floats)
-        return _with_integers(gradient, parameters, dtype, hints, fitting)
+    if not any(p.variadic for p in parameters):
+        return _of_so_many(gradient, parameters, dtype, hints)
+    placed = sum(not p.keyword_only and not p.variadic for p in parameters)
+    counts = [placed + more for more in _MORE] if placed else range(1, _MOST_ARGUMENTS + 1)
     attempts = []
-    for count in range(1, _MOST_ARGUMENTS + 1):
-        attempts.append(_probe(gradient, expanded(parameters, count), dtype, hints))
+    for count in counts:
+        attempts.append(_of_so_many(gradient, expanded(parameters, count), dtype, hints))
         if attempts[-1].subjects:
             return attempts[-1]
-    return next((a for a in attempts if a.broken is not None), attempts[0])
+    return next((a for a in attempts if a.broken is not None), attempts[-1 if placed else 0])
+
+
+def _of_so_many(
+    gradient: CustomGradient, parameters: Sequence[Parameter], dtype: str, hints: Hints
+) -> Attempt:
+    """Floats for all that may be differentiated; where these do not fit, small counts and integers for some."""
+    floats = _probe(gradient, parameters, dtype, hints)
+    fitting = _with_small_counts(gradient, parameters, dtype, hints, floats)
+    return _with_integers(gradient, parameters, dtype, hints, fitting)
 
 
 def _with_small_counts(

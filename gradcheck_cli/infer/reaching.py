@@ -9,6 +9,7 @@ from typing import Any
 
 from gradcheck_cli.clues.arms import Arm, arms
 from gradcheck_cli.infer.fitted import fitted
+from gradcheck_cli.infer.narrower import narrower
 from gradcheck_cli.infer.others import other_values
 from gradcheck_cli.infer.ran import Ran, watched
 from gradcheck_cli.infer.richer import larger
@@ -78,11 +79,11 @@ class _Search:
         return False
 
     def closed(self) -> list[Arm]:
-        """Arms that no plain argument opened, though one decides."""
+        """Arms that nothing opened, though a plain argument decides, or how an array is shaped."""
         signatures = [subject.signature for subject in self.subjects]
         arrays = {n for each in signatures for n, value in each.arguments if _is_array(value)}
         plain = {parameter.name for parameter in self.parameters} - arrays
-        return [arm for arm in self._left() if arm.names & plain]
+        return [arm for arm in self._left() if arm.names & plain or arm.asks_for_shapes]
 
     def _left(self) -> Iterator[Arm]:
         """Arms that hang on an argument, whose question was asked and always answered the other way."""
@@ -115,12 +116,14 @@ class _Search:
         return ran if self.trial.explored == explored else self._ran(self.trial.fitting[-1:])
 
     def _ways(self, arm: Arm) -> Iterator[tuple[Signature, dict[str, Any]]]:
-        """Changes that might lead there: of the plain arguments that the question rests on, of sizes, of both."""
+        """Changes that might lead there: of the plain arguments that the question rests on, of what it names, of sizes."""
         hints = self.trial.hints
         rests_on = [p for p in self.parameters if p.name in arm.names]
         bases = [subject.signature for subject in self.subjects[: -_LAST - 1 : -1]]
         for base in bases:
             yield from self._moved(base, rests_on)
+        for base in bases[-1:]:
+            yield from ((less, {}) for less in narrower(base, arm.named))
         for base in bases:
             yield from ((bigger, {}) for bigger in _first(larger(base, hints), _MOST_SIZES))
 

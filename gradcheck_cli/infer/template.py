@@ -54,12 +54,12 @@ class Hole:
         """Is its number of axes stated?"""
         return self.dims is not None or self.rank is not None
 
-    @property
-    def members(self) -> int | None:
+    def members(self, rank: int) -> int | None:
         """The axis of a stated size that holds the members of pairs or triples of places."""
-        if self.kind != "int" or self.dims is None or len(self.dims) < 2:
+        if self.kind != "int" or rank < 2:
             return None
-        return next((a for a in (len(self.dims) - 1, 0) if self.dims[a].isdigit()), None)
+        dims = self.texts(rank)
+        return next((a for a in (rank - 1, 0) if dims[a].isdigit()), None)
 
     def texts(self, rank: int) -> tuple[str, ...]:
         """What is said of each axis where there are so many; empty texts for the others."""
@@ -68,7 +68,7 @@ class Hole:
         front = (*self.first, *[""] * rank)[:rank]
         back = (*[""] * rank, *self.last)[len(self.last) :]
         both = [one or other for one, other in zip(front, back, strict=True)]
-        return tuple("" if text.endswith("+") else text for text in both)
+        return tuple("" if text.endswith(("+", "?")) else text for text in both)
 
     def ranks(self, allowed: Sequence[int]) -> list[int]:
         """Numbers of axes to try, likeliest first."""
@@ -113,7 +113,7 @@ class Template:
                 return replace(value, shape=shape, source=source, recorded=None, axes=axes)
             if hole.kind == "bool":
                 return replace(mask(shape, source), axes=axes)
-            axis = hole.members
+            axis = hole.members(len(shape))
             if axis is not None and 1 < shape[axis] <= count:
                 return replace(tuples(shape, count, axis, source), axes=axes)
             beside = hole.least_of if hole.least_of in tables else hole.path
@@ -203,6 +203,16 @@ def _summed(dim: str, axis: Size, named: dict[str, Size]) -> Size:
     for part in parts:
         total = total.plus(_stated(part, axis, named))
     return total
+
+
+def with_columns(opened: Template) -> Template:
+    """The call with as many columns as its text reads one by one: boxes of four numbers, pairs of places."""
+
+    def sure(texts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(text.removesuffix("?") for text in texts)
+
+    holes = (replace(h, first=sure(h.first), last=sure(h.last)) for h in opened.holes)
+    return replace(opened, holes=tuple(holes))
 
 
 def as_called(holes: Sequence[Hole]) -> list[Hole]:

@@ -51,4 +51,6 @@ class Clue:
     last: tuple[str, ...] = ()
     factor: int = 1  # the size of each axis is a multiple of this
     least_of: str = ""  # integers of another parameter: place by place none of these is below it
+    avoids: str = ""  # a whole number, by its parameter, that is none of these integers
+    constant: bool = False  # no gradient is meant
     divides: tuple[str, ...] = ()  # dimensions that are multiples of this whole number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.inputs.signature import OMITTED, Parameter
@@ -20,7 +21,7 @@ def declared(
 ) -> list[Parameter]:
     """Parameters of a function but the first `skipped` and the `filled` ones, each with its place among all.
 
-    A function of `*args` alone has one parameter that stands for any number.
+    That of `*args` stands for any number; it comes before those that have no place.
     """
     try:
         numbered = list(enumerate(inspect.signature(function).parameters.values()))[skipped:]
@@ -34,16 +35,25 @@ def declared(
         for index, p in numbered
         if p.kind not in _ANY and p.name not in filled
     ]  # fmt: skip
-    if not parameters and any(p.kind is p.VAR_POSITIONAL for _, p in numbered):
-        return [Parameter("args", skipped, differentiable=True, keyword_only=False, variadic=True)]
-    return parameters
+    starred = next(((i, p) for i, p in numbered if p.kind is p.VAR_POSITIONAL), None)
+    if starred is None:
+        return parameters
+    index, many = starred
+    rest = Parameter(many.name, index, differentiable(index, many), keyword_only=False, variadic=True)  # fmt: skip
+    placed = [p for p in parameters if not p.keyword_only]
+    return [*placed, rest, *parameters[len(placed) :]]
 
 
 def expanded(parameters: Sequence[Parameter], count: int) -> list[Parameter]:
-    """A function of `*args` as one of so many arguments; others as they are."""
-    if [p.variadic for p in parameters] != [True]:
-        return list(parameters)
-    return [Parameter(f"args[{i}]", i, differentiable=True, keyword_only=False) for i in range(count)]  # fmt: skip
+    """A function of `*args` as one of so many arguments without a keyword; others as they are."""
+    placed = sum(not p.keyword_only and not p.variadic for p in parameters)
+    each: list[Parameter] = []
+    for p in parameters:
+        names = [f"{p.name}[{i}]" for i in range(count - placed)] if p.variadic else [p.name]
+        each += (
+            replace(p, name=name, index=p.index + i, variadic=False) for i, name in enumerate(names)
+        )
+    return each
 
 
 def annotation(parameter: inspect.Parameter) -> str | None:

@@ -126,6 +126,7 @@ class Hints:
     instances: dict[str, Any] = field(default_factory=dict)  # such objects that the module holds
     windows: Sequence[tuple[str, str]] = ()  # what slides: how long it is, and how far it goes
     left_out: frozenset[str] = frozenset()  # integers whose places in a table do not count
+    constants: tuple[str, ...] = ()  # which its text takes as constants
     spec_source: str = ""  # where the specs stand
     integers: frozenset[str] = frozenset()  # of which whole numbers are tried, not floats
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys

@@ -23,6 +23,7 @@ from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, colum
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.nudge import Side, half_to
+from gradcheck_cli.measure.same_floats import differs_in_the_same_floats
 from gradcheck_cli.measure.states import KINK, LIMIT, POLE, REGULAR
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.enclose import enclose, working
@@ -76,6 +77,7 @@ def comparison(m: Measurements) -> Comparison:
             for k in np.flatnonzero(regular[r] & comparable[r]):
                 exactly = states[r, k] == REGULAR and formula_states[r, k] == REGULAR
                 apart[r, k] = _apart(truth[r, k], formula[r, k], exactly)
+    apart = differs_in_the_same_floats(m, apart, formula)
     # A formula without any value where the truth has one, even by a limit.
     apart[rows] |= (regular & (formula_states == POLE))[rows]
     amplifies = _only_by_rounding(m, apart)

@@ -38,10 +38,11 @@ class IntentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One intent as it is declared."""
+    """One intent as it is declared; what only prose says binds nobody where it does not hold."""
 
     name: str
     argument: str | None
+    in_prose: bool = False
 
     @property
     def text(self) -> str:

@@ -10,6 +10,7 @@ from gradcheck_cli.clues.interpreted.expressions import elements, evaluate, memb
 from gradcheck_cli.clues.interpreted.run import MOST_DEPTH, REST, Run, made_by
 from gradcheck_cli.clues.interpreted.statements import outcome
 from gradcheck_cli.clues.interpreted.values import (
+    A_FLOAT,
     UNKNOWN,
     Alias,
     Applied,
@@ -287,7 +288,7 @@ def _builtin(name: str, args: Args) -> Value:
         return [tuple(r) for r in zip(*known, strict=False)] if len(known) == len(args) else UNKNOWN
     if name in ("int", "float") and isinstance(first, (int, float)):
         return int(first) if name == "int" and abs(first) < 1e9 else float(first)
-    return UNKNOWN
+    return A_FLOAT if name == "float" else UNKNOWN
 
 
 _RULES: Mapping[type, Callable[..., Value]] = {

@@ -20,6 +20,7 @@ class _Unknown:
 
 UNKNOWN = _Unknown()  # nothing can be said of it
 KEY = type("Key", (), {})()  # of random numbers
+A_FLOAT = type("AFloat", (), {})()  # a plain number of which no more is known
 FLOAT, INT, BOOL = "f32", "i32", "bool"
 
 

@@ -73,6 +73,11 @@ _AT_LEAST = re.compile(
     r"(?:\bat least|>=|≥)\s*(?P<least>[1-9]|one\b)|(?<![\w.])(?P<low>[1-9])\s*(?:<=|≤)\s*[a-z]",
     re.IGNORECASE,
 )
+_AT_MOST = re.compile(r"(?:<=|≤|\bat most|\bup to)\s*(?P<most>[^\W\d]\w*)\s*(?![-+*])")
+_LENGTHS = re.compile(r"(?:\w+_)?len(?:gth)?s?")
+_NEVER = re.compile(
+    r"\b(?:never|excluding|other than|except|without)\s+(?:the\s+)?(?P<name>[a-z]\w*)\b"
+)
 _QUOTED = re.compile(r"['\"]([A-Za-z_][\w-]*)['\"]")
 # What is said of a word stands in brackets behind it: `"causal" (of the past) or "same"`.
 _CHOICE = re.compile(
@@ -149,6 +154,19 @@ def integer_range(text: str) -> str:
         beyond = int(last) + (1 if closed else 0)
         return f"in 0..{beyond}" if beyond > 1 else ""
     return f"in 0..{last}"
+
+
+def greatest_length(name: str, text: str) -> str:
+    """`in 1..T` for lengths that are said to be `<= T`: what is padded has a beginning."""
+    match = _AT_MOST.search(text)
+    counts = match is not None and _LENGTHS.fullmatch(name) is not None
+    return f"in 1..{match['most']}" if match is not None and counts else ""
+
+
+def never(text: str) -> str:
+    """The name of what integers never are: `padded with anything valid; never blank`."""
+    match = _NEVER.search(text)
+    return "" if match is None else match["name"]
 
 
 def least_integer(text: str) -> int:

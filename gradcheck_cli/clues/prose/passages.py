@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.clues.prose.dims import BRACKETS, probable, stated
+from gradcheck_cli.clues.prose.plurals import spelled_out
 
 _ROLE = re.compile(r":(?:math|class|attr|obj|func|py:\w+|code|data|meth):`~?([^`]*)`")
 _LATEX = (
@@ -47,6 +48,7 @@ SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\bvs)(?<!\bcf)(?<!\.)[.;](?:\s
 _DESCRIBED = (
     r"(?=\s*(?:sizes?\b|shapes?\b|is\b|has\b|are\b|have\b|:|[(\[]|(?:of|with) shape|in [\[(]|[<>]))"
 )
+_LIKENESS = re.compile(r"\bsame (?:shape|size|dimensions?) (?:as|of) (?:the )?$")
 _ALIAS = {"input": 0, "inputs": 0}  # as torch's "Shape:" sections call the first parameter
 
 
@@ -97,7 +99,7 @@ def _in_brackets(quoted: re.Match[str]) -> str:
 
 def passages(text: str, name: str, names: Sequence[str]) -> list[Passage]:
     """Entries first, then mentions in sentences."""
-    lines = _without_results(text.expandtabs(4).splitlines())
+    lines = _without_results(spelled_out(text.expandtabs(4), names).splitlines())
     entries = list(_entries(lines, name, names))
     mentions = _mentions("\n".join(lines), name, names)
     return [*entries, *(m for m in mentions if not (entries and m.entry))]
@@ -177,17 +179,17 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
     others = [n for n in names if n != name and n not in _ARTICLES]
     other = _mention_of(others)
     beside = "|".join(map(re.escape, others)) or r"(?!)"
-    shared = re.compile(
-        rf"^(?:\s*(?:,|/|&|,?\s*and)\s*(?:{beside})(?!\w))+(?=\s*(?::|(?:are|have|both|each"
-        rf"|all)\b|\((?:both|all|each)))"
-    )
+    listed = rf"^(?:\s*(?:,|/|&|,?\s*and)\s*(?:{beside})(?!\w))+"
+    shared = re.compile(rf"{listed}(?=\s*(?::|(?:are|have|both|each|all)\b|\((?:both|all|each)))")
+    shaped = re.compile(rf"{listed}(?=\s*{BRACKETS})")  # `q, k [N, D]`
     for sentence in _sentences(text, names):
         masked = _without_shapes(sentence)
         for match in re.finditer(rf"(?<![\w.\"'/-]){re.escape(name)}(?![\w'\"/])", masked):
             behind = sentence[match.end() :]
-            common = shared.match(behind)
+            leading = re.search(r"(?:^|[.,;:])\s*$", sentence[: match.start()])
+            common = shared.match(behind) or (shaped.match(behind) if leading else None)
             behind = behind[common.end() :] if common else behind
-            stop = other.search(_without_shapes(behind))
+            stop = _stop(other, _without_shapes(behind))
             ahead = sentence[: match.start()]
             starts = [m.end() for m in other.finditer(_without_shapes(ahead))]
             leads = re.match(r"\s*:(?![:=])", behind) and re.search(
@@ -203,6 +205,12 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
                 common_word=name in _ARTICLES,
                 is_signal=name in ("kernel", "signal", "filter", "window", "taps", "vec", "vector"),
             )
+
+
+def _stop(other: re.Pattern[str], behind: str) -> re.Match[str] | None:
+    """Where the words turn to another parameter, but for one that this is said to be like."""
+    mentions = other.finditer(behind)
+    return next((m for m in mentions if not _LIKENESS.search(behind[: m.start()])), None)
 
 
 def _without_name(text: str, name: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, probable, stated
+from gradcheck_cli.clues.prose.literal_trees import literal_tree
 
 _Group = tuple[tuple[str, ...], Dims]  # keys, and the shape of each of them
 
@@ -34,7 +35,7 @@ _MANY = r"(?:arrays|vectors|tensors|matrices|weights|scalars)"
 # `(k,) arrays 'a' and 'b'`: keys behind their shape, in quotes or to the end of a clause.
 _KEYS_BEHIND = re.compile(
     rf"\W*?(?:(?:float\w*|shaped)\s+)*(?:{_MANY}|array|vector|tensor|matrix)?[\s:]*(?:(?:named|called|under|for)\s+)?"
-    rf"(?P<keys>['\"]\w+['\"](?:{_AND}['\"]\w+['\"])*)"
+    rf"(?P<keys>['\"]\w+['\"](?:{_AND}['\"]\w+['\"])*)(?!\s*:)"
 )
 _BARE_KEYS_BEHIND = re.compile(
     rf"\W*?(?:(?:float\w*|shaped)\s+)*{_MANY}[\s:]*(?:(?:named|called|under|for)\s+)?"
@@ -57,7 +58,7 @@ def tree(text: str, certain: Collection[str] = ()) -> str:
     `certain` are names of the text that are dimensions for sure.
     """
     if _DICT.search(text[:60]):
-        return _dict(_groups_with_keys_behind(text) or _groups(text, certain))
+        return literal_tree(text) or _dict(_groups_with_keys_behind(text) or _groups(text, certain))
     items = _ITEMS.search(text)
     if items is not None and not _REPEATED.search(text):
         return _tuple("", text[items.start("names") :], certain)

@@ -28,6 +28,7 @@ class Dims:
     parents: dict[Node, Node] = field(default_factory=dict)
     sizes: dict[Dim, int] = field(default_factory=dict)
     least_sizes: dict[Dim, int] = field(default_factory=dict)
+    columns: dict[Dim, set[int]] = field(default_factory=dict)  # which are read one by one
     factors: dict[Dim, int] = field(default_factory=dict)  # each size is a multiple of this
     multiples: dict[Dim, tuple[int, Dim]] = field(default_factory=dict)  # so many times another
 
@@ -86,9 +87,18 @@ class Dims:
 
     def least_size(self, axis: Dim, ranks: dict[str, int]) -> int:
         """The size that the text asks of this axis at least; 0 where it asks nothing."""
-        rank = ranks.get(axis.path)
-        same = {axis} if rank is None else {axis, Dim(axis.path, axis.axis - rank)}
-        return max((self.least_sizes.get(a, 0) for a in same), default=0)
+        return max((self.least_sizes.get(a, 0) for a in _same(axis, ranks)), default=0)
+
+    def seems_full(self, axis: Dim, ranks: dict[str, int]) -> bool:
+        """Are all its places that must be there read one by one, as those of coordinates are?"""
+        read = {n for a in _same(axis, ranks) for n in self.columns.get(a, ())}
+        return read == set(range(self.least_size(axis, ranks)))
+
+
+def _same(axis: Dim, ranks: dict[str, int]) -> set[Dim]:
+    """The axis, counted from the front and from the back."""
+    rank = ranks.get(axis.path)
+    return {axis} if rank is None else {axis, Dim(axis.path, axis.axis - rank)}
 
 
 def _of_axis(axes: Iterable[Dim]) -> list[str]:

@@ -187,6 +187,12 @@ class Facts:
             self.dims.root(dim)
             self.dims.least_sizes[dim] = max(size, self.dims.least_sizes.get(dim, 0))
 
+    def column(self, dim: Dim, place: int) -> None:
+        """This place of the dimension is read alone."""
+        self.least_size(dim, place + 1 if place >= 0 else -place)
+        if self.shapes_hold and place >= 0:
+            self.dims.columns.setdefault(dim, set()).add(place)
+
     def alike(self, one: Part, other: Part) -> None:
         """Two arrays have one shape."""
         self.array(one)

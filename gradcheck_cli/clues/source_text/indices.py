@@ -156,7 +156,7 @@ def _one(part: Part, axis: int, entry: Item, facts: Facts) -> None:
         reach += [n if n > 0 else 1 - n for n in (high,) if n is not None]
         facts.least_size(facts.axis(part, axis), max(reach, default=0))
     elif number is not None:
-        facts.least_size(facts.axis(part, axis), number + 1 if number >= 0 else -number)
+        facts.column(facts.axis(part, axis), number)
     elif elements(value):
         facts.kind(value, Kind.INTEGERS)
         if facts.shapes_hold:

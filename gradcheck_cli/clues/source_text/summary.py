@@ -168,7 +168,8 @@ class _Sketch:
             if text.isdigit() or not alone or "*" in text or text in self._referred():
                 said[axis] = text
             elif least:
-                said[axis] = f"{least}+"
+                full = self.facts.dims.seems_full(Dim(self.path, axis), dict(self.ranks))
+                said[axis] = f"{least}{'?' if full else '+'}"
         return said
 
     def _referred(self) -> set[str]:
@@ -193,9 +194,7 @@ class _Sketch:
         """Names for all axes; those of a least size only have names of their own here."""
         letters = "".join(c if c.isalnum() else "_" for c in self.path).strip("_")
         return [
-            text
-            if (text := axes.get(axis, "+")) and not text.endswith("+")
-            else f"{letters}_{axis}"
+            text if (text := axes.get(axis, "+")) and text[-1] not in "+?" else f"{letters}_{axis}"
             for axis in range(rank)
         ]
 

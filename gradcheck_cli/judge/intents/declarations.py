@@ -33,6 +33,8 @@ class Declarations:
             if intent is None or m.rule is None:
                 continue
             problem = intent.broken(m, declared.argument)
+            if isinstance(problem, str) and declared.in_prose:
+                continue
             if isinstance(problem, str):
                 self.broken.add(declared)
                 left.append(_broken_promise(declared, problem))
@@ -51,7 +53,7 @@ class Declarations:
     @property
     def unused(self) -> list[Declared]:
         """Intents that hold, as they do for any right rule, and that explain nothing."""
-        checked = (d for d in self.intents if d.name in _BY_NAME)
+        checked = (d for d in self.intents if d.name in _BY_NAME and not d.in_prose)
         return [d for d in checked if d not in self.used and d not in self.broken]
 
 

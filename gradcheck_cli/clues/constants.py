@@ -1,0 +1,29 @@
+"""Arguments that a text takes as constants: their gradient is meant to be none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradcheck_cli.clues.documentation import Text, texts_about
+from gradcheck_cli.clues.prose.passages import passages, plain
+from gradcheck_cli.inputs.clue import Clue
+
+_CONSTANT = re.compile(
+    r"\b(?:taken|treated|held|regarded|considered) (?:as )?(?:an? )?(?:constants?|fixed)\b"
+    r"|\b(?:gets?|has|have|receives?) no gradients?\b|\bnot differentiated\b|\bno gradient (?:flows|is given)\b",
+    re.IGNORECASE,
+)
+
+
+def clues(function: Callable[..., Any], names: Sequence[str]) -> dict[str, list[Clue]]:
+    """A clue for each parameter of which a text about this very function says so."""
+    near = [text for text in texts_about(function) if text.near]
+    said = {name: [t.source for t in near if _says_so(t, name, names)] for name in names}
+    return {name: [Clue(sources[0], constant=True)] for name, sources in said.items() if sources}
+
+
+def _says_so(text: Text, name: str, names: Sequence[str]) -> bool:
+    spoken = passages(plain(text.text), name, [n for n in names if n not in text.hidden])
+    return any(_CONSTANT.search(p.alone) for p in spoken if not p.common_word)
