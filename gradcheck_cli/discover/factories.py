@@ -108,6 +108,9 @@ def enter(module: ModuleType, scope: str, functions: Sequence[Function]) -> Entr
             break  # deeper scopes are reached by calling the results
         owner = thing
         thing = getattr(thing, part, None)
+        if inspect.isclass(owner) and part == "__init__":
+            thing = owner  # who makes an object enters it
+            break
         if inspect.isclass(owner) and inspect.isfunction(thing):
             made = construction(owner)
             thing = None if made is None else getattr(made.instance, part)

@@ -22,9 +22,9 @@ def distinct(
     bare: Callable[[object], object] = lambda thing: thing,
 ) -> tuple[list[G], list[Missing]]:
     """The gradient of each definition, or of each name that the module has for its objects."""
-    names: dict[int, str] = {}
+    names: dict[int, list[str]] = {}
     for name, value in attributes(module):
-        names.setdefault(id(bare(value)), name)
+        names.setdefault(id(bare(value)), []).append(name)
     groups: dict[tuple[str, int], list[tuple[object, G]]] = {}
     for thing, gradient in adopted:
         groups.setdefault((gradient.place.qualname, gradient.place.line), []).append(
@@ -34,13 +34,14 @@ def distinct(
     chosen: list[G] = []
     missing: list[Missing] = []
     for group in groups.values():
-        own = {names[id(thing)]: gradient for thing, gradient in group if id(thing) in names}
+        own = {_name(names[id(t)], g.place): g for t, g in group if id(t) in names}
         if not own:
             chosen.append(group[0][1])
             continue
         by_name = list(own.items())
-        if len(own) == 1 and text.has_own_name(by_name[0][1].place):
-            chosen.append(by_name[0][1])
+        ((name, gradient), *others) = by_name
+        if not others and name == gradient.place.qualname and text.has_own_name(gradient.place):
+            chosen.append(gradient)
             continue
         chosen += [_by_name(gradient, name, text) for name, gradient in by_name[:_MOST]]
         if len(by_name) > _MOST:
@@ -49,6 +50,11 @@ def distinct(
             )
             missing.append(Missing(by_name[_MOST][1].place, reason))
     return sorted(chosen, key=lambda g: (g.place.line, g.place.qualname)), missing
+
+
+def _name(names: Sequence[str], place: Place) -> str:
+    """That of its definition, if the module has the gradient under it; else the first: `f = custom_vjp(_f)` is `f`."""
+    return place.qualname if place.qualname in names else names[0]
 
 
 def _by_name(gradient: G, name: str, text: _Text) -> G:

@@ -61,6 +61,7 @@ _DEEP_SIZES = (
     (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, *_OF_THREE, (2, 2, 2, 3, 4, 5), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
 )  # fmt: skip
 _TOO_LARGE = "too large"
+_FIRST_SIZE, _LEAST_WITH_TABLE = 2, 3  # two rows are too few for a table, if more can be had
 _COUNTS = (3, 2)  # what integers are below, where nothing says it
 
 Shapes = tuple[tuple[Size, ...], ...]
@@ -327,11 +328,13 @@ class Explorer:
         deep = len(candidate.shapes[0]) > 2
         usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
         choices = (*sliding, *usual) if self._counts_something else usual
-        for choice in (*_without(choices, candidate.numbers), *choices):
+        every = (*_without(choices, candidate.numbers), *choices)
+        leasts = (_FIRST_SIZE, *((_LEAST_WITH_TABLE,) if self._has_tables else ()))[::-1]
+        for least, choice in itertools.product(leasts, every):
             sizes_of_three = len(candidate.free) if len(candidate.shapes) > 2 else None
             if _OF_THREE.get(choice, sizes_of_three) != sizes_of_three:
                 continue
-            sizes = [n for n in choice if n > 2 or not self._has_tables]
+            sizes = [n for n in choice if n >= least]
             numbers = {
                 u: sizes[i % len(sizes)] + i // len(sizes) for i, u in enumerate(candidate.free)
             }

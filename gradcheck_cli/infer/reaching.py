@@ -103,7 +103,8 @@ class _Search:
 
     def _tries(self, signature: Signature, changed: dict[str, Any]) -> Ran | None:
         """What runs of the text with these changes, if function and rule take them."""
-        key = signature.describe() + repr(changed)
+        arrays = [(leaf.path, leaf.shape) for leaf in signature.leaves]
+        key = f"{signature.describe()} {arrays} {changed!r}"
         if key in self._tried:
             return None
         self._tried.add(key)

@@ -67,3 +67,29 @@ def test_what_is_no_python_has_none(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text("def f(:", encoding="utf-8")
     assert arms(str(path)) == ()
+
+
+SHAPES = """
+def f(params, x):
+    if "bias" in params:
+        x = x + params["bias"]
+    if params.scale.shape[-1] == 1:
+        x = x[0]
+    if x.mode:
+        return x
+    raise ValueError(x)
+"""
+
+
+def test_questions_about_shapes_and_items(tmp_path: Path) -> None:
+    path = tmp_path / "shapes.py"
+    path.write_text(SHAPES, encoding="utf-8")
+    asks = {arm.words: (arm.asks_for_shapes, arm.named) for arm in arms(str(path))}
+    assert asks["`'bias' in params` does not hold"] == (True, {"bias", "params"})
+    assert asks["`params.scale.shape[-1] == 1` holds"] == (True, {"params", "scale", "shape"})
+
+
+def test_past_a_choice_before_a_refusal_nobody_goes(tmp_path: Path) -> None:
+    path = tmp_path / "refuses.py"
+    path.write_text(SHAPES, encoding="utf-8")
+    assert "`x.mode` does not hold" not in [arm.words for arm in arms(str(path))]

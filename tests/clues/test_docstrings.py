@@ -446,3 +446,14 @@ def test_lengths_that_are_at_least_one() -> None:
 
     (clue,) = clues(f, ["x", "lengths"])["lengths"]
     assert (clue.spec, clue.domain) == ("i32[batch]", ">= 1")
+
+
+def test_several_before_one_shape_share_it() -> None:
+    def f(q, k, bank):
+        """Contrastive loss.
+
+        q, k [N, D] (row i of k belongs to row i of q), bank [M, D] or None.
+        """
+
+    found = clues(f, ["q", "k", "bank"])
+    assert {name: found[name][0].spec for name in found} == {"q": "f32[N D]", "k": "f32[N D]", "bank": "f32[M D]"}  # fmt: skip

@@ -94,6 +94,20 @@ def test_a_method_is_entered_on_an_instance() -> None:
     assert len(module.SEEN) == 1
 
 
+def test_who_makes_an_object_enters_its_constructor_once() -> None:
+    module = module_of(
+        "SEEN = []\n"
+        "class Pool:\n"
+        "    def __init__(self, window=2, pad=0):\n"
+        "        SEEN.append((window, pad))\n"
+    )
+    entry = enter(module, "Pool.__init__", [])
+    assert entry.maker is not None
+    assert {name: s.value for name, s in entry.maker.settings.items()} == {"window": 2, "pad": 0}
+    entry.maker.again({"pad": 1})
+    assert module.SEEN == [(2, 0), (2, 1)]
+
+
 @pytest.mark.parametrize(
     ("scope", "reason"),
     [

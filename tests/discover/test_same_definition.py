@@ -103,6 +103,16 @@ def test_what_a_factory_made_has_the_name_that_the_module_gives_it(
     assert gradient.place.path == str(path)
 
 
+def test_a_wrapped_function_goes_by_the_name_of_what_it_is_wrapped_in(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text("def _cube(x):\n    return x**3\n\ncube = custom_vjp(_cube)\n")
+    thing = object()
+    module = named(_cube=len, cube=thing, alias=thing)
+    module.__file__ = str(path)
+    (gradient,), _ = distinct([(thing, Gradient("_cube", Place(str(path), 1, "_cube", made=4)))], module)  # fmt: skip
+    assert (gradient.name, gradient.place.line) == ("cube", 1)
+
+
 def test_the_object_that_has_a_name_stands_for_its_definition(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(MODEL)

@@ -45,9 +45,9 @@ class Fitted:
 def call(function: Callable[..., Any], signature: Signature, arrays: Sequence[Any]) -> Any:
     supply = iter(arrays)
     values = {name: filled(value, supply) for name, value in signature.arguments}
-    starred = [v for name, v in values.items() if name.startswith("args[")]
-    named = {n: v for n, v in values.items() if v is not OMITTED and not n.startswith("args[")}
-    return np.asarray(function(*starred, **named))
+    if any("[" in name for name in values):  # behind a star all go by their places
+        return np.asarray(function(*values.values()))
+    return np.asarray(function(**{n: v for n, v in values.items() if v is not OMITTED}))
 
 
 @dataclass

@@ -85,3 +85,31 @@ def test_lengths_begin_with_one_where_none_have_no_value() -> None:
     points = [F32.round(np.random.default_rng(5).standard_normal((40, 3)))]
     there = at_home(gradient, subject, points, subject.primal_values(points), F32)
     assert dict(there.signature.arguments)["lengths"].value.tolist() == [2, 1, 1]
+
+
+def test_pairs_of_unlike_places_where_alike_ones_have_no_value() -> None:
+    def springs(x, pairs):
+        ends = np.asarray(pairs)
+        return np.where((ends[:, 0] == ends[:, 1]).any(), np.nan, x)
+
+    pairs = Fixed(np.array([[0, 0], [1, 2]], np.int32), "i32[2, 2]", "test")
+    gradient = Gradient(springs)
+    signature = Signature((("x", Leaf("x", (3,), "test")), ("pairs", pairs)))
+    subject = gradient.fit(signature, "float32")
+    points = [F32.round(np.random.default_rng(5).standard_normal((40, 3)))]
+    there = at_home(gradient, subject, points, subject.primal_values(points), F32)
+    table = dict(there.signature.arguments)["pairs"].value
+    assert (table[:, 0] != table[:, 1]).all()
+
+
+def test_lengths_that_are_full_where_short_ones_have_no_value() -> None:
+    def aligned(x, frames):
+        return np.where((np.asarray(frames) < 3).any(), np.nan, x)
+
+    frames = Fixed(np.array([3, 1, 2], np.int32), "i32[3]", "test")
+    gradient = Gradient(aligned)
+    signature = Signature((("x", Leaf("x", (3,), "test")), ("frames", frames)))
+    subject = gradient.fit(signature, "float32")
+    points = [F32.round(np.random.default_rng(5).standard_normal((40, 3)))]
+    there = at_home(gradient, subject, points, subject.primal_values(points), F32)
+    assert dict(there.signature.arguments)["frames"].value.tolist() == [3, 3, 3]

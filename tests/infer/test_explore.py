@@ -254,3 +254,18 @@ def test_a_window_that_is_spread_reaches_far() -> None:
     found = Explorer(gradient, "float32", template(signature, clues, [])).explored().subject
     assert found is not None
     assert shapes(found)["x"][0] > 2 * (shapes(found)["w"][0] - 1)
+
+
+def test_axes_of_two_are_taken_where_three_are_too_many() -> None:
+    def turned(x: Any, positions: Any) -> Any:
+        if np.ndim(x) != 4 or np.shape(positions) != np.shape(x)[:2] or np.shape(x)[3] % 2:
+            raise TypeError(f"shapes {np.shape(x)} and {np.shape(positions)} do not fit")
+        return x * np.asarray(positions)[:, :, None, None]
+
+    clues = {
+        "x": [Clue("a docstring", "f32[B T H 2*D]")],
+        "positions": [Clue("a docstring", "i32[B T]")],
+    }
+    subject = explored(Gradient(turned), clues, positions=integers((3,), "test")).subject
+    assert subject is not None
+    assert shapes(subject)["x"] == (2, 4, 3, 10)

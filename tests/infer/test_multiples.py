@@ -33,3 +33,11 @@ def test_what_is_divided_is_a_multiple_by_whatever_name() -> None:
 def test_one_part_and_too_many_say_nothing() -> None:
     for number in (1, 32, 2.0):
         assert dims(Fixed(number, str(number), "test")) == [("B", "C"), ("C",), None]
+
+
+def test_what_another_source_cuts_into_parts_is_a_multiple_wherever_it_stands() -> None:
+    said = {"x": [Clue("a docstring", "f32[T D]"), Clue("the body", last=("2*part",))]}
+    holes = (Hole("x", "float", ("T", "D")), Hole("scale", "float", ("D",)))
+    opened = Template(Signature(()), holes)
+    found = with_multiples(opened, replace(NO_HINTS, clues=said), {})
+    assert [hole.dims for hole in found.holes] == [("T", "2*D"), ("2*D",)]

@@ -69,6 +69,19 @@ def test_a_function_of_any_number_of_arguments_gets_as_many_as_it_takes() -> Non
     assert shapes(attempt(two).subjects[1]) == {"args[0]": (3,), "args[1]": (3,)}
 
 
+def test_behind_named_arguments_two_more_are_tried_first() -> None:
+    def stacked(x, *more):
+        return x * np.prod([np.shape(m) == np.shape(x) and m for m in more], axis=0)
+
+    def alone(x, *more):
+        if more:
+            raise TypeError("no more")
+        return x
+
+    assert set(shapes(attempt(stacked).subjects[0])) == {"x", "more[0]", "more[1]"}
+    assert set(shapes(attempt(alone).subjects[0])) == {"x"}
+
+
 def test_an_argument_that_the_rule_declines_is_offered_as_a_number() -> None:
     class Sloped(Gradient):
         def fit(self, signature: Signature, dtype: str) -> Any:

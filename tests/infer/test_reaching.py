@@ -117,3 +117,20 @@ def test_nobody_elses_tracer_is_replaced() -> None:
         assert not ran.steps
     finally:
         sys.settrace(None)
+
+
+def test_an_axis_of_one_is_reached() -> None:
+    def f(x: Any) -> Any:
+        if x.shape[-1] == 1:
+            return x * 2
+        return x * 2 + 0
+
+    assert [shapes(s) for s in reached(f)] == [{"x": (1,)}]
+
+
+def test_what_no_shape_opens_is_closed_too() -> None:
+    def f(x: Any) -> Any:
+        return x * 3 if x.ndim > 7 else x * 2
+
+    (arm,) = outcome(f).closed
+    assert arm.words == "`x.ndim > 7` holds"

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from gradcheck_cli.infer.sizes import Size
-from gradcheck_cli.infer.template import Hole, as_called, template, unknown_shapes
+from gradcheck_cli.infer.template import (
+    Hole,
+    Template,
+    as_called,
+    template,
+    unknown_shapes,
+    with_columns,
+)
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Fixed, Signature
 from gradcheck_cli.inputs.stand_ins import integers
@@ -49,6 +56,15 @@ def test_axes_are_named_from_both_ends_where_their_number_is_open() -> None:
 def test_all_axes_are_multiples_where_one_of_them_is_divided() -> None:
     ((one, other),) = unknown_shapes([Hole("x", "float", factor=2)], [2])
     assert (one.terms[0][1], other.terms[0][1]) == (2, 2)
+
+
+def test_columns_that_seem_to_be_all_are_first_taken_for_all() -> None:
+    pairs = Hole("pairs", "int", first=("", "2?"))
+    (sure,) = with_columns(Template(Signature(()), (pairs,))).holes
+    ((_, open_),) = unknown_shapes([pairs], [2])
+    ((_, two),) = unknown_shapes([sure], [2])
+    assert (open_ != Size(constant=2), two) == (True, Size(constant=2))
+    assert (pairs.members(2), sure.members(2)) == (None, 1)
 
 
 def test_a_likely_number_of_axes_comes_first_and_forbids_no_other() -> None:

@@ -44,3 +44,21 @@ def test_a_value_that_is_lost_at_some_points_is_what_runs() -> None:
         return np.where(np.abs(x) >= 2, 0.0, x * x)
 
     assert not untrue_primal(measured(POINTS, np.square, slope, floats={"primal": lost}))
+
+
+def test_one_argument_alone_shows_it() -> None:
+    def product(x, y):
+        return x * y
+
+    def right(x, y, weight):
+        return y * weight, x * weight
+
+    def elsewhere(x, y, weight):  # the second is wrong in what runs, too
+        return 2 * y * weight, 0 * x * weight
+
+    def run(x, y, weight):
+        return y * weight, 0 * x * weight
+
+    points = {"x": [1.0, 2.0, -3.0, 0.5], "y": [2.0, 3.0, 5.0, 7.0]}
+    assert untrue_rule(measured(points, product, right, rule=elsewhere, floats={"custom": run}))
+    assert not untrue_rule(measured(points, product, right, rule=elsewhere))

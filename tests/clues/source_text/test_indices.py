@@ -57,6 +57,15 @@ def test_constants_ask_for_a_least_size() -> None:
     assert found["y"].first == ("", "2+")
 
 
+def test_columns_that_are_read_one_by_one_seem_to_be_all() -> None:
+    def function(boxes, x):
+        return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) + x[:, 1] + x[:, 2]
+
+    found = read(function)
+    assert found["boxes"].first == ("", "4?")
+    assert found["x"].first == ("", "3+")
+
+
 def test_integers_that_index_stay_below_the_axis() -> None:
     def function(table, ids):
         v, d = table.shape

@@ -1,0 +1,28 @@
+"""Words for several parameters at once."""
+
+from __future__ import annotations
+
+from gradcheck_cli.clues.docstrings import read_text
+from gradcheck_cli.clues.documentation import Text
+from gradcheck_cli.clues.prose.plurals import spelled_out
+
+NAMES = ("pos", "neg", "pos_mask", "neg_mask")
+
+
+def test_the_plural_of_a_last_word_is_each_of_them() -> None:
+    said = spelled_out("pos [B, P], neg [B, N], masks bool of the same shapes, w [B].", NAMES)
+    assert said == (
+        "pos [B, P], neg [B, N], pos_mask:  bool of the same shape as pos; "
+        "neg_mask:  bool of the same shape as neg, w [B]."
+    )
+
+
+def test_one_of_them_is_no_plural() -> None:
+    assert spelled_out("masks bool", ("pos", "pos_mask")) == "masks bool"
+    assert spelled_out("masks bool", ("masks", "a_mask", "b_mask")) == "masks bool"
+
+
+def test_each_has_the_shape_of_its_own_array() -> None:
+    text = Text("here", "pos [B, P], neg [B, N], masks bool of the same shapes.", near=True)
+    specs = {name: clue.spec for name, clue in read_text(text, NAMES).items()}
+    assert (specs["pos_mask"], specs["neg_mask"]) == ("bool[B P]", "bool[B N]")

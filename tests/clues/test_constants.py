@@ -1,0 +1,33 @@
+"""Arguments that a text takes as constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradcheck_cli.clues.constants import clues
+
+
+def test_what_is_taken_as_a_constant() -> None:
+    def f(q: Any, k: Any, bank: Any) -> None:
+        """q, k [N, D], bank [M, D] or None, taken as a constant, the rest has a gradient."""
+
+    assert set(clues(f, ["q", "k", "bank"])) == {"bank"}
+
+
+def test_what_gets_no_gradient() -> None:
+    def f(x: Any, w: Any) -> None:
+        """Weighted mean.
+
+        Args:
+            x: the values; their gradient is exact.
+            w: the weights; they get no gradient.
+        """
+
+    assert set(clues(f, ["x", "w"])) == {"w"}
+
+
+def test_a_constant_of_nature_is_none() -> None:
+    def f(x: Any, k: Any) -> None:
+        """x: positions (n, 3); k: the spring constant."""
+
+    assert clues(f, ["x", "k"]) == {}
