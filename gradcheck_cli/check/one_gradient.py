@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 
+from gradcheck_cli.check.crashed import crashed
 from gradcheck_cli.check.deadline import Clock
 from gradcheck_cli.check.gradient import examine
 from gradcheck_cli.check.only_inputs import only_inputs
 from gradcheck_cli.check.progress import Progress
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.site import site_of
-from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.contract.worker import Event, FileFinding, Task
+from gradcheck_cli.contract.worker import Event, Task
 from gradcheck_cli.inputs.signature import Signature
-from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 
 Emit = Callable[[Event], None]
@@ -40,15 +38,8 @@ def check_gradient(
             for event in _events(request):
                 emit(event)
     except Exception as error:
-        message = f"cgcheck itself failed on `{gradient.name}`: {type(error).__name__}: {error}"
-        finding = find(RuleName.INTERNAL_ERROR).finding(
-            task.display,
-            site.line,
-            message,
-            about=gradient.name,
-            help=traceback.format_exc(limit=-3),
-        )
-        emit(FileFinding(finding=finding))
+        for event in crashed(request, error):
+            emit(event)
 
 
 def _events(request: Request) -> Iterable[Event]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradcheck_cli.discover.makers import Call, Maker
@@ -91,3 +92,9 @@ def test_settings_that_its_maker_does_not_take_are_refused() -> None:
 def test_what_no_maker_made_has_no_settings() -> None:
     made, _ = gradient()
     assert settings_of(None, made.rule, []) == {}
+
+
+def test_an_array_is_none_of_its_settings_as_they_are() -> None:
+    made, anew = gradient()
+    there = anew.at(made, at(beta=np.array([1.0, 2.0])))
+    assert there.rule(2.0, beta=None).tolist() == [2.0, 3.0]

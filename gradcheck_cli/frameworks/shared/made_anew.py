@@ -51,7 +51,7 @@ class Anew:
             for name, value in signature.arguments
             if name in self.settings and isinstance(value, Fixed)
         }
-        if all(value == self.settings[name].value for name, value in given.items()):
+        if all(_same(value, self.settings[name].value) for name, value in given.items()):
             return gradient
         return self.dressed(gradient, self._again(given))
 
@@ -106,6 +106,11 @@ def settings_of(
         return {}
     read = names_behind(code.co_filename, code.co_firstlineno) - set(own)
     return {name: setting for name, setting in maker.settings.items() if name in read}
+
+
+def _same(one: object, other: object) -> bool:
+    """Are they the same plain value? An array is none."""
+    return type(one) is type(other) and one == other
 
 
 def _alike(one: Any, other: Any) -> bool:
