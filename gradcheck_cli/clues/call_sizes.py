@@ -30,7 +30,7 @@ from gradcheck_cli.clues.interpreted.values import (
 from gradcheck_cli.inputs.clue import Clue, Kind
 
 _AXES = re.compile(r"(f32|i32|bool)\[([^\]]*)\]")
-_SIZE = re.compile(r"\bd\d+\b")  # a size of the call, named by its number
+_NAME = re.compile(r"(?<!\w)(?<!\w\.)[^\W\d]\w*(?!\w*[:=\[])")  # a size, but no key and no type
 _KEY = re.compile(r"\w[\w./ -]*")
 _DEEPEST = 3  # nestings that are looked into
 _LARGEST = 16  # a size that is larger shrinks
@@ -70,7 +70,7 @@ def with_names_of(
         if len(here) == len(there):
             pairs = zip(here, there, strict=True)
             names |= {
-                a: b for a, b in pairs if _is_named(a) and b.isidentifier() and a not in names
+                a: b for a, b in pairs if a.isidentifier() and b.isidentifier() and a not in names
             }
     if len(set(names.values())) < len(names):  # two sizes of the call have one name
         return dict(calls)
@@ -83,12 +83,8 @@ def _dimensions(spec: str) -> list[str]:
     return match[2].split() if match else []
 
 
-def _is_named(dimension: str) -> bool:
-    return _SIZE.fullmatch(dimension) is not None
-
-
 def _renamed(spec: str, names: Mapping[str, str]) -> str:
-    return spec if spec[:1] in ("'", '"') else _SIZE.sub(lambda m: names.get(m[0], m[0]), spec)
+    return spec if spec[:1] in ("'", '"') else _NAME.sub(lambda m: names.get(m[0], m[0]), spec)
 
 
 def _tree(path: str, value: Value, clues: Mapping[str, Clue]) -> str:

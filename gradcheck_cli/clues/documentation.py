@@ -34,12 +34,36 @@ class Text:
     renamed: Mapping[str, str] | None = None  # what it calls the parameters, if not as the function
 
 
+# Where a text refers to another one: `same arguments as CRFLogPartition`, `shapes as in attention`.
+_REFERS = re.compile(
+    r"\bsame (?:arguments?|args|inputs|parameters|shapes|signature)(?: and \w+)? (?:as|of)\s+(?:in |for |those of )?"
+    r"|\b(?:arguments?|args|inputs|parameters|shapes)(?: are)? (?:the same )?as (?:in|for|of|those of)\s+",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(r"[`:~(]*(?:\w+:`)?(?P<name>[A-Za-z_][\w.]*)")
+
+
 def texts_about(function: Callable[..., Any]) -> list[Text]:
-    """The nearest first."""
+    """The nearest first; what a near one refers to is near, too."""
     inner = plain_function(function)
     own = Text("the docstring", _docstring(inner), near=True)
-    surroundings = _surroundings(inner)
-    return [text for text in (own, *surroundings) if text.text.strip()]
+    texts = [text for text in (own, *_surroundings(inner)) if text.text.strip()]
+    near = [text for text in texts if text.near]
+    referred = [other for text in near for other in _referred(text, module_of(inner))]
+    return [*near, *referred, *(text for text in texts if not text.near)]
+
+
+def _referred(text: Text, tree: ast.Module | None) -> Iterator[Text]:
+    """The docstrings of definitions in the file whose arguments a text says are the same."""
+    names = {
+        name["name"].rstrip(".").rpartition(".")[2]
+        for match in _REFERS.finditer(text.text)
+        if (name := _REFERENCE.match(text.text, match.end())) is not None
+    }
+    for scope in ast.walk(tree) if tree is not None and names else ():
+        if isinstance(scope, _SCOPES) and scope.name in names:
+            doc = ast.get_docstring(scope) or ""
+            yield Text(f"the docstring of `{scope.name}`", doc, near=True, hidden=text.hidden)
 
 
 def plain_function(function: Callable[..., Any]) -> Any:

@@ -11,7 +11,7 @@ from gradcheck_cli.infer.options import options
 from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.infer.overlap import slides
 from gradcheck_cli.infer.template import Template, template, with_columns
-from gradcheck_cli.inputs.signature import Hints, Parameter, Signature
+from gradcheck_cli.inputs.signature import Hints, Parameter, Signature, tables
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import RuleError
@@ -119,8 +119,8 @@ def _is_elementwise(subjects: Sequence[Subject]) -> bool:
     for subject in subjects:
         shapes = set(_shapes(subject))
         primal = subject.traces().primal
-        if primal is None:
-            return True  # nobody knows: nothing is dropped
+        if primal is None:  # nobody knows; but what reads a table reads other places
+            return next(tables(subject.signature), None) is None
         if len(shapes) == 1 and shapes != {()}:
             return primal.primitives() <= _ELEMENTWISE
     return False

@@ -11,6 +11,8 @@ from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, is_axis
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 
+_SHARE = 0.25  # what is off by default (0.0) when it is on
+
 
 def other_values(
     parameter: Parameter, here: Any, signature: Signature, hints: Hints
@@ -68,11 +70,11 @@ def _others_stated(parameter: Parameter, hints: Hints) -> bool:
 def _nearby(default: float) -> Iterator[Fixed]:
     """A smaller and a larger number: what is far from a default may be none that the function takes.
 
-    An exponent of 1.5 is one between 1 and 2, a momentum of 0.9 lies below 1.
+    An exponent of 1.5 is one between 1 and 2, a momentum of 0.9 lies below 1. What is 0 is often a share,
+    a smoothing or a rate that is off.
     """
-    for moved in (0.75 * default, 1.25 * default):
-        if moved:
-            yield Fixed(moved, repr(moved), "off its default")
+    for moved in (0.75 * default, 1.25 * default) if default else (_SHARE,):
+        yield Fixed(moved, repr(moved), "off its default")
 
 
 def _moved(default: tuple[Any, ...]) -> Iterator[Fixed]:

@@ -69,7 +69,28 @@ def _of_so_many(
     """Floats for all that may be differentiated; where these do not fit, small counts and integers for some."""
     floats = _probe(gradient, parameters, dtype, hints)
     fitting = _with_small_counts(gradient, parameters, dtype, hints, floats)
-    return _with_integers(gradient, parameters, dtype, hints, fitting)
+    fitting = _with_integers(gradient, parameters, dtype, hints, fitting)
+    return _with_plain_numbers(gradient, parameters, dtype, hints, fitting)
+
+
+def _with_plain_numbers(
+    gradient: CustomGradient,
+    parameters: Sequence[Parameter],
+    dtype: str,
+    hints: Hints,
+    floats: Attempt,
+) -> Attempt:
+    """The attempt with plain numbers for what the rule gives no gradient, where arrays for it fit nowhere."""
+    declined = {n for n, each in hints.clues.items() if any(clue.declined for clue in each)}
+    free = [
+        p.name for p in parameters if p.name in declined - set(hints.specs) and p.differentiable
+    ]
+    if floats.subjects or not free:
+        return floats
+    for name in free:
+        parameters = _with_number(parameters, name)
+    plain = _probe(gradient, parameters, dtype, hints)
+    return plain if plain.subjects else floats
 
 
 def _with_small_counts(

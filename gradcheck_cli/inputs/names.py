@@ -28,7 +28,9 @@ _LEFT_OUT = re.compile(
     r"(ignore|pad(ding)?|blank|unk|null|skip)_?(index|idx|id|label|value|token)?$"
 )
 # What a loss compares with: as a rule it is data, and nobody learns it.
-_DATA = re.compile(r"(?:\w+_)?(?:labels?|targets?|y_true|ground_truth|gt)")
+_DATA = re.compile(
+    r"(?:\w+_)?(?:labels?|targets?|y_true|ground_truth|gt|events?|censor(?:ed|ing)?|observed|dones?|terminals?)"
+)
 _WINDOW = re.compile(
     r"(?:\w+_)?(?:kernel|window|pool|frame|patch|filter|win)(?:_?(?:size|length|len|width|shape|dims|dimensions))?"
     r"|k|ksize|n_fft|fft_length|taps|block_size"

@@ -64,8 +64,10 @@ def table(
         n for n in _STRIDES if math.gcd(n, count) == 1 or n == _STRIDES[-1]
     )  # else some would never come
     turned = (np.arange(size) * stride + turn) % count
-    if 2 < size <= count:  # else each would come once
-        turned[-1] = turned[0]
+    if (
+        2 < size <= count
+    ):  # else each would come once; not the first: it repeats in the table beside
+        turned[-1] = turned[1]
     values = np.resize(np.asarray(few), size) if turn == 0 else turned
     values = least + (np.sort(values) if ascending else values)
     return Fixed(values.astype(np.int32).reshape(shape), f"i32{list(shape)}", source)

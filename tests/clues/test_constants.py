@@ -31,3 +31,10 @@ def test_a_constant_of_nature_is_none() -> None:
         """x: positions (n, 3); k: the spring constant."""
 
     assert clues(f, ["x", "k"]) == {}
+
+
+def test_a_remark_in_brackets_is_enough() -> None:
+    def f(logits: Any, mask: Any) -> None:
+        """logits (rows, classes); mask (rows,) bool (no gradient)."""
+
+    assert set(clues(f, ["logits", "mask"])) == {"mask"}

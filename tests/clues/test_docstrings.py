@@ -27,6 +27,8 @@ SHAPES = [
     ("Inverse of an n x n matrix a.", {"a": "f32[n n]"}),
     ("Multiply x by a scalar c.", {"c": "f32[]"}),
     ("Causal mean of x[B, T, D] over time.", {"x": "f32[B T D]"}),
+    ("x: [n, chosen] float; ids: [chosen] int", {"x": "f32[n chosen]", "ids": "i32[chosen]"}),
+    ("values (nnz,) and x (nodes, features)", {"values": "f32[nnz]", "x": "f32[nodes features]"}),
     ("loss between x [B x D] and y [B x D]", {"x": "f32[B D]", "y": "f32[B D]"}),
     ("Shape:\n    - Input: (N, *, H)\n    - Weight: (H, K)\n    - Output: (N, *, K)", {"x": "f32[N lead H]", "weight": "f32[H K]"}),
     ("x: [..., n] array", {"x": "f32[lead n]"}),
@@ -457,3 +459,24 @@ def test_several_before_one_shape_share_it() -> None:
 
     found = clues(f, ["q", "k", "bank"])
     assert {name: found[name][0].spec for name in found} == {"q": "f32[N D]", "k": "f32[N D]", "bank": "f32[M D]"}  # fmt: skip
+
+
+class Partition:
+    """Log partition. scores: (n, tags), moves: (tags, tags)."""
+
+
+class Path:
+    """Score of one path; same arguments as :class:`Partition`."""
+
+    @staticmethod
+    def forward(ctx, scores, moves):
+        return scores
+
+
+def test_a_text_that_refers_to_another_one_says_what_that_says() -> None:
+    found = clues(Path.forward, ["scores", "moves"])
+    assert [found[name][0].spec for name in ("scores", "moves")] == [
+        "f32[n tags]",
+        "f32[tags tags]",
+    ]
+    assert found["moves"][0].source.startswith("the docstring of `Partition`")

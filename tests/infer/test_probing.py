@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.infer.probing import broadcast_refused, probe
+from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.subject.refusals import Declined, RuleError
 from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
@@ -182,3 +183,15 @@ def test_counts_of_real_data_become_small_ones() -> None:
 def test_a_count_that_fits_stays() -> None:
     outcome = attempt(lambda x, steps=32: x * steps)
     assert outcome.subjects[0].signature.arguments[1][1] is OMITTED
+
+
+def test_what_gets_no_gradient_is_a_number_where_no_array_fits() -> None:
+    def stepped(x, bend):
+        if not isinstance(bend, (int, float)):
+            raise TypeError("a plain number")
+        return x
+
+    clues = {"bend": [Clue("the body", declined=True)]}
+    assert attempt(stepped).subjects == []
+    found = attempt(stepped, clues=clues).subjects
+    assert {type(fixed(s.signature)["bend"]) for s in found} == {float}

@@ -175,3 +175,8 @@ def test_a_count_stays_above_the_integers_that_it_bounds() -> None:
     hints = replace(NO_HINTS, clues=clues)
     found = of(gradient, hints=hints, ids=ids, num_segments=Fixed(3, "3", "test"))
     assert [fixed(s.signature)["num_segments"] for s in found.subjects] == [5]
+
+
+def test_a_share_that_is_off_is_on() -> None:
+    subjects, _ = variants(Gradient(lambda x, smoothing=0.0: x))
+    assert [fixed(s.signature) for s in subjects] == [{"smoothing": 0.25}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.inputs.names import fixed_by_name
+from gradcheck_cli.inputs.names import fixed_by_name, is_data
 from gradcheck_cli.inputs.stand_ins import mask, table, tuples
 
 
@@ -39,3 +39,15 @@ def test_a_mask_is_mixed_along_every_axis(shape: tuple[int, ...]) -> None:
         if size > 2:
             assert (values.any(axis) & ~values.all(axis)).all()
         assert not (np.take(values, 0, axis) == np.take(values, 1, axis)).all()
+
+
+def test_short_tables_do_not_repeat_the_same_places() -> None:
+    first = table((3,), 4, "test").value
+    second = table((3,), 4, "test", turn=1).value
+    assert first[0] == first[2]
+    assert second[0] != second[2] and len(set(second.tolist())) == 2
+
+
+@pytest.mark.parametrize("name", ["event", "censored", "observed", "dones", "targets"])
+def test_what_was_observed_is_data(name: str) -> None:
+    assert is_data(name)

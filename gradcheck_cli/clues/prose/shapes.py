@@ -61,6 +61,10 @@ _LAYOUT_FIRST = re.compile(r"\W*(?:an?\s+)?(?P<axes>N[CTHWDL]{2,4}|OI[HWDL]{1,3}
 _KERNEL_AXES = {"I": "C", "H": "kh", "W": "kw", "D": "kd", "L": "k"}
 _JOINED = re.compile(r"['\"`]*\s*\+")
 _BRACKETED = re.compile(BRACKETS)
+# `ids: [chosen] int`: a unit, as in `[mol]`, has no type behind it.
+_TYPED_ROW = re.compile(
+    r":\s*\[(?P<name>[^\W\d]\w*)\]\s+(?:u?int\w*|float\w*|bool\w*|integers?|floats?|array|tensor)\b"
+)
 _TUPLE_OF_ONE = re.compile(
     r"(?<!\w)\(\s*(?P<name>[a-z][a-z_]{2,}\w*)\s*,\s*\)"
 )  # no prose: `(genes,)`
@@ -156,6 +160,7 @@ def certain_names(text: str) -> set[str]:
         dims = stated(match["dims"])
         found |= set(dims.names) if dims else set()
     found |= {match["name"] for match in _TUPLE_OF_ONE.finditer(text)}
+    found |= {match["name"] for match in _TYPED_ROW.finditer(text)}
     found |= {"B"} if "[B]" in text else set()  # a batch; other letters in brackets are units, too
     for match in _BRACKETED.finditer(text):
         dims = stated(match.group()) if "," in match.group() else None

@@ -147,6 +147,7 @@ class _Sketch:
             kind=kind,
             factor=self.about.factor,
             likely_rank=self.about.likely_rank,
+            declined=self.about.constant,
             first=_run({a: t for a, t in axes.items() if a >= 0}),
             last=_run({-1 - a: t for a, t in axes.items() if a < 0})[::-1],
         )

@@ -26,11 +26,9 @@ def shifted(names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any]) 
     return None
 
 
-def overgrown(
-    names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any], tensors: Sequence[Any]
-) -> str | None:
-    """A message if a gradient has more axes than anything in the call: torch sums over them."""
-    rank = max((x.dim() for x in tensors if isinstance(x, torch.Tensor)), default=0)
+def overgrown(names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any]) -> str | None:
+    """A message if a gradient has more axes than any argument: torch sums over them."""
+    rank = max((x.dim() for x in inputs if isinstance(x, torch.Tensor)), default=0)
     for name, x, gradient in zip(names, inputs, pulled, strict=False):
         if isinstance(gradient, torch.Tensor) and isinstance(x, torch.Tensor) and gradient.dim() > rank:  # fmt: skip
             has, wants = list(gradient.shape), list(x.shape)

@@ -82,7 +82,7 @@ class TorchSubject(EagerSubject):
         message = shifted(names, inputs, pulled)
         if message is not None:
             raise RuleError("slots", message, certain=True, silent=True)
-        message = overgrown(names, inputs, pulled, [*inputs, *outs])
+        message = overgrown(names, inputs, pulled)
         if message is not None:
             raise RuleError("shape", message, silent=True)
 
