@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.clues.documentation import Text, texts_about
 from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, stated
-from gradcheck_cli.clues.prose.domains import branches, domain
 from gradcheck_cli.clues.prose.kinds import (
     array_of_booleans,
     array_of_integers,
@@ -19,42 +18,23 @@ from gradcheck_cli.clues.prose.kinds import (
     least_integer,
     named_kind,
     never,
-    sort_in_sentence,
-    sort_of,
     words,
 )
-from gradcheck_cli.clues.prose.passages import Passage, passages, plain
-from gradcheck_cli.clues.prose.shapes import Shape, certain_names, shape
+from gradcheck_cli.clues.prose.passages import plain
+from gradcheck_cli.clues.prose.readings import PREVIOUS, Reading, reading_of
+from gradcheck_cli.clues.prose.relations import with_relations
+from gradcheck_cli.clues.prose.shapes import Shape, certain_names
 from gradcheck_cli.clues.prose.together import unnamed_shapes
-from gradcheck_cli.clues.prose.trees import tree
 from gradcheck_cli.clues.trees import arrays_of
 from gradcheck_cli.clues.usual_numbers import usual_numbers, usual_sizes
 from gradcheck_cli.clues.wrappers import texts_of_wrappers
 from gradcheck_cli.inputs.clue import Clue, Kind
 
 _SQUARE = ("in spd", "in lower", "in upper", "in symmetric")
-_SAME = re.compile(
-    r"\bsame (?:shape|size|dimensions?)(?: and (?:d?type|size))? (?:as|of|with) (?:the "
-    r"|that of )?(?P<other>\w+)|\bshape(?: of)?\W{1,3}(?P<attribute>\w+)\.shape\b"
-    r"|\b(?:of|with|has|have) (?P<owner>\w+)'s shape\b"
-    r"|\bshaped like (?P<like>\w+)|\blike (?P<alike>\w+)\b",
-    re.IGNORECASE,
-)
-_SAME_SHAPE = re.compile(r"\bsame shape\b(?!\s*(?:as|of|with|\w+ed|but|except)\b)", re.IGNORECASE)
-_BUT = re.compile(r"\s*,?\s*(?:but|except|without|apart|with\b[^,.;]*\b(?:sized?|one|1|kept|dims?|axis|axes)\b)", re.IGNORECASE)  # fmt: skip
-_MENTIONED_TREE = re.compile(
-    r"(?:\W*(?:(?:is|are)\s+)?(?:an?\s+)?(?=(?:nested\s+)?(?:dict|dictionary|pytree|tuple|pair|list)\b)"
-    r"|\s*(?:(?:is|are|=|:)\s*)?(?=[({])(?![^(){}]*\)\s*$))(?P<rest>.*)"
-)
 _ANY_SHAPE = re.compile(r"\b(?:any|arbitrary) shapes?\b|\barbitrarily shaped\b", re.IGNORECASE)
 _IN_A_ROW = re.compile(
     r"\b(?:sequence|list|tuple|iterable)\s+of\s+(?P<dim>[^\W\d]\w*)\s+(?:floats|numbers|weights)\b"
 )
-_CHOSEN = re.compile(
-    r"\s*(?:(?:is|are|can be|may be|must be|should be|in|:|=|,)\s*)?(?:either\s+|one of\s+)?[\[({]?['\"]"
-)
-_NOT_ABOVE = re.compile(r"\b(?P<lesser>[^\W\d]\w*)\s*(?:<=|≤)\s*(?P<greater>[^\W\d]\w*)")
-_PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
     r"(?:\w+_)?(?:shape|size|axes|axis|dtype|dims|numbers|strides?|padding|dilations?|perm)"
@@ -64,8 +44,6 @@ _SIZES = re.compile(
 )  # several of them: one for each axis
 _MOST_SIZES = 3
 _OTHERS = re.compile(r"\b(?:at|by|over|to)\b")  # what follows is about other arrays
-_SCORES = ("logits", "scores", "log_probs", "logprobs")
-_LABELS = ("labels", "label", "targets", "target")
 _LONGEST = 48  # letters of a text in a report
 
 
@@ -95,30 +73,28 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
     """What one text says of each parameter."""
     written = plain(text.text)
     certain = certain_names(written)
-    readings = {name: _reading(written, name, names, certain, near=text.near) for name in names}
+    readings = {name: reading_of(written, name, names, certain, near=text.near) for name in names}
     readings = _with_shapes_of_others(_with_any_shape(readings))
     if text.near:
         told_of = {name: _has_dims(r) or r.sort is not Kind.NOTHING for name, r in readings.items()}
         for name, unnamed in unnamed_shapes(written, names, told_of, certain).items():
             readings[name] = replace(readings[name], shape=unnamed, about=unnamed.written)
     told = {name: _clue(name, reading, text.source) for name, reading in readings.items()}
-    told = _ordered(_with_class_labels(told), written)
-    brackets = " ".join(b for clue in told.values() for b in re.findall(r"\[([^\]]*)\]", clue.spec))
-    axes = set(re.findall(r"\w+", brackets))
-    return {name: _within(clue, axes) for name, clue in told.items() if clue != Clue(clue.source)}
+    related = with_relations(told, written)
+    return {name: clue for name, clue in related.items() if clue != Clue(clue.source)}
 
 
-def _has_dims(reading: _Reading) -> bool:
+def _has_dims(reading: Reading) -> bool:
     return bool(reading.tree) or (reading.shape is not None and reading.shape.dims is not None)
 
 
-def _with_any_shape(readings: Mapping[str, _Reading]) -> dict[str, _Reading]:
+def _with_any_shape(readings: Mapping[str, Reading]) -> dict[str, Reading]:
     """The readings, with two axes for an array of any shape beside integers of the same shape: floats are found anyway."""
     found = dict(readings)
     names = list(readings)
     for place, (name, reading) in enumerate(readings.items()):
         before = next((n for n in reversed(names[:place]) if not _NO_ARRAY.fullmatch(n)), "")
-        other = before if reading.same_as == _PREVIOUS else reading.same_as
+        other = before if reading.same_as == PREVIOUS else reading.same_as
         like = readings.get(other)
         if (
             like is None
@@ -132,168 +108,22 @@ def _with_any_shape(readings: Mapping[str, _Reading]) -> dict[str, _Reading]:
     return found
 
 
-def _with_shapes_of_others(readings: Mapping[str, _Reading]) -> dict[str, _Reading]:
+def _with_shapes_of_others(readings: Mapping[str, Reading]) -> dict[str, Reading]:
     """The readings, each with the shape of the parameter that it is said to be like."""
-    found: dict[str, _Reading] = {}
+    found: dict[str, Reading] = {}
     dims = {name: r.shape.dims for name, r in readings.items() if r.shape and r.shape.dims}
     for name, reading in readings.items():
         others = [other for other in dims if other != name]
         before = [other for other in others if other in found]
         previous = (before[-1:] or others[:1] or [""])[0]
-        other = previous if reading.same_as == _PREVIOUS else reading.same_as
+        other = previous if reading.same_as == PREVIOUS else reading.same_as
         found[name] = reading
         if other in dims and (reading.shape is None or reading.shape.dims is None):
             found[name] = replace(reading, shape=Shape(f"the shape of {other}", dims[other]))
     return found
 
 
-def _with_class_labels(told: dict[str, Clue]) -> dict[str, Clue]:
-    """The clues, with labels of one axis beside logits of two as class numbers: `labels: (n,), logits: (n, c)`."""
-    scores = next((told[n].spec for n in _SCORES if n in told and told[n].spec.startswith("f32[")), "")  # fmt: skip
-    axes = scores.removeprefix("f32[").removesuffix("]").split()
-    if len(axes) != 2:
-        return told
-    labels = {
-        name: replace(told[name], spec=f"i32[{axes[0]}] in 0..{axes[1]}", kind=Kind.INTEGERS)
-        for name in _LABELS
-        if name in told
-        and told[name].spec in (f"f32[{axes[0]}]", f"i32[{axes[0]}]")
-        and not told[name].domain
-    }
-    return {**told, **labels} if axes[1].isidentifier() else told
-
-
-def _ordered(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
-    """The clues, with which integers are the least of others: `token_lengths <= frame_lengths`."""
-    found = dict(told)
-    for match in _NOT_ABOVE.finditer(written):
-        lesser, greater = match["lesser"], match["greater"]
-        both = [told[name].kind for name in (lesser, greater) if name in told]
-        if both == [Kind.INTEGERS, Kind.INTEGERS]:
-            found[greater] = replace(told[greater], least_of=lesser)
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """What a text says of one parameter, before it is a spec."""
-
-    about: str = ""  # all that the entries of it say
-    shape: Shape | None = None
-    domain: str = ""
-    sort: Kind = Kind.NOTHING
-    same_as: str = ""
-    tree: str = ""
-
-
-def _reading(
-    text: str, name: str, names: Sequence[str], certain: Collection[str], *, near: bool
-) -> _Reading:
-    spoken = passages(text, name, names)
-    entries = [p for p in spoken if p.entry]
-    about = " ".join(p.after for p in entries)
-    sorts = (sort_of(p.after) for p in entries)
-    sort = next((s for s in sorts if s is not Kind.NOTHING), Kind.NOTHING)
-    shapes = [] if sort is Kind.TREE else [s for p in entries if (s := shape(p, certain))]
-    mentioned = [s for p in spoken if not p.entry and (s := shape(p, certain))]
-    agreed = _agreed([s for s in shapes if s.dims]) or (None if any(s.dims for s in shapes) else _agreed([s for s in mentioned if s.dims]))  # fmt: skip
-    agreed = agreed or (_agreed([*shapes, *mentioned]) if near else None)
-    if (
-        agreed is not None
-        and agreed.dims is not None
-        and name.islower()
-        and name in agreed.dims.names
-    ):
-        agreed = None  # `n` in "the n x n output" is a size, and no array
-    if sort is not Kind.NOTHING and (agreed is None or agreed.dims is None):
-        agreed = None
-    if agreed is not None and agreed.dims is not None and not about:
-        about = _beside(agreed, spoken)
-    about = about or _choice_in_sentence(spoken)
-    return _Reading(
-        about=about,
-        tree=tree(about, certain) or _mentioned_tree(spoken, certain),
-        shape=agreed,
-        domain=_domain(text, name, spoken) if near else "",
-        sort=_mentioned_sort(spoken) if sort is Kind.NOTHING else sort,
-        same_as=_same_as(spoken, name, names),
-    )
-
-
-def _beside(shape_said: Shape, spoken: Sequence[Passage]) -> str:
-    """What a sentence says around the shape it gives: `integer ids (n,) in [0, m)`."""
-    for passage in (p for p in spoken if not p.entry):
-        at = passage.after.find(shape_said.written)
-        if 0 <= at < 60:
-            noun = re.search(r"(?:[\w-]+\s+){0,2}$", passage.before)
-            behind = passage.after[at + len(shape_said.written) :]
-            end = re.search(r"\b(?:at|by|with|over|from|to|and|for|of)\b", behind)
-            kept = passage.after[:at] + (behind[: end.start()] if end else behind)
-            return f"{noun.group() if noun else ''}{kept}"
-    return ""
-
-
-def _choice_in_sentence(spoken: Sequence[Passage]) -> str:
-    """What a sentence lists in quotes right behind the name: `kind is "call" or "put"`."""
-    behind = (p.after for p in spoken if not p.entry)
-    return next((text for text in behind if _CHOSEN.match(text) and words(text)), "")
-
-
-def _agreed(shapes: Sequence[Shape]) -> Shape | None:
-    """The first shape, if no other contradicts it."""
-    said = {s.dims.text if s.dims else str(s.rank) for s in shapes}
-    return shapes[0] if len(said) == 1 else None
-
-
-def _domain(text: str, name: str, spoken: Sequence[Passage]) -> str:
-    """The domain from entries; from sentences where these tell no cases apart."""
-    if name.startswith("log"):
-        spoken = [
-            p
-            for p in spoken
-            if not re.search(r"probabilit|distribution|softmax", p.after + p.before)
-        ]
-    entries = [d for p in spoken if p.entry and (d := domain(p))]
-    if entries:
-        return entries[0]
-    if branches(text, name):
-        return ""
-    mentioned = {d for p in spoken if not p.entry and (d := domain(p))}
-    return mentioned.pop() if len(mentioned) == 1 else ""
-
-
-def _mentioned_sort(spoken: Sequence[Passage]) -> Kind:
-    """`the scalar c`, `n is an integer`: a plain number in a sentence."""
-    for passage in (p for p in spoken if not p.entry and not p.common_word):
-        sort = sort_in_sentence(passage.before, passage.after)
-        if sort is not Kind.NOTHING:
-            return sort
-    return Kind.NOTHING
-
-
-def _mentioned_tree(spoken: Sequence[Passage], certain: Collection[str]) -> str:
-    """`params is a dict with w (n, k) and b (k,)`, inside a sentence."""
-    for passage in (p for p in spoken if not p.entry):
-        match = _MENTIONED_TREE.match(passage.after)
-        spec = "" if match is None else tree(match["rest"], certain)
-        if spec:
-            return spec
-    return ""
-
-
-def _same_as(spoken: Sequence[Passage], name: str, names: Sequence[str]) -> str:
-    for passage in spoken:
-        match = _SAME.search(passage.after)
-        if match is not None:
-            other = next(group for group in match.groups() if group)
-            if other in names and other != name and not _BUT.match(passage.after, match.end()):
-                return other
-        elif passage.entry and _SAME_SHAPE.search(passage.alone):
-            return _PREVIOUS
-    return ""
-
-
-def _clue(name: str, reading: _Reading, source: str) -> Clue:
+def _clue(name: str, reading: Reading, source: str) -> Clue:
     """The reading as a clue: a tree, an array, a plain value, or only a number of axes."""
     if spec := reading.tree:
         return Clue(_named(source, name, reading.about), spec, kind=Kind.TREE)
@@ -321,7 +151,7 @@ def _clue(name: str, reading: _Reading, source: str) -> Clue:
     return _loose(name, reading, source)
 
 
-def _sizes(name: str, reading: _Reading) -> tuple[tuple[int, ...], ...]:
+def _sizes(name: str, reading: Reading) -> tuple[tuple[int, ...], ...]:
     """Tuples of whole numbers for `stride: (sh, sw)`; none where the name is no size's."""
     brackets = re.search(BRACKETS, reading.about)
     dims = None if brackets is None else stated(brackets.group())
@@ -330,7 +160,7 @@ def _sizes(name: str, reading: _Reading) -> tuple[tuple[int, ...], ...]:
     return usual_sizes(name, len(dims.names)) if 1 < len(dims.names) <= _MOST_SIZES else ()
 
 
-def _array(name: str, reading: _Reading, source: str) -> Clue:
+def _array(name: str, reading: Reading, source: str) -> Clue:
     assert reading.shape is not None
     assert reading.shape.dims is not None
     dims = reading.shape.dims
@@ -368,7 +198,7 @@ def _suits(where: str, axes: Sequence[str]) -> bool:
     )
 
 
-def _plain_value(name: str, reading: _Reading, source: str) -> Clue:
+def _plain_value(name: str, reading: Reading, source: str) -> Clue:
     shown = _named(source, name, reading.about or "a scalar")
     if reading.sort is Kind.WHOLE:
         axis, values = usual_numbers(name)
@@ -380,7 +210,7 @@ def _plain_value(name: str, reading: _Reading, source: str) -> Clue:
     return Clue(shown, "f32[]", domain=where, kind=Kind.NUMBER)
 
 
-def _loose(name: str, reading: _Reading, source: str) -> Clue:
+def _loose(name: str, reading: Reading, source: str) -> Clue:
     """A number of axes, a domain, an integer array of no stated shape."""
     if _NO_ARRAY.fullmatch(name):
         return Clue(source)
@@ -407,11 +237,3 @@ def _named(source: str, name: str, written: str) -> str:
     short = " ".join(written.split()).strip(" :,;.`")
     short = short if len(short) <= _LONGEST else f"{short[: _LONGEST - 1].rstrip()}…"
     return f"{source} `{name}: {short}`" if short else source
-
-
-def _within(clue: Clue, axes: Collection[str]) -> Clue:
-    """The clue without a range that ends at something that is no dimension."""
-    match = re.search(r" in \d+\.\.([^\W\d]\w*)$", clue.spec)
-    if match is None or match[1] in axes:
-        return clue
-    return replace(clue, spec=clue.spec[: match.start()])

@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from gradcheck_cli.infer.axis_names import axis_names
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.mismatch import (
@@ -39,6 +37,7 @@ _MOST_PROPOSALS = 3  # of one refusal
 _FIRST_RULES, _MOST_RULES = 5, 12  # of which the rule is traced
 _MOST_NUMBERS = 180  # in all arrays of a call
 _MOST_IN_PARTS = 256
+_MOST_AT_ALL = 640  # where no sizes make fewer
 # Where an axis has to be divided into equal parts, all sizes are so many times larger.
 _LARGER = {1: 2, 2: 12}
 _SMALLER = {12: 4}  # instead, where arrays of many axes would be too large
@@ -325,6 +324,18 @@ class Explorer:
     def _small(self, candidate: Candidate) -> Iterator[Signature]:
         """The call with small sizes, all different; others follow in case that these are refused."""
         names = axis_names(self.template.holes, candidate.shapes, candidate.solution)
+        every = [(_numbers(shapes), shapes) for shapes in self._sized(candidate)]
+        small = [shapes for count, shapes in every if count <= self._most_numbers]
+        least, smallest = min(every, key=lambda sized: sized[0], default=(0, None))
+        if not small and smallest is not None and least <= _MOST_AT_ALL:
+            small = [smallest]
+        for shapes in small:
+            for count in _COUNTS if self._has_tables else _COUNTS[:1]:
+                counts = _counts(self.template.holes, shapes, count)
+                yield self.template.at(shapes, counts, candidate.ascending, names)
+
+    def _sized(self, candidate: Candidate) -> Iterator[list[tuple[int, ...]]]:
+        """The shapes of the candidate in small sizes, the likeliest first."""
         deep = len(candidate.shapes[0]) > 2
         usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
         choices = (*sliding, *usual) if self._counts_something else usual
@@ -338,15 +349,10 @@ class Explorer:
             numbers = {
                 u: sizes[i % len(sizes)] + i // len(sizes) for i, u in enumerate(candidate.free)
             }
-            shapes = [
+            yield [
                 tuple(candidate.solution.of(size).at(numbers) for size in shape)
                 for shape in candidate.shapes
             ]
-            if sum(int(np.prod(s, dtype=int)) for s in shapes) > self._most_numbers:
-                continue
-            for count in _COUNTS if self._has_tables else _COUNTS[:1]:
-                counts = _counts(self.template.holes, shapes, count)
-                yield self.template.at(shapes, counts, candidate.ascending, names)
 
     @property
     def _counts_something(self) -> bool:
@@ -364,6 +370,11 @@ class Explorer:
     @property
     def _has_tables(self) -> bool:
         return any(hole.kind == "int" for hole in self.template.holes)
+
+
+def _numbers(shapes: Sequence[tuple[int, ...]]) -> int:
+    """How many numbers arrays of these shapes hold."""
+    return sum(math.prod(shape) for shape in shapes)
 
 
 def _without(choices: Sequence[tuple[int, ...]], numbers: set[int]) -> Iterator[tuple[int, ...]]:

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from gradcheck_cli.infer.given_sizes import entries, given_values, with_given_sizes
+from gradcheck_cli.infer.shares import in_shares
 from gradcheck_cli.infer.template import Hole, Template
 from gradcheck_cli.inputs.clue import Clue
-from gradcheck_cli.inputs.signature import Fixed, Hints
+from gradcheck_cli.inputs.signature import Hints
 
 _AXES = re.compile(r"\w+\[(?P<axes>[^\[\]]*)\]")
 _PARTS = re.compile(r"(\d+)\*")
@@ -18,19 +20,26 @@ _LARGEST = 16  # more parts than that are too many numbers
 
 def with_multiples(opened: Template, hints: Hints, defaults: Mapping[str, object]) -> Template:
     """The call with each axis that an argument, or the text, divides as a multiple of that: `8*channels`."""
-    given = dict(opened.signature.arguments)
     factors: dict[str, int] = {}
-    for name, clues in hints.clues.items():
-        value = given.get(name)
-        number = value.value if isinstance(value, Fixed) else defaults.get(name)
-        if type(number) is not int or not 1 < number <= _LARGEST:
-            continue
-        for dim in {dim for clue in clues for dim in clue.divides}:
-            for axis in _called(dim, opened.holes, hints):
-                factors[axis] = math.lcm(number, factors.get(axis, 1))
+    for number, dim in _divided(opened, hints, defaults):
+        for axis in _called(dim, opened.holes, hints) if 1 < number <= _LARGEST else ():
+            factors[axis] = math.lcm(number, factors.get(axis, 1))
     for axis, count in (pair for hole in opened.holes for pair in _in_equal_parts(hole, hints)):
         factors[axis] = math.lcm(count, factors.get(axis, 1))
-    return replace(opened, holes=tuple(_multiplied(hole, factors) for hole in opened.holes))
+    told = with_given_sizes(opened, hints, defaults)
+    return replace(told, holes=in_shares([_multiplied(hole, factors) for hole in told.holes]))
+
+
+def _divided(
+    opened: Template, hints: Hints, defaults: Mapping[str, object]
+) -> Iterator[tuple[int, str]]:
+    """Whole numbers among the arguments, each with a dimension that it divides."""
+    for name, value in given_values(opened, hints, defaults):
+        if type(value) is int:
+            dims = {dim for clue in hints.clues[name] for dim in clue.divides}
+            yield from ((value, dim) for dim in dims)
+        for entry, each in entries(name, value, hints):
+            yield from ((each, dim) for dim in entry.divides)
 
 
 def _in_equal_parts(hole: Hole, hints: Hints) -> Iterator[tuple[str, int]]:
@@ -61,5 +70,11 @@ def _axes(clue: Clue) -> list[str]:
 def _multiplied(hole: Hole, factors: Mapping[str, int]) -> Hole:
     if hole.dims is None:
         return hole
-    dims = (f"{factors[d]}*{d}" if d in factors and d.isidentifier() else d for d in hole.dims)
-    return replace(hole, dims=tuple(dims))
+
+    def multiplied(dim: str) -> str:
+        times, _, name = dim.rpartition("*")
+        if name not in factors or not name.isidentifier() or not (times.isdigit() or not times):
+            return dim
+        return f"{factors[name] * int(times or 1)}*{name}"
+
+    return replace(hole, dims=tuple(multiplied(dim) for dim in hole.dims))

@@ -175,9 +175,23 @@ def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Si
     for text, axis in itertools.chain(*stated):  # a sum may come before what it adds up
         if text and not _SUM.fullmatch(text):
             _stated(text, axis, named)
-    return [
-        tuple(_stated(text, axis, named) if text else axis for text, axis in row) for row in stated
-    ]
+    return _close(
+        [
+            tuple(_stated(text, axis, named) if text else axis for text, axis in row)
+            for row in stated
+        ]
+    )
+
+
+def _close(shapes: Sequence[tuple[Size, ...]]) -> list[tuple[Size, ...]]:
+    """The shapes with unknowns of the lowest numbers, in their order: small primes stand for these."""
+    used = sorted({u for shape in shapes for size in shape for u, _ in size.terms})
+    lowest = {u: number for number, u in enumerate(used)}
+
+    def moved(size: Size) -> Size:
+        return Size(tuple((lowest[u], times) for u, times in size.terms), size.constant)
+
+    return [tuple(moved(size) for size in shape) for shape in shapes]
 
 
 def _stated(dim: str, axis: Size, named: dict[str, Size]) -> Size:

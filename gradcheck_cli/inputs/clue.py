@@ -26,6 +26,14 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """One of several sizes that a parameter holds: `(ph, pw)`."""
+
+    name: str  # as the source calls it
+    divides: tuple[str, ...] = ()  # dimensions that are multiples of it
+
+
+@dataclass(frozen=True, slots=True)
 class Clue:
     """What an annotation, a docstring, the body or a call elsewhere says of one parameter.
 
@@ -55,3 +63,4 @@ class Clue:
     constant: bool = False  # no gradient is meant
     declined: bool = False  # the rule gives none
     divides: tuple[str, ...] = ()  # dimensions that are multiples of this whole number
+    entries: tuple[Entry, ...] = ()  # of a tuple of sizes

@@ -38,3 +38,16 @@ def test_a_remark_in_brackets_is_enough() -> None:
         """logits (rows, classes); mask (rows,) bool (no gradient)."""
 
     assert set(clues(f, ["logits", "mask"])) == {"mask"}
+
+
+def test_an_apposition_is_enough() -> None:
+    def f(q: Any, cos: Any, sin: Any, c: Any) -> None:
+        """Rotates.
+
+        Args:
+            q: (T, E)
+            cos, sin: (L, R / 2) tables, R <= E, constants. Channels past R pass through.
+            c: the scale, a constant of nature
+        """
+
+    assert set(clues(f, ["q", "cos", "sin", "c"])) == {"cos", "sin"}

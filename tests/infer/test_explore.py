@@ -269,3 +269,13 @@ def test_axes_of_two_are_taken_where_three_are_too_many() -> None:
     subject = explored(Gradient(turned), clues, positions=integers((3,), "test")).subject
     assert subject is not None
     assert shapes(subject)["x"] == (2, 4, 3, 10)
+
+
+def test_where_no_sizes_are_few_numbers_the_fewest_are_taken() -> None:
+    clues = {name: [Clue("a docstring", "f32[B T 2*H 2*R+E]")] for name in "qk"}
+    clues["table"] = [Clue("a docstring", "f32[L R]")]
+    subject = explored(Gradient(lambda q, k, table: q * k), clues).subject
+    assert subject is not None
+    q = shapes(subject)["q"]
+    assert q[2] % 2 == 0 and q[3] > 4
+    assert 2 * np.prod(q) <= 640

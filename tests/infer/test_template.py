@@ -95,3 +95,11 @@ def test_integers_that_others_do_not_exceed_are_theirs_place_by_place() -> None:
     assert (filled["tokens"].value <= filled["frames"].value).all()
     assert (filled["tokens"].value < filled["frames"].value).any()
     assert filled["tokens"].value.min() == 1
+
+
+def test_axes_of_one_name_leave_the_lowest_unknowns_to_the_others() -> None:
+    holes = [Hole(name, "float", ("B", "T", "D")) for name in "qkv"]
+    shapes = unknown_shapes([*holes, Hole("w", "float")], [3, 3, 3, 1])
+    used = {u for shape in shapes for size in shape for u, _ in size.terms}
+    assert used == {0, 1, 2, 3}
+    assert shapes[0] == shapes[1] == shapes[2]

@@ -28,7 +28,7 @@ _USUAL = re.compile(
     |batch\w*|bs|bsz|dims?|d_?model|d(?:in|out|h|k|v|q|ff)|(?:in|out)?_?features?|hidden|seq|seqlen|sequence\w*|time\w*|steps?
     |tokens?|heads?|(?:in|out)?_?channels?|height|width|depth|length|(?:num_?)?class(?:es)?|vocab\w*|embed\w*|emb|groups?|rows?
     |col(?:umn)?s|samples?|points|nodes?|edges?|quer(?:y|ies)|keys|kernel\w*|k[hwd]|units?|inputs?(?:_\w+)?|outputs?(?:_\w+)?|state|obs|actions?
-    |(?-i:[A-Z][a-z])|[oi][hw]|(?-i:[BCDFHIKLMNOPQSTV][BCDHKLNQSTVW])|cin|cout|hw|bands?|layers?|particles?|atoms?|experts?|segments?|frames?|bins?|knots?|windows?|taps|data|examples?|items?|latent\w*
+    |(?-i:[A-Z][a-z])|[oips][hw]|(?-i:[BCDFHIKLMNOPQSTV][BCDHKLNQSTVW])|cin|cout|hw|bands?|layers?|particles?|atoms?|experts?|segments?|frames?|bins?|knots?|windows?|taps|data|examples?|items?|latent\w*
     |n(?:x|y|z|t|k|s|p|e|f|w|h|b|c|d|m|n|r|u|v|q|col|row|lev|lat|lon|chan|spec|band|mode|atom|step|layer|bin|obs|site|pt|point|node|face|cell|edge|ch|freq|seq|tok|head|samp|item|user|var|dim|feat|res|bond|spin|orb|basis|wave|lag|knot|ray|pix)s?
     |nnz|tags|species|reactions|states|labels|words|symbols|chars|phon(?:em)?es|speakers|users|topics|components|mixtures|clusters|modes|sites|bonds|freq(?:uencie)?s|lags""",
     re.IGNORECASE | re.VERBOSE,

@@ -194,7 +194,11 @@ class Reader:
         if nesting in (Nesting.TREE, Nesting.OPEN):
             place = whole(index)
             counted = part is not None and nesting is Nesting.OPEN and place is not None
-            return Member(part.path, place + 1) if counted and part and place is not None else None
+            return (
+                Member(part.path, place + 1, place)
+                if counted and part and place is not None
+                else None
+            )
         return indices.indexed(base, node.slice, index, self.facts)
 
     def _words_of(self, table: ast.expr, index: Value) -> None:

@@ -55,7 +55,9 @@ class About:
     maybe_rank: int = 0  # at least so many axes, if it is an array
     likely_rank: int | None = None  # of the gradient that the rule returns for it
     factor: int = 1  # each of its axes is a multiple of this
-    multiples: list[Dim] = field(default_factory=list)  # dimensions that it divides
+    # dimensions that it divides, or the entry at a place of it
+    multiples: list[tuple[int | None, Dim]] = field(default_factory=list)
+    entries: dict[int, str] = field(default_factory=dict)  # what the text calls them, by place
     bounds: list[Dim | str] = field(default_factory=list)  # its integers stay below
     marks: dict[int, None] = field(
         default_factory=dict
@@ -247,6 +249,7 @@ class Facts:
         if isinstance(value, Member) and kind is Kind.WHOLE:
             about = self.of(value.path, Weight.KIND)
             about.sizes = max(about.sizes, value.count)
+            about.entries.setdefault(value.place, value.name)
         if kind in (Kind.INTEGERS, Kind.BOOLS):  # what holds of the elements in any shape
             path = elements(value)
         if path:
@@ -293,12 +296,13 @@ class Facts:
 
     def divides(self, value: Value, dim: Value) -> None:
         """The dimension is a multiple of the value; of another array's dimension at least twice that."""
-        part = itself(value)
+        part = value if isinstance(value, Member) else itself(value)
         if isinstance(value, Dim) and isinstance(dim, Dim) and value.path != dim.path:
             self.times(dim, _SHARED, value)
         if part is not None and isinstance(dim, Dim):
+            place = part.place if isinstance(part, Member) else None
             self.dims.root(dim)
-            self.of(part.path, Weight.KIND).multiples.append(dim)
+            self.of(part.path, Weight.KIND).multiples.append((place, dim))
 
     def below(self, value: Value, bound: Value) -> None:
         """The integers stay below a dimension, or below a parameter that is a whole number."""

@@ -7,6 +7,7 @@ from gradcheck_cli.clues.source_text.values import (
     Call,
     Dim,
     Many,
+    Member,
     Rest,
     Times,
     Value,
@@ -95,7 +96,8 @@ def _of_each_axis(made: Call, places: tuple[int, ...], facts: Facts) -> None:
 
 def divided(left: Value, right: Value, exact: bool, facts: Facts) -> Value:
     """`d // heads`, `n % groups`: a parameter, or a dimension, that divides a dimension or leaves a rest."""
-    part, number = itself(right), whole(right)
+    number = whole(right)
+    part = right if isinstance(right, Member) else itself(right)
     if isinstance(left, Dim) and isinstance(right, Dim):
         if exact:
             facts.divides(right, left)

@@ -9,7 +9,7 @@ from gradcheck_cli.clues.source_text.axes import AXES
 from gradcheck_cli.clues.source_text.facts import About, Facts, quoted
 from gradcheck_cli.clues.source_text.values import Dim
 from gradcheck_cli.clues.usual_numbers import usual_sizes
-from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.clue import Clue, Entry, Kind
 from gradcheck_cli.inputs.signature import OMITTED
 
 _ARRAYS = {Kind.ARRAY: "f32", Kind.INTEGERS: "i32", Kind.BOOLS: "bool"}
@@ -97,7 +97,7 @@ class _Sketch:
         else:
             clue = Clue(
                 self._source(), kind=kind, values=self._values(kind),
-                domain=self._domain(kind), divides=self._divides(),
+                domain=self._domain(kind), divides=self._divides(), entries=self._entries(),
             )  # fmt: skip
         is_part = self.path not in self.parameters  # that it is read says that it is there
         return None if clue == Clue(clue.source) and not is_part else clue
@@ -175,7 +175,9 @@ class _Sketch:
 
     def _referred(self) -> set[str]:
         """Names of dimensions that integers stay below, or that a whole number divides."""
-        dims = [d for a in self.facts.about.values() for d in (*a.bounds, *a.multiples)]
+        dims = [
+            d for a in self.facts.about.values() for d in (*a.bounds, *(m for _, m in a.multiples))
+        ]
         times = {self._text(d) for _, d in self.facts.dims.multiples.values()}
         return times | {self._text(d) for d in dims if isinstance(d, Dim)}
 
@@ -240,9 +242,15 @@ class _Sketch:
         stated = domain.partition("..")[2] in dims or domain == self._marks
         return f" {domain}" if kind is Kind.INTEGERS and stated and domain else ""
 
-    def _divides(self) -> tuple[str, ...]:
-        texts = [self._text(d) for d in self.about.multiples]
+    def _divides(self, place: int | None = None) -> tuple[str, ...]:
+        texts = [self._text(dim) for here, dim in self.about.multiples if here == place]
         return tuple(dict.fromkeys(t for t in texts if t))
+
+    def _entries(self) -> tuple[Entry, ...]:
+        """Each of several sizes, as long as all are told apart."""
+        named = self.about.entries
+        places = range(self.about.sizes if len(named) == self.about.sizes else 0)
+        return tuple(Entry(named.get(i, ""), self._divides(i)) for i in places)
 
     def _values(self, kind: Kind) -> tuple[object, ...]:
         values = list(self.about.values)

@@ -25,6 +25,8 @@ class Member:
 
     path: str
     count: int
+    place: int = 0  # among these
+    name: str = ""  # as the text unpacks it
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Rest:
     """A remainder: a dimension by a whole number, or by another dimension."""
 
     dim: Dim
-    divisor: Part | Dim
+    divisor: Part | Member | Dim
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,20 +180,21 @@ class Walk:
         elif isinstance(result, Pieces) and not starred:
             self.facts.pieces(result, len(target.elts))
         elif isinstance(result, Part) and result.itself and not starred:
-            items = self._elements(result, len(target.elts))
+            items = self._elements(result, target.elts)
         for element, item in zip(target.elts, items, strict=True):
             inner = element.value if isinstance(element, ast.Starred) else element
             self._assign(inner, item, names)
         names |= sizes or {}
 
-    def _elements(self, part: Part, count: int) -> Sequence[Value]:
+    def _elements(self, part: Part, targets: Sequence[ast.expr]) -> Sequence[Value]:
         """The elements of a tuple that is a parameter; a row vector has numbers."""
-        kind = self.nestings.get(part.path)
+        kind, count = self.nestings.get(part.path), len(targets)
         if kind is Nesting.VECTOR and not part.dropped:
             self.facts.least_rank(part, 1)
             self.facts.size(self.facts.axis(part, 0), count)
         if kind is Nesting.OPEN and not part.dropped:
-            return [Member(part.path, count)] * count
+            names = (t.id if isinstance(t, ast.Name) else "" for t in targets)
+            return [Member(part.path, count, i, name) for i, name in enumerate(names)]
         if kind is not Nesting.TREE:
             return [None] * count
         self.facts.kind(part, Kind.TREE)

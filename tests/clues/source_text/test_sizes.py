@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.clues.source_text.libraries import F, fields, jnp, kinds, lax, ranks, torch, values
+from tests.clues.source_text.libraries import F, fields, jnp, kinds, lax, ranks, read, torch, values
 
 
 def test_counts_strides_and_shifts_are_whole_numbers() -> None:
@@ -95,3 +95,14 @@ def test_what_is_left_out_is_what_is_given_otherwise() -> None:
         return x.unfold(0, width, step)
 
     assert kinds(pool) == {"width": "WHOLE", "step": "WHOLE"}
+
+
+def test_entries_of_a_tuple_of_sizes_divide_axes() -> None:
+    def f(x, patch):
+        b, h, w = x.shape
+        ph, pw = patch
+        return x.reshape(b, h // ph, ph, w // pw, pw)
+
+    (first, second) = read(f)["patch"].entries
+    assert (first.name, first.divides) == ("ph", ("h",))
+    assert (second.name, second.divides) == ("pw", ("w",))

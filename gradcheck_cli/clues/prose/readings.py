@@ -1,0 +1,151 @@
+"""What a text says of one parameter: its shape, its kind, its domain, what it is like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.clues.prose.domains import branches, domain
+from gradcheck_cli.clues.prose.kinds import sort_in_sentence, sort_of, words
+from gradcheck_cli.clues.prose.passages import Passage, passages
+from gradcheck_cli.clues.prose.shapes import Shape, shape
+from gradcheck_cli.clues.prose.trees import tree
+from gradcheck_cli.inputs.clue import Kind
+
+_SAME = re.compile(
+    r"\bsame (?:shape|size|dimensions?)(?: and (?:d?type|size))? (?:as|of|with) (?:the "
+    r"|that of )?(?P<other>\w+)|\bshape(?: of)?\W{1,3}(?P<attribute>\w+)\.shape\b"
+    r"|\b(?:of|with|has|have) (?P<owner>\w+)'s shape\b"
+    r"|\bshaped like (?P<like>\w+)|\blike (?P<alike>\w+)\b",
+    re.IGNORECASE,
+)
+_SAME_SHAPE = re.compile(r"\bsame shape\b(?!\s*(?:as|of|with|\w+ed|but|except)\b)", re.IGNORECASE)
+_BUT = re.compile(r"\s*,?\s*(?:but|except|without|apart|with\b[^,.;]*\b(?:sized?|one|1|kept|dims?|axis|axes)\b)", re.IGNORECASE)  # fmt: skip
+_MENTIONED_TREE = re.compile(
+    r"(?:\W*(?:(?:is|are)\s+)?(?:an?\s+)?(?=(?:nested\s+)?(?:dict|dictionary|pytree|tuple|pair|list)\b)"
+    r"|\s*(?:(?:is|are|=|:)\s*)?(?=[({])(?![^(){}]*\)\s*$))(?P<rest>.*)"
+)
+_CHOSEN = re.compile(
+    r"\s*(?:(?:is|are|can be|may be|must be|should be|in|:|=|,)\s*)?(?:either\s+|one of\s+)?[\[({]?['\"]"
+)
+PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a text says of one parameter, before it is a spec."""
+
+    about: str = ""  # all that the entries of it say
+    shape: Shape | None = None
+    domain: str = ""
+    sort: Kind = Kind.NOTHING
+    same_as: str = ""
+    tree: str = ""
+
+
+def reading_of(
+    text: str, name: str, names: Sequence[str], certain: Collection[str], *, near: bool
+) -> Reading:
+    spoken = passages(text, name, names)
+    entries = [p for p in spoken if p.entry]
+    about = " ".join(p.after for p in entries)
+    sorts = (sort_of(p.after) for p in entries)
+    sort = next((s for s in sorts if s is not Kind.NOTHING), Kind.NOTHING)
+    shapes = [] if sort is Kind.TREE else [s for p in entries if (s := shape(p, certain))]
+    mentioned = [s for p in spoken if not p.entry and (s := shape(p, certain))]
+    agreed = _agreed([s for s in shapes if s.dims]) or (None if any(s.dims for s in shapes) else _agreed([s for s in mentioned if s.dims]))  # fmt: skip
+    agreed = agreed or (_agreed([*shapes, *mentioned]) if near else None)
+    if (
+        agreed is not None
+        and agreed.dims is not None
+        and name.islower()
+        and name in agreed.dims.names
+    ):
+        agreed = None  # `n` in "the n x n output" is a size, and no array
+    if sort is not Kind.NOTHING and (agreed is None or agreed.dims is None):
+        agreed = None
+    if agreed is not None and agreed.dims is not None and not about:
+        about = _beside(agreed, spoken)
+    about = about or _choice_in_sentence(spoken)
+    return Reading(
+        about=about,
+        tree=tree(about, certain) or _mentioned_tree(spoken, certain),
+        shape=agreed,
+        domain=_domain(text, name, spoken) if near else "",
+        sort=_mentioned_sort(spoken) if sort is Kind.NOTHING else sort,
+        same_as=_same_as(spoken, name, names),
+    )
+
+
+def _beside(shape_said: Shape, spoken: Sequence[Passage]) -> str:
+    """What a sentence says around the shape it gives: `integer ids (n,) in [0, m)`."""
+    for passage in (p for p in spoken if not p.entry):
+        at = passage.after.find(shape_said.written)
+        if 0 <= at < 60:
+            noun = re.search(r"(?:[\w-]+\s+){0,2}$", passage.before)
+            behind = passage.after[at + len(shape_said.written) :]
+            end = re.search(r"\b(?:at|by|with|over|from|to|and|for|of)\b", behind)
+            kept = passage.after[:at] + (behind[: end.start()] if end else behind)
+            return f"{noun.group() if noun else ''}{kept}"
+    return ""
+
+
+def _choice_in_sentence(spoken: Sequence[Passage]) -> str:
+    """What a sentence lists in quotes right behind the name: `kind is "call" or "put"`."""
+    behind = (p.after for p in spoken if not p.entry)
+    return next((text for text in behind if _CHOSEN.match(text) and words(text)), "")
+
+
+def _agreed(shapes: Sequence[Shape]) -> Shape | None:
+    """The first shape, if no other contradicts it."""
+    said = {s.dims.text if s.dims else str(s.rank) for s in shapes}
+    return shapes[0] if len(said) == 1 else None
+
+
+def _domain(text: str, name: str, spoken: Sequence[Passage]) -> str:
+    """The domain from entries; from sentences where these tell no cases apart."""
+    if name.startswith("log"):
+        spoken = [
+            p
+            for p in spoken
+            if not re.search(r"probabilit|distribution|softmax", p.after + p.before)
+        ]
+    entries = [d for p in spoken if p.entry and (d := domain(p))]
+    if entries:
+        return entries[0]
+    if branches(text, name):
+        return ""
+    mentioned = {d for p in spoken if not p.entry and (d := domain(p))}
+    return mentioned.pop() if len(mentioned) == 1 else ""
+
+
+def _mentioned_sort(spoken: Sequence[Passage]) -> Kind:
+    """`the scalar c`, `n is an integer`: a plain number in a sentence."""
+    for passage in (p for p in spoken if not p.entry and not p.common_word):
+        sort = sort_in_sentence(passage.before, passage.after)
+        if sort is not Kind.NOTHING:
+            return sort
+    return Kind.NOTHING
+
+
+def _mentioned_tree(spoken: Sequence[Passage], certain: Collection[str]) -> str:
+    """`params is a dict with w (n, k) and b (k,)`, inside a sentence."""
+    for passage in (p for p in spoken if not p.entry):
+        match = _MENTIONED_TREE.match(passage.after)
+        spec = "" if match is None else tree(match["rest"], certain)
+        if spec:
+            return spec
+    return ""
+
+
+def _same_as(spoken: Sequence[Passage], name: str, names: Sequence[str]) -> str:
+    for passage in spoken:
+        match = _SAME.search(passage.after)
+        if match is not None:
+            other = next(group for group in match.groups() if group)
+            if other in names and other != name and not _BUT.match(passage.after, match.end()):
+                return other
+        elif passage.entry and _SAME_SHAPE.search(passage.alone):
+            return PREVIOUS
+    return ""

@@ -1,0 +1,106 @@
+"""What a text says of several parameters together, once each is read.
+
+Sizes: `Hk divides H`, `R <= E`; in a spec the larger one says so: `2*Hk`, `R+E_rest`. Integers: `token_lengths <=
+frame_lengths`, labels beside scores, ranges that end at a dimension.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from gradcheck_cli.inputs.clue import Clue, Kind
+
+_SCORES = ("logits", "scores", "log_probs", "logprobs")
+_LABELS = ("labels", "label", "targets", "target")
+_NOT_ABOVE = re.compile(r"\b(?P<lesser>[^\W\d]\w*)\s*(?:<=|≤)\s*(?P<greater>[^\W\d]\w*)")
+_NAME = r"(?<![\w.`])`*([^\W\d]\w*)`*"
+_LESSER_FIRST = re.compile(rf"{_NAME}\s*(?:<=?|≤)\s*{_NAME}(?!\s*//)")
+_GREATER_FIRST = re.compile(rf"{_NAME}\s*(?:>=?|≥)\s*{_NAME}")
+_PART_FIRST = re.compile(rf"{_NAME} (?:must )?(?:evenly )?divides? {_NAME}")
+_WHOLE_FIRST = re.compile(
+    rf"{_NAME}(?:,| is| are| must be| has to be| should be)? (?:an? )?(?:integer )?(?:multiple of|divisible by) {_NAME}"
+    rf"|{_NAME} % {_NAME} == 0"
+)
+_AXES = re.compile(r"\[([^\[\]]*)\]")
+_LETTERS = re.compile(r"[^\W\d]\w*")
+
+
+def with_relations(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
+    """The clues, each with what the text says of it and others."""
+    related = _with_related_sizes(_ordered(_with_class_labels(dict(told)), written), written)
+    brackets = " ".join(dims for clue in related.values() for dims in _AXES.findall(clue.spec))
+    axes = set(re.findall(r"\w+", brackets))
+    return {name: _within(clue, axes) for name, clue in related.items()}
+
+
+def _with_class_labels(told: dict[str, Clue]) -> dict[str, Clue]:
+    """The clues, with labels of one axis beside logits of two as class numbers: `labels: (n,), logits: (n, c)`."""
+    scores = next((told[n].spec for n in _SCORES if n in told and told[n].spec.startswith("f32[")), "")  # fmt: skip
+    axes = scores.removeprefix("f32[").removesuffix("]").split()
+    if len(axes) != 2:
+        return told
+    labels = {
+        name: replace(told[name], spec=f"i32[{axes[0]}] in 0..{axes[1]}", kind=Kind.INTEGERS)
+        for name in _LABELS
+        if name in told
+        and told[name].spec in (f"f32[{axes[0]}]", f"i32[{axes[0]}]")
+        and not told[name].domain
+    }
+    return {**told, **labels} if axes[1].isidentifier() else told
+
+
+def _ordered(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
+    """The clues, with which integers are the least of others: `token_lengths <= frame_lengths`."""
+    found = dict(told)
+    for match in _NOT_ABOVE.finditer(written):
+        lesser, greater = match["lesser"], match["greater"]
+        both = [told[name].kind for name in (lesser, greater) if name in told]
+        if both == [Kind.INTEGERS, Kind.INTEGERS]:
+            found[greater] = replace(told[greater], least_of=lesser)
+    return found
+
+
+def _with_related_sizes(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
+    """The clues, the larger of two sizes in terms of the smaller one: each is related once, and what ranges rest on is not."""
+    axes = {name for clue in told.values() for dims in _AXES.findall(clue.spec) for name in _LETTERS.findall(dims)}  # fmt: skip
+    ranges = " ".join(_AXES.sub("", clue.spec) + clue.domain for clue in told.values())
+    free = axes - set(_LETTERS.findall(ranges))
+    larger: dict[str, str] = {}
+    for lesser, greater, form in _relations(written):
+        known = lesser in axes and greater in free and lesser != greater
+        if known and not {lesser, greater} & larger.keys():
+            larger[greater] = form.format(lesser, greater)
+    if not larger:
+        return dict(told)
+    return {name: replace(clue, spec=_put(clue.spec, larger)) for name, clue in told.items()}
+
+
+def _relations(written: str) -> Iterator[tuple[str, str, str]]:
+    """The smaller size, the larger one, and what the larger one is of both."""
+    for match in _PART_FIRST.finditer(written):
+        yield match[1], match[2], "2*{0}"
+    for match in _WHOLE_FIRST.finditer(written):
+        yield match[2] or match[4], match[1] or match[3], "2*{0}"
+    for match in _LESSER_FIRST.finditer(written):
+        yield match[1], match[2], "{0}+{1}_rest"
+    for match in _GREATER_FIRST.finditer(written):
+        yield match[2], match[1], "{0}+{1}_rest"
+
+
+def _put(spec: str, larger: Mapping[str, str]) -> str:
+    """The spec with larger sizes in terms of the smaller ones, where they are axes by themselves."""
+
+    def related(dims: re.Match[str]) -> str:
+        return f"[{' '.join(larger.get(dim, dim) for dim in dims[1].split())}]"
+
+    return _AXES.sub(related, spec)
+
+
+def _within(clue: Clue, axes: Collection[str]) -> Clue:
+    """The clue without a range that ends at something that is no dimension."""
+    match = re.search(r" in \d+\.\.([^\W\d]\w*)$", clue.spec)
+    if match is None or match[1] in axes:
+        return clue
+    return replace(clue, spec=clue.spec[: match.start()])

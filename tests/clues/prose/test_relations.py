@@ -1,0 +1,47 @@
+"""Sizes that a text relates to each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.clues.docstrings import read_text
+from gradcheck_cli.clues.documentation import Text
+
+ATTENTION = "q: (B, T, H, D)\nk: (B, S, G, D)\n"
+
+
+def specs(text: str, *names: str) -> list[str]:
+    found = read_text(Text("here", text, near=True), names)
+    return [found[name].spec for name in names]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "G divides H.",
+        "with `G` dividing nothing, but G must divide H",
+        "H is a multiple of G",
+        "``H`` must be a multiple of ``G``",
+        "H divisible by G",
+        "H % G == 0",
+    ],
+)
+def test_heads_that_share_keys(said: str) -> None:
+    assert specs(ATTENTION + said, "q", "k") == ["f32[B T 2*G D]", "f32[B S G D]"]
+
+
+@pytest.mark.parametrize("said", ["T <= S", "S >= T;", "T < S", "``T`` ≤ ``S``"])
+def test_a_longer_axis_is_the_shorter_one_and_a_rest(said: str) -> None:
+    assert specs(f"{ATTENTION}{said}", "q", "k") == ["f32[B T H D]", "f32[B T+S_rest G D]"]
+
+
+@pytest.mark.parametrize("said", ["lengths <= T", "T <= T", "T <= window", "x <= S", "T <= S <= B"])
+def test_what_is_no_pair_of_axes_says_nothing_or_one_thing(said: str) -> None:
+    first, second = specs(ATTENTION + said, "q", "k")
+    assert first == "f32[B T H D]"
+    assert second in ("f32[B S G D]", "f32[B T+S_rest G D]")
+
+
+def test_an_axis_that_ends_a_range_stays() -> None:
+    found = specs("x: (n, C)\nids: (m,) int in [0, n)\nm <= n", "x", "ids")
+    assert found == ["f32[n C]", "i32[m] in 0..n"]
