@@ -44,6 +44,7 @@ def _clues(
     reading = _Reading(Facts(plain=_plain(parameters), functions=functions))
     primal = text_of(function)
     if primal is not None:
+        reading.keep(roles.settings(primal, names))
         reading.read(primal, roles.primal_names(primal, names))
     texts = [text for text in map(text_of, rule) if text is not None and text != primal]
     residuals = None
@@ -76,6 +77,10 @@ class _Reading:
         self.facts = facts
         self._saved: dict[str, Value] = {}
         self._nestings: dict[str, Nesting] = {}
+
+    def keep(self, attributes: Mapping[str, Value]) -> None:
+        """What `self` or `ctx` has before anything is read."""
+        self._saved |= attributes
 
     def read(self, text: Text, names: Names) -> Sequence[Value]:
         """Read one text; what its `return` statements give."""

@@ -21,7 +21,7 @@ def texts_of_wrappers(function: Callable[..., Any], names: Sequence[str]) -> lis
     tree, qualname = module_of(inner), getattr(inner, "__qualname__", "")
     if tree is None or "<locals>" in qualname:
         return []
-    spoken = _spellings(tree, qualname)
+    spoken, taken = _spellings(tree, qualname), _taken(inner, names)
     texts: list[Text] = []
     for wrapper, owner in _functions(tree):
         if wrapper.name in spoken or (owner is not None and f"{owner.name}.apply" in spoken):
@@ -30,7 +30,7 @@ def texts_of_wrappers(function: Callable[..., Any], names: Sequence[str]) -> lis
         here = spoken if inside else {s for s in spoken if not s.startswith("self.")}
         scopes = [wrapper] if owner is None else [wrapper, owner]
         docs = [(scope.name, doc) for scope in scopes if (doc := ast.get_docstring(scope))]
-        renamed = _handed_on(wrapper, here, names) if docs else {}
+        renamed = _handed_on(wrapper, here, taken) if docs else {}
         if renamed:
             texts += [
                 Text(f"the docstring of `{name}`", doc, near=True, renamed=renamed)
@@ -42,7 +42,8 @@ def texts_of_wrappers(function: Callable[..., Any], names: Sequence[str]) -> lis
 def _spellings(tree: ast.Module, qualname: str) -> set[str]:
     """How the module calls the function: by its name, `Class.apply`, `self.name`, or what these were assigned to."""
     owner, _, name = qualname.rpartition(".")
-    spellings = {f"{owner}.apply", f"self.{name}"} if owner else {name}
+    spellings = {f"self.{name}", *([f"{owner}.apply"] if name == "forward" else [])}
+    spellings = spellings if owner else {name}
     for node in tree.body:
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             continue
@@ -51,6 +52,13 @@ def _spellings(tree: ast.Module, qualname: str) -> set[str]:
         if any(_spelled(part) in spellings for part in inner):
             spellings.add(node.targets[0].id)
     return spellings
+
+
+def _taken(function: Any, names: Sequence[str]) -> list[str]:
+    """The parameters as the function takes them: settings of its object, which are among them, are in no call."""
+    code = getattr(function, "__code__", None)
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+    return [name for name in names if name in own] or list(names)
 
 
 def _spelled(node: ast.expr) -> str:

@@ -22,7 +22,7 @@ from gradcheck_cli.infer.mismatch import (
     wants_integers,
 )
 from gradcheck_cli.infer.orders import by_weight
-from gradcheck_cli.infer.sizes import Size, Solution
+from gradcheck_cli.infer.sizes import Size, Solution, unknown
 from gradcheck_cli.infer.template import Hole, Template, as_called, unknown_shapes
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
@@ -254,12 +254,21 @@ class Explorer:
         ordered = [*first, *sorted(rest, key=lambda c: (not self._is_likely(c), c.kinds > 1))]
         # Last those in which arrays of as many axes are of one shape: boxes beside boxes.
         ordered += [alike for c in richest[:_MOST_RULES] if (alike := self._alike(c)) is not None]
-        most = 2 * _MOST_RULES
-        for candidate in itertools.islice(self._refined(ordered), most):
+        usual = itertools.islice(self._refined(ordered), 2 * _MOST_RULES)
+        others = itertools.islice(self._of_given_sizes(first), _MOST_RULES)
+        for candidate in itertools.chain(usual, others):
             subject = self._preferred(candidate, refused)
             if subject is not None:
                 return subject
         return None
+
+    def _of_given_sizes(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+        """The candidates with an axis of as many as a whole number of the call says: a rule may count on that alone."""
+        for candidate, count in itertools.product(candidates, self._wholes):
+            for u in candidate.free if count > 1 else ():
+                bound = candidate.solution.with_equations([(unknown(u), Size(constant=count))])
+                if bound is not None and self._accepts(candidate, bound):
+                    yield replace(candidate, solution=bound)
 
     def _alike(self, candidate: Candidate) -> Candidate | None:
         """The candidate with arrays of as many axes tied to one shape, if the function takes that, too."""
@@ -346,6 +355,8 @@ class Explorer:
             if _OF_THREE.get(choice, sizes_of_three) != sizes_of_three:
                 continue
             sizes = [n for n in choice if n >= least]
+            if not sizes:
+                continue
             numbers = {
                 u: sizes[i % len(sizes)] + i // len(sizes) for i, u in enumerate(candidate.free)
             }
@@ -357,9 +368,14 @@ class Explorer:
     @property
     def _counts_something(self) -> bool:
         """Is there a whole number among the arguments: a window, a step, a number of parts?"""
-        given = (getattr(value, "value", None) for _, value in self.template.signature.arguments)
         defaults = (parameter.default for parameter in self.gradient.parameters())
-        return any(type(value) is int and value > 0 for value in (*given, *defaults))
+        return bool(self._wholes) or any(type(v) is int and v > 0 for v in defaults)
+
+    @property
+    def _wholes(self) -> list[int]:
+        """The positive whole numbers of the call."""
+        given = (getattr(value, "value", None) for _, value in self.template.signature.arguments)
+        return list(dict.fromkeys(v for v in given if type(v) is int and v > 0))
 
     @property
     def _most_numbers(self) -> int:

@@ -10,6 +10,12 @@ from gradcheck_cli.infer.sizes import Equation, Size, Solution, by_parts, equati
 
 _SHAPE = re.compile(r"[\[(]\s*\d+(?:\s*,\s*\d+)*\s*,?\s*[\])]|\b\d+(?:x\d+)+\b")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.]*\w)")
+# Numbers that count axes and arguments, and are no sizes.
+_PLACE = re.compile(
+    r"\b(?:axis|axes|rank|inputs?|arguments?|args?|operands?|position|index|number)[ =#]{1,2}-?\d+"
+    r"|\b(?:at|along|in|over|singleton) dim(?:ension)? -?\d+",
+    re.IGNORECASE,
+)
 _PRODUCT = re.compile(
     r"contract|dot|matmul|mat1|multipl|Matrix size|inner|\bmv\b|\bvec\b", re.IGNORECASE
 )
@@ -109,7 +115,7 @@ def _chosen(
 def _pairings(message: str) -> Iterator[Pairs]:
     """Numbers that should be equal, as sets of pairs."""
     shapes = [_numbers(text) for text in _SHAPE.findall(message)][:_MOST_SHAPES]
-    loose = [int(n) for n in _NUMBER.findall(_SHAPE.sub(" ", message))]
+    loose = [int(n) for n in _NUMBER.findall(_PLACE.sub(" ", _SHAPE.sub(" ", message)))]
     several = list(dict.fromkeys(n for n in loose if n > 1))[:_MOST_NUMBERS]
     if len(several) == 2:  # "to have 3 channels, but got 5"
         yield [(several[0], several[1])]

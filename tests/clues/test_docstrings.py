@@ -480,3 +480,17 @@ def test_a_text_that_refers_to_another_one_says_what_that_says() -> None:
         "f32[tags tags]",
     ]
     assert found["moves"][0].source.startswith("the docstring of `Partition`")
+
+
+class Attention:
+    def __call__(self, value, lengths):
+        """Attends. value: (n, d), lengths: (n,) integers."""
+        return self.attend(value, lengths)
+
+    def attend(self, value, lengths):
+        return value
+
+
+def test_a_method_is_told_of_by_those_that_call_it_whatever_its_object_is_made_with() -> None:
+    found = clues(Attention.attend, ["heads", "value", "lengths"])
+    assert {n: c[0].spec for n, c in found.items()} == {"value": "f32[n d]", "lengths": "i32[n]"}

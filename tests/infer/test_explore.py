@@ -279,3 +279,16 @@ def test_where_no_sizes_are_few_numbers_the_fewest_are_taken() -> None:
     q = shapes(subject)["q"]
     assert q[2] % 2 == 0 and q[3] > 4
     assert 2 * np.prod(q) <= 640
+
+
+def test_a_rule_may_count_on_a_number_of_the_call() -> None:
+    class Rule(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            subject = super().fit(signature, dtype)
+            if signature.leaves[0].shape[-1] != 7:
+                raise RuleError("shape", "cannot reshape array into shape (7, -1)")
+            return subject
+
+    count = Fixed(7, "7", "test")
+    found = rich(Rule(lambda x, heads: x), heads=count)
+    assert found["x"][-1] == 7

@@ -42,6 +42,15 @@ def test_the_likeliest_equation_of_a_refusal(message: str, equal: list[tuple[int
     assert wanted in offered[:3]
 
 
+def test_the_number_of_an_axis_is_no_size() -> None:
+    message = f"Expected dimension {N[1]} at axis 2 of the input shaped [{N[0]},{N[2]}] but got dimension {N[2]}"
+    first = next(iter(proposals(message, AXES, Solution())))
+    assert first.of(AXES[1]) == first.of(AXES[2])
+    assert (
+        list(proposals("Expected input 3 to have rank 4 along dimension 2", AXES, Solution())) == []
+    )
+
+
 def test_a_size_that_the_function_states() -> None:
     first = next(iter(proposals(f"must have length 3. Got {N[1]}", AXES, Solution())))
     assert first.of(AXES[1]) == Size(constant=3)

@@ -16,6 +16,13 @@ def primal_names(text: Text, names: Sequence[str]) -> Names:
     return {n: Part(n) if n in names else Context() for n in text.parameters}
 
 
+def settings(text: Text, names: Sequence[str]) -> Names:
+    """The parameters that the object of a method holds: `self.heads` of a layer that is made with `heads`."""
+    if text.parameters[:1] != ("self",):
+        return {}
+    return {n: Part(n) for n in names if n not in text.parameters}
+
+
 def is_forward(text: Text, names: Sequence[str]) -> bool:
     """Does the function take what the primal takes?"""
     if len(text.parameters) != len(names) or any(b in text.name for b in _BACKWARD):

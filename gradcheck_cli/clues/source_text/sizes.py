@@ -20,6 +20,7 @@ COUNTS = (3, 2, 1)
 CLASSES = (5, 4)
 STEPS = (2, 1, 3)
 GROUPS = (2, 3, 1)
+WHOLES, PARTS = (4, 6, 2), (2, 1)  # of two numbers of which one divides the other
 WINDOWS = (3, 2)
 SHIFTS = (1, 2, -1)
 PADS = (1, 0, 2)
@@ -104,6 +105,9 @@ def divided(left: Value, right: Value, exact: bool, facts: Facts) -> Value:
         return Rest(left, right)
     if isinstance(left, Dim) and number is not None and exact:
         facts.factor(left, number)
+    if itself(left) is not None and itself(right) is not None:
+        facts.kind(left, Kind.WHOLE, WHOLES)
+        facts.kind(right, Kind.WHOLE, PARTS)
     if not isinstance(left, Dim) or part is None:
         return None
     facts.kind(right, Kind.WHOLE, GROUPS)

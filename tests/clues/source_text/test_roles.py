@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gradcheck_cli.clues.body import clues
 from gradcheck_cli.inputs.clue import Kind
 from tests.clues.source_text.libraries import read
+from tests.infer.fitted import parameters_of
 
 
 def product(x, w):
@@ -107,3 +109,13 @@ def test_what_is_compared_with_whole_numbers_and_has_no_gradient_holds_integers(
     assert (found["labels"].kind, found["labels"].domain) == (Kind.INTEGERS, "in -1..2")
     assert found["flags"].domain == ""  # one number tells no range
     assert "labels" not in read(signed, whole_bwd, signed_fwd)
+
+
+def test_what_the_object_of_a_method_is_made_with_is_a_parameter() -> None:
+    def attend(self, x):
+        return x.reshape(x.shape[0], self.heads, x.shape[1] // self.heads)
+
+    parameters = [*parameters_of(lambda x, heads: x)]
+    found = clues(attend, parameters)
+    assert found["heads"].kind is Kind.WHOLE
+    assert len(found["heads"].divides) == 1

@@ -106,3 +106,11 @@ def test_entries_of_a_tuple_of_sizes_divide_axes() -> None:
     (first, second) = read(f)["patch"].entries
     assert (first.name, first.divides) == ("ph", ("h",))
     assert (second.name, second.divides) == ("pw", ("w",))
+
+
+def test_of_two_numbers_one_divides_the_other() -> None:
+    def f(x, heads, kv_heads):
+        return x * (heads // kv_heads)
+
+    assert values(f)["heads"][0] == 4
+    assert values(f)["kv_heads"][0] == 2
