@@ -60,7 +60,8 @@ def family(
         refused += explored.refused
         vain, first = vain + explored.vain, first or explored.first_refusal
         if explored.subject is not None:
-            subjects = _chosen(small, explored.subject)
+            meant = [subject for subject in small if _is_meant(subject, opened)]
+            subjects = _chosen(meant, explored.subject)
             return Family(subjects, _broken(opened, explored), refused, vain, first)
         broken = broken or _broken(opened, explored)
     return Family(list(small), broken, refused, vain, first)
@@ -112,6 +113,17 @@ def _chosen(small: Sequence[Subject], rich: Subject) -> list[Subject]:
     if len(set(shapes)) == 1 and any(len(set(_shapes(s))) == 1 and _shapes(s)[0] for s in small):
         return list(small)
     return [*small, rich]
+
+
+def _is_meant(subject: Subject, opened: Template) -> bool:
+    """Are no two arrays of one shape of which a source states different ones?"""
+    stated = {hole.path: hole.dims for hole in opened.holes if hole.dims is not None}
+    said: dict[tuple[int, ...], tuple[str, ...]] = {}
+    return all(
+        said.setdefault(leaf.shape, stated[leaf.path]) == stated[leaf.path]
+        for leaf in subject.leaves
+        if leaf.path in stated
+    )
 
 
 def _is_elementwise(subjects: Sequence[Subject]) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from gradcheck_cli.infer.family import family
+from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 from tests.infer.fitted import NO_HINTS, Gradient, shapes
 
@@ -24,3 +28,13 @@ def test_what_reads_a_table_is_judged_by_its_richest_shapes_too() -> None:
     table = Gradient(lambda weight, ids: weight[ids])
     found = judged(table, weight=Leaf("weight", (3,), "test"), ids=ids)
     assert max(len(each["weight"]) for each in found) > 1
+
+
+@pytest.mark.parametrize(("other", "kept"), [("f32[d]", False), ("f32[n d]", True)])
+def test_one_shape_stands_for_no_two_that_are_stated(other: str, kept: bool) -> None:
+    gradient = Gradient(lambda x, scale: x * scale)
+    clues = {"x": [Clue("a comment", "f32[n d]")], "scale": [Clue("a comment", other)]}
+    small = [gradient.fit(Signature(tuple((n, Leaf(n, (3,), "test")) for n in clues)), "float32")]
+    hints = replace(NO_HINTS, clues=clues)
+    found = family(gradient, gradient.parameters(), "float32", hints, small)
+    assert ((3,) in [shapes(subject)["x"] for subject in found.subjects]) is kept
