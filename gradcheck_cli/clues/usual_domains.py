@@ -19,7 +19,8 @@ _POSITIVE_IN_DENSITIES = re.compile(
 )
 _DENSITY = re.compile(r"log_?(?:pdf|pmf|prob|lik|cdf)|(?:^|_)(?:pdf|pmf|cdf|nll|density|likelihood|entropy)(?:$|_)")  # fmt: skip
 _LOGARITHM = re.compile(
-    r"(?:\w+_)?log_?(?:scale|std|sigma|var|variance|length_?scale|bandwidth|temperature|rate|kappa|alpha|beta|amplitude|noise|sd|precision|period|mass|width|radius|gain|decay)s?"
+    r"(?:\w+_)?log_?(?:scale|std|sigma|var|variance|length_?scale|bandwidth|temperature|rate|alpha|beta|amplitude|noise|sd|precision|period|mass|width|radius|gain|decay"
+    r"|shape|temp|t|tau|lam(?:bda)?|kappa|nu|ls|amp|diag(?:onal)?|diffusivity|viscosity|ratio|rho|step|step_?size|dt|conc(?:entration)?|depth|slope|freq(?:uency)?|volume|density)s?"
 )
 # What such numbers are in models; a source that says `> 0` is believed to the last float.
 _OF_DENSITIES, _OF_WIDTHS = "in [1e-3, 1e4]", "in [1e-6, 1e6]"

@@ -19,6 +19,8 @@ from gradcheck_cli.clues.usual_domains import clues
         ("beta_log_prob", "alpha", "in [1e-3, 1e4]"),
         ("mix", "alpha", ""),
         ("gaussian_nll", "log_std", "in [-20, 20]"),
+        ("clip_loss", "log_t", "in [-20, 20]"),
+        ("weibull", "log_shape", "in [-20, 20]"),
         ("layer", "x", ""),
         ("gp", "params['log_amplitude']", "in [-20, 20]"),
         ("mix", "params['log_scale']", "in [-20, 20]"),
