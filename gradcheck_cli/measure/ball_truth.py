@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UN
 from gradcheck_cli.reals.enclose import MOST_BITS, Enclosed, enclose
 from gradcheck_cli.reals.facts import Effort, Law, named
 from gradcheck_cli.reals.program import Program
+from gradcheck_cli.subject.results import Sample
 
 Array = np.ndarray[Any, Any]
 
@@ -43,6 +44,20 @@ class Truth:
     def arrays(self) -> list[Array]:
         """All balls and all states."""
         return [*self.values, *self.gradients, *self.value_states, *self.gradient_states]
+
+    def sampled(self, sample: Sample) -> Truth:
+        """The truth of some components alone, of each output and leaf in a row."""
+
+        def picked(arrays: Sequence[Array], picks: Sequence[Array]) -> list[Array]:
+            return [a.reshape(len(a), -1)[:, p] for a, p in zip(arrays, picks, strict=True)]
+
+        return replace(
+            self,
+            values=picked(self.values, sample.outputs),
+            gradients=picked(self.gradients, sample.leaves),
+            value_states=picked(self.value_states, sample.outputs),
+            gradient_states=picked(self.gradient_states, sample.leaves),
+        )
 
     def take(self, rows: Array) -> Truth:
         """The truth at some rows alone."""

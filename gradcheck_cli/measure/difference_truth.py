@@ -22,14 +22,23 @@ from gradcheck_cli.contract.limits import (
 from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.measure.ball_truth import Ask, Truth, close_domain, factors
 from gradcheck_cli.measure.float64_truth import balls_of, numbers
+from gradcheck_cli.measure.sampled_subject import Part
 from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.rules.rule import elements
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import Rejected
+from gradcheck_cli.subject.results import Sample
 
 Array = np.ndarray[Any, Any]
 
 _MOST_ELEMENTS = 192
+
+
+def differences(subject: Subject, digits: int) -> Differences:
+    """Differences of the subject; of a part they need all outputs of the whole."""
+    if isinstance(subject, Part):
+        return Differences(subject.whole, digits, subject.sample)
+    return Differences(subject, digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,7 @@ class Differences:
 
     subject: Subject
     digits: int
+    sample: Sample | None = None  # of the components, where only these are judged
     evidence: Evidence = Evidence.FINITE_DIFFERENCE
     over_reals: bool = False
     by_values: bool = True
@@ -90,7 +100,7 @@ class Differences:
         for state, output in zip(truth.value_states, truth.values, strict=True):
             state[(state == UNDECIDED) & _undefined(output)] = OUTSIDE
         close_domain(truth)
-        return truth
+        return truth if self.sample is None else truth.sampled(self.sample)
 
     def _slopes(
         self, distinct: Array, points: Sequence[Array]

@@ -11,7 +11,7 @@ from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.measure.ball_truth import Reals, Source
 from gradcheck_cli.measure.casts import narrowest
-from gradcheck_cli.measure.difference_truth import Differences
+from gradcheck_cli.measure.difference_truth import differences
 from gradcheck_cli.measure.float64_truth import Wide
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.reals.program import Program
@@ -63,7 +63,7 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
     else:
         widest = wide or subject
         digits = _digits(widest)
-        truth = Differences(widest, digits)
+        truth = differences(widest, digits)
     if rule is None and wide is not None and (subject.has_rule or not isinstance(truth, Wide)):
         # What a plain function's gradient rests on is unknown: it is judged as a rule.
         who = "custom" if subject.has_rule else "auto"

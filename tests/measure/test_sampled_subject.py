@@ -11,11 +11,13 @@ import pytest
 
 from gradcheck_cli.contract.limits import PART_STEPS
 from gradcheck_cli.measure import sampled_subject
+from gradcheck_cli.measure.ball_truth import Ask
 from gradcheck_cli.measure.sampled_subject import Part, affordable_points, part_of, too_large
+from gradcheck_cli.measure.sources import sources
 from gradcheck_cli.reals.balls.balls import Balls, exact
 from gradcheck_cli.reals.enclose import working
 from gradcheck_cli.reals.walk import walk
-from gradcheck_cli.subject.results import JIT
+from gradcheck_cli.subject.results import JIT, Traces
 from tests.support import jax_subject as subject
 
 FREQUENCIES = np.linspace(0.0, 30.0, 500).astype(np.float32)
@@ -61,3 +63,15 @@ def test_a_part_of_a_part_in_float64() -> None:
     wide = chosen.in_float64()
     assert isinstance(wide, Part)
     assert wide.sample == chosen.sample
+
+
+def test_differences_of_a_part_are_those_of_the_whole() -> None:
+    chosen, _ = part_of(subject(waves, ()), [np.float32([0.5, 1.0])], seed=0)
+    chosen._traces = Traces(None, None, None, "not traced")
+    truth = sources(chosen).primal
+    rows, weights = [np.array([0.5, 1.0])], [np.ones((2, 500))]
+    found = truth.evaluate(rows, weights, Ask(24, ties=True))
+    assert found.values[0].shape == (2, len(chosen.sample.outputs[0]))
+    slope = np.where(np.arange(500) == 417, 1e-10 * 0.5, FREQUENCIES * np.cos(0.5 * FREQUENCIES))
+    assert found.gradients[0].shape == (2, 1)
+    assert abs(float(found.gradients[0][0, 0].mid()) - slope.sum()) < 1e-3
