@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.discover.guesses import guesses
+from gradcheck_cli.discover.written_values import Scope, UnreadableError
 from gradcheck_cli.inputs.parameters import annotation
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -81,7 +82,7 @@ def calls_of(function: Any, functions: Sequence[Callable[..., Any]] = ()) -> Ite
 
 
 def _as_written(function: Any) -> Iterator[Call]:
-    """Calls in the file that defines it, of literals and of what the module holds by name."""
+    """Calls in the file that defines it, with what can be read of their arguments without running a function of it."""
     home = inspect.getmodule(function)
     name = getattr(function, "__name__", "")
     if home is None or getattr(home, name, None) is not function:
@@ -90,25 +91,30 @@ def _as_written(function: Any) -> Iterator[Call]:
         tree = ast.parse(Path(getattr(home, "__file__", None) or "").read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == name and not _is_spread(node):
-            with contextlib.suppress(ValueError, KeyError):
-                yield _read(node, function, vars(home))
+    for node, around in _calls(tree, name):
+        with contextlib.suppress(UnreadableError, UserCodeError):
+            yield _read(node, function, Scope(home, around))
 
 
 def _is_spread(call: ast.Call) -> bool:
     return any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)  # fmt: skip
 
 
-def _read(call: ast.Call, function: Any, names: Mapping[str, Any]) -> Call:
-    arguments = tuple(_value(argument, names) for argument in call.args)
-    keywords = {k.arg: _value(k.value, names) for k in call.keywords if k.arg is not None}
+def _calls(
+    tree: ast.AST, name: str, around: tuple[ast.FunctionDef, ...] = ()
+) -> Iterator[tuple[ast.Call, tuple[ast.FunctionDef, ...]]]:
+    """Calls of this name with the functions around them, the innermost first."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == name and not _is_spread(node):
+            yield node, around
+        inside = (node, *around) if isinstance(node, ast.FunctionDef) else around
+        yield from _calls(node, name, inside)
+
+
+def _read(call: ast.Call, function: Any, scope: Scope) -> Call:
+    arguments = tuple(scope.value(argument) for argument in call.args)
+    keywords = {k.arg: scope.value(k.value) for k in call.keywords if k.arg is not None}
     return Call(function, arguments, keywords)
-
-
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """A literal, or what the module holds under a name; an error for anything that would have to be run."""
-    return names[node.id] if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gradcheck_cli.infer.axis_names import axis_names
+from gradcheck_cli.infer.candidates import Candidate, Shapes, count_of
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.mismatch import (
     asks_to_divide,
@@ -19,6 +20,7 @@ from gradcheck_cli.infer.mismatch import (
     divided,
     proposals,
     refilled,
+    returned_shapes,
     wants_integers,
 )
 from gradcheck_cli.infer.orders import by_weight
@@ -43,59 +45,8 @@ _LARGER = {1: 2, 2: 12}
 _SMALLER = {12: 4}  # instead, where arrays of many axes would be too large
 _FEW_AXES = 2  # of an array that may be long along each
 _MOST_ELEMENTS = 1 << 22  # of one array while shapes are explored: some frameworks make it
-# Sizes of the free axes, the first array's first: all different, then such as divide into parts.
-_SIZES: tuple[tuple[int, ...], ...] = (
-    (4, 3, 2, 5, 6, 7), (6, 5, 3, 2, 4, 7), (4, 6, 2, 8, 10, 12), (6, 3, 9, 12, 15, 18), (8, 4, 12, 16, 20, 24),
-)  # fmt: skip
-# Those along which windows slide: the first array is longer than what the other ones bring.
-_SLIDING = ((6, 5, 3, 2, 4, 7), (7, 3, 2, 4, 5, 6))
-# Where the first array has three axes or more: with channels last, with channels first.
-_DEEP_SLIDING = ((2, 6, 3, 2, 4, 3), (2, 3, 6, 4, 2, 3, 2))
-# Four groups of two, last or behind the first axis.
-_GROUPED = ((2, 3, 8, 4, 5, 6), (2, 8, 3, 4, 5, 6))
-# Of three arrays or more with four sizes in all, as of queries, keys and values of one shape; with five.
-_OF_THREE = {(2, 2, 4, 3): 4, (2, 2, 4, 3, 2): 5}
-# The last but these are smaller ones, some of them equal, for four axes.
-_DEEP_SIZES = (
-    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, *_OF_THREE, (2, 2, 2, 3, 4, 5), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
-)  # fmt: skip
 _TOO_LARGE = "too large"
-_FIRST_SIZE, _LEAST_WITH_TABLE = 2, 3  # two rows are too few for a table, if more can be had
 _COUNTS = (3, 2)  # what integers are below, where nothing says it
-
-Shapes = tuple[tuple[Size, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Shapes that the function takes, with the sizes that are free in them."""
-
-    shapes: Shapes
-    solution: Solution
-    ascending: bool
-    order: int  # in which it was met
-
-    @property
-    def free(self) -> list[int]:
-        """The unknowns that nothing binds, the first array's first."""
-        sizes = (self.solution.of(size) for shape in self.shapes for size in shape)
-        return list(dict.fromkeys(u for size in sizes for u, _ in size.terms))
-
-    @property
-    def richness(self) -> tuple[int, int, int]:
-        """What transposed, summed and broadcast axes would show at: more free axes, more kinds of shapes."""
-        return len(self.free), self.kinds, -self.order
-
-    @property
-    def numbers(self) -> set[int]:
-        """The sizes above two that the function states itself: four of a quaternion."""
-        sizes = (self.solution.of(size) for shape in self.shapes for size in shape)
-        return {size.constant for size in sizes if not size.terms and size.constant > 2}
-
-    @property
-    def kinds(self) -> int:
-        """How many different shapes there are."""
-        return len({tuple(self.solution.of(size) for size in shape) for shape in self.shapes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +211,47 @@ class Explorer:
             subject = self._preferred(candidate, refused)
             if subject is not None:
                 return subject
-        return None
+        return self._of_fixed_shape(first, refused)
 
     def _of_given_sizes(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
         """The candidates with an axis of as many as a whole number of the call says: a rule may count on that alone."""
         for candidate, count in itertools.product(candidates, self._wholes):
             for u in candidate.free if count > 1 else ():
                 bound = candidate.solution.with_equations([(unknown(u), Size(constant=count))])
+                if bound is not None and self._accepts(candidate, bound):
+                    yield replace(candidate, solution=bound)
+
+    def _of_fixed_shape(
+        self, candidates: Sequence[Candidate], refused: list[tuple[Signature, RuleError]]
+    ) -> Subject | None:
+        """The subject with an array of the one shape that the rule returns for it, of sizes that no array has.
+
+        A rule that takes such an array is made for it: that it refuses others says nothing.
+        """
+        of_its_own = {
+            returned
+            for signature, error in refused
+            for returned in returned_shapes(error.message)
+            if not set(returned) <= {n for leaf in signature.leaves for n in leaf.shape}
+        }
+        if len(of_its_own) != 1:
+            return None
+        offered = self._with_array_of(of_its_own.pop(), candidates)
+        for candidate in itertools.islice(offered, _MOST_RULES):
+            subject = self._preferred(candidate, refused)
+            if subject is not None:
+                refused.clear()
+                return subject
+        return None
+
+    def _with_array_of(
+        self, wanted: tuple[int, ...], candidates: Sequence[Candidate]
+    ) -> Iterator[Candidate]:
+        """The candidates, each array of as many axes in turn of this shape."""
+        for candidate in candidates:
+            for shape in (s for s in candidate.shapes if len(s) == len(wanted)):
+                equal = [(s, Size(constant=n)) for s, n in zip(shape, wanted, strict=True)]
+                bound = candidate.solution.with_equations(equal)
                 if bound is not None and self._accepts(candidate, bound):
                     yield replace(candidate, solution=bound)
 
@@ -324,8 +309,8 @@ class Explorer:
         for place, size in zip(axes, sizes, strict=True):
             if sizes.count(size) < 2 or not size.terms:
                 continue
-            twice = _with_axis(candidate, place, Size().plus(size, 2))
-            longer = _with_axis(candidate, place, size.plus(Size(constant=1)))
+            twice = candidate.with_axis(place, Size().plus(size, 2))
+            longer = candidate.with_axis(place, size.plus(Size(constant=1)))
             if self._accepts(twice, twice.solution) and not self._accepts(longer, longer.solution):
                 yield twice
                 return
@@ -333,7 +318,10 @@ class Explorer:
     def _small(self, candidate: Candidate) -> Iterator[Signature]:
         """The call with small sizes, all different; others follow in case that these are refused."""
         names = axis_names(self.template.holes, candidate.shapes, candidate.solution)
-        every = [(_numbers(shapes), shapes) for shapes in self._sized(candidate)]
+        every = [
+            (count_of(shapes), shapes)
+            for shapes in candidate.sized(slides=self._counts_something, tables=self._has_tables)
+        ]
         small = [shapes for count, shapes in every if count <= self._most_numbers]
         least, smallest = min(every, key=lambda sized: sized[0], default=(0, None))
         if not small and smallest is not None and least <= _MOST_AT_ALL:
@@ -342,28 +330,6 @@ class Explorer:
             for count in _COUNTS if self._has_tables else _COUNTS[:1]:
                 counts = _counts(self.template.holes, shapes, count)
                 yield self.template.at(shapes, counts, candidate.ascending, names)
-
-    def _sized(self, candidate: Candidate) -> Iterator[list[tuple[int, ...]]]:
-        """The shapes of the candidate in small sizes, the likeliest first."""
-        deep = len(candidate.shapes[0]) > 2
-        usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
-        choices = (*sliding, *usual) if self._counts_something else usual
-        every = (*_without(choices, candidate.numbers), *choices)
-        leasts = (_FIRST_SIZE, *((_LEAST_WITH_TABLE,) if self._has_tables else ()))[::-1]
-        for least, choice in itertools.product(leasts, every):
-            sizes_of_three = len(candidate.free) if len(candidate.shapes) > 2 else None
-            if _OF_THREE.get(choice, sizes_of_three) != sizes_of_three:
-                continue
-            sizes = [n for n in choice if n >= least]
-            if not sizes:
-                continue
-            numbers = {
-                u: sizes[i % len(sizes)] + i // len(sizes) for i, u in enumerate(candidate.free)
-            }
-            yield [
-                tuple(candidate.solution.of(size).at(numbers) for size in shape)
-                for shape in candidate.shapes
-            ]
 
     @property
     def _counts_something(self) -> bool:
@@ -386,25 +352,6 @@ class Explorer:
     @property
     def _has_tables(self) -> bool:
         return any(hole.kind == "int" for hole in self.template.holes)
-
-
-def _numbers(shapes: Sequence[tuple[int, ...]]) -> int:
-    """How many numbers arrays of these shapes hold."""
-    return sum(math.prod(shape) for shape in shapes)
-
-
-def _without(choices: Sequence[tuple[int, ...]], numbers: set[int]) -> Iterator[tuple[int, ...]]:
-    """Sizes that differ from these numbers; nothing where there are none."""
-    for choice in choices if numbers else ():
-        yield tuple(n for n in choice if n not in numbers)
-
-
-def _with_axis(candidate: Candidate, place: tuple[int, int], size: Size) -> Candidate:
-    """The candidate with another size of one axis of one array."""
-    i, axis = place
-    shape = candidate.shapes[i]
-    changed = (*shape[:axis], size, *shape[axis + 1 :])
-    return replace(candidate, shapes=(*candidate.shapes[:i], changed, *candidate.shapes[i + 1 :]))
 
 
 def _counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int) -> list[int]:

@@ -19,6 +19,13 @@ _PLACE = re.compile(
 _PRODUCT = re.compile(
     r"contract|dot|matmul|mat1|multipl|Matrix size|inner|\bmv\b|\bvec\b", re.IGNORECASE
 )
+# How frameworks say, and we do, that a gradient is not of its argument's shape.
+_GOT = r"(?P<got>\[[\d, ]*\])"
+_RETURNED = (
+    re.compile(rf"output of type \w+{_GOT} corresponding to an input of type"),
+    re.compile(rf"invalid gradient at index \d+ - got {_GOT} but expected shape"),
+    re.compile(rf"has the shape {_GOT}, its argument \["),
+)
 _JOINED = re.compile(r"oncat\w* along dimension (-?\d+)")
 _DIVIDES = re.compile(r"divi[sd]|equal division|reshape|invalid for input|split", re.IGNORECASE)
 _RESHAPES = re.compile(r"reshape|invalid for input", re.IGNORECASE)
@@ -82,6 +89,12 @@ def divided(message: str, sizes: Sequence[Size], solution: Solution) -> Solution
     if "divisible" not in message or len(numbers) != 2 or not by_number.keys() >= set(numbers):
         return None
     return solution.with_equations([(by_number[numbers[0]], by_number[numbers[1]])])
+
+
+def returned_shapes(message: str) -> list[Shape]:
+    """The shape of a gradient, where an error says that it is not its argument's."""
+    matches = [match for pattern in _RETURNED if (match := pattern.search(message)) is not None]
+    return [_numbers(match["got"]) for match in matches]
 
 
 def asks_to_divide(message: str) -> bool:

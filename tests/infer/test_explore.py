@@ -292,3 +292,39 @@ def test_a_rule_may_count_on_a_number_of_the_call() -> None:
     count = Fixed(7, "7", "test")
     found = rich(Rule(lambda x, heads: x), heads=count)
     assert found["x"][-1] == 7
+
+
+def fixed_to(got: tuple[int, ...]) -> Any:
+    """A rule whose gradient is of one shape, whatever it is given."""
+
+    class Rule(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            subject = super().fit(signature, dtype)
+            shape = list(signature.leaves[0].shape)
+            if shape != list(got):
+                message = f"the gradient of x has the shape {list(got)}, its argument {shape}"
+                raise RuleError("shape", message, silent=True)
+            return subject
+
+    return Rule
+
+
+def test_a_rule_of_one_shape_gets_that() -> None:
+    found = explored(fixed_to((10, 18))(lambda x: x))
+    assert found.subject is not None
+    assert shapes(found.subject)["x"] == (10, 18)
+    assert not found.refused, "it is made for that shape"
+
+
+def test_a_shape_of_other_sizes_of_the_call_is_none_that_it_is_made_for() -> None:
+    class Turned(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            subject = super().fit(signature, dtype)
+            shape = list(signature.leaves[0].shape)
+            if shape != shape[::-1]:
+                raise RuleError(
+                    "shape", f"the gradient of x has the shape {shape[::-1]}, its argument {shape}"
+                )
+            return subject
+
+    assert explored(Turned(lambda x: x.T), {"x": [Clue("a docstring", "f32[n m]")]}).refused

@@ -10,6 +10,7 @@ from gradcheck_cli.infer.mismatch import (
     divided,
     proposals,
     refilled,
+    returned_shapes,
     wants_integers,
 )
 from gradcheck_cli.infer.sizes import Size, Solution, unknown
@@ -112,3 +113,16 @@ def test_an_axis_that_has_to_divide_another_is_first_taken_to_be_equal() -> None
     assert solved is not None
     assert solved.of(AXES[3]) == solved.of(AXES[1])
     assert divided(f"must be evenly divisible by 4, got {N[3]}", AXES, Solution()) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "an output of type float32[10,18] corresponding to an input of type float32[4,3], so",
+        "Function FBackward returned an invalid gradient at index 0 - got [10, 18] but expected shape compatible with [4, 3]",
+        "the gradient of x has the shape [10, 18], its argument [4, 3]",
+    ],
+)
+def test_the_shape_of_a_gradient_is_said(message: str) -> None:
+    assert returned_shapes(message) == [(10, 18)]
+    assert returned_shapes("shapes do not match") == []

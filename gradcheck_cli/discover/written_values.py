@@ -1,0 +1,281 @@
+"""Values of expressions as a file writes them: numbers, arrays of library functions, objects of its own classes.
+
+Nothing of the user's is run but constructors of the module's own classes; of libraries only what makes
+arrays and numbers of such.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.errors import CgcheckError
+from gradcheck_cli.subject.user_code import calling_user_code
+
+_LIBRARIES = frozenset({"numpy", "jax", "jaxlib", "torch", "tensorflow", "keras", "math"})
+_MAKERS = frozenset(
+    [
+        "zeros",
+        "ones",
+        "full",
+        "empty",
+        "eye",
+        "identity",
+        "arange",
+        "linspace",
+        "logspace",
+        "geomspace",
+        "array",
+        "asarray",
+        "tensor",
+        "as_tensor",
+        "constant",
+        "stack",
+        "concatenate",
+        "hstack",
+        "vstack",
+        "meshgrid",
+        "tile",
+        "repeat",
+        "diag",
+        "tril",
+        "triu",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "sqrt",
+        "exp",
+        "log",
+        "sin",
+        "cos",
+        "tan",
+        "abs",
+        "square",
+        "power",
+        "floor",
+        "ceil",
+        "prod",
+        "sum",
+        "cumsum",
+        "mean",
+        "max",
+        "min",
+        "maximum",
+        "minimum",
+        "clip",
+        "sort",
+        "argsort",
+        "key",
+        "PRNGKey",
+        "default_rng",
+        "RandomState",
+        "split",
+        "fold_in",
+        "normal",
+        "uniform",
+        "randn",
+        "rand",
+        "randint",
+        "integers",
+        "random",
+        "standard_normal",
+        "choice",
+        "permutation",
+        "randperm",
+        "exponential",
+        "gamma",
+        "beta",
+        "poisson",
+        "dirichlet",
+        "bernoulli",
+        "truncated_normal",
+        "float16",
+        "float32",
+        "float64",
+        "bfloat16",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "radians",
+        "deg2rad",
+        "astype",
+        "reshape",
+        "copy",
+        "item",
+        "tolist",
+        "transpose",
+        "to",
+        "float",
+        "double",
+        "long",
+        "int",
+        "flatten",
+        "ravel",
+        "unsqueeze",
+    ]
+)
+_BUILTINS = ("int", "float", "bool", "str", "tuple", "list", "dict", "range", "len", "max", "min", "abs", "round", "sum")  # fmt: skip
+_OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_,
+}  # fmt: skip
+_LARGEST = 1 << 20  # numbers in an array
+_DEEPEST = 32  # expressions within expressions, names within names
+
+
+class UnreadableError(CgcheckError):
+    """The value would have to be run, or rests on what is not known."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names of a module, and those that the functions around an expression assign once, the nearest first."""
+
+    module: ModuleType
+    functions: tuple[ast.FunctionDef, ...] = ()
+    _read: dict[str, Any] = field(default_factory=dict)
+    _depth: int = 0
+
+    def value(self, node: ast.expr) -> Any:
+        """The value of an expression; an error for anything that would have to be run."""
+        self._depth += 1
+        try:
+            if self._depth > _DEEPEST:
+                raise UnreadableError("deeper than anybody writes")
+            return self._value(node)
+        finally:
+            self._depth -= 1
+
+    def _value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant():
+                return node.value
+            case ast.Tuple() | ast.List() | ast.Dict():
+                return self._collection(node)
+            case ast.Name():
+                return self._named(node.id)
+            case ast.Call():
+                return self._called(node)
+        return self._operated(node)
+
+    def _collection(self, node: ast.Tuple | ast.List | ast.Dict) -> Any:
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            return {self.value(key): self.value(value) for key, value in pairs if key}
+        items = [self.value(item) for item in node.elts]
+        return tuple(items) if isinstance(node, ast.Tuple) else items
+
+    def _operated(self, node: ast.expr) -> Any:
+        match node:
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+                return self._applied(_OPERATORS[type(op)], self.value(operand))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return self._applied(_OPERATORS[type(op)], self.value(left), self.value(right))
+            case ast.Subscript(value=base, slice=index):
+                return self._applied(operator.getitem, self.value(base), self.value(index))
+            case ast.Slice(lower=lower, upper=upper, step=step):
+                return slice(*(self.value(each) if each else None for each in (lower, upper, step)))
+            case ast.Attribute():
+                return self._applied(getattr, self.value(node.value), node.attr)
+        raise UnreadableError(ast.unparse(node))
+
+    def _named(self, name: str) -> Any:
+        if name not in self._read:
+            self._read[name] = self._looked_up(name)
+        return self._read[name]
+
+    def _looked_up(self, name: str) -> Any:
+        for function in self.functions:
+            bound = list(_bindings(function, name))
+            if bound:
+                if len(bound) > 1 or bound[0] is None:
+                    raise UnreadableError(f"`{name}` has several values, or none that is written")
+                expression, place = bound[0]
+                value = self.value(expression)
+                return value if place is None else self._applied(operator.getitem, value, place)
+        if name in vars(self.module):
+            return vars(self.module)[name]
+        if name in _BUILTINS:
+            return getattr(builtins, name)
+        raise UnreadableError(f"`{name}` is not known")
+
+    def _called(self, node: ast.Call) -> Any:
+        function = self.value(node.func)
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(function, "__name__", "")  # fmt: skip
+        if not self._may_be_called(function, name):
+            raise UnreadableError(f"`{ast.unparse(node.func)}` would have to be run")
+        arguments = [self.value(argument) for argument in node.args]
+        keywords = {k.arg: self.value(k.value) for k in node.keywords if k.arg is not None}
+        if len(keywords) < len(node.keywords):
+            raise UnreadableError("keywords that are not written one by one")
+        return self._applied(function, *arguments, **keywords)
+
+    def _may_be_called(self, function: Any, name: str) -> bool:
+        if inspect.isclass(function) and function.__module__ == self.module.__name__:
+            return True
+        if function in (getattr(builtins, each) for each in _BUILTINS):
+            return True
+        owner = getattr(function, "__self__", None)
+        home = getattr(function, "__module__", None) or type(owner).__module__
+        return name in _MAKERS and home.partition(".")[0] in _LIBRARIES
+
+    def _applied(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """What the function gives; a number that would make a huge array is none that we try."""
+        numbers = [n for n in _numbers([*arguments, *keywords.values()]) if type(n) is int]
+        if any(abs(number) > _LARGEST for number in numbers):
+            raise UnreadableError("too large")
+        with calling_user_code():
+            value = function(*arguments, **keywords)
+            if np.size(value) > _LARGEST if hasattr(value, "shape") else False:
+                raise UnreadableError("too large")
+        return value
+
+
+def _numbers(values: list[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _numbers(list(value))
+        else:
+            yield value
+
+
+def _bindings(function: ast.FunctionDef, name: str) -> Iterator[tuple[ast.expr, int | None] | None]:
+    """What a function gives a name: an expression, and its place in a tuple; None where it is not written."""
+    a = function.args
+    positional = [*a.posonlyargs, *a.args]
+    defaults = dict(zip([p.arg for p in positional][::-1], a.defaults[::-1], strict=False))
+    defaults |= {p.arg: d for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is not None}  # fmt: skip
+    for parameter in (*positional, *a.kwonlyargs, a.vararg, a.kwarg):
+        if parameter is not None and parameter.arg == name:
+            yield (defaults[name], None) if name in defaults else None
+    plain = [node for node in function.body if isinstance(node, ast.Assign)]
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+            assigned = next((p for p in plain if any(node is n for n in ast.walk(p))), None)
+            yield None if assigned is None else _given(assigned, node)
+
+
+def _given(assigned: ast.Assign, name: ast.Name) -> tuple[ast.expr, int | None] | None:
+    """`a = …`, `a, b = …`."""
+    (target, *others) = assigned.targets
+    if others:
+        return None
+    if target is name:
+        return assigned.value, None
+    if isinstance(target, ast.Tuple) and name in target.elts:
+        place = target.elts.index(name)
+        if isinstance(assigned.value, ast.Tuple) and len(assigned.value.elts) == len(target.elts):
+            return assigned.value.elts[place], None
+        return assigned.value, place
+    return None
