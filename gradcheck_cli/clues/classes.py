@@ -8,10 +8,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import itertools
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gradcheck_cli.clues.documentation import texts_about
 from gradcheck_cli.clues.subscripts import attributes_read
 from gradcheck_cli.clues.trees import fields
 from gradcheck_cli.inputs.signature import Built
@@ -24,8 +27,8 @@ def classes_of_arguments(
     names: Sequence[str],
     paths: Mapping[str, object],
 ) -> dict[str, type]:
-    """The class of each argument that is an object: annotated, or known by the fields that are read."""
-    annotated = classes(function)
+    """The class of each argument that is an object: annotated, named in a docstring, or known by the fields that are read."""
+    annotated = _documented(function, names) | classes(function)
     attributes = attributes_read([function, *rule])
     read_of = {name: fields(name, paths) | attributes.get(name, frozenset()) for name in names}
     by_fields = {name: with_fields(function, read_of[name]) for name in names}
@@ -41,6 +44,20 @@ def classes(function: Callable[..., Any]) -> dict[str, type]:
     except UserCodeError:  # a name that exists for type checkers only
         hints = {}
     return {name: hint for name, hint in hints.items() if _has_fields(hint)}
+
+
+def _documented(function: Callable[..., Any], names: Sequence[str]) -> dict[str, type]:
+    """For each parameter of which a docstring says a class of fields that the module knows: `pairs : Pairs`."""
+    known = getattr(inspect.unwrap(function), "__globals__", {})
+    found: dict[str, type] = {}
+    for text, name in itertools.product((t for t in texts_about(function) if t.near), names):
+        said = re.search(
+            rf"^\s*(?::param )?{re.escape(name)}\s*(?::|\()\s*`*(\w+)`*", text.text, re.MULTILINE
+        )
+        cls: Any = known.get(said[1]) if said is not None else None
+        if _has_fields(cls):
+            found.setdefault(name, cls)
+    return found
 
 
 def with_fields(function: Callable[..., Any], names: frozenset[str]) -> type | None:

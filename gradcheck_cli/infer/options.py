@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +37,7 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
     if parameter.name in hints.specs:
         return [specified(parameter.name, hints.specs[parameter.name], hints.spec_source)]
     if parameter.name in hints.integers:
-        return whole_numbers(shape)
+        return _of_tables(parameter.name, shape, hints) or whole_numbers(shape)
     default = parameter.default
     if default is not OMITTED:
         if isinstance(default, float) and parameter.differentiable:
@@ -116,17 +117,39 @@ def _objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
         return []
     if name in hints.instances:
         return [argument(name, hints.instances[name], "an object of the module")]
+    return _object(name, shape, hints, lambda path, source: Leaf(path, shape, source))
+
+
+def _of_tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
+    """An object of the class whose fields are integers where nothing says otherwise: the two ends of pairs."""
+    if name not in hints.classes or name in hints.instances:
+        return []
+    return _object(
+        name,
+        shape,
+        hints,
+        lambda path, source: replace(integers(shape[:1], source), path=path),
+    )
+
+
+def _object(
+    name: str, shape: tuple[int, ...], hints: Hints, unsaid: Callable[[str, str], Any]
+) -> list[Any]:
+    """An object of its fields as sources state them; `unsaid` makes the others of their path and a source."""
 
     def option(field: str, annotation: str) -> Any:
         path = f"{name}.{field}"
         spec = annotated([Parameter(field, 0, True, False, annotation=annotation)]).get(field)
         if spec is not None:
             return specified(path, parse(f"{field}={spec}")[field], f"the annotation of {path}")
-        is_array = stated_kind(hints.clues.get(path, ())) is Kind.ARRAY
+        clues = hints.clues.get(path, ())
+        is_array = stated_kind(clues) is Kind.ARRAY
         named = [] if is_array else fixed_by_name(field, shape, hints.make_key)
-        return (
-            named[0] if named else Leaf(path, shape, f"a field of {hints.classes[name].__name__}")
-        )
+        source = f"a field of {hints.classes[name].__name__}"
+        if named:
+            return named[0]
+        floats = any(clue.spec.startswith("f32") for clue in clues)
+        return Leaf(path, shape, source) if floats else unsaid(path, source)
 
     built = from_fields(hints.classes[name], option)
     return [] if built is None else [built]

@@ -22,10 +22,12 @@ def specified(name: str, spec: Spec, source: str) -> Any:
         return Leaf(name, spec.shape, source, domain=domain)
     size = int(np.prod(spec.shape, dtype=int))
     if spec.kind == "bool":
-        return Fixed((np.arange(size) % 3 != 1).reshape(spec.shape), spec.text, source)
+        mixed = (np.arange(size) % 3 != 1).reshape(spec.shape)
+        return Fixed(mixed, spec.text, source, path=name)
     low, high = (0, 2) if spec.bounds is None else (int(spec.bounds.low), int(spec.bounds.high))
     values = low + np.arange(size) * 2 % (high - low + 1)  # some repeat, and they are not in order
-    return Fixed(values.astype(np.int32).reshape(spec.shape), spec.text, source)
+    table = values.astype(np.int32).reshape(spec.shape)
+    return Fixed(table, spec.text, source, path=name)
 
 
 def _tree(name: str, spec: TreeSpec, source: str) -> Any:

@@ -88,6 +88,16 @@ class Template:
     signature: Signature
     holes: tuple[Hole, ...]
 
+    @property
+    def text(self) -> str:
+        """A text that is equal for calls that differ in the shapes of their arrays alone."""
+        places = {hole.path for hole in self.holes}
+
+        def without_shape(value: Any) -> Any:
+            return _Place(value.path) if getattr(value, "path", "") in places else value
+
+        return f"{self.holes} {self.signature.changed(without_shape).describe()}"
+
     def at(
         self,
         shapes: Sequence[tuple[int, ...]],
@@ -112,16 +122,16 @@ class Template:
             if isinstance(value, Leaf):
                 return replace(value, shape=shape, source=source, recorded=None, axes=axes)
             if hole.kind == "bool":
-                return replace(mask(shape, source), axes=axes)
+                return replace(mask(shape, source), axes=axes, path=value.path)
             axis = hole.members(len(shape))
             if axis is not None and 1 < shape[axis] <= count:
-                return replace(tuples(shape, count, axis, source), axes=axes)
+                return replace(tuples(shape, count, axis, source), axes=axes, path=value.path)
             beside = hole.least_of if hole.least_of in tables else hole.path
             turn = tables.index(beside) + (hole.least != 0)
             filled = table(shape, count, source, ascending, turn, hole.least)
             if beside != hole.path:
                 filled = raised(filled, hole.least + count - 1)
-            return replace(filled, axes=axes)
+            return replace(filled, axes=axes, path=value.path)
 
         return self.signature.changed(shaped)
 
@@ -144,7 +154,7 @@ def template(
             kind = _kind(value)
             if kind is None:
                 return value
-            path = value.path if isinstance(value, Leaf) else name
+            path = value.path or name
             holes.append(_hole(path, kind, clues.get(path, ())))
             return value if isinstance(value, Leaf) else _Place(path)
 

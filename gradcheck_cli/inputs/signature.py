@@ -55,6 +55,7 @@ class Fixed:
     source: str
     invented: bool = False  # a function that nobody but cgcheck chose
     axes: tuple[str, ...] = field(default=(), compare=False, repr=False)  # of an array
+    path: str = field(default="", compare=False, repr=False)  # in a tree, where not the argument's
 
 
 @dataclass(frozen=True, slots=True)

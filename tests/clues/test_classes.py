@@ -5,7 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from gradcheck_cli.clues.classes import classes, fields_of, from_fields, has_fields, instances, like
+from gradcheck_cli.clues.classes import (
+    classes,
+    classes_of_arguments,
+    fields_of,
+    from_fields,
+    has_fields,
+    instances,
+    like,
+)
 from gradcheck_cli.inputs.signature import Fixed, Leaf, filled
 
 
@@ -45,6 +53,20 @@ def test_classes_are_those_of_annotations_that_exist() -> None:
 
     assert classes(annotated) == {"a": Pair, "b": Layer}
     assert classes(misspelled) == {}
+
+
+def test_a_docstring_names_the_class_of_an_argument() -> None:
+    def documented(pairs: object, layer: object, other: object) -> None:
+        """Sum over pairs.
+
+        pairs : Pair
+            what is weighed
+        layer (`Layer`): the last one
+        other: Missing
+        """
+
+    names = ["pairs", "layer", "other"]
+    assert classes_of_arguments(documented, [], names, {}) == {"pairs": Pair, "layer": Layer}
 
 
 DEFAULT = Pair(0.25, 3)

@@ -105,6 +105,18 @@ def test_a_field_that_is_said_to_be_an_array_is_none_by_its_name() -> None:
     assert built.parts == (Leaf("x.axis", (3,), "a field of Spring"),)
 
 
+def test_fields_of_which_nothing_says_that_they_are_floats_may_be_tables() -> None:
+    class Pairs(NamedTuple):
+        i: Any
+        j: Any
+        weight: Any
+
+    clues = {"x.weight": [Clue("a comment", "f32[n]", kind=Kind.ARRAY)]}
+    built = first(X, classes={"x": Pairs}, clues=clues, integers=frozenset({"x"}))
+    assert [part.path for part in built.parts] == ["x.i", "x.j", "x.weight"]
+    assert [isinstance(part, Fixed) for part in built.parts] == [True, True, False]
+
+
 def test_an_object_that_the_module_holds_comes_before_one_that_is_built() -> None:
     held = first(X, classes={"x": Layer}, instances={"x": Layer(np.ones(5), 0)})
     assert held.parts[0] == Leaf("x.weight", (5,), "an object of the module")
