@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from gradcheck_cli.infer.sizes import Equation, Size, Solution, by_parts, equations
 
@@ -28,6 +30,7 @@ _RETURNED = (
 )
 _JOINED = re.compile(r"oncat\w* along dimension (-?\d+)")
 _DIVIDES = re.compile(r"divi[sd]|equal division|reshape|invalid for input|split", re.IGNORECASE)
+_UNPACKS = re.compile(r"values to unpack \(expected (?P<count>\d+)")
 _RESHAPES = re.compile(r"reshape|invalid for input", re.IGNORECASE)
 # No size helps where arrays of different numbers of axes are joined.
 _OF_RANKS = re.compile(
@@ -50,12 +53,16 @@ def proposals(message: str, sizes: Sequence[Size], solution: Solution) -> Iterat
     offered: list[Solution] = []
     if _is_turned(message) or _OF_RANKS.search(message):
         return
-    for pairs in _pairings(message):
-        for chosen in _chosen(pairs, sizes, solution):
-            for following in _solved(chosen, solution):
-                if following not in offered:
-                    offered.append(following)
-                    yield following
+    read = (
+        following
+        for pairs in _pairings(message)
+        for chosen in _chosen(pairs, sizes, solution)
+        for following in _solved(chosen, solution)
+    )
+    for following in itertools.chain(_unpacked(message, sizes, solution), read):
+        if following not in offered:
+            offered.append(following)
+            yield following
 
 
 def _solved(chosen: Sequence[Equation], solution: Solution) -> Iterator[Solution]:
@@ -69,16 +76,37 @@ def _solved(chosen: Sequence[Equation], solution: Solution) -> Iterator[Solution
 
 
 def refilled(message: str, sizes: Sequence[Size], solution: Solution) -> Solution | None:
-    """The solution under which a vector fills its new shape: `[1, 17, 1, 1] is invalid for input of size 7`."""
-    shapes = [_numbers(text) for text in _SHAPE.findall(message)]
-    single = [n for shape in shapes for n in [math.prod(shape)] if shape.count(1) >= len(shape) - 1]
-    loose = [int(n) for n in _NUMBER.findall(_SHAPE.sub(" ", message))]
-    numbers = list(dict.fromkeys(n for n in (*single, *loose) if n > 1))
-    if not _RESHAPES.search(message) or len(numbers) != 2:
+    """The solution under which an array fills its new shape: `[1, 17, 1, 1] is invalid for input of size 7`.
+
+    `[19, 1, 35] is invalid for input of size 385` lacks 19 where it has 11.
+    """
+    if not _RESHAPES.search(message):
         return None
-    readings = equations(sizes, solution, numbers[0], numbers[1])
+    shapes = [_numbers(text) for text in _SHAPE.findall(message)]
+    loose = [int(n) for n in _NUMBER.findall(_SHAPE.sub(" ", message)) if int(n) > 1]
+    rows = [math.prod(shape) for shape in shapes if shape.count(1) >= len(shape) - 1]
+    single = list(dict.fromkeys(n for n in (*rows, *loose) if n > 1))
+    counts = list(dict.fromkeys((*map(math.prod, shapes), *loose)))
+    pairs = [tuple(single)] if len(single) == 2 else []
+    if len(counts) == 2 and not rows:
+        share = Fraction(counts[0], counts[1])
+        both = (share.numerator, share.denominator)
+        pairs += [both] if set(both) <= {solution.number(size) for size in sizes} else []
+    readings = (equation for a, b in pairs for equation in equations(sizes, solution, a, b))
     solutions = (solution.with_equations([equation]) for equation in readings)
     return next((each for each in solutions if each is not None), None)
+
+
+def _unpacked(message: str, sizes: Sequence[Size], solution: Solution) -> Iterator[Solution]:
+    """Solutions under which an axis has as many items as the function unpacks it into, the last axes first."""
+    match = _UNPACKS.search(message)
+    if match is None:
+        return
+    count = Size(constant=int(match["count"]))
+    for size in dict.fromkeys(solution.of(size) for size in reversed(sizes)):
+        following = solution.with_equations([(size, count)]) if size.terms else None
+        if following is not None:
+            yield following
 
 
 def divided(message: str, sizes: Sequence[Size], solution: Solution) -> Solution | None:

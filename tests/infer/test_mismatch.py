@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from gradcheck_cli.infer.mismatch import (
@@ -69,6 +71,31 @@ def test_a_vector_that_is_reshaped_fills_its_new_shape(message: str) -> None:
     solution = refilled(message, AXES, Solution())
     assert solution is not None
     assert solution.number(AXES[3]) == solution.number(AXES[1])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"shape '[{N[5]}, 1, {N[0] * N[1]}]' is invalid for input of size {N[3] * N[1] * N[0]}",
+        f"cannot reshape array of shape ({N[3]}, {N[1]}, {N[0]}) (size {N[3] * N[1] * N[0]}) into shape ({N[5]}, {N[0] * N[1]}) (size {N[5] * N[0] * N[1]})",
+    ],
+)
+def test_an_array_that_is_reshaped_fills_its_new_shape(message: str) -> None:
+    solution = refilled(message, AXES, Solution())
+    assert solution is not None
+    assert solution.number(AXES[5]) == solution.number(AXES[3])
+
+
+def test_axes_that_are_divided_into_parts_are_not_as_many_as_these() -> None:
+    message = f"cannot reshape array of shape ({N[0]}, {N[1]}) (size {N[0] * N[1]}) into shape ({N[0]}, 4, 1) (size {N[0] * 4})"
+    assert refilled(message, AXES, Solution()) is None
+
+
+def test_an_axis_is_as_long_as_what_it_is_unpacked_into() -> None:
+    few = "too many values to unpack (expected 2)"
+    first, second = itertools.islice(proposals(few, AXES[:3], Solution()), 2)
+    assert [first.number(size) for size in AXES[:3]] == [N[0], N[1], 2]
+    assert [second.number(size) for size in AXES[:3]] == [N[0], 2, N[2]]
 
 
 def test_each_proposal_comes_once_and_says_something_new() -> None:
