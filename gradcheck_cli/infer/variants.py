@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from gradcheck_cli.subject.protocol import CustomGradient, Subject
 _MOST = 7
 _MOST_EACH = 2  # of one argument: words are few, axes two
 _MOST_WORDS = 6  # each is another way of computing
+_MOST_PAIRS = 3  # of arguments that are moved at once, where all do not fit
 _MOST_WINDOWS = 2  # pairs of a length and a step
 
 
@@ -45,7 +46,11 @@ def varied(
     trial = Trial(gradient, dtype, hints)
     signature = fitting[0]
     arguments = dict(signature.arguments)
-    left_out = [p.name for p in parameters if arguments[p.name] is OMITTED and optional(p)]
+    left_out = [
+        p.name
+        for p in parameters
+        if arguments[p.name] is OMITTED and optional(p) and _may_be_floats(p.name, hints)
+    ]
     if len(left_out) > 1:  # what is left out together may be needed together
         for other in fitting:
             first = other.leaves[0].shape
@@ -56,12 +61,30 @@ def varied(
         trial.fit(signature, changed)
     first_fitting = {p.name: _vary(trial, signature, p) for p in parameters}
     moved = {name: value for name, value in first_fitting.items() if value is not None}
-    several = len(moved) > 1 and trial.broken is None and trial.fit(signature, moved)
+    alone = len(trial.fitting)
+    if trial.broken is None:
+        _move_at_once(trial, signature, moved)
     if trial.broken is not None:
         return Variants([], trial.broken)
-    # All moved at once comes first: what two of them do together, and what is cut off.
-    found = [*trial.fitting[-1:], *trial.fitting[:-1]] if several else trial.fitting
+    # What is moved at once comes first: what two of them do together, and what is cut off.
+    found = [*trial.fitting[alone:], *trial.fitting[:alone]]
     return Variants(found[:_MOST], misfit=trial.misfit)
+
+
+def _move_at_once(trial: Trial, signature: Signature, moved: Mapping[str, Any]) -> None:
+    """All that can be moved at once; where that does not fit, the first pairs that do."""
+    if len(moved) < 2 or trial.fit(signature, moved):
+        return
+    fitting = 0
+    for pair in itertools.combinations(moved.items(), 2) if len(moved) > 2 else ():
+        fitting += trial.fit(signature, dict(pair))
+        if fitting == _MOST_PAIRS:
+            return
+
+
+def _may_be_floats(name: str, hints: Hints) -> bool:
+    """May the argument be an array of floats, as far as sources say?"""
+    return stated_kind(hints.clues.get(name, ())) in (Kind.NOTHING, Kind.ARRAY)
 
 
 def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> Any | None:
@@ -79,7 +102,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> Any | Non
     fitting: list[Any] = []
     for other in others:
         if trial.fit(signature, {parameter.name: other}):
-            fitting.append(other)
+            fitting.append(dict(trial.fitting[-1].signature.arguments)[parameter.name])
         if len(fitting) == wanted:
             break
     return next(iter(fitting), None)

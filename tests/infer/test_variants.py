@@ -71,6 +71,31 @@ def test_two_that_are_left_out_together_are_given_together() -> None:
     assert shapes(subjects[0]) == {"x": (3,), "scale": (3,), "shift": ()}
 
 
+def test_what_is_said_to_hold_no_floats_is_not_given_as_floats() -> None:
+    def masked(x, bias=None, mask=None):
+        y = x if bias is None else x + bias
+        return y if mask is None else y * mask
+
+    clues = {"mask": [Clue("a call", "bool[n]", kind=Kind.BOOLS)]}
+    subjects, _ = variants(Gradient(masked), replace(NO_HINTS, clues=clues))
+    assert all("mask" not in shapes(subject) for subject in subjects)
+
+
+def test_pairs_are_moved_where_not_all_can_be() -> None:
+    def two_at_most(x, one=False, two=False, three=False):
+        if one and two and three:
+            raise ValueError("not all of them")
+        return x
+
+    subjects, _ = variants(Gradient(two_at_most))
+    moved = [{n for n, value in fixed(s.signature).items() if value} for s in subjects]
+    assert [m for m in moved if len(m) == 2] == [
+        {"one", "two"},
+        {"one", "three"},
+        {"two", "three"},
+    ]
+
+
 def test_what_the_function_refuses_is_no_variant() -> None:
     def plain(x, flag=True):
         if not flag:
