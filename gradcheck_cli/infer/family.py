@@ -88,9 +88,13 @@ def _opened(
         return
     choices = [options(parameter, (3,), hints) for parameter in parameters]
     keywords = frozenset(p.name for p in parameters if p.keyword_only)
+    seen: set[str] = set()
     for choice in by_weight(choices, _MOST_TEMPLATES):
         arguments = tuple((p.name, v) for p, v in zip(parameters, choice, strict=True))
-        yield template(Signature(arguments, keywords), hints.clues, kept)
+        opened = template(Signature(arguments, keywords), hints.clues, kept)
+        if opened.text not in seen:  # choices of other shapes alone are one call with open arrays
+            seen.add(opened.text)
+            yield opened
 
 
 def _broken(opened: Template, explored: Exploration) -> Broken | None:
@@ -116,10 +120,11 @@ def _chosen(small: Sequence[Subject], rich: Subject) -> list[Subject]:
 
 
 def _is_meant(subject: Subject, opened: Template) -> bool:
-    """Are no two arrays of one shape of which a source states different ones?"""
+    """Has each array the axes that a source states at least, and no two one shape of which it states different ones?"""
     stated = {hole.path: hole.dims for hole in opened.holes if hole.dims is not None}
+    least = {hole.path: hole.least_rank for hole in opened.holes}
     said: dict[tuple[int, ...], tuple[str, ...]] = {}
-    return all(
+    return all(len(leaf.shape) >= least.get(leaf.path, 0) for leaf in subject.leaves) and all(
         said.setdefault(leaf.shape, stated[leaf.path]) == stated[leaf.path]
         for leaf in subject.leaves
         if leaf.path in stated

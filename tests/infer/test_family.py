@@ -38,3 +38,16 @@ def test_one_shape_stands_for_no_two_that_are_stated(other: str, kept: bool) -> 
     hints = replace(NO_HINTS, clues=clues)
     found = family(gradient, gradient.parameters(), "float32", hints, small)
     assert ((3,) in [shapes(subject)["x"] for subject in found.subjects]) is kept
+
+
+def test_a_single_number_stands_for_no_array_of_which_the_axes_are_stated() -> None:
+    gradient = Gradient(lambda x, scale: x * scale)
+    clues = {
+        "x": [Clue("a comment", "f32[lead d]", least_rank=1)],
+        "scale": [Clue("a comment", "f32[d]")],
+    }
+    arguments = (("x", Leaf("x", (), "test")), ("scale", Leaf("scale", (4,), "test")))
+    small = [gradient.fit(Signature(arguments), "float32")]
+    hints = replace(NO_HINTS, clues=clues)
+    found = family(gradient, gradient.parameters(), "float32", hints, small)
+    assert () not in [shapes(subject)["x"] for subject in found.subjects]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.clues.prose.abbreviations import shortened
 from gradcheck_cli.clues.prose.dims import BRACKETS, probable, stated
 from gradcheck_cli.clues.prose.plurals import spelled_out
 
@@ -99,7 +100,7 @@ def _in_brackets(quoted: re.Match[str]) -> str:
 
 def passages(text: str, name: str, names: Sequence[str]) -> list[Passage]:
     """Entries first, then mentions in sentences."""
-    lines = _without_results(spelled_out(text.expandtabs(4), names).splitlines())
+    lines = _without_results(spelled_out(shortened(text.expandtabs(4), names), names).splitlines())
     entries = list(_entries(lines, name, names))
     mentions = _mentions("\n".join(lines), name, names)
     return [*entries, *(m for m in mentions if not (entries and m.entry))]
