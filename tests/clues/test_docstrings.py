@@ -71,6 +71,7 @@ SHAPES = [
     ("x: [seq, dim] at integer `positions` [seq]", {"x": "f32[seq dim]", "positions": "i32[seq]"}),
     ("weight: per-class weights, shape [C], all positive", {"weight": "f32[C]"}),
     ("`u` holds averages; dt and dx are floats, n (an int) is their number.", {"u": "", "dt": "f32[]", "dx": "f32[]", "n": "3"}),
+    ("amp, noise : () log deviations\nscale : (d,) or ()", {"amp": "f32[]", "noise": "f32[]", "scale": "f32[d]"}),
     ("t: time, scalar in [0, 1]", {"t": "f32[]"}),
     ("x (Tensor): features with shape :math:`(|V|, F)`", {"x": "f32[V F]"}),
     ("logits (n, c), labels (n,)", {"logits": "f32[n c]", "labels": "i32[n] in 0..c"}),

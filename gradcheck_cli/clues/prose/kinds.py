@@ -86,7 +86,9 @@ _CHOICE = re.compile(
 
 
 def sort_of(text: str) -> Kind:
-    """The plain sort that an entry begins with: `int, how many`, `(float)`; nothing for arrays."""
+    """The plain sort that an entry begins with: `int, how many`, `(float)`, `()`; nothing for arrays."""
+    if re.match(r"\W*(?:(?:of )?shape\s*)?\(\s*\)(?!\s*(?:or\b|/|\||int|bool))", text):
+        return Kind.NUMBER
     if re.match(r"[^,.;()\[\]]*,\s*(?:an?\s+)?(?:scalar|float)(?=\s*(?:$|[,.;)><]|in\b))", text):
         return Kind.NUMBER
     return next((kind for kind, pattern in _SORTS if pattern.search(text)), Kind.NOTHING)
