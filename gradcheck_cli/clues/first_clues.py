@@ -12,6 +12,7 @@ from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
 
 _AXES = re.compile(r"\w+\[([^\]]*)\]")
 # Families of matrices: what has two axes can be in them, and nothing else.
+_ORDERS = ("in sorted", "in increasing")
 _MATRICES = ("in spd", "in orthogonal", "in symmetric", "in lower", "in upper")
 
 
@@ -22,6 +23,14 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
     counts = body.kind is Kind.SHAPE and bool(body.values)
     is_array = any(clue.kind is Kind.ARRAY for clue in stated)
     return [body, *stated] if counts and is_array else [*stated, body]
+
+
+def with_orders(
+    stated: Mapping[str, Sequence[Clue]], of_body: Mapping[str, Clue]
+) -> dict[str, Sequence[Clue]]:
+    """What is stated, and which arrays the body takes for ordered: a grid that it searches, edges of which it takes distances."""
+    ordered = {path: clue for path, clue in of_body.items() if clue.domain in _ORDERS}
+    return {**stated, **{path: [*stated.get(path, ()), clue] for path, clue in ordered.items()}}
 
 
 def domains(

@@ -9,7 +9,13 @@ from gradcheck_cli.clues import body
 from gradcheck_cli.clues.callables import callables, spread
 from gradcheck_cli.clues.class_fields import clues_of_objects, names_of_dimensions
 from gradcheck_cli.clues.classes import classes_of_arguments, instances
-from gradcheck_cli.clues.first_clues import by_strength, domains, guesses, without_names_of_parts
+from gradcheck_cli.clues.first_clues import (
+    by_strength,
+    domains,
+    guesses,
+    with_orders,
+    without_names_of_parts,
+)
 from gradcheck_cli.clues.left_out import left_out
 from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.clues.subscripts import keys_read, unpacked
@@ -55,7 +61,7 @@ def read(
         make_key=make_key,
         clues=merged,
         guesses=guesses(clues),
-        domains=domains(clues, getattr(function, "__name__", ""), held),
+        domains=domains(with_orders(clues, texts), getattr(function, "__name__", ""), held),
         constants=tuple(n for n, each in merged.items() if any(c.constant for c in each)),
         classes=wanted,
         instances=instances(function, wanted),

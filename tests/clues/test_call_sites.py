@@ -242,6 +242,13 @@ PROGRAMS = {
             def forward(self, x):
                 return op(x, self.weight)
         """, {"y": "f32[dim]"}),
+    "an object that nobody calls": ("""
+        class Layer:
+            def __init__(self, dim, power=3):
+                self.weight, self.power = jnp.ones(dim), power
+            def __call__(self, x):
+                return op(x, self.power)
+        """, {"y": "3"}),
     "a layer of Keras": ("""
         class Layer(keras.layers.Layer):
             def build(self, shape):

@@ -100,6 +100,7 @@ SHAPES = [
     ("Angle between two (batch, dim) embeddings, shape (batch,).", {"a": "f32[batch dim]", "b": "f32[batch dim]"}),
     ("Blur in time, for (batch, time, channels) sequences.", {"x": "f32[batch time channels]", "width": ""}),
     ("(n, d), (m, d) -> (n, m)", {"x": "f32[n d]", "y": "f32[m d]"}),
+    ("the basis; (...,) and (k,) -> (..., k)", {"x": "", "y": "f32[k]"}),
 ]  # fmt: skip
 
 TREES = [

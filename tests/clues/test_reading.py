@@ -152,3 +152,14 @@ def test_what_stands_behind_a_star_is_the_rest_of_the_parameters() -> None:
     from gradcheck_cli.clues.subscripts import unpacked
 
     assert unpacked([_of_size]) == {"size": ["height", "width"]}
+
+
+def test_grids_that_the_body_searches_and_edges_are_ordered() -> None:
+    def between(x, knots, edges, y):
+        return np.interp(x, knots, np.diff(edges)) + np.diff(y).sum()
+
+    domains = read(between, parameters_of(between), []).domains
+    assert {name: domain.bounds.text for name, domain in domains.items()} == {
+        "knots": "in increasing",
+        "edges": "in increasing",
+    }

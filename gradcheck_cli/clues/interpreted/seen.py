@@ -139,7 +139,9 @@ def _class(cls: Class, scope: Scope, run: Run) -> None:
 
 
 def _is_special(method: Definition) -> bool:
-    return method.qualname.rpartition(".")[2].startswith("__") or "property" in method.traits
+    """Does Python call the method for something else than a call of the object?"""
+    name = method.qualname.rpartition(".")[2]
+    return (name.startswith("__") and name != "__call__") or "property" in method.traits
 
 
 def _cases(function: Definition, scope: Scope, run: Run) -> list[dict[str, Value]]:

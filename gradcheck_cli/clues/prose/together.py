@@ -9,8 +9,9 @@ from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, probable
 from gradcheck_cli.clues.prose.shapes import Shape
 
 _ARROW = re.compile(
-    rf"(?<!\w)(?P<taken>{BRACKETS}(?:\s*,\s*{BRACKETS})*)\s*(?:->|→|=>|\bto\b)\s*(?={BRACKETS})"
+    rf"(?<!\w)(?P<taken>{BRACKETS}(?:\s*(?:,|,?\s*and\b|&)\s*{BRACKETS})*)\s*(?:->|→|=>|\bto\b)\s*(?={BRACKETS})"
 )
+_ANY = re.compile(r"[(\[]\s*\.\.\.\s*,?\s*[)\]]")  # any number of axes: no shape
 _NUMBERS = {"both": 2, "two": 2, "three": 3, "four": 4, "five": 5}
 # `of two (n, d) embeddings`: one shape for each of so many; `for (n, t, c) sequences`: that of the first.
 _COUNTED = re.compile(
@@ -57,11 +58,11 @@ def _before_the_arrow(
     match = _ARROW.search(text)
     if match is None:
         return {}
-    taken = [probable(part, certain) for part in re.findall(BRACKETS, match["taken"])]
-    known = [dims for dims in taken if dims is not None]
-    if len(known) < len(taken) or len(taken) > len(names):
-        return {}
-    return {name: _shape(dims) for name, dims in zip(names, known, strict=False)}
+    parts = re.findall(BRACKETS, match["taken"])
+    taken = dict(zip(names, parts, strict=False))
+    known = {n: probable(part, certain) for n, part in taken.items() if not _ANY.fullmatch(part)}
+    shapes = {name: _shape(dims) for name, dims in known.items() if dims is not None}
+    return shapes if len(shapes) == len(known) and len(parts) <= len(names) else {}
 
 
 def _of_such(text: str, names: Sequence[str], certain: Collection[str]) -> dict[str, Shape]:

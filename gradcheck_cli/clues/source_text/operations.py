@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,7 @@ class Operand:
     square: bool = False
     domain: str = ""
     names: tuple[str, ...] = ()
+    named: str = ""  # what the operand is called, if the domain is to be its own
     axis: int | None = None  # its integers stay below this axis of operand `of`
     of: int = 0
 
@@ -51,6 +53,8 @@ _SEGMENTS = (
     Operand(1, kind=Kind.INTEGERS, rank=1, names=("segment_ids",)),
 )
 _LABELS = Operand(1, kind=Kind.INTEGERS, names=("labels", "target"))
+# Places in a row, of which distances are taken.
+_PLACES = r"(?:\w*_)?(?:edges|knots|bins|breaks|boundaries|grid|times?|ts|levels|nodes|depths)"
 _BOOL, _FUNCTION, _KEY = Kind.BOOLS, Kind.FUNCTION, Kind.KEY
 # In a library's `linalg`, and as functions of torch.
 _LINALG = {
@@ -94,6 +98,7 @@ _FUNCTIONS = {
     "mv": (Operand(0, rank=2), Operand(1, rank=1)), "baddbmm": (Operand(1, rank=3), Operand(2, rank=3)),
     "addmm": (Operand(1, rank=2), Operand(2, rank=2)),
     "polyval": (Operand(0, rank=1),), "interp": (Operand(1, rank=1, domain="in increasing"), Operand(2, rank=1)),
+    "diff": (Operand(0, least_rank=1, domain="in increasing", named=_PLACES),),
     "searchsorted": (Operand(0, least_rank=1, domain="in sorted"),),
     **dict.fromkeys(("t", "trace", "diagonal", "tril", "triu", "matrix_transpose", "diag_part"), _MATRIX),
     "bias_add": (Operand(1, rank=1, names=("bias",)),),
@@ -226,13 +231,19 @@ def _ask(operand: Operand, made: Call, facts: Facts) -> None:
         facts.rank(value, operand.rank)
     if operand.least_rank:
         facts.least_rank(value, operand.least_rank)
-    if operand.domain:
+    if operand.domain and _is_called(value, operand.named):
         facts.domain(value, operand.domain)
     if operand.square and isinstance(value, Part):
         facts.equal(facts.axis(value, -2), facts.axis(value, -1))
     table = made.argument(operand.of)
     if operand.axis is not None and isinstance(table, Part):
         facts.below(value, Dim(table.path, operand.axis + table.dropped))
+
+
+def _is_called(value: Value | None, named: str) -> bool:
+    """Has the operand a name like this one, where one is asked for?"""
+    own = value.path.rpartition(".")[2] if isinstance(value, Part) else ""
+    return not named or re.fullmatch(named, own) is not None
 
 
 def _product(values: Sequence[Value], made: Call, facts: Facts, matrices: bool = False) -> Value:
