@@ -160,6 +160,6 @@ def test_grids_that_the_body_searches_and_edges_are_ordered() -> None:
 
     domains = read(between, parameters_of(between), []).domains
     assert {name: domain.bounds.text for name, domain in domains.items()} == {
-        "knots": "in increasing",
-        "edges": "in increasing",
+        "knots": "increasing",
+        "edges": "increasing",
     }
