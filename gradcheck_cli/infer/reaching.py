@@ -134,9 +134,17 @@ class _Search:
         here = dict(base.arguments)
         for parameter in parameters:
             if isinstance(here[parameter.name], Leaf):
+                yield from ((base, {parameter.name: none}) for none in self._none(parameter.name))
                 continue
             values = other_values(parameter, here[parameter.name], base, self.trial.hints)
             yield from ((base, {parameter.name: value}) for value in _first(values, _MOST_VALUES))
+
+    def _none(self, name: str) -> Iterator[Fixed]:
+        """None in place of an array, where a source says that it may be that."""
+        clues = self.trial.hints.clues.get(name, ())
+        clue = next((clue for clue in clues if None in clue.values), None)
+        if clue is not None:
+            yield Fixed(None, "None", clue.source)
 
 
 def _first(each: Iterator[Any], most: int) -> Iterator[Any]:

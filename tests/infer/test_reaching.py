@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
@@ -13,7 +13,8 @@ import pytest
 from gradcheck_cli.infer.ran import watched
 from gradcheck_cli.infer.reaching import Reached, reaching
 from gradcheck_cli.infer.trial import Trial
-from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature
+from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.signature import OMITTED, Hints, Leaf, Signature
 from gradcheck_cli.subject.results import Place
 from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
 
@@ -31,12 +32,15 @@ class Here(Gradient):
         return [self.function]
 
 
-def outcome(function: Any, shape: tuple[int, ...] = (3,)) -> Reached:
+def outcome(function: Any, shape: tuple[int, ...] = (3,), hints: Hints = NO_HINTS) -> Reached:
     gradient = Here(function)
     parameters = gradient.parameters()
-    arguments = tuple((p.name, OMITTED if i else Leaf(p.name, shape, "test")) for i, p in enumerate(parameters))  # fmt: skip
+    arguments = tuple(
+        (p.name, Leaf(p.name, shape, "test") if p.default is OMITTED else OMITTED)
+        for p in parameters
+    )
     first = gradient.fit(Signature(arguments), "float32")
-    return reaching(Trial(gradient, "float32", NO_HINTS), parameters, [first])
+    return reaching(Trial(gradient, "float32", hints), parameters, [first])
 
 
 def reached(function: Any, shape: tuple[int, ...] = (3,)) -> list[Any]:
@@ -134,3 +138,13 @@ def test_what_no_shape_opens_is_closed_too() -> None:
 
     (arm,) = outcome(f).closed
     assert arm.words == "`x.ndim > 7` holds"
+
+
+def test_none_stands_for_an_array_where_a_source_says_so() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x if y is None else x * y
+
+    hints = replace(NO_HINTS, clues={"y": [Clue("the body", values=(None,))]})
+    (subject,) = outcome(f, hints=hints).subjects
+    assert shapes(subject) == {"x": (3,)}
+    assert outcome(f).subjects == []

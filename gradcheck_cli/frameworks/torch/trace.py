@@ -18,7 +18,12 @@ import torch
 from gradcheck_cli.frameworks.shared.tracing import Untraceable
 from gradcheck_cli.frameworks.torch.gradient import Surroundings
 from gradcheck_cli.frameworks.torch.native_ops import constant, operation
-from gradcheck_cli.frameworks.torch.private_api import OpOverloadPacket, tree_map_only
+from gradcheck_cli.frameworks.torch.private_api import (
+    DisableTorchFunction,
+    OpOverloadPacket,
+    no_dispatch,
+    tree_map_only,
+)
 from gradcheck_cli.frameworks.torch.random import draw_natively
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -33,6 +38,7 @@ def _environment() -> Any:
 
             environment = torchax.default_env()
             _take_plain_tensors(environment)
+            _ask_for_types(environment)
             _without_dynamo(environment)
             _write_in_place(environment)
             _fill_what_is_empty(environment)
@@ -55,7 +61,7 @@ def _take_plain_tensors(environment: Any) -> None:
     from torchax.tensor import Tensor
     from torchax.view import View
 
-    unwrapped, viewed = environment.t2j_iso, environment.v2t_iso
+    unwrapped, viewed, dispatch = environment.t2j_iso, environment.v2t_iso, environment.dispatch
 
     def adopted(value: Any) -> Any:
         if isinstance(value, (Tensor, View)):
@@ -65,8 +71,27 @@ def _take_plain_tensors(environment: Any) -> None:
     def all_adopted(tree: Any) -> Any:
         return tree_map_only(torch.Tensor, adopted, tree)
 
+    def indexing(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if operation(func) == "__getitem__":  # of a table that was there, at places that are new
+            args = (all_adopted(args[0]), *args[1:])
+        return dispatch(func, types, args, kwargs)
+
     environment.t2j_iso = lambda tree: unwrapped(all_adopted(tree))
     environment.v2t_iso = lambda tree: all_adopted(viewed(tree))
+    environment.dispatch = indexing
+
+
+def _ask_for_types(environment: Any) -> None:
+    """What type numbers of two types have together, torch itself says: no operation on numbers."""
+    dispatch = environment.dispatch
+
+    def asked(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if operation(func) not in ("promote_types", "result_type", "can_cast"):
+            return dispatch(func, types, args, kwargs)
+        with no_dispatch(), DisableTorchFunction():
+            return func(*args, **(kwargs or {}))
+
+    environment.dispatch = asked
 
 
 def _without_dynamo(environment: Any) -> None:
