@@ -17,6 +17,7 @@ from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.mismatch import (
     asks_to_divide,
     asks_to_sort,
+    beside_stated,
     divided,
     proposals,
     refilled,
@@ -169,6 +170,7 @@ class Explorer:
             return self._solve(shapes, divisible, ascending)
         ways = list(itertools.islice(proposals(refusal, sizes, solution), _MOST_PROPOSALS))
         self.hopeless |= not ways and wants_integers(refusal)
+        ways = ways or list(beside_stated(sizes, solution))
         for following in ways:
             candidate = self._solve(shapes, following, ascending)
             if candidate is not None:

@@ -43,6 +43,7 @@ _INTEGERS = re.compile(
     re.IGNORECASE,
 )
 _MOST_SHAPES, _MOST_NUMBERS = 4, 4
+_LEAST_STATED = 2  # smaller numbers are pairs and broadcast axes
 
 Shape = tuple[int, ...]
 Pairs = list[tuple[int, int]]
@@ -107,6 +108,20 @@ def _unpacked(message: str, sizes: Sequence[Size], solution: Solution) -> Iterat
         following = solution.with_equations([(size, count)]) if size.terms else None
         if following is not None:
             yield following
+
+
+def beside_stated(sizes: Sequence[Size], solution: Solution) -> Iterator[Solution]:
+    """Solutions for a refusal that says no numbers: free sizes that are the stated ones, one more or one less.
+
+    An object with five layers takes a column of five, and four between them.
+    """
+    solved = list(dict.fromkeys(solution.of(size) for size in sizes))
+    stated = [size.constant for size in solved if not size.terms and size.constant > _LEAST_STATED]
+    for free, number, more in itertools.product(solved, stated, (0, 1, -1)):
+        if free.terms:
+            following = solution.with_equations([(free, Size(constant=number + more))])
+            if following is not None:
+                yield following
 
 
 def divided(message: str, sizes: Sequence[Size], solution: Solution) -> Solution | None:

@@ -9,6 +9,7 @@ import pytest
 from gradcheck_cli.infer.mismatch import (
     asks_to_divide,
     asks_to_sort,
+    beside_stated,
     divided,
     proposals,
     refilled,
@@ -96,6 +97,14 @@ def test_an_axis_is_as_long_as_what_it_is_unpacked_into() -> None:
     first, second = itertools.islice(proposals(few, AXES[:3], Solution()), 2)
     assert [first.number(size) for size in AXES[:3]] == [N[0], N[1], 2]
     assert [second.number(size) for size in AXES[:3]] == [N[0], 2, N[2]]
+
+
+def test_without_numbers_sizes_are_those_that_are_stated_or_beside_them() -> None:
+    four = Solution().with_equations([(AXES[0], Size(constant=4))])
+    assert four is not None
+    found = [following.number(AXES[1]) for following in beside_stated(AXES[:2], four)]
+    assert found == [4, 5, 3]
+    assert list(beside_stated(AXES, Solution())) == []
 
 
 def test_each_proposal_comes_once_and_says_something_new() -> None:
