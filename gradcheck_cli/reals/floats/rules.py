@@ -1,4 +1,4 @@
-"""Rules that whole float64 arrays have of their own: scattered writes, and matrices by numpy."""
+"""Rules that whole float64 arrays have of their own: matrices by numpy."""
 
 from __future__ import annotations
 
@@ -9,36 +9,11 @@ import numpy as np
 import scipy.linalg
 
 from gradcheck_cli.reals import rules
-from gradcheck_cli.reals.rules.indexing import OUTSIDE, written_places
-from gradcheck_cli.reals.rules.rule import Rule, batched, spread
+from gradcheck_cli.reals.rules import scattered
+from gradcheck_cli.reals.rules.rule import Rule
 from gradcheck_cli.reals.walk import NoRealMeaning
 
 Array = np.ndarray[Any, Any]
-
-_WRITES: dict[str, Any] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
-}  # fmt: skip
-
-
-def _scatter(op: str) -> Rule:
-    """Where all rows write to the same places, they are written at once."""
-
-    def rule(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
-        operand, indices, updates = values
-        if len(indices) > 1:
-            return list(rules.RULES[step.name](domain, step, values, walk))
-        batch = batched(values)
-        places = written_places(step, operand.shape[1:], indices[0], updates.shape[1:])
-        out = np.array(spread(operand, batch)).reshape(batch, -1)
-        inside = places != OUTSIDE
-        new = spread(updates, batch).reshape(batch, -1)[:, inside]
-        if op == "set":
-            out[:, places[inside]] = new
-        else:
-            _WRITES[op].at(out, (slice(None), places[inside]), new)
-        return [out.reshape(batch, *operand.shape[1:])]
-
-    return rule
 
 
 def _whole(function: Callable[..., list[Array]], *params: str) -> Rule:
@@ -115,14 +90,7 @@ def _or_nan(function: Callable[..., Array], *stacks: Array) -> Array:
 
 RULES: dict[str, Rule] = {
     **rules.RULES,
-    "scatter": _scatter("set"),
-    "scatter-add": _scatter("add"),
-    "scatter_add": _scatter("add"),
-    "scatter-mul": _scatter("mul"),
-    "scatter_mul": _scatter("mul"),
-    "scatter-max": _scatter("max"),
-    "scatter-min": _scatter("min"),
-    "scatter-sub": _scatter("sub"),
+    **scattered.TABLE,
     "cholesky": _whole(_cholesky),
     "eigh": _whole(_eigh, "lower"),
     "lu": _whole(_lu),

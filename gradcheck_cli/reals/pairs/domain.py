@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.reals import rules as plain
 from gradcheck_cli.reals.balls.domain import Domain, Flags
 from gradcheck_cli.reals.pairs.arithmetic import EPS, Pair, exact
 from gradcheck_cli.reals.pairs.numbers import NUMBER, NUMPY, Identities, pair
-from gradcheck_cli.reals.pairs.rules import RULES
+from gradcheck_cli.reals.rules import scattered
 from gradcheck_cli.reals.rules.rule import Rule
 from gradcheck_cli.reals.three_valued import NO, UNKNOWN, YES
 from gradcheck_cli.reals.walk import NoRealMeaning
@@ -25,6 +26,9 @@ _ROOM = 1 + 2.0**-40
 _FOLDED = 24
 # A loop's state whose radius is larger than this, beside it, has not settled: it has been lost.
 _SETTLED = 2.0**-40
+
+
+RULES: Mapping[str, Rule] = {**plain.RULES, **scattered.TABLE}
 
 
 class Pairs(Domain):

@@ -1,20 +1,13 @@
-"""Reads and writes at computed places.
-
-Where an element comes from is JAX's own answer: the primitive runs once on the
-element numbers of its operand, and the elements are moved accordingly.
-"""
+"""Reads and writes at computed places, one point after the other."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from gradcheck_cli.reals.rules.places import OUTSIDE, read_places, written_places
 from gradcheck_cli.reals.rules.rule import Rule, batched
-
-OUTSIDE = -1  # the element number of what a gather fills in
 
 
 def _rowwise(rule: Any) -> Rule:
@@ -36,21 +29,12 @@ def _point(value: Any, i: int) -> Any:
     return value[row : row + 1].reshape(value.shape[1:])
 
 
-def _numbers(shape: tuple[int, ...]) -> Any:
-    return jnp.arange(int(np.prod(shape)), dtype=np.int32).reshape(shape)
-
-
 def _gather(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     operand, indices = values
-    shape = step.in_avals[0].shape
-    params = {**step.params, "fill_value": OUTSIDE}
     batch = batched(values)
     fill = domain.constant(np.asarray(_fill(step), step.out_avals[0].dtype))[0]
 
-    def positions(row: Any) -> Any:
-        return np.asarray(lax.gather_p.bind(_numbers(shape), jnp.asarray(row), **params))
-
-    places = [positions(row) for row in indices]
+    places = read_places(step, indices)
     out = np.empty((batch, *step.out_avals[0].shape), dtype=operand.dtype)
     for i in range(batch):
         where = places[i if len(places) > 1 else 0]
@@ -67,33 +51,10 @@ def _fill(step: Any) -> Any:
     return np.nan if step.out_avals[0].kind == "f" else 0
 
 
-def written_places(
-    step: Any, operand: tuple[int, ...], indices: Any, updates: tuple[int, ...]
-) -> Any:
-    """The flat number of the element that each update is written to, or `OUTSIDE`."""
-    dn = step.params["dimension_numbers"]
-    return np.asarray(
-        lax.gather(
-            _numbers(operand),
-            jnp.asarray(indices),
-            lax.GatherDimensionNumbers(
-                offset_dims=dn.update_window_dims,
-                collapsed_slice_dims=dn.inserted_window_dims,
-                start_index_map=dn.scatter_dims_to_operand_dims,
-                operand_batching_dims=dn.operand_batching_dims,
-                start_indices_batching_dims=dn.scatter_indices_batching_dims,
-            ),
-            _slice_sizes(dn, operand, updates),
-            mode=_gather_mode(step.params["mode"]),
-            fill_value=OUTSIDE,
-        )
-    ).reshape(-1)
-
-
 def _scatter(op: str) -> Rule:
     def rule(domain: Any, step: Any, values: list[Any]) -> Any:
         operand, indices, updates = values
-        where = written_places(step, operand.shape, indices, updates.shape)
+        (where,) = written_places(step, operand.shape, indices[None], updates.shape)
         out = operand.reshape(-1).copy()
         for target, update in zip(where, updates.reshape(-1), strict=True):
             if target != OUTSIDE:
@@ -101,17 +62,6 @@ def _scatter(op: str) -> Rule:
         return out.reshape(operand.shape)
 
     return _rowwise(rule)
-
-
-def _gather_mode(mode: Any) -> Any:
-    clip = lax.GatherScatterMode.CLIP
-    return clip if mode == clip else lax.GatherScatterMode.FILL_OR_DROP
-
-
-def _slice_sizes(dn: Any, operand: tuple[int, ...], updates: tuple[int, ...]) -> tuple[int, ...]:
-    window = iter(updates[d] for d in dn.update_window_dims)
-    single = {*dn.inserted_window_dims, *dn.operand_batching_dims}
-    return tuple(1 if d in single else next(window) for d in range(len(operand)))
 
 
 def _starts(sizes: tuple[int, ...], window: tuple[int, ...], starts: list[Any]) -> list[int]:
