@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.reals.rules.places import OUTSIDE, read_places, written_places
-from gradcheck_cli.reals.rules.rule import Rule, batched
+from gradcheck_cli.reals.rules.rule import Rule, batched, spread
 
 
 def _rowwise(rule: Any) -> Rule:
@@ -33,15 +33,14 @@ def _gather(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     operand, indices = values
     batch = batched(values)
     fill = domain.constant(np.asarray(_fill(step), step.out_avals[0].dtype))[0]
-
-    places = read_places(step, indices)
-    out = np.empty((batch, *step.out_avals[0].shape), dtype=operand.dtype)
-    for i in range(batch):
-        where = places[i if len(places) > 1 else 0]
-        flat = operand[i if operand.shape[0] > 1 else 0].reshape(-1)
-        taken = flat[np.maximum(where, 0)] if flat.size else np.full(where.shape, fill)
-        out[i, ...] = np.where(where == OUTSIDE, fill, taken)
-    return [out]
+    places = read_places(step, indices).reshape(len(indices), -1)
+    flat = spread(operand.reshape(len(operand), -1), batch)
+    if flat.shape[1]:
+        out = flat[np.arange(batch)[:, None], np.maximum(places, 0)]
+    else:
+        out = np.empty((batch, places.shape[1]), operand.dtype)
+    out[spread(places, batch) == OUTSIDE] = fill
+    return [out.reshape(batch, *step.out_avals[0].shape)]
 
 
 def _fill(step: Any) -> Any:
