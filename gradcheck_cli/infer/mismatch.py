@@ -10,7 +10,9 @@ from fractions import Fraction
 
 from gradcheck_cli.infer.sizes import Equation, Size, Solution, by_parts, equations
 
-_SHAPE = re.compile(r"[\[(]\s*\d+(?:\s*,\s*\d+)*\s*,?\s*[\])]|\b\d+(?:x\d+)+\b")
+_SHAPE = re.compile(
+    r"[\[(]\s*(?:-1\s*,\s*)?\d+(?:\s*,\s*(?:\d+|-1))*\s*,?\s*[\])]|\b\d+(?:x\d+)+\b"
+)
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.]*\w)")
 # Numbers that count axes and arguments, and are no sizes.
 _PLACE = re.compile(
@@ -217,6 +219,7 @@ def _turned(s: Shape, t: Shape) -> Pairs:
 
 
 def _numbers(text: str) -> Shape:
+    """The sizes of a shape; -1, which leaves one open, is as good as 1, which fits everything."""
     return tuple(int(n) for n in re.findall(r"\d+", text))
 
 

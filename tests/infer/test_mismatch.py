@@ -37,6 +37,7 @@ N = {i: number for number, i in NUMBERS.items()}  # 5, 7, 11, 13, 17, 19
         (f"Incompatible shapes: [{N[0]},{N[1]}] vs. [{N[2]}] [Op:Mul] name:", [(1, 2)]),
         (f"Matrix size-incompatible: In[0]: [{N[0]},{N[1]}], In[1]: [{N[2]},{N[3]}] [Op:MatMul] name:", [(1, 2)]),
         (f"Argument to Cholesky must have shape [..., n, n], got shape ({N[0]}, {N[1]}).", [(0, 1)]),
+        (f"The expanded size of the tensor ({N[5]}) must match the existing size ({N[1]}) at non-singleton dimension 0.  Target sizes: [{N[5]}, {N[4]}, -1].  Tensor sizes: [{N[1]}, 1, {N[0]}]", [(5, 1)]),
         (f"concatenating along dimension 1 for shapes ({N[0]}, {N[1]}), ({N[2]}, {N[3]})", [(0, 2)]),
     ],
 )  # fmt: skip
