@@ -19,6 +19,7 @@ from gradcheck_cli.subject.protocol import CustomGradient, Subject
 _MOST = 7
 _MOST_EACH = 2  # of one argument: words are few, axes two
 _MOST_WORDS = 6  # each is another way of computing
+_MOST_WORDS_AT_ONCE = 2
 _MOST_PAIRS = 3  # of arguments that are moved at once, where all do not fit
 _MOST_WINDOWS = 2  # pairs of a length and a step
 
@@ -59,8 +60,8 @@ def varied(
     _overlap(trial, signature, parameters)
     for changed in _together(parameters, signature, hints):
         trial.fit(signature, changed)
-    first_fitting = {p.name: _vary(trial, signature, p) for p in parameters}
-    moved = {name: value for name, value in first_fitting.items() if value is not None}
+    fits = {p.name: _vary(trial, signature, p) for p in parameters}
+    moved = {name: values for name, values in fits.items() if values}
     alone = len(trial.fitting)
     if trial.broken is None:
         _move_at_once(trial, signature, moved)
@@ -71,15 +72,33 @@ def varied(
     return Variants(found[:_MOST], misfit=trial.misfit)
 
 
-def _move_at_once(trial: Trial, signature: Signature, moved: Mapping[str, Any]) -> None:
-    """All that can be moved at once; where that does not fit, the first pairs that do."""
-    if len(moved) < 2 or trial.fit(signature, moved):
+def _move_at_once(trial: Trial, signature: Signature, moved: Mapping[str, Sequence[Any]]) -> None:
+    """All that can be moved at once, with each word; where that does not fit, the first pairs that do."""
+    first = {name: values[0] for name, values in moved.items()}
+    if len(first) < 2:
+        return
+    if trial.fit(signature, first):
+        for more in itertools.islice(_with_words(moved, first, trial.hints), _MOST_WORDS_AT_ONCE):
+            trial.fit(signature, more)
         return
     fitting = 0
-    for pair in itertools.combinations(moved.items(), 2) if len(moved) > 2 else ():
+    for pair in itertools.combinations(first.items(), 2) if len(first) > 2 else ():
         fitting += trial.fit(signature, dict(pair))
         if fitting == _MOST_PAIRS:
             return
+
+
+def _with_words(
+    moved: Mapping[str, Sequence[Any]], first: Mapping[str, Any], hints: Hints
+) -> Iterator[dict[str, Any]]:
+    """All moved but a word, which stays or is another one: what a mean does with weights, a sum may not."""
+    for name, values in moved.items():
+        if stated_kind(hints.clues.get(name, ())) is not Kind.WORD:
+            continue
+        rest = {other: value for other, value in first.items() if other != name}
+        if len(rest) > 1:
+            yield rest
+        yield from ({**rest, name: value} for value in values[1:])
 
 
 def _may_be_floats(name: str, hints: Hints) -> bool:
@@ -87,8 +106,8 @@ def _may_be_floats(name: str, hints: Hints) -> bool:
     return stated_kind(hints.clues.get(name, ())) in (Kind.NOTHING, Kind.ARRAY)
 
 
-def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> Any | None:
-    """Other values of one argument, until a few of them fit; the first that does."""
+def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]:
+    """Other values of one argument that fit, a few of them."""
     here = dict(signature.arguments)[parameter.name]
     others = [
         *_left_out(parameter, here, signature, trial.hints),
@@ -105,7 +124,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> Any | Non
             fitting.append(dict(trial.fitting[-1].signature.arguments)[parameter.name])
         if len(fitting) == wanted:
             break
-    return next(iter(fitting), None)
+    return fitting
 
 
 def _overlap(trial: Trial, signature: Signature, parameters: Sequence[Parameter]) -> None:

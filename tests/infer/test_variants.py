@@ -96,6 +96,19 @@ def test_pairs_are_moved_where_not_all_can_be() -> None:
     ]
 
 
+def test_what_is_moved_at_once_is_moved_with_each_word() -> None:
+    def loss(x, reduction="mean", weight=1.0, smoothing=0.0):
+        return x
+
+    clues = {"reduction": [Clue("the body", values=("mean", "sum", "none"), kind=Kind.WORD)]}
+    subjects, _ = variants(Gradient(loss), replace(NO_HINTS, clues=clues))
+    assert [fixed(s.signature) for s in subjects[:3]] == [
+        {"reduction": "sum", "weight": 0.75, "smoothing": 0.25},
+        {"weight": 0.75, "smoothing": 0.25},
+        {"reduction": "none", "weight": 0.75, "smoothing": 0.25},
+    ]
+
+
 def test_what_the_function_refuses_is_no_variant() -> None:
     def plain(x, flag=True):
         if not flag:
