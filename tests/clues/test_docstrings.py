@@ -26,6 +26,7 @@ SHAPES = [
     ("Trace of a square matrix a.", {"a": "f32[n_a n_a]"}),
     ("Inverse of an n x n matrix a.", {"a": "f32[n n]"}),
     ("Multiply x by a scalar c.", {"c": "f32[]"}),
+    ("0.5 k sum x^2; x (n,), k scalar", {"x": "f32[n]", "k": "f32[]"}),
     ("Causal mean of x[B, T, D] over time.", {"x": "f32[B T D]"}),
     ("x: [n, chosen] float; ids: [chosen] int", {"x": "f32[n chosen]", "ids": "i32[chosen]"}),
     ("values (nnz,) and x (nodes, features)", {"values": "f32[nnz]", "x": "f32[nodes features]"}),

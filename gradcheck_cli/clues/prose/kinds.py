@@ -98,7 +98,7 @@ def sort_in_sentence(before: str, after: str) -> Kind:
     """The plain sort that a sentence gives: `the scalar c`, `axis (an int)`, `dt and dx are floats`."""
     if re.search(r"\bscalar\s*$", before):
         return Kind.NUMBER
-    match = re.match(r"\s*(?:\((?P<inner>[^()]*)\)|(?:(?:is|are|:|,)\s+(?:both\s+|all\s+)?|(?=an?\s))(?P<clause>[^.;]*))", after)  # fmt: skip
+    match = re.match(r"\s*(?:\((?P<inner>[^()]*)\)|(?:(?:is|are|:|,)\s+(?:both\s+|all\s+)?|(?=an?\s|scalars?\b))(?P<clause>[^.;]*))", after)  # fmt: skip
     if match is None:
         return Kind.NOTHING
     said = match["inner"] or match["clause"] or ""
