@@ -155,6 +155,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     cause: Cause | None = None
     fix: str | None = None
     expect: str | None = None  # what declares it, if it was meant
+    trusts: list[str] = []  # inner rules that the formula takes at their word
     fingerprint: str = ""
     reproduce: str | None = None
 

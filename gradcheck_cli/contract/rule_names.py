@@ -25,6 +25,7 @@ class RuleName(StrEnum):
     BROKEN_INTENT = "broken-intent"
     UNUSED_INTENT = "unused-intent"
     BLIND_INPUTS = "blind-inputs"
+    INHERITED_FORMULA = "inherited-formula"
     NON_FINITE_GRADIENT = "non-finite-gradient"
     NON_FINITE_VALUE = "non-finite-value"
     IMPRECISE_GRADIENT = "imprecise-gradient"

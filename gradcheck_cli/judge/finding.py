@@ -51,6 +51,7 @@ def make_finding(
         cause=cause_of(failure, m, site),
         fix=fix,
         expect=failure.expect,
+        trusts=list(failure.trusts),
         fingerprint=fingerprint(failure.rule, site, failure.ground.text, number),
         reproduce=reproducing(failure, m, site),
     )

@@ -79,6 +79,7 @@ class Failure:
     help: str | None = None
     expect: str | None = None  # what declares it, if it was meant
     alone: Alone | None = None  # the run by itself that has confirmed it
+    trusts: tuple[str, ...] = ()  # inner rules that are taken at their word
 
 
 def component_name(m: Measurements, what: str, component: int) -> tuple[int, tuple[int, ...]]:

@@ -66,7 +66,11 @@ class Part:
             whole = self.whole.traces()
             few = self._restricted
             self._traces = Traces(
-                few(whole.primal), few(whole.rule), few(whole.trusting), whole.reason
+                few(whole.primal),
+                few(whole.rule),
+                few(whole.trusting),
+                whole.reason,
+                whole.inner,
             )
         return self._traces
 

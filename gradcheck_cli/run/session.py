@@ -14,6 +14,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run import deaths, retry
 from gradcheck_cli.run.assemble import assemble, unused_ignores
+from gradcheck_cli.run.inherited import inherit
 from gradcheck_cli.run.tasks import File, TargetReader, needs
 from gradcheck_cli.workers.pool import Pool, WorkerEnd
 from gradcheck_cli.workers.spawn import Launcher, launcher
@@ -82,6 +83,7 @@ class Session:
         finally:
             for server in workers.values():
                 server.close()
+        inherit(files)
         report = assemble(files, self.settings, self.at, durations=self.durations)
         return Result(report, files, Filter.of(self.settings.select, self.settings.ignore))
 

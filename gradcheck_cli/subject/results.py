@@ -43,6 +43,7 @@ class Traces:
     rule: Program | None
     trusting: Program | None = None  # autodiff that takes the user's inner rules at their word
     reason: str | None = None  # why there is no program, where the framework knows
+    inner: tuple[str, ...] = ()  # the names of the user's inner rules
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from gradcheck_cli.frameworks.jax.call import batch_size, host, padded
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.trace import (
     bounded,
+    own_rules,
     pullback_jaxpr,
     stepwise,
     without_own_rules,
@@ -106,7 +107,8 @@ class JaxSubject(FittedGradient):
         programs = [None if traced is None else build(traced) for traced in (truth, rule, trusting)]
         self.loops = any(has_open_loop(p.primitives()) for p in programs[:2] if p is not None)
         self.elementwise = self.runs_elementwise(*programs[:2])
-        return Traces(programs[0], programs[1], programs[2])
+        inner = () if bare is self.primal else own_rules(self.primal, own, *self.avals)
+        return Traces(programs[0], programs[1], programs[2], inner=inner)
 
     def _pullback_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         try:

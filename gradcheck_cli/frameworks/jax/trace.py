@@ -5,7 +5,7 @@ Both are one recursion over equations; what happens at an equation is passed in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -33,6 +33,11 @@ def pullback_jaxpr(
     """(leaves…, cotangents…) → (values, gradients); the backward pass of `rule` keeps its own lines."""
     with own_lines(rule), calling_user_code():
         return jax.make_jaxpr(with_pullback(fun, len(avals)))(*avals, *out_avals)
+
+
+def own_rules(fun: Callable[..., Any], own: Own, *avals: Any) -> tuple[str, ...]:
+    """The names of the custom rules in the function that user code defines, each once."""
+    return tuple(dict.fromkeys(_names(_traced(fun, avals)[0].jaxpr, own)))
 
 
 def without_own_rules(fun: Callable[..., Any], own: Own, *avals: Any) -> Callable[..., Any]:
@@ -130,12 +135,23 @@ def _cut_while(eqn: Any, values: list[Any]) -> list[Any]:
 
 
 def _own(eqn: Any, own: Own) -> bool:
-    if eqn.primitive.name not in _CUSTOM:
-        return False
+    return eqn.primitive.name in _CUSTOM and own(_source(eqn)[1])
+
+
+def _source(eqn: Any) -> tuple[str, str]:
+    """The name of the function whose custom rule the equation calls, and its file."""
     body = eqn.params[call_param(eqn.primitive.name)]
     info = getattr(body.jaxpr, "debug_info", None)
-    where = getattr(info, "func_src_info", "") or ""
-    return own(where.rpartition(" at ")[2].rpartition(":")[0])
+    name, _, place = (getattr(info, "func_src_info", "") or "").rpartition(" at ")
+    return name, place.rpartition(":")[0]
+
+
+def _names(jaxpr: Any, own: Own) -> Iterator[str]:
+    for eqn in jaxpr.eqns:
+        if _own(eqn, own):
+            yield _source(eqn)[0]
+        for sub in _inner(eqn):
+            yield from _names(sub, own)
 
 
 def _has_own(jaxpr: Any, own: Own) -> bool:

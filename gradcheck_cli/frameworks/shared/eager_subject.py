@@ -70,8 +70,8 @@ class EagerSubject(FittedGradient):
         """leaves → values, without the rules of inner functions."""
 
     @abc.abstractmethod
-    def trusting_jaxpr(self) -> Any | None:
-        """leaves → values, with the rules of inner functions; None if there are none."""
+    def trusting_jaxpr(self) -> tuple[Any, Sequence[str]] | None:
+        """leaves → values, with the rules of inner functions, and the names of these; None if there are none."""
 
     @abc.abstractmethod
     def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
@@ -111,7 +111,7 @@ class EagerSubject(FittedGradient):
         primal = self._pulled_back(forward)
         if not self.has_rule:
             return self._of_inner_rules(primal)
-        trusting = self._trusting()
+        trusting, inner = self._trusting()
         outs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
         try:
             backward = self.rule_jaxpr(outs)
@@ -119,7 +119,7 @@ class EagerSubject(FittedGradient):
             return Traces(primal, None, reason=self._untraced("backward", error))
         rule = build(backward)
         self.elementwise = self.runs_elementwise(primal, rule)
-        return Traces(primal, rule, trusting)
+        return Traces(primal, rule, trusting, inner=inner)
 
     def in_float64(self) -> Self | None:
         """The subject in float64; None where the function insists on its own dtype."""
@@ -184,19 +184,23 @@ class EagerSubject(FittedGradient):
     def _of_inner_rules(self, primal: Program | None) -> Traces:
         """A plain function's programs; `reason` says why the rules that it calls have none."""
         try:
-            forward = self.trusting_jaxpr()
+            trusting = self.trusting_jaxpr()
         except (UserCodeError, Untraceable) as error:
             return Traces(primal, None, reason=self._why("inner rules", error))
-        program = None if forward is None else self._pulled_back(forward)
-        pulled = forward is None or program is not None
+        program = None if trusting is None else self._pulled_back(trusting[0])
+        pulled = trusting is None or program is not None
         return Traces(primal, program, reason=None if pulled else _NOT_PULLED)
 
-    def _trusting(self) -> Program | None:
+    def _trusting(self) -> tuple[Program | None, tuple[str, ...]]:
+        """Autodiff that takes inner rules at their word, and their names, each once."""
         try:
-            forward = self.trusting_jaxpr()
+            trusting = self.trusting_jaxpr()
         except (UserCodeError, Untraceable):
-            return None
-        return None if forward is None else self._pulled_back(forward)
+            trusting = None
+        if trusting is None:
+            return None, ()
+        forward, names = trusting
+        return self._pulled_back(forward), tuple(dict.fromkeys(names))
 
     def _untraced(self, which: str, error: UserCodeError | Untraceable) -> str:
         """Why there is no program; `Rejected` for numbers, which eager code takes where it means vectors."""

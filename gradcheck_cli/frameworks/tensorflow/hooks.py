@@ -44,21 +44,21 @@ def recording() -> Iterator[list[Found]]:
 
 
 @contextmanager
-def bypassed(own: Callable[[str], bool]) -> Iterator[list[Any]]:
-    """While active, the user's own custom gradients are their bodies alone; the bypassed are listed."""
+def bypassed(own: Callable[[str], bool]) -> Iterator[list[str]]:
+    """While active, the user's own custom gradients are their bodies alone; the bypassed are listed by name."""
     call = BIND.__call__
-    objects: list[Any] = []
+    names: list[str] = []
 
     def body(self: Any, *args: Any, **kwargs: Any) -> Any:
         path, _ = source(decorated(self))
         if not own(path):
             return call(self, *args, **kwargs)
-        objects.append(self)
+        names.append(getattr(decorated(self), "__name__", ""))
         return decorated(self)(*args, **kwargs)[0]
 
     BIND.__call__ = body
     try:
-        yield objects
+        yield names
     finally:
         BIND.__call__ = call
 

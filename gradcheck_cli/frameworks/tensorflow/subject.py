@@ -103,14 +103,14 @@ class TfSubject(EagerSubject):
             except UserCodeError:
                 return traced(forward, self._specs(), self.call.variables, inner_rules=False)
 
-    def trusting_jaxpr(self) -> Any | None:
+    def trusting_jaxpr(self) -> tuple[Any, Sequence[str]] | None:
         def forward(*leaves: Any) -> Any:
             return tuple(self.call.judged(self.call.primal_outputs(leaves)))
 
         with self.call.eagerly():
             with bypassed(self.gradient.own) as met, calling_user_code():
                 self.call.primal_outputs([tensor(plain(leaf.shape), self.call.dtype) for leaf in self.call.own_leaves])  # fmt: skip
-            return traced(forward, self._specs(), self.call.variables) if met else None
+            return (traced(forward, self._specs(), self.call.variables), met) if met else None
 
     def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
         count = len(self._specs())

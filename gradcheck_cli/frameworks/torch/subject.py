@@ -102,11 +102,11 @@ class TorchSubject(EagerSubject):
     def forward_jaxpr(self) -> Any:
         return traced(self._forward, self.avals, self.gradient.surroundings)
 
-    def trusting_jaxpr(self) -> Any | None:
+    def trusting_jaxpr(self) -> tuple[Any, Sequence[str]] | None:
         surroundings = self.gradient.surroundings
         with keeping_rules(surroundings) as called:
             forward = traced(self._forward, self.avals, surroundings)
-            return forward if called else None
+            return (forward, [cls.__name__ for cls in called]) if called else None
 
     def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
         return traced(self._rule, (*self.avals, *outs), self.gradient.surroundings)

@@ -46,7 +46,8 @@ class Formula:
         facts = comparison(m)
         verdicts = [verdict(mismatch) for mismatch in mismatches(m, facts)]
         wrong = [failure for failure in verdicts if failure is not None]
-        failures = [*wrong, *_trusting(facts), *singularities(facts)]
+        inner = m.subject.traces().inner
+        failures = [*wrong, *_trusting(facts, inner), *singularities(facts)]
         if not failures and not facts.compared:
             return Judgement(self.name, Outcome.NOT_COVERED, reason=_NOTHING_TO_COMPARE)
         judgement = judged(self.name, len(facts.rows), failures)
@@ -56,16 +57,20 @@ class Formula:
         return dataclasses.replace(judgement, reason=_BY_INTEGRAL, evidence=evidence)
 
 
-def _trusting(facts: Comparison) -> Iterator[Failure]:
+def _trusting(facts: Comparison, inner: Sequence[str]) -> Iterator[Failure]:
     """A note where the rule agrees with autodiff only if the inner rules are right."""
     rows = np.flatnonzero(facts.trusts.any(axis=1))
     if len(rows):
         row = int(rows[0])
+        named = [f"`{name}`" for name in inner]
+        those = " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
+        those = f"the rule of {those}" if len(named) == 1 else f"the rules of {those}"
         yield Failure(
             RuleName.TRUSTS_INNER_RULE, Severity.NOTE, row, GRADIENTS,
             int(facts.trusts[row].argmax()), Ground(Kind.INNER_RULE),
-            "the formula is what autodiff gives if the inner custom rules are taken at their word; "
-            "each of those is judged on its own",
+            f"the formula is what autodiff gives if {those} is taken at its word" if len(named) == 1
+            else f"the formula is what autodiff gives if {those} are taken at their word",
+            trusts=tuple(inner),
         )  # fmt: skip
 
 
