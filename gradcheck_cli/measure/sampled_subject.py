@@ -160,7 +160,7 @@ def steps(subject: Traced) -> int:
 
 def affordable_points(subject: Traced, wanted: int) -> int:
     """So many points that neither the floats nor the reals of all probes go beyond all bounds."""
-    floats = PART_FLOATS.value // components(subject)
+    floats = PART_FLOATS.value // max(1, components(subject))
     most = min(floats, PART_STEPS.value // steps(subject)) // _PROBES
     return wanted if most >= wanted else max(_FEWEST_POINTS, most)
 

@@ -67,7 +67,7 @@ def assemble(
     return Report(
         schema_version=SCHEMA_VERSION,
         tool=_tool({name: v for file in files for name, v in file.versions.items()}),
-        summary=_summary(len(files), draft, settings),
+        summary=_summary(files, draft, settings),
         gradients=draft.gradients,
         findings=draft.findings,
         not_covered=draft.not_covered,
@@ -141,12 +141,15 @@ def _tool(versions: Mapping[str, str]) -> Tool:
     return Tool(name="cgcheck", version=__version__, **numbers)
 
 
-def _summary(files: int, draft: _Draft, settings: Settings) -> Summary:
+def _summary(files: Sequence[File], draft: _Draft, settings: Settings) -> Summary:
     whole = sum(item.is_whole for item in draft.not_covered)
     checked = sum(g.status is Status.CHECKED for g in draft.gradients)
+    left = any(not f.whole and any(item.is_whole for item in f.not_covered) for f in files)
     return Summary(
-        exit_code=exit_code(draft.gradients, draft.findings, draft.not_covered, settings),
-        files=files,
+        exit_code=exit_code(
+            draft.gradients, draft.findings, draft.not_covered, settings, named_left=left
+        ),
+        files=len(files),
         gradients=checked + whole,
         checked=checked,
         unchecked=whole,

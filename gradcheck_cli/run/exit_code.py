@@ -17,8 +17,10 @@ def exit_code(
     findings: Sequence[Finding],
     not_covered: Sequence[NotCovered],
     settings: Settings,
+    *,
+    named_left: bool = False,
 ) -> int:
-    """The highest exit code that applies."""
+    """The highest exit code that applies; `named_left`: something that was asked for by name was not checked."""
     code = OK
     if settings.fail_on != "never":
         least = Severity(settings.fail_on).rank
@@ -28,7 +30,7 @@ def exit_code(
             code = FINDINGS
         if settings.strict and (not_covered or _open(gradients)):
             code = FINDINGS
-    if any(could_not(f) for f in findings):
+    if any(could_not(f) for f in findings) or named_left or _nothing(gradients, not_covered):
         code = COULD_NOT_CHECK
     if any(f.rule == RuleName.INTERNAL_ERROR for f in findings):
         code = INTERNAL
@@ -37,6 +39,12 @@ def exit_code(
 
 def _open(gradients: Sequence[Gradient]) -> bool:
     return any(g.status is Status.UNCHECKED or g.verdict is Verdict.INCONCLUSIVE for g in gradients)
+
+
+def _nothing(gradients: Sequence[Gradient], not_covered: Sequence[NotCovered]) -> bool:
+    """Are there gradients, and not one of them was checked? That is never green."""
+    checked = any(g.status is Status.CHECKED for g in gradients)
+    return not checked and (bool(gradients) or any(item.is_whole for item in not_covered))
 
 
 def could_not(finding: Finding) -> bool:

@@ -91,6 +91,8 @@ CASES: dict[str, tuple[Callable[..., Any], np.ndarray]] = {
     "scatter add": (lambda x: jnp.ones(3).at[jnp.array([0, 2, 0, 1])].add(x * 2), VECTOR),
     "counts of integers": (lambda x: x / jnp.bincount(jnp.array([0, 2, 3, 1, 0]), length=4), VECTOR),
     "scatter set": (lambda x: x.at[1].set(7.0), VECTOR),
+    "dynamic slice of a number": (lambda x: jax.lax.dynamic_slice(x[0], (), ()) * x, VECTOR),
+    "dynamic update of a number": (lambda x: jax.lax.dynamic_update_slice(x[0], x[1], ()) * x, VECTOR),
     "dynamic slice": (lambda x: jax.lax.dynamic_slice(x, (1,), (2,)), VECTOR),
     "dynamic update": (lambda x: jax.lax.dynamic_update_slice(x, x[:2] * 5, (3,)), VECTOR),
     "matmul": (lambda x: x @ x.T, MATRIX),

@@ -52,5 +52,16 @@ def test_the_highest_code_that_applies(
     ],
 )
 def test_what_is_open_fails_a_strict_run_alone(open_: Gradient, left: list[NotCovered]) -> None:
-    assert exit_code([open_], [], left, Settings()) == 0
-    assert exit_code([open_], [], left, Settings(strict=True)) == 1
+    assert exit_code([gradient(), open_], [], left, Settings()) == 0
+    assert exit_code([gradient(), open_], [], left, Settings(strict=True)) == 1
+
+
+def test_nothing_checked_of_what_there_is_is_never_green() -> None:
+    unchecked = gradient(verdict=None, status=Status.UNCHECKED)
+    assert exit_code([], [], [LEFT], Settings()) == 2
+    assert exit_code([unchecked], [], [], Settings(fail_on="never")) == 2
+    assert exit_code([], [], [], Settings()) == 0
+
+
+def test_what_was_asked_for_by_name_and_not_checked_is_not_green() -> None:
+    assert exit_code([gradient()], [], [LEFT], Settings(), named_left=True) == 2

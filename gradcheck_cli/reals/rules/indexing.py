@@ -70,6 +70,8 @@ def _starts(sizes: tuple[int, ...], window: tuple[int, ...], starts: list[Any]) 
 
 def _dynamic_slice(domain: Any, step: Any, values: list[Any]) -> Any:
     operand, *starts = values
+    if not starts:  # numpy takes the element out of an array without axes
+        return operand
     sizes = step.params["slice_sizes"]
     begin = _starts(operand.shape, sizes, starts)
     return operand[tuple(slice(b, b + n) for b, n in zip(begin, sizes, strict=True))]
@@ -77,6 +79,8 @@ def _dynamic_slice(domain: Any, step: Any, values: list[Any]) -> Any:
 
 def _dynamic_update_slice(domain: Any, step: Any, values: list[Any]) -> Any:
     operand, update, *starts = values
+    if not starts:
+        return update
     begin = _starts(operand.shape, update.shape, starts)
     out = operand.copy()
     out[tuple(slice(b, b + n) for b, n in zip(begin, update.shape, strict=True))] = update
