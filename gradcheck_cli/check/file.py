@@ -11,7 +11,7 @@ from gradcheck_cli.check.named import against_references, is_named, named
 from gradcheck_cli.check.one_gradient import Emit, check_gradient
 from gradcheck_cli.check.records import Records, recording
 from gradcheck_cli.check.site import own_files
-from gradcheck_cli.check.unreached import unreached
+from gradcheck_cli.check.unreached import unreached, without_gpu
 from gradcheck_cli.contract.worker import Doing, FileFinding, Finished, Phase, Task
 from gradcheck_cli.frameworks.jax.setup import keep_compiled
 from gradcheck_cli.frameworks.load import load
@@ -63,6 +63,10 @@ def _check_module(
     selection = against_references(gradients, module, task)
     for finding in selection.findings:
         emit(finding)
+    if task.device == "gpu" and framework.device != "gpu":
+        for event in without_gpu(selection.gradients, framework):
+            emit(event)
+        return
     for gradient in selection.gradients:
         name = gradient.place.qualname
         if not clock.rang and name not in task.skip and task.alone in (None, name):

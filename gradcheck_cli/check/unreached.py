@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.contract.report import NotCovered
 from gradcheck_cli.contract.worker import Mark, Unreached
-from gradcheck_cli.subject.protocol import CustomGradient
+from gradcheck_cli.subject.protocol import CustomGradient, Framework
 from gradcheck_cli.subject.results import Missing
 
 
@@ -17,7 +17,7 @@ def unreached(
     scopes = {item.place.qualname: item.reason for item in missing if item.is_scope}
     for item in missing:
         if not item.is_scope:
-            yield _unreached(item.place.qualname, item.reason)
+            yield _unreached(item.place.qualname, item.reason, item.add)
     met = {(g.place.definition or g.place.qualname).replace(".<locals>", "") for g in gradients}
     met |= {item.place.qualname.replace(".<locals>", "") for item in missing}
     names = [mark.name for mark in marks]
@@ -29,11 +29,10 @@ def unreached(
             yield _unreached(name, scopes.get(scope) or _why(scope))
 
 
-def _unreached(name: str, reason: str) -> Unreached:
-    add = None
-    if name.isidentifier():
+def _unreached(name: str, reason: str, add: str = "") -> Unreached:
+    if not add and name.isidentifier():
         add = f"a line at module level that makes it, such as `{name} = …`"
-    return Unreached(not_covered=NotCovered.whole(name, reason, add))
+    return Unreached(not_covered=NotCovered.whole(name, reason, add or None))
 
 
 def _why(scope: str) -> str:
@@ -42,3 +41,10 @@ def _why(scope: str) -> str:
             f"it is made inside `{scope}`, and calling that with guessed arguments did not make it"
         )
     return "the source defines it, but the import did not make it"
+
+
+def without_gpu(gradients: Sequence[CustomGradient], framework: Framework) -> Iterator[Unreached]:
+    """Gradients that were to run on a GPU where there is none: floats of a CPU say nothing of it."""
+    reason = f"`--device gpu`, and {framework.name} {framework.version} finds no GPU here"
+    for gradient in gradients:
+        yield Unreached(not_covered=NotCovered.whole(gradient.place.qualname, reason))

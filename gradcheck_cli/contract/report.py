@@ -218,6 +218,7 @@ class Gradient(msgspec.Struct, frozen=True, kw_only=True):
     laws: list[LawResult] = []
     adequacy: Adequacy | None = None
     findings: list[int] = []
+    ignored: int = 0  # errors and warnings that comments or settings keep from being shown
 
 
 class Scope(StrEnum):
@@ -234,6 +235,7 @@ class NotCovered(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     reason: str
     add: str | None = None
+    path: str | None = None
 
     @classmethod
     def whole(cls, gradient: str, reason: str, add: str | None = None) -> NotCovered:

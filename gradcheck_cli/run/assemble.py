@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.report import (
@@ -18,38 +17,18 @@ from gradcheck_cli.contract.report import (
     Status,
     Summary,
     Tool,
-    Verdict,
 )
 from gradcheck_cli.contract.version import __version__
 from gradcheck_cli.contract.worker import AskedPoint, Checked
-from gradcheck_cli.project.comments import Ignore
 from gradcheck_cli.project.framework_marks import NAMES
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.project.suppressions import Filter, Unused, suppressed
-from gradcheck_cli.project.verdict import verdict
+from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run.backends import across
 from gradcheck_cli.run.exit_code import could_not, exit_code
+from gradcheck_cli.run.indexed import indexed, numbered
+from gradcheck_cli.run.inherited import inherit
 from gradcheck_cli.run.tasks import File
 from gradcheck_cli.run.unmatched_points import unmatched
-
-
-def indexed(checked: Checked, numbers: Sequence[int], ignores: Sequence[Ignore]) -> Gradient:
-    """The gradient with the numbers of its findings.
-
-    What is not shown still counts for the verdict; what is suppressed with a reason is intended.
-    """
-    gradient = checked.gradient
-    new = gradient.verdict
-    silenced = [f for f in checked.findings if suppressed(f, ignores)]
-    if silenced and gradient.status is Status.CHECKED:
-        new = verdict(f for f in checked.findings if f not in silenced)
-        if verdict(silenced).rank > new.rank:
-            new = max(new, Verdict.INTENDED, key=lambda v: v.rank)
-    return msgspec.structs.replace(gradient, findings=list(numbers), verdict=new)
-
-
-def numbered(findings: Sequence[Finding], gradient: int) -> list[Finding]:
-    return [msgspec.structs.replace(f, gradient_index=gradient) for f in findings]
 
 
 def assemble(
@@ -59,7 +38,11 @@ def assemble(
     *,
     durations: bool = False,
 ) -> Report:
-    """What is shown of all files under these settings; `at` are the points that were asked for."""
+    """What is shown of all files under these settings; `at` are the points that were asked for.
+
+    First the files' gradients get the errors that they inherit from each other.
+    """
+    inherit(files)
     draft = _Draft(Filter.of(settings.select, settings.ignore))
     for file in files:
         draft.add_file(file)
@@ -110,19 +93,23 @@ class _Draft:
         numbers: dict[int, int] = {}  # by the identity of a finding: backends share one object
         # A list: an identity is a finding's own only as long as the finding lives.
         for checked in list(across(file.gradients)):
-            self._add_gradient(checked, file.ignores, numbers)
-        self.not_covered += file.not_covered
+            self._add_gradient(checked, file, numbers)
+        self._leave(file.not_covered, file.display)
         self.findings += [item.finding for item in unused_ignores(file, self.chosen)]
 
-    def _add_gradient(
-        self, checked: Checked, ignores: Sequence[Ignore], numbers: dict[int, int]
-    ) -> None:
-        kept = self.chosen.keep(checked.findings, ignores)
+    def _add_gradient(self, checked: Checked, file: File, numbers: dict[int, int]) -> None:
+        kept = self.chosen.keep(checked.findings, file.ignores)
         new = [f for f in kept if id(f) not in numbers]  # not another backend's
         numbers |= {id(f): len(self.findings) + k for k, f in enumerate(new)}
         self.findings += numbered(new, len(self.gradients))
-        self.gradients.append(indexed(checked, [numbers[id(f)] for f in kept], ignores))
-        self.not_covered += [n for n in checked.not_covered if n not in self.not_covered]
+        places = [numbers[id(f)] for f in kept]
+        self.gradients.append(indexed(checked, kept, places, file.ignores))
+        self._leave(checked.not_covered, checked.gradient.path)
+
+    def _leave(self, items: Iterable[NotCovered], path: str) -> None:
+        """What could not be checked of a file, each thing once: backends share them."""
+        here = [replace(item, path=path) for item in items]
+        self.not_covered += [item for item in here if item not in self.not_covered]
 
 
 def unused_ignores(file: File, chosen: Filter) -> list[Unused]:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradcheck_cli.contract.report import NotCovered, Report
+from gradcheck_cli.contract.report import Report
 from gradcheck_cli.contract.worker import AskedPoint, Event, Script, Task
 from gradcheck_cli.project.files import Target, named
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run import deaths, retry
 from gradcheck_cli.run.assemble import assemble, unused_ignores
-from gradcheck_cli.run.inherited import inherit
+from gradcheck_cli.run.left_behind import left_behind
 from gradcheck_cli.run.tasks import File, TargetReader, needs
 from gradcheck_cli.workers.pool import Pool, WorkerEnd
 from gradcheck_cli.workers.spawn import Launcher, launcher
@@ -83,7 +83,6 @@ class Session:
         finally:
             for server in workers.values():
                 server.close()
-        inherit(files)
         report = assemble(files, self.settings, self.at, durations=self.durations)
         return Result(report, files, Filter.of(self.settings.select, self.settings.ignore))
 
@@ -110,9 +109,8 @@ class Session:
             todo = [(file, new) for (file, task), end in over for new in _take(file, task, end)]
         for file in begun:
             file.findings += [death.finding for _, death in sorted(file.deaths.items())]
-            if file.deaths:
-                file.not_covered += _left_behind(file)
-                file.deaths.clear()
+            file.not_covered += left_behind(file)
+            file.deaths.clear()
 
 
 def _take(file: File, task: Task, end: WorkerEnd) -> list[Task]:
@@ -130,19 +128,3 @@ def _take(file: File, task: Task, end: WorkerEnd) -> list[Task]:
         file.deaths[retry.died_of(end) or ""] = death
     more = (retry.rest(task, end), retry.alone(task, end))
     return [new for new in more if new is not None]
-
-
-def _left_behind(file: File) -> list[NotCovered]:
-    """The custom gradients that a dead worker did not come to; where some were asked for by name, only those."""
-    done = {checked.gradient.name for checked in file.gradients}
-    done |= {item.gradient.rpartition(".")[2] for item in file.not_covered}
-    of_all = [task for task in file.tasks if not task.functions]
-    marked = (marks for task in of_all for marks in task.marked.values())
-    names = [mark.name for marks in marked for mark in marks]
-    names += [name for name in map(_last, file.deaths) if name and name not in names]
-    reason = "its worker died before it was done"
-    return [NotCovered.whole(name, reason) for name in names if name not in done]
-
-
-def _last(qualname: str) -> str:
-    return qualname.rpartition(".")[2]

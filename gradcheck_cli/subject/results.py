@@ -85,6 +85,7 @@ class Missing:
     place: Place
     reason: str
     is_scope: bool = False  # an enclosing function that could not be entered
+    add: str = ""  # the line to add, if it is known
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.report import render
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.run.assemble import assemble
-from gradcheck_cli.run.inherited import inherit
 from gradcheck_cli.run.tasks import File, TargetReader
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 
@@ -78,9 +77,7 @@ class LoadedSession:
 
     def report(self) -> Report:
         """All that was checked until now."""
-        files = list(self.files.values())
-        inherit(files)
-        return assemble(files, self.settings)
+        return assemble(list(self.files.values()), self.settings)
 
     def page(self, width: int) -> str:
         """The report that people read."""

@@ -34,7 +34,7 @@ def test_the_summary_counts_what_is_in_the_report() -> None:
     assert (s.files, s.gradients, s.checked, s.unchecked) == (2, 3, 2, 1)
     assert (s.errors, s.warnings, s.notes, s.exit_code) == (1, 1, 1, 1)
     assert (report.tool.jax, report.tool.torch) == ("1.2", None)
-    assert report.not_covered == [left, part]
+    assert report.not_covered == [replace(item, path="a.py") for item in (left, part)]
 
 
 def test_findings_and_gradients_are_numbered_across_files() -> None:
@@ -110,3 +110,10 @@ def test_one_finding_alone_keeps_its_gradient_and_its_totals() -> None:
     assert [(g.name, g.findings) for g in report.gradients] == [("g", [0])]
     assert (report.findings[0].gradient_index, report.summary.errors) == (0, 1)
     assert report.gradients[0].status is Status.CHECKED
+
+
+def test_findings_that_are_ignored_leave_a_trace() -> None:
+    checked_ = checked(finding(), note(), verdict=Verdict.WRONG)
+    report = assemble([a_file(checked_)], Settings(ignore=["gradient-mismatch"]))
+    assert report.gradients[0].ignored == 1
+    assert assemble([a_file(checked_)], Settings()).gradients[0].ignored == 0

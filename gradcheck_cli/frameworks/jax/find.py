@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from gradcheck_cli.discover.factories import attributes, enter_all
@@ -48,13 +49,24 @@ def find(
         if gradient is None or not _same(path, each.path, gradient.place.path):
             continue
         if rule_is_missing(each.thing):
-            missing.append(Missing(gradient.place, "no derivative rule was ever defined for it"))
+            missing.append(_without_rule(each.thing, gradient.place))
             continue
         adopted.append((each.thing, _made_anew(each, _bound(module, gradient), own)))
     gradients, more = distinct(adopted, module, unwrapped)
     every = [each for of_scope in outer.values() for each in of_scope]
     wholes = [_whole(each, own) for each in every]
     return with_wholes(gradients, wholes, every), [*missing, *more]
+
+
+def _without_rule(thing: object, place: Place) -> Missing:
+    """A decorated function whose rule was forgotten, with the line that defines one."""
+    name = place.qualname
+    line = f"{name}.defvjp({name}_fwd, {name}_bwd)"
+    if isinstance(thing, jax.custom_jvp):
+        line = f"{name}.defjvp({name}_jvp)"
+    return Missing(
+        place, "no derivative rule was ever defined for it", add=f"`{line}` below its definition"
+    )
 
 
 def _whole(outer: Outer, own: Own) -> JaxGradient:

@@ -83,7 +83,7 @@ def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Lin
                 yield []
                 yield from _gradient(gradient, report, root, width, verbose)
         yield []
-    yield from _not_covered(report.not_covered, width)
+    yield from _not_covered(report.not_covered, report.summary.files > 1, width)
     yield from _closing(report, width)
 
 
@@ -95,6 +95,8 @@ def _gradient(
     number = report.gradients.index(gradient)
     style = "bold yellow" if verdict is None else _VERDICT_STYLE[verdict]
     word = "UNCHECKED" if verdict is None else verdict.upper()
+    if gradient.ignored:
+        word += f", {_count(gradient.ignored, 'finding')} ignored"
     on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
     room = width - len(f"{gradient.qualname}{on}  {word} ")
     at = shapes(gradient.inputs, room)
@@ -263,12 +265,14 @@ def _details(gradient: Gradient, width: int) -> Iterator[Line]:
         yield from _wrapped(f"input {in_words(item)}", width, "  ", "dim")
 
 
-def _not_covered(items: Sequence[NotCovered], width: int) -> Iterator[Line]:
+def _not_covered(items: Sequence[NotCovered], of_several: bool, width: int) -> Iterator[Line]:
     if not items:
         return
     yield [("Could not check", "bold yellow")]
     for item in items:
-        yield from _wrapped(f"{item.gradient}: {item.what}: {item.reason}", width, "  ", "")
+        where = f"{item.path}: " if of_several and item.path else ""
+        text = f"{where}{item.gradient}: {item.what}: {item.reason}"
+        yield from _wrapped(text, width, "  ", "")
         if item.add:
             yield from _wrapped(f"to check it, add {item.add}", width, "    ", "dim")
     yield []
