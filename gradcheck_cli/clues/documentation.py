@@ -92,6 +92,7 @@ def _surroundings(function: Any) -> Iterator[Text]:
         doc = ast.get_docstring(scope) or ""
         if isinstance(scope, ast.ClassDef):
             yield Text(f"the docstring of `{scope.name}`", doc, near=True)
+            yield Text(f"a comment in `{scope.name}`", _of_class(scope, lines), near=True)
         else:
             hidden = frozenset(a.arg for a in _arguments(scope))
             made = _GIVES_A_FUNCTION.sub("\n", doc)
@@ -175,13 +176,34 @@ def _comments(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: Sequence[
     inside = [
         spoken[n] for n in sorted(spoken) if n > header_end and n not in beside and _alone(lines, n)
     ]
+    said = [*_above(first, lines), *entries, *inside]
+    return "\n".join(line for line in said if not line.startswith("cgcheck"))
+
+
+def _of_class(scope: ast.ClassDef, lines: Sequence[str]) -> str:
+    """The comments above a class, and those above the first definition in it."""
+    first = next((n for n in scope.body if isinstance(n, _SCOPES)), scope.body[0])
+    until = _first_line(first) if isinstance(first, _SCOPES) else first.lineno
+    inside = (lines[n - 1].strip() for n in range(scope.body[0].lineno, until))
+    header = (lines[n - 1].strip() for n in range(scope.lineno + 1, scope.body[0].lineno))
+    said = [*_above(_first_line(scope), lines), *_marked([*header, *inside])]
+    return "\n".join(dict.fromkeys(line for line in said if not line.startswith("cgcheck")))
+
+
+def _above(first: int, lines: Sequence[str]) -> list[str]:
+    """The comments right above a line."""
     above: list[str] = []
     for number in range(first - 1, 0, -1):
         line = lines[number - 1].strip()
         if not line.startswith("#"):
             break
         above.insert(0, line.lstrip("#! "))
-    return "\n".join(line for line in [*above, *entries, *inside] if not line.startswith("cgcheck"))
+    return above
+
+
+def _marked(lines: Sequence[str]) -> list[str]:
+    """What stands in the lines that are comments."""
+    return [line.lstrip("#! ") for line in lines if line.startswith("#")]
 
 
 def _alone(lines: Sequence[str], number: int) -> bool:

@@ -11,6 +11,8 @@ import numpy as np
 
 from gradcheck_cli.inputs.signature import Fixed
 
+Array = np.ndarray[Any, Any]
+
 _SOURCE = "a guess that function and rule take"
 _STRIDES = (2, 3, 5, 7, 11, 13)  # from one integer of a table to the next
 
@@ -69,8 +71,17 @@ def table(
     ):  # else each would come once; not the first: it repeats in the table beside
         turned[-1] = turned[1]
     values = np.resize(np.asarray(few), size) if turn == 0 else turned
+    if len(shape) == 2 and not ascending:
+        values = _rows_apart(values.reshape(shape), count).reshape(-1)
     values = least + (np.sort(values) if ascending else values)
     return Fixed(values.astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
+
+
+def _rows_apart(rows: Array, count: int) -> Array:
+    """The table with rows that differ: two that are alike are edges that all begin where they end."""
+    if len(rows) < 2 or rows.shape[1] == 0 or (rows != rows[0]).any():
+        return rows
+    return (rows + np.arange(len(rows))[:, None]) % count
 
 
 def raised(integers: Fixed, most: int) -> Fixed:

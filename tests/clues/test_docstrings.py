@@ -390,6 +390,26 @@ def test_the_docstring_of_a_class_speaks_of_its_methods() -> None:
     assert [found[name][0].spec for name in "xy"] == ["f32[n k]", "f32[k]"]
 
 
+# u (rows, cols)
+class Commented:
+    # v (batch, time), and the mask
+    # w (batch,) of weights
+
+    @staticmethod
+    def forward(u, v, w):
+        return u, v, w
+
+    # z (batch, 3)
+    other = 3
+
+
+def test_comments_above_a_class_and_at_its_top_speak_of_its_methods() -> None:
+    found = clues(Commented.forward, ["u", "v", "w"])
+    specs = {name: clue[0].spec for name, clue in found.items()}
+    assert specs == {"u": "f32[rows cols]", "v": "f32[batch time]", "w": "f32[batch]"}
+    assert found["v"][0].source.startswith("a comment in `Commented`")
+
+
 def test_sizes_of_each_axis_are_tuples_and_no_arrays() -> None:
     text = (
         ":param x: images, (N, C, H, W)\n:param stride: (sh, sw)\n:param padding: zeros, (ph, pw)"

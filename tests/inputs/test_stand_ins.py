@@ -51,3 +51,9 @@ def test_short_tables_do_not_repeat_the_same_places() -> None:
 @pytest.mark.parametrize("name", ["event", "censored", "observed", "dones", "targets"])
 def test_what_was_observed_is_data(name: str) -> None:
     assert is_data(name)
+
+
+def test_two_rows_of_a_table_differ() -> None:
+    edges = table((2, 2), 3, "test").value
+    assert edges[0].tolist() != edges[1].tolist()
+    assert set(edges.ravel().tolist()) <= {0, 1, 2}
