@@ -7,10 +7,12 @@ import re
 import tokenize
 from dataclasses import dataclass, field
 
+from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.project.input_specs import SpecError
 from gradcheck_cli.project.input_specs import parse as parse_spec
 from gradcheck_cli.project.intent_specs import EXPECT, IntentError
 from gradcheck_cli.project.intent_specs import parse as parse_intents
+from gradcheck_cli.project.rule_pages import matching
 
 WHOLE_FILE = 0  # instead of a line
 _DIRECTIVE = re.compile(r"#\s*cgcheck:\s*(?P<rest>\S.*?)\s*(?=#\s*cgcheck:|$)")
@@ -148,4 +150,9 @@ def _suppression(rest: str, line: int, applies_to: int) -> Ignore | Malformed:
     reason = (inner["reason"] or "").strip() or None
     if reason is None:
         return Malformed(line, text, "give the reason: `ignore[rule-name] -- reason`")
+    for rule in rules:
+        try:
+            matching(rule)
+        except UsageError as unknown:
+            return Malformed(line, text, str(unknown))
     return Ignore(line, WHOLE_FILE if verb == "ignore-file" else applies_to, rules, reason)

@@ -13,6 +13,8 @@ from gradcheck_cli.contract.errors import TargetError
 
 Spec = pathspec.GitIgnoreSpec
 
+_PYTHON = ("", ".py", ".pyw")
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -46,16 +48,30 @@ def _resolve_one(argument: str, exclude: Sequence[str]) -> list[Target]:
             raise TargetError(f"{argument}: no Python file in this folder")
         return files
     if path.is_file():
-        return [Target(path, None)]
+        return [Target(_python(path), None)]
+    if path.exists():
+        raise TargetError(f"{argument}: neither a file nor a folder")
     head, _, function = argument.rpartition(":")
     if head and function.replace(".", "").isidentifier():
         if Path(head).is_file():
-            return [Target(Path(head), None, (function,))]
+            return [Target(_python(Path(head)), None, (function,))]
         if _is_module(head):
             return [Target(None, head, (function,))]
     if _is_module(argument):
         return [Target(None, argument)]
     raise TargetError(_missing(argument))
+
+
+def _python(path: Path) -> Path:
+    """The file, if it is one of Python, or a script without an ending."""
+    if path.suffix == ".ipynb":
+        raise TargetError(
+            f"{path}: a notebook, whose cells are not read; `jupyter nbconvert --to script {path}` "
+            "makes a Python file of it"
+        )
+    if path.suffix not in _PYTHON:
+        raise TargetError(f"{path}: not a Python file")
+    return path
 
 
 def _is_module(name: str) -> bool:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from gradcheck_cli.contract.errors import SettingsError
+from gradcheck_cli.contract.errors import SettingsError, UsageError
 from gradcheck_cli.project.framework_marks import Backend
 from gradcheck_cli.project.input_specs import SpecError
 from gradcheck_cli.project.input_specs import parse as parse_spec
 from gradcheck_cli.project.intent_specs import IntentError
 from gradcheck_cli.project.intent_specs import parse as parse_intents
+from gradcheck_cli.project.rule_pages import matching
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 
@@ -110,6 +111,7 @@ def validated(settings: Settings, where: str) -> Settings:
     for name, least in (("points", 1), ("search", 0), ("jobs", 0), ("memory_limit", 64)):
         if getattr(settings, name) < least:
             raise SettingsError(f"{where}: `{name.replace('_', '-')}` must be at least {least}")
+    _know_rules(settings.per_file_ignores, where)
     for name, text in settings.inputs.items():
         try:
             parse_spec(text)
@@ -125,6 +127,17 @@ def validated(settings: Settings, where: str) -> Settings:
     if settings.max_time is not None and not settings.max_time > 0:
         raise SettingsError(f"{where}: `max-time` must be positive")
     return settings
+
+
+def _know_rules(ignores: Mapping[str, Sequence[str]], where: str) -> None:
+    """Refuse names of rules that do not exist, with the nearest that does."""
+    for pattern, names in ignores.items():
+        for name in names:
+            try:
+                matching(name)
+            except UsageError as unknown:
+                place = f"what `per-file-ignores` has for `{pattern}`"
+                raise SettingsError(f"{where}: {place}: {unknown}") from None
 
 
 def _table(file: Path) -> dict[str, object] | None:

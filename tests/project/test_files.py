@@ -61,3 +61,17 @@ def test_module_and_function() -> None:
 def test_missing_path_names_the_nearest(tree: Path) -> None:
     with pytest.raises(TargetError, match=r"did you mean .*a\.py"):
         resolve([f"{tree}/aa.py"])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("notes.md", "not a Python file"), ("book.ipynb", "a notebook")]
+)
+def test_what_is_not_python_is_refused(name: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("# text")
+    with pytest.raises(TargetError, match=said):
+        resolve([str(tmp_path / name)])
+
+
+def test_a_script_needs_no_ending(tmp_path: Path) -> None:
+    (tmp_path / "train").write_text("x = 1")
+    assert [target.path for target in resolve([str(tmp_path / "train")])] == [tmp_path / "train"]

@@ -32,6 +32,7 @@ def test_all_settings_are_read() -> None:
         ({"dtype": ["float23"]}, "did you mean `float32`"),
         ({"jobs": -1}, "at least 0"),
         ({"reach": -1.0}, "positive"),
+        ({"per-file-ignores": {"a.py": ["gradient-mismach"]}}, "did you mean `gradient-mismatch`"),
     ],
 )
 def test_bad_settings_are_refused_with_the_reason(table: dict[str, object], said: str) -> None:
@@ -55,11 +56,14 @@ def test_broken_toml_is_the_users_error(tmp_path: Path) -> None:
 
 
 def test_ignore_applies_to_its_line_or_the_next_code() -> None:
-    source = "x = 1  # cgcheck: ignore[a-b] -- why\n# cgcheck: ignore[c, d] -- because\n\ny = 2\n"
+    source = (
+        "x = 1  # cgcheck: ignore[CG101] -- why\n"
+        "# cgcheck: ignore[value-mismatch, CG2] -- because\n\ny = 2\n"
+    )
     found = parse_comments(source)
     assert [(i.applies_to, i.rules, i.reason) for i in found.ignores] == [
-        (1, ("a-b",), "why"),
-        (4, ("c", "d"), "because"),
+        (1, ("CG101",), "why"),
+        (4, ("value-mismatch", "CG2"), "because"),
     ]
     assert not found.malformed
 
@@ -69,7 +73,8 @@ def test_ignore_applies_to_its_line_or_the_next_code() -> None:
     [
         "# cgcheck: ignore",
         "# cgcheck: ignore[]  -- x",
-        "# cgcheck: ignore[a]",
+        "# cgcheck: ignore[CG101]",
+        "# cgcheck: ignore[gradient-mismach] -- x",
         "# cgcheck: ingore[a] -- x",
     ],
 )

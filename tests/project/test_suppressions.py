@@ -100,7 +100,7 @@ def test_paths_in_the_settings(project: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("x = 1  # cgcheck: ignore[linear-cotangent] -- why\n", "x = 1\n"),
+        ("x = 1  # cgcheck: ignore[nonlinear-cotangent] -- why\n", "x = 1\n"),
         ("# cgcheck: ignore-file[redundant-rule] -- why\nx = 1\n", "x = 1\n"),
     ],
 )
