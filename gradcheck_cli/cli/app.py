@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from gradcheck_cli.cli.check import check
 from gradcheck_cli.cli.explain import explain
 from gradcheck_cli.cli.inputs import inputs
+from gradcheck_cli.cli.plain_text import spell_what_is_lacking
 from gradcheck_cli.cli.record import record
 from gradcheck_cli.cli.replay import replay, repro
 from gradcheck_cli.cli.rules import rules
@@ -71,6 +72,7 @@ def main() -> None:
     from gradcheck_cli.contract.errors import CgcheckError, UserError
     from gradcheck_cli.run.exit_code import COULD_NOT_CHECK, INTERNAL
 
+    spell_what_is_lacking()
     try:
         app()
     except UserError as error:
