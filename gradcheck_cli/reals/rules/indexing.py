@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.reals.rules.places import OUTSIDE, read_places, written_places
+from gradcheck_cli.reals.rules.places import OUTSIDE, SCATTERS, read_places, written_places
 from gradcheck_cli.reals.rules.rule import Rule, batched, spread
 
 
@@ -89,14 +89,7 @@ def _dynamic_update_slice(domain: Any, step: Any, values: list[Any]) -> Any:
 
 TABLE: dict[str, Rule] = {
     "gather": _gather,
-    "scatter": _scatter("set"),
-    "scatter-add": _scatter("add"),
-    "scatter_add": _scatter("add"),
-    "scatter-mul": _scatter("mul"),
-    "scatter_mul": _scatter("mul"),
-    "scatter-max": _scatter("max"),
-    "scatter-min": _scatter("min"),
-    "scatter-sub": _scatter("sub"),
+    **{name: _scatter(op) for name, op in SCATTERS.items()},
     "dynamic_slice": _rowwise(_dynamic_slice),
     "dynamic_update_slice": _rowwise(_dynamic_update_slice),
 }

@@ -18,6 +18,11 @@ Array = np.ndarray[Any, Any]
 
 OUTSIDE = -1  # the element number of what lies nowhere
 _MOST_KEPT = 4096
+# What each scatter makes of an element and its update.
+SCATTERS = {
+    "scatter": "set", "scatter-add": "add", "scatter_add": "add", "scatter-mul": "mul",
+    "scatter_mul": "mul", "scatter-max": "max", "scatter-min": "min", "scatter-sub": "sub",
+}  # fmt: skip
 
 
 def read_places(step: Any, indices: Array) -> Array:

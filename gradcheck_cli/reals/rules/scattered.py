@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.reals.rules.places import in_turns, written_places
+from gradcheck_cli.reals.rules.places import SCATTERS, in_turns, written_places
 from gradcheck_cli.reals.rules.rule import Rule, batched, spread
 
 
@@ -25,13 +25,4 @@ def _scatter(op: str) -> Rule:
     return rule
 
 
-TABLE: dict[str, Rule] = {
-    "scatter": _scatter("set"),
-    "scatter-add": _scatter("add"),
-    "scatter_add": _scatter("add"),
-    "scatter-mul": _scatter("mul"),
-    "scatter_mul": _scatter("mul"),
-    "scatter-max": _scatter("max"),
-    "scatter-min": _scatter("min"),
-    "scatter-sub": _scatter("sub"),
-}
+TABLE: dict[str, Rule] = {name: _scatter(op) for name, op in SCATTERS.items()}
