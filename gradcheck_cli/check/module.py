@@ -20,7 +20,7 @@ def imported(task: Task) -> ModuleType | FileFinding:
     """The module in which the task's functions are defined, or what importing it raised."""
     rule = RuleName.IMPORT_FAILED
     try:
-        if task.path:
+        if task.path and not task.module:
             return importing.import_file(Path(task.path))
         module = importing.import_module(task.module or "")
         return importing.home(module, task.functions) if task.functions else module
@@ -40,10 +40,11 @@ def completed(task: Task, module: ModuleType) -> Task:
     if task.path and task.marked:
         return task
     try:
-        tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
+        path = Path(module.__file__ or "")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return msgspec.structs.replace(task, marked=task.marked or {DEFAULT: []})
-    marked = by_framework(find_marks(tree))
+    marked = by_framework(find_marks(tree, path))
     if task.functions or not marked:
         # A plain function belongs to the framework that its module imports.
         used = NAMES & (imported_roots(tree) | {module.__name__.partition(".")[0]})

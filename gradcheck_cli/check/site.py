@@ -16,7 +16,7 @@ def site_of(gradient: CustomGradient, task: Task, path: str) -> Site:
     """Where the gradient is shown to be."""
     source = gradient.place.path if task.module else path
     line, column, end = lines.definition(source, gradient.place)
-    shown = task.display if task.path else lines.shown(gradient.place.path, task.root)
+    shown = task.display if not task.module else lines.shown(gradient.place.path, task.root)
     return Site(
         shown, line, column, end, gradient.place.qualname, task.module or task.display, task.root,
         lines.header_end(source, line),
@@ -25,7 +25,7 @@ def site_of(gradient: CustomGradient, task: Task, path: str) -> Site:
 
 def own_files(task: Task, module: ModuleType) -> Own:
     """Whose code is the user's: the project's files, or the checked package's own."""
-    if task.path:
+    if not task.module:
         root, here = str(Path(task.root).resolve()), str(Path(task.path).resolve())
         site = tuple(p for p in map(str, sys.path) if p.endswith("site-packages"))
         return lambda path: (

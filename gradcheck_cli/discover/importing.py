@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from gradcheck_cli.project.module_files import module_name
+
 
 def import_file(path: Path) -> ModuleType:
     """The module of this file, with relative imports working."""
@@ -43,17 +45,6 @@ def home(module: ModuleType, names: Sequence[str]) -> ModuleType:
         return module
     same = all(getattr(defining, o, None) is getattr(module, o) for o in owners)
     return defining if same else module
-
-
-def module_name(path: Path) -> tuple[Path, str]:
-    """The folder to import from, and the dotted name from there."""
-    path = path.resolve()
-    parts = [] if path.name == "__init__.py" else [path.stem]
-    folder = path.parent
-    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return folder, ".".join(parts) or path.stem
 
 
 def _is_the_module(name: str, path: Path) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pathspec
 
 from gradcheck_cli.contract.errors import TargetError
+from gradcheck_cli.project import installed
 
 Spec = pathspec.GitIgnoreSpec
 
@@ -18,7 +19,10 @@ _PYTHON = ("", ".py", ".pyw")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One thing to check: a file, or an installed module; perhaps only some of its functions."""
+    """One thing to check: a file, or an installed module; perhaps only some of its functions.
+
+    A file of an installed package has both: it goes by the module's name.
+    """
 
     path: Path | None
     module: str | None
@@ -58,8 +62,17 @@ def _resolve_one(argument: str, exclude: Sequence[str]) -> list[Target]:
         if _is_module(head):
             return [Target(None, head, (function,))]
     if _is_module(argument):
-        return [Target(None, argument)]
+        return _installed(argument)
     raise TargetError(_missing(argument))
+
+
+def _installed(name: str) -> list[Target]:
+    """The files of a package, or of a module with those that it takes its names from."""
+    sources = installed.sources(name)
+    only = len(sources) == 1
+    return [Target(path, module, explicit=only) for module, path in sources.items()] or [
+        Target(None, name)  # it has no source here, and may be made by what imports it
+    ]
 
 
 def _python(path: Path) -> Path:

@@ -76,6 +76,8 @@ PACKAGES = tuple(package for marks in MARKS for package in marks.packages)
 BACKENDS = {marks.framework: marks.backends for marks in MARKS if marks.backends}
 # Whose calls can be watched: those of a framework on backends are the backend's.
 WATCHED = tuple(sorted(NAMES - set(BACKENDS)))
+# The top-level modules that custom gradients come from.
+LIBRARIES = frozenset(root for marks in MARKS for root in marks.roots)
 # What the reals are walked in, and so always imported; a file that imports none of them is taken for its.
 DEFAULT = JAX.framework
 # In the order in which an object is asked about: a plain function of any of them is one of the default's, too.

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from gradcheck_cli.contract.worker import Mark
 from gradcheck_cli.project.framework_marks import MARKS, Marks
+from gradcheck_cli.project.origins import Names, names_of
 
 
-def find_marks(tree: ast.Module) -> list[Mark]:
-    """All custom gradients that the module's source defines, in source order."""
-    names = _imported(tree)
+def find_marks(tree: ast.Module, path: Path | None = None) -> list[Mark]:
+    """All custom gradients that the module's source defines, in source order.
+
+    With its path, what it imports from files of its project is read there: a decorator, a base class.
+    """
+    names = names_of(tree, path)
     return sorted(_visit(tree, names, scope=None, owner=None), key=lambda mark: mark.line)
 
 
@@ -25,28 +30,11 @@ def by_framework(marks: Iterable[Mark]) -> dict[str, list[Mark]]:
 
 def imported_roots(tree: ast.Module) -> set[str]:
     """Top-level modules that the source imports."""
-    return {full.partition(".")[0] for full in _imported(tree).values()}
-
-
-def _imported(tree: ast.Module) -> dict[str, str]:
-    """What each imported name stands for: `eqx` is `equinox`, `cv` is `jax.custom_vjp`."""
-    names: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.asname:
-                    names[alias.asname] = alias.name
-                else:
-                    root = alias.name.partition(".")[0]
-                    names[root] = root
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return names
+    return {full.partition(".")[0] for full in names_of(tree).imported.values()}
 
 
 def _visit(
-    node: ast.AST, names: dict[str, str], scope: str | None, owner: str | None
+    node: ast.AST, names: Names, scope: str | None, owner: str | None
 ) -> Iterator[Mark]:
     for child in ast.iter_child_nodes(node):
         inner_scope, inner_owner = scope, owner
@@ -65,37 +53,51 @@ def _visit(
 
 
 def _visit_one(
-    node: ast.AST, names: dict[str, str], scope: str | None, owner: str | None
+    node: ast.AST, names: Names, scope: str | None, owner: str | None
 ) -> Iterator[Mark]:
     yield from _visit(ast.Module(body=[node], type_ignores=[]), names, scope, owner)  # type: ignore[list-item]
 
 
 def _decorated(
-    node: ast.FunctionDef | ast.AsyncFunctionDef,
-    names: dict[str, str],
-    scope: str | None,
+    node: ast.FunctionDef | ast.AsyncFunctionDef, names: Names, scope: str | None
 ) -> Iterator[Mark]:
-    for decorator in node.decorator_list:
-        for part in ast.walk(decorator):
-            hit = _custom(part, names)
-            if hit:
-                marks, kind = hit
-                yield Mark(node.name, node.lineno, marks.framework, kind, scope)
-                return
+    parts = [part for decorator in node.decorator_list for part in ast.walk(decorator)]
+    hits = (_custom(part, names) or _through_project(part, names) for part in parts)
+    hit = next(filter(None, hits), None)
+    if hit:
+        marks, kind = hit
+        yield Mark(node.name, node.lineno, marks.framework, kind, scope)
 
 
-def _subclass(node: ast.ClassDef, names: dict[str, str], scope: str | None) -> Iterator[Mark]:
+def _subclass(node: ast.ClassDef, names: Names, scope: str | None) -> Iterator[Mark]:
     for base in node.bases:
-        full = _full(base, names)
-        for marks in MARKS:
-            root, _, rest = full.partition(".")
-            if root in marks.roots and any(
-                rest == name or rest.endswith("." + name) for name in marks.bases
-            ):
-                yield Mark(node.name, node.lineno, marks.framework, "Function", scope)
+        marks = _function_of(base, names)
+        if marks is not None:
+            yield Mark(node.name, node.lineno, marks.framework, "Function", scope)
 
 
-def _called(node: ast.Call, names: dict[str, str], scope: str | None) -> Iterator[Mark]:
+def _function_of(base: ast.expr, names: Names) -> Marks | None:
+    """The framework whose class of functions this is, perhaps through classes of the project."""
+    marks = _function_class(names.full(base))
+    if marks is not None:
+        return marks
+    origin = names.origin(base)
+    if isinstance(origin.definition, ast.ClassDef) and origin.names is not None:
+        outer = (_function_of(each, origin.names) for each in origin.definition.bases)
+        return next(filter(None, outer), None)
+    return _function_class(origin.full)
+
+
+def _function_class(full: str) -> Marks | None:
+    root, _, rest = full.partition(".")
+    for marks in MARKS:
+        named = any(f".{rest}".endswith(f".{name}") for name in marks.bases)
+        if root in marks.roots and named:
+            return marks
+    return None
+
+
+def _called(node: ast.Call, names: Names, scope: str | None) -> Iterator[Mark]:
     """`f = jax.custom_vjp(g)`, and `partial(jax.custom_vjp, …)(g)`."""
     target = node.func
     hit = _custom(target, names)
@@ -108,10 +110,15 @@ def _called(node: ast.Call, names: dict[str, str], scope: str | None) -> Iterato
         yield Mark(name, node.lineno, marks.framework, kind, scope)
 
 
-def _custom(node: ast.AST, names: dict[str, str]) -> tuple[Marks, str] | None:
+def _custom(node: ast.AST, names: Names) -> tuple[Marks, str] | None:
+    """The custom gradient of a library that this names."""
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return None
-    root, _, rest = _full(node, names).partition(".")
+    return _of_library(names.full(node))
+
+
+def _of_library(full: str) -> tuple[Marks, str] | None:
+    root, _, rest = full.partition(".")
     last = rest.rpartition(".")[2]
     for marks in MARKS:
         if root in marks.roots and last in marks.callables:
@@ -119,15 +126,17 @@ def _custom(node: ast.AST, names: dict[str, str]) -> tuple[Marks, str] | None:
     return None
 
 
-def _full(node: ast.AST, names: dict[str, str]) -> str:
-    """The dotted name with imports resolved, or an empty string."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return ""
-    return ".".join([names.get(node.id, ""), *reversed(parts)])
+def _through_project(node: ast.AST, names: Names) -> tuple[Marks, str] | None:
+    """The same of what another file of the project gives on, or of a function there that makes one."""
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return None
+    origin = names.origin(node)
+    if origin.definition is None or origin.names is None:
+        return _of_library(origin.full)
+    if isinstance(origin.definition, ast.ClassDef):
+        return None
+    hits = (_custom(part, origin.names) for part in ast.walk(origin.definition))
+    return next(filter(None, hits), None)
 
 
 def _join(outer: str | None, name: str) -> str:

@@ -114,7 +114,7 @@ class TargetReader:
             task = self.task(target, display)
             tasks = [replace(task, backend=b) for b in self._backends(display)]
             return File(display, tasks, whole=not target.functions)
-        display = self.display(target.path)
+        display = target.module or self.display(target.path)
         file = File(display, whole=not target.functions)
         try:
             with tokenize.open(target.path) as stream:
@@ -133,7 +133,7 @@ class TargetReader:
             for m in comment.malformed
         ]
         try:
-            marks = find_marks(ast.parse(source))
+            marks = find_marks(ast.parse(source), target.path)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None) or 1
             problem = getattr(error, "msg", None) or str(error) or type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -45,3 +46,37 @@ def test_marks_travel_in_a_task_whole_and_by_framework() -> None:
         ("<custom_vjp>", "make", True)
     ]
     assert [(m.name, m.scope, m.is_anonymous) for m in groups["torch"]] == [("F", None, False)]
+
+
+PROJECT = {
+    "pkg/__init__.py": "",
+    "pkg/compat.py": "import jax\nimport torch\nfrom jax import custom_jvp\nrule = jax.custom_vjp\n"
+    "class Base(torch.autograd.Function): ...\n"
+    "def differentiable(f):\n    return jax.custom_gradient(f)\n"
+    "def timed(f): return f\n",
+    "pkg/deep/__init__.py": "from ..compat import Base as Fused, rule\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from .compat import custom_jvp\n@custom_jvp\ndef f(x): ...", [("f", 3, "custom_jvp", None)]),
+        ("from . import compat\n@compat.jax.custom_vjp\ndef f(x): ...", [("f", 3, "custom_vjp", None)]),
+        ("from pkg.deep import rule\n@rule\ndef f(x): ...", [("f", 3, "custom_vjp", None)]),
+        ("from .compat import differentiable\n@differentiable\ndef f(x): ...", [("f", 3, "custom_gradient", None)]),
+        ("from .deep import Fused\nclass F(Fused): ...", [("F", 2, "Function", None)]),
+        ("from .compat import timed\n@timed\ndef f(x): ...", []),
+        ("from .nowhere import custom_vjp\n@custom_vjp\ndef f(x): ...", []),
+        ("from .compat import Base\nclass F(Base.Inner): ...", []),
+    ],
+)  # fmt: skip
+def test_what_comes_through_files_of_the_project(
+    tmp_path: Path, source: str, expected: list[tuple[str, int, str, str | None]]
+) -> None:
+    for name, text in PROJECT.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    path = tmp_path / "pkg" / "ops.py"
+    found = find_marks(ast.parse(source), path)
+    assert [(m.name, m.line, m.kind, m.scope) for m in found] == expected
