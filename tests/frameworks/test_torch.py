@@ -157,3 +157,36 @@ def test_points_at_which_a_function_raises_are_left_out(project: Path) -> None:
     run = check_json(str(project / "model.py"), cwd=project)
     assert run.gradient("Solve")["verdict"] == "wrong"
     assert "internal-error" not in {f["rule"] for f in run.findings("Solve")}
+
+
+def test_a_derivative_that_another_file_registers_is_found(project: Path) -> None:
+    files = {
+        "pyproject.toml": "",
+        "ops/__init__.py": "",
+        "ops/square.py": """
+            import torch
+
+            @torch.library.custom_op("cgcheck_test::square", mutates_args=())
+            def square(x: torch.Tensor) -> torch.Tensor:
+                return x * x
+            """,
+        "ops/grads.py": """
+            import torch
+            from .square import square
+
+            def pull(ctx, g):
+                (x,) = ctx.saved_tensors
+                return x * g
+
+            def keep(ctx, inputs, output):
+                ctx.save_for_backward(*inputs)
+
+            torch.library.register_autograd("cgcheck_test::square", pull, setup_context=keep)
+            """,
+    }
+    for name, text in files.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(textwrap.dedent(text))
+    run = check_json("ops", cwd=project)
+    assert run.gradient("square")["verdict"] == "wrong"
+    assert not run.report["not_covered"]

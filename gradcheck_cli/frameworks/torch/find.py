@@ -22,6 +22,7 @@ from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
 from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
 from gradcheck_cli.frameworks.torch.private_api import CustomOpDef, parts_of
+from gradcheck_cli.frameworks.torch.registered import import_registrations
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
 
@@ -47,27 +48,33 @@ def find(
             continue
         place = replace(place, invented=entries.behind(place.qualname))
         adopted.append((cls, of_class(cls, place)))
-    for _, value in attributes(module):
-        if not isinstance(value, CustomOpDef):
-            continue
-        place = _place(parts_of(value).body, parts_of(value).body.__qualname__)
-        if place is None or not _same(path, place.path):
-            continue
-        gradient = of_custom_op(value, place)
+    ops = list(_ops(module, path))
+    import_registrations(path, [op for op, _ in ops])
+    for op, place in ops:
+        gradient = of_custom_op(op, place)
         if gradient is None:
             missing.append(Missing(place, "no derivative was ever registered for it"))
         else:
-            adopted.append((value, gradient))
+            adopted.append((op, gradient))
     missing += _hooked(path)
     gradients, more = distinct(adopted, module, bare)
     return gradients, [*missing, *more]
 
 
+def _ops(module: ModuleType, path: str) -> Iterator[tuple[CustomOpDef, Place]]:
+    """The custom ops that the file defines."""
+    for _, value in attributes(module):
+        if isinstance(value, CustomOpDef):
+            body = parts_of(value).body
+            place = _place(body, body.__qualname__)
+            if place is not None and _same(path, place.path):
+                yield value, place
+
+
 def _made(module: ModuleType, path: str) -> set[int]:
     """Lines of what the import made: of classes of Function, and of custom ops."""
-    ops = (parts_of(v).body for _, v in attributes(module) if isinstance(v, CustomOpDef))
-    places = [*map(_class_place, _functions()), *(_place(body, "") for body in ops)]
-    return {p.line for p in places if p is not None and _same(path, p.path)}
+    places = [p for p in map(_class_place, _functions()) if p is not None and _same(path, p.path)]
+    return {place.line for place in (*places, *(place for _, place in _ops(module, path)))}
 
 
 _HOOKS = frozenset({"register_hook", "register_full_backward_hook", "register_post_accumulate_grad_hook"})  # fmt: skip
