@@ -24,7 +24,7 @@ def attempt(
     try:
         yield from judged(request, subject, intents, earlier)
     except NoRealMeaning as error:
-        yield GradientOutcome(missing_rule=True, reasons=(f"{where}: {error}",))
+        yield GradientOutcome(beyond_inputs=True, reasons=(f"{where}: {error}",))
     except (Rejected, UserCodeError) as error:
         yield GradientOutcome(reasons=(f"{where}: {error}",))
     except Exception as error:  # a bug of ours at one signature leaves the others standing

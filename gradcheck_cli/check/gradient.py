@@ -19,6 +19,8 @@ from gradcheck_cli.check.subjects import judged_subjects
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Checked, Phase
 
+_REFUSED = (RuleName.GRADIENT_STRUCTURE, RuleName.RULE_RAISES)
+
 
 def examine(request: Request) -> Iterator[Checked]:
     """All dtypes, all signatures that fit, all laws; out of time, what there is until then.
@@ -68,7 +70,7 @@ def _of_dtype(
 
 
 def _lacks_structure(outcome: GradientOutcome) -> bool:
-    return any(f.rule == RuleName.GRADIENT_STRUCTURE for f in outcome.findings)
+    return any(f.rule in _REFUSED for f in outcome.findings)
 
 
 def _cut_off(request: Request, outcome: GradientOutcome) -> GradientOutcome:

@@ -20,7 +20,7 @@ def not_covered(request: Request, start: Opening, outcome: GradientOutcome) -> I
     """What could not be checked: the whole gradient, single laws, parts of it, single probes."""
     name = request.gradient.place.qualname
     if not outcome.checked:
-        line = None if outcome.missing_rule or outcome.late else _line_to_add(request, start)
+        line = None if outcome.beyond_inputs or outcome.late else _line_to_add(request, start)
         yield NotCovered.whole(name, reason(outcome), line)
     for law in outcome.laws:
         if law.outcome is Outcome.NOT_COVERED:

@@ -28,7 +28,7 @@ class GradientOutcome:
     in_part: bool = False  # some of the components only
     late: bool = False  # time was up
     in_doubt: bool = False  # what failed rests on a function that was made up
-    missing_rule: bool = False  # a primitive has no meaning over the reals
+    beyond_inputs: bool = False  # what is missing is no input: no line would help
     last: str = ""  # the signature that was begun last
     weaker: str | None = None  # why the truth is not certified
     points: int = 0
@@ -55,7 +55,7 @@ class GradientOutcome:
             in_part=self.in_part or more.in_part,
             late=self.late or more.late,
             in_doubt=self.in_doubt or more.in_doubt,
-            missing_rule=self.missing_rule or more.missing_rule,
+            beyond_inputs=self.beyond_inputs or more.beyond_inputs,
             last=more.last or self.last,
             weaker=self.weaker or more.weaker,
             points=self.points + more.points,

@@ -145,6 +145,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     end_column: int | None = None
     help: str | None = None
     gradient: str | None = None
+    gradient_line: int | None = None  # where it is defined; a finding may stand elsewhere
     gradient_index: int | None = None
     modes: list[str] = []
     dtypes: list[str] = []
@@ -156,6 +157,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: str | None = None
     expect: str | None = None  # what declares it, if it was meant
     trusts: list[str] = []  # inner rules that the formula takes at their word
+    traceback: list[str] = []  # the calls from the rule to where it raised
     fingerprint: str = ""
     reproduce: str | None = None
 

@@ -26,6 +26,7 @@ class RuleName(StrEnum):
     UNUSED_INTENT = "unused-intent"
     BLIND_INPUTS = "blind-inputs"
     INHERITED_FORMULA = "inherited-formula"
+    RULE_RAISES = "rule-raises"
     NON_FINITE_GRADIENT = "non-finite-gradient"
     NON_FINITE_VALUE = "non-finite-value"
     IMPRECISE_GRADIENT = "imprecise-gradient"

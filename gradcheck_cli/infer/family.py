@@ -107,7 +107,7 @@ def _broken(opened: Template, explored: Exploration) -> Broken | None:
     if not explored.refused or not stated:
         return None
     signature, error = explored.refused[0]
-    return signature, RuleError(error.stage, error.message, certain=True, silent=error.silent)
+    return signature, error.surely()
 
 
 def _chosen(small: Sequence[Subject], rich: Subject) -> list[Subject]:

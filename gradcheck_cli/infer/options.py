@@ -22,7 +22,7 @@ from gradcheck_cli.infer.static_values import (
 )
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
-from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, changed
+from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Hints, Leaf, Parameter, changed
 from gradcheck_cli.inputs.stand_ins import integers, mask, static_stand_ins, whole_numbers
 from gradcheck_cli.project.input_specs import parse
 
@@ -84,7 +84,7 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
     name = parameter.name
     shape = divisible(shape, hints.clues.get(name, ()))
     named = fixed_by_name(name, shape, hints.make_key)
-    leaf = Leaf(name, shape, "a guess that function and rule take", domain=hints.domains.get(name))
+    leaf = Leaf(name, shape, GUESS, domain=hints.domains.get(name))
     nested = [*_objects(name, shape, hints), *_nested(name, shape, hints)]
     if name in hints.guesses:
         nested = [specified(name, *hints.guesses[name]), *nested]

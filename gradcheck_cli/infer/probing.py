@@ -148,8 +148,7 @@ def _recorded(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt | N
         except Rejected:
             continue
         except RuleError as error:
-            sure = RuleError(error.stage, error.message, certain=True, silent=error.silent)
-            return Attempt([], "", (signature, sure))
+            return Attempt([], "", (signature, error.surely()))
         subjects.append(subject)
     return Attempt(subjects, "") if subjects else None
 

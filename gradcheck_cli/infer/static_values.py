@@ -8,7 +8,7 @@ from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.names import fixed_by_name
-from gradcheck_cli.inputs.signature import Fixed, Hints
+from gradcheck_cli.inputs.signature import GUESS, Fixed, Hints
 
 PLAIN_KINDS = frozenset(
     {Kind.NUMBER, Kind.WHOLE, Kind.AXIS, Kind.WORD, Kind.FLAG, Kind.DTYPE, Kind.SHAPE, Kind.KEY}
@@ -63,7 +63,7 @@ def stated_kind(clues: Sequence[Clue]) -> Kind:
 
 
 def source_of(clues: Sequence[Clue]) -> str:
-    return clues[0].source if clues else "a guess that function and rule take"
+    return clues[0].source if clues else GUESS
 
 
 def _distinct(values: Sequence[Fixed]) -> list[Fixed]:

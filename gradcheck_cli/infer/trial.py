@@ -60,8 +60,7 @@ class Trial:
             self.misfit = self.misfit or (tried, error)
             self.fitting.append(elsewhere)
             return True
-        sure = RuleError(error.stage, error.message, certain=True, silent=error.silent)
-        self.broken = self.broken or (tried, sure)
+        self.broken = self.broken or (tried, error.surely())
         return False
 
     def _alone_to_blame(

@@ -24,6 +24,9 @@ class _Omitted:
 
 OMITTED = _Omitted()
 
+# The source of what no source says.
+GUESS = "a guess that function and rule take"
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
@@ -56,6 +59,10 @@ class Fixed:
     invented: bool = False  # a function that nobody but cgcheck chose
     axes: tuple[str, ...] = field(default=(), compare=False, repr=False)  # of an array
     path: str = field(default="", compare=False, repr=False)  # in a tree, where not the argument's
+
+    @property
+    def is_guess(self) -> bool:
+        return self.source == GUESS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.inputs.signature import Fixed
+from gradcheck_cli.inputs.signature import GUESS, Fixed
 
 Array = np.ndarray[Any, Any]
 
-_SOURCE = "a guess that function and rule take"
 _STRIDES = (2, 3, 5, 7, 11, 13)  # from one integer of a table to the next
 
 
@@ -22,23 +21,23 @@ def static_stand_ins(
 ) -> list[Fixed]:
     """Values that commonly fill a non-differentiated argument."""
     values = [
-        Fixed(0.5, "0.5", _SOURCE),
-        Fixed(2, "2", _SOURCE),
-        Fixed(True, "True", _SOURCE),
+        Fixed(0.5, "0.5", GUESS),
+        Fixed(2, "2", GUESS),
+        Fixed(True, "True", GUESS),
     ]
-    values += [Fixed(function, name, _SOURCE, invented=True) for name, function in functions]
+    values += [Fixed(function, name, GUESS, invented=True) for name, function in functions]
     values += [
-        Fixed(np.ones(shape, np.float32), f"ones{list(shape)}", _SOURCE),
-        Fixed(np.zeros(shape, np.int32), f"i32{list(shape)}", _SOURCE),
-        Fixed(None, "None", _SOURCE),
-        Fixed((), "()", _SOURCE),
+        Fixed(np.ones(shape, np.float32), f"ones{list(shape)}", GUESS),
+        Fixed(np.zeros(shape, np.int32), f"i32{list(shape)}", GUESS),
+        Fixed(None, "None", GUESS),
+        Fixed((), "()", GUESS),
     ]
     return values
 
 
 def whole_numbers(shape: tuple[int, ...]) -> list[Fixed]:
     """Small whole numbers, as places in an array are: an array, a single one, a Python number."""
-    return [*(integers(s, _SOURCE) for s in dict.fromkeys((shape, shape[:1], ()))), Fixed(1, "1", _SOURCE)]  # fmt: skip
+    return [*(integers(s, GUESS) for s in dict.fromkeys((shape, shape[:1], ()))), Fixed(1, "1", GUESS)]  # fmt: skip
 
 
 def integers(shape: tuple[int, ...], source: str) -> Fixed:

@@ -19,7 +19,7 @@ def outline(
     site: Site,
     help: str | None = None,
 ) -> Finding:
-    """A finding at the gradient's definition, with the rule's own help unless another is given."""
+    """A finding at the gradient's definition (which may be made more exact), with the rule's own help unless another is given."""
     about = gradient.place.qualname
     return msgspec.structs.replace(
         find(rule).finding(site.path, site.line, message, about=about, help=help),
@@ -28,5 +28,6 @@ def outline(
         end_line=site.line,
         end_column=site.end_column,
         gradient=about,
+        gradient_line=site.line,
         backends=[gradient.backend],
     )

@@ -12,6 +12,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.judge.fingerprint import Site, fingerprint
 from gradcheck_cli.judge.outline import outline
+from gradcheck_cli.judge.raised import at_the_line, in_words, within
 from gradcheck_cli.judge.reproduce import checking
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient, Shaped
@@ -28,7 +29,8 @@ def refused(
 ) -> Finding:
     """The framework refused the rule at a signature that the function takes."""
     where = signature.describe()
-    rule = RuleName.GRADIENT_STRUCTURE
+    stack = within(error.frames, gradient)
+    rule = RuleName.RULE_RAISES if stack else RuleName.GRADIENT_STRUCTURE
     raised = (
         error.message if error.silent else f"the function runs and its rule raises {error.message}"
     )
@@ -36,9 +38,11 @@ def refused(
     note = severity is Severity.NOTE
     if note:
         message = f"the function takes {where}, its rule does not"
+    finding = outline(rule, severity, message, gradient, site, help=error.message if note else None)
     return msgspec.structs.replace(
-        outline(rule, severity, message, gradient, site, help=error.message if note else None),
+        finding if note else at_the_line(finding, stack, gradient),
         dtypes=[dtype],
+        traceback=[] if note else in_words(stack, site.root),
         fingerprint=fingerprint(rule, site, error.stage, 0),
         reproduce=checking(site),
     )

@@ -33,9 +33,7 @@ def imported_roots(tree: ast.Module) -> set[str]:
     return {full.partition(".")[0] for full in names_of(tree).imported.values()}
 
 
-def _visit(
-    node: ast.AST, names: Names, scope: str | None, owner: str | None
-) -> Iterator[Mark]:
+def _visit(node: ast.AST, names: Names, scope: str | None, owner: str | None) -> Iterator[Mark]:
     for child in ast.iter_child_nodes(node):
         inner_scope, inner_owner = scope, owner
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -52,9 +50,7 @@ def _visit(
         yield from _visit(child, names, inner_scope, inner_owner)
 
 
-def _visit_one(
-    node: ast.AST, names: Names, scope: str | None, owner: str | None
-) -> Iterator[Mark]:
+def _visit_one(node: ast.AST, names: Names, scope: str | None, owner: str | None) -> Iterator[Mark]:
     yield from _visit(ast.Module(body=[node], type_ignores=[]), names, scope, owner)  # type: ignore[list-item]
 
 
@@ -127,7 +123,7 @@ def _of_library(full: str) -> tuple[Marks, str] | None:
 
 
 def _through_project(node: ast.AST, names: Names) -> tuple[Marks, str] | None:
-    """The same of what another file of the project gives on, or of a function there that makes one."""
+    """The custom gradient that a name stands for by way of another file, or that a function there makes."""
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return None
     origin = names.origin(node)

@@ -72,14 +72,15 @@ class Unused:
 
 
 def suppressed(finding: Finding, ignores: Sequence[Ignore]) -> bool:
-    """Does a comment on its line, or for the whole file, name it?"""
+    """Does a comment on its line, at its gradient's definition, or for the whole file, name it?"""
     return _suppressor(finding, ignores) is not None
 
 
 def _suppressor(finding: Finding, ignores: Sequence[Ignore]) -> tuple[int, str] | None:
     """The line of the first comment that suppresses a finding, and the name that it does so by."""
     names = (finding.rule, finding.code)
-    here = [ignore for ignore in ignores if ignore.applies_to in (WHOLE_FILE, finding.line)]
+    lines = (WHOLE_FILE, finding.line, finding.gradient_line)
+    here = [ignore for ignore in ignores if ignore.applies_to in lines]
     hits = ((ignore.line, name) for ignore in here for name in ignore.rules if name in names)
     return next(hits, None)
 

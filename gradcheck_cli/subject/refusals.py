@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
+from dataclasses import dataclass
+from typing import Self
+
 from gradcheck_cli.contract.errors import CgcheckError
 
 
@@ -21,17 +25,52 @@ class Declined(Rejected):
         self.argument = argument
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call on the way to where an exception was raised."""
+
+    path: str
+    line: int
+    function: str
+
+
 class RuleError(CgcheckError):
-    """The function runs, its derivative rule raises. That is a finding."""
+    """The function runs, its derivative rule raises, or gives what no gradient can be. That is a finding."""
 
     def __init__(
-        self, stage: str, message: str, *, certain: bool = False, silent: bool = False
+        self,
+        stage: str,
+        message: str,
+        *,
+        certain: bool = False,
+        silent: bool = False,
+        error: BaseException | None = None,
+        frames: tuple[Frame, ...] = (),
     ) -> None:
         super().__init__(message)
         self.stage = stage
         self.message = message
         self.certain = certain  # wrong whatever the shapes: the number of gradients, say
         self.silent = silent  # it does not raise: we say that it is wrong
+        self.error = error  # what was raised
+        self.frames = frames or _frames(error)
+
+    @classmethod
+    def raised(cls, error: Exception | SystemExit, message: str, *, certain: bool = False) -> Self:
+        """What running the rule raised."""
+        return cls(type(error).__name__, message, certain=certain, error=error)
+
+    def surely(self) -> Self:
+        """This error, at shapes that are meant."""
+        return type(self)(
+            self.stage, self.message, certain=True, silent=self.silent, error=self.error,
+            frames=self.frames,
+        )  # fmt: skip
+
+
+def _frames(error: BaseException | None) -> tuple[Frame, ...]:
+    stack = traceback.extract_tb(error.__traceback__) if error is not None else ()
+    return tuple(Frame(each.filename, each.lineno or 1, each.name) for each in stack)
 
 
 NO_GRAD_FUNCTION = "TypeError: it returns no grad function: write `return value, grad`"

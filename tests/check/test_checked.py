@@ -62,7 +62,7 @@ def test_inputs_of_the_user_that_do_not_fit_are_to_be_corrected() -> None:
     assert item.add == "other shapes in the comment for line 6: it refuses those that stand there"
 
 
-@pytest.mark.parametrize("why", [GradientOutcome(late=True), GradientOutcome(missing_rule=True)])
+@pytest.mark.parametrize("why", [GradientOutcome(late=True), GradientOutcome(beyond_inputs=True)])
 def test_no_line_helps_against_time_or_a_missing_primitive(why: GradientOutcome) -> None:
     (item,) = reported(why).not_covered
     assert item.add is None

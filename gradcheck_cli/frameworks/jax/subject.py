@@ -121,9 +121,8 @@ class JaxSubject(FittedGradient):
             return pullback_jaxpr(self.rule, self.avals, self.out_avals, self.gradient.rule)
         except UserCodeError as raised:
             message = brief(raised.error)
-            raise RuleError(
-                type(raised.error).__name__, message, certain="pytree) structure" in message
-            ) from None
+            certain = "pytree) structure" in message
+            raise RuleError.raised(raised.error, message, certain=certain) from None
 
     def rule_gradients_unbatched(
         self, point: Sequence[Array], cotangent: Sequence[Array]

@@ -51,9 +51,8 @@ class TfSubject(EagerSubject):
             except UserCodeError as raised:
                 message = brief(raised.error)
                 certain = "expected to return" in message or "'variables'" in message
-                raise RuleError(
-                    type(raised.error).__name__, self._explained(message), certain=certain
-                ) from None
+                told = self._explained(message)
+                raise RuleError.raised(raised.error, told, certain=certain) from None
             self._hold_to_shapes(pulled)
         try:
             with calling_user_code():

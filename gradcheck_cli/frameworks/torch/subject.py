@@ -48,7 +48,7 @@ class TorchSubject(EagerSubject):
             except UserCodeError as raised:
                 message = brief(raised.error)
                 certain = "number of gradients" in message
-                raise RuleError(type(raised.error).__name__, message, certain=certain) from None
+                raise RuleError.raised(raised.error, message, certain=certain) from None
             self._hold_to_shapes(points, cotangents)
             self._decline(points, cotangents)
         try:

@@ -77,7 +77,7 @@ def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Lin
         for finding in report.findings:
             if finding.path == path and finding.gradient_index is None:
                 yield []
-                yield from _finding(finding, root, width)
+                yield from _finding(finding, root, width, verbose=verbose)
         for gradient in report.gradients:
             if gradient.path == path and (gradient.status is Status.CHECKED or gradient.findings):
                 yield []
@@ -113,7 +113,7 @@ def _gradient(
     shown = [f for f in findings if verbose or f.severity is not Severity.NOTE]
     for finding in shown:
         yield []
-        yield from _finding(finding, root, width, gradient.evidence)
+        yield from _finding(finding, root, width, gradient.evidence, verbose)
     told = (*shown, *(f for f in findings if f.rule == RuleName.BLIND_INPUTS))  # by `_seen`
     notes = [f for f in findings if f.severity is Severity.NOTE and f not in told]
     if notes:
@@ -175,9 +175,13 @@ def _unseen(change: UnseenChange) -> str:
 
 
 def _finding(
-    finding: Finding, root: Path, width: int, evidence: Evidence | None = None
+    finding: Finding,
+    root: Path,
+    width: int,
+    evidence: Evidence | None = None,
+    verbose: bool = False,
 ) -> Iterator[Line]:
-    """One block: what, where, the numbers, the plot, what to write, how to see it again."""
+    """One block: what, where, the numbers, the plot, and what to do about it."""
     head = f"{finding.severity}[{finding.rule}] "
     modes = " (op by op, not under jit)" if finding.modes == ["op-by-op"] else ""
     first, *rest = textwrap.wrap(head + finding.message + modes, width - 2) or [head]
@@ -196,6 +200,13 @@ def _finding(
     if finding.profile is not None:
         for text in plot_lines(finding.profile, width):
             yield [(text, "blue")]
+    yield from _advice(finding, width, verbose)
+
+
+def _advice(finding: Finding, width: int, verbose: bool) -> Iterator[Line]:
+    """Why it is so, what to write, how to see it again."""
+    if finding.traceback and verbose:
+        yield from _labelled("calls", ", then ".join(finding.traceback), width, "")
     if finding.cause is not None:
         yield from _labelled("cause", _cause(finding.cause, finding.path), width, "")
     if finding.fix:
