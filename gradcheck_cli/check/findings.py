@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.check.judgements import Judgements
@@ -12,7 +11,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Phase
 from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.finding import GroundedFinding, make_finding
-from gradcheck_cli.judge.intents.declarations import comment_for
+from gradcheck_cli.judge.nothing_given import as_one, with_comment
 from gradcheck_cli.judge.script import written
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
@@ -26,13 +25,13 @@ def findings(
     m = judgements.m
     alone = with_reruns(m, [f.alone for f in judgements.failures if f.alone is not None])
     nonlinear = any(f.rule == RuleName.NONLINEAR_COTANGENT for f in judgements.failures)
-    for failure in judgements.undeclared:
+    for failure in as_one(judgements.undeclared, m, request.gradient):
         if nonlinear and failure.rule == RuleName.GRADIENT_MISMATCH and not _at_unit(failure, m):
             continue  # the same cause: a cotangent that is not used linearly
         request.progress.doing(Phase.EXPLAINING, failure.rule)
         if not _is_repeated(failure, earlier):
             with request.progress.timing("witnesses, boundaries and causes"):
-                offer = dataclasses.replace(failure, expect=comment_for(failure, m))
+                offer = with_comment(failure, m)
                 grounded = make_finding(offer, alone, request.gradient, request.site)
             yield _outcome(request, failure, grounded)
 

@@ -15,6 +15,7 @@ from gradcheck_cli.clues.interpreted.project import root_of
 from gradcheck_cli.clues.interpreted.run import SeenCall, made_by
 from gradcheck_cli.clues.interpreted.seen import seen_calls
 from gradcheck_cli.clues.interpreted.values import Array, Value
+from gradcheck_cli.clues.never_learned import never_learned
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Parameter
 from gradcheck_cli.subject.protocol import CustomGradient
@@ -52,6 +53,9 @@ def clues(
         for name, clue in read_arguments(more, _source(other, path, root), differentiable).items():
             if name in chosen:
                 chosen[name] = _with_values(chosen[name], clue)
+    for name in never_learned(calls, [p.name for p in parameters]):
+        known = chosen.get(name, Clue(_source(call, path, root)))
+        chosen[name] = replace(known, constant=True)
     return chosen
 
 

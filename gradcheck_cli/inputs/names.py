@@ -27,9 +27,10 @@ _BITS = frozenset(
 _LEFT_OUT = re.compile(
     r"(ignore|pad(ding)?|blank|unk|null|skip)_?(index|idx|id|label|value|token)?$"
 )
-# What a loss compares with: as a rule it is data, and nobody learns it.
+# What a loss compares with, masks, tables of sines: as a rule it is data, and nobody learns it.
 _DATA = re.compile(
-    r"(?:\w+_)?(?:labels?|targets?|y_true|ground_truth|gt|events?|censor(?:ed|ing)?|observed|dones?|terminals?)"
+    r"(?:\w+_)?(?:labels?|targets?|y_true|ground_truth|gt|events?|censor(?:ed|ing)?|observed|dones?|terminals?|masks?)"
+    r"|(?:rope_|rotary_)?(?:cos|sin|freqs)(?:_(?:cis|table|cached?|emb))?"
 )
 _WINDOW = re.compile(
     r"(?:\w+_)?(?:kernel|window|pool|frame|patch|filter|win)(?:_?(?:size|length|len|width|shape|dims|dimensions))?"
@@ -81,7 +82,7 @@ def leaves_out(name: str) -> bool:
 
 
 def is_data(name: str) -> bool:
-    """Does the name say that the argument is what others are compared with: labels, targets?"""
+    """Does the name say that the argument is given with the data: labels, targets, masks?"""
     return _DATA.fullmatch(name.lower().strip("_")) is not None
 
 

@@ -1,0 +1,61 @@
+"""Arguments that every call of the project gives as what nobody learns: a buffer, or what was detached."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gradcheck_cli.clues.interpreted.project import parsed
+from gradcheck_cli.clues.interpreted.run import SeenCall
+
+_DETACHES = frozenset({"detach", "stop_gradient"})
+# Methods and functions that hand on what they are given, in another shape or dtype.
+_HANDS_ON = frozenset(
+    {"to", "type_as", "float", "half", "view", "reshape", "unsqueeze", "squeeze", "expand", "contiguous", "narrow"}
+)  # fmt: skip
+
+
+def never_learned(calls: Sequence[SeenCall], names: Sequence[str]) -> set[str]:
+    """The parameters of which that is so at each call; none where there is no call."""
+    given = [dict(_arguments(call, names)) for call in calls]
+    return {
+        name
+        for name in names
+        if given and all(name in each and _is_fixed(each[name], call) for each, call in zip(given, calls, strict=True))
+    }  # fmt: skip
+
+
+def _arguments(call: SeenCall, names: Sequence[str]) -> Iterator[tuple[str, ast.expr]]:
+    yield from zip(call.parameters or names, call.node.args, strict=False)
+    yield from ((k.arg, k.value) for k in call.node.keywords if k.arg)
+
+
+def _is_fixed(node: ast.expr, call: SeenCall) -> bool:
+    """Does it come from a buffer of the object, or from behind a `detach`?"""
+    match node:
+        case ast.Subscript(value=inner):
+            return _is_fixed(inner, call)
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _DETACHES:
+            return True
+        case ast.Call(func=ast.Name(id=name)) if name in _DETACHES:
+            return True
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _HANDS_ON:
+            return _is_fixed(inner, call)
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name in _buffers(call.module.path)
+    return False
+
+
+@functools.cache
+def _buffers(path: Path) -> frozenset[str]:
+    """The names under which the classes of a file register buffers."""
+    tree = parsed(path)
+    calls = (n for n in ast.walk(tree or ast.Module([], [])) if isinstance(n, ast.Call))
+    named = (
+        c.args[0]
+        for c in calls
+        if isinstance(c.func, ast.Attribute) and c.func.attr == "register_buffer" and c.args
+    )
+    return frozenset(str(n.value) for n in named if isinstance(n, ast.Constant))
