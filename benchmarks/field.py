@@ -102,12 +102,19 @@ def _report(folder: Path, module: str) -> str:
 
 def _belonging(gradients: list[dict[str, Any]], name: str, lines: range) -> list[dict[str, Any]]:
     """The gradients of the function or class of that name; if none bears it, those that stand inside it."""
-    named = [
-        g for g in gradients if name in (g["name"], g["qualname"], g["qualname"].split(".")[0])
-    ]
+    named = [g for g in gradients if name in (g["name"], *_names_of(g["qualname"]))]
     # A function or method that calls what it defines is judged as a whole.
-    named = named or [g for g in gradients if name.startswith(f"{g['qualname']}.<locals>.")]
+    named = named or [g for g in gradients if _plain(name).startswith(f"{_plain(g['qualname'])}.")]
     return named or [g for g in gradients if g["line"] in lines]
+
+
+def _names_of(qualname: str) -> tuple[str, ...]:
+    """What it may be called: with what it was made in, without Python's own word for that, or by that alone."""
+    return qualname, _plain(qualname), qualname.split(".", maxsplit=1)[0]
+
+
+def _plain(qualname: str) -> str:
+    return qualname.replace(".<locals>", "")
 
 
 def _lines_of(source: str, name: str) -> range:

@@ -13,8 +13,9 @@ from flint import arb
 from gradcheck_cli.frameworks.jax.subject import JaxSubject
 from gradcheck_cli.frameworks.shared.tracing import precision
 from gradcheck_cli.reals.cost import by_flint
+from gradcheck_cli.reals.draws import program_of
 from gradcheck_cli.reals.enclose import DEAR, enclose
-from gradcheck_cli.reals.program import Program, build
+from gradcheck_cli.reals.program import Program
 from gradcheck_cli.reals.walk import NoRealMeaning, uncovered
 from gradcheck_cli.subject.results import Array
 from gradcheck_cli.subject.user_code import calling_user_code
@@ -44,7 +45,7 @@ class OverReals:
             avals = (*self._subject.avals, *self._subject.out_avals)
             with calling_user_code():
                 jaxpr = jax.make_jaxpr(self._function)(*avals)
-        program = build(jaxpr)
+        program = program_of(jaxpr)
         with calling_user_code():
             for leaked in (c for c in program.all_constants() if isinstance(c, jax.core.Tracer)):
                 np.asarray(leaked)  # raises: a rule kept it from another trace

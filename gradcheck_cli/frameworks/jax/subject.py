@@ -32,7 +32,7 @@ from gradcheck_cli.frameworks.shared.tracing import (
     precision,
     with_pullback,
 )
-from gradcheck_cli.reals.program import build
+from gradcheck_cli.reals.draws import program_of
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.results import (
     AUTO,
@@ -104,7 +104,9 @@ class JaxSubject(FittedGradient):
             rule = self._pullback_jaxpr(self.primal)
             if rule is None:
                 raise Rejected("a custom rule that it calls refuses these arguments")
-        programs = [None if traced is None else build(traced) for traced in (truth, rule, trusting)]
+        programs = [
+            None if traced is None else program_of(traced) for traced in (truth, rule, trusting)
+        ]
         self.loops = any(has_open_loop(p.primitives()) for p in programs[:2] if p is not None)
         self.elementwise = self.runs_elementwise(*programs[:2])
         inner = () if bare is self.primal else own_rules(self.primal, own, *self.avals)

@@ -42,10 +42,10 @@ def _next(self: Any, ordered: bool = True) -> Any:
 
 
 def _place(frame: FrameType | None) -> tuple[Any, ...]:
-    """File and position of the innermost code outside of Keras that asks for a draw."""
+    """File and position of the innermost code outside of Keras that asks for a draw; its folder is not the same everywhere."""
     while frame is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame = frame.f_back
     if frame is None:
         return ()
     positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
-    return frame.f_code.co_filename, *next(positions, ())
+    return Path(frame.f_code.co_filename).name, *next(positions, ())

@@ -24,7 +24,8 @@ from gradcheck_cli.frameworks.shared.tracing import (
     brief,
     with_pullback,
 )
-from gradcheck_cli.reals.program import Program, build
+from gradcheck_cli.reals.draws import program_of
+from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.refusals import Rejected
 from gradcheck_cli.subject.results import AUTO, EAGER, VALUE, Array, Floats, Traces
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -117,7 +118,7 @@ class EagerSubject(FittedGradient):
             backward = self.rule_jaxpr(outs)
         except (UserCodeError, Untraceable) as error:
             return Traces(primal, None, reason=self._untraced("backward", error))
-        rule = build(backward)
+        rule = program_of(backward)
         self.elementwise = self.runs_elementwise(primal, rule)
         return Traces(primal, rule, trusting, inner=inner)
 
@@ -179,7 +180,7 @@ class EagerSubject(FittedGradient):
                 pullback = jax.make_jaxpr(both)(*self.avals, *outs)
         except UserCodeError:
             return None
-        return build(pullback)
+        return program_of(pullback)
 
     def _of_inner_rules(self, primal: Program | None) -> Traces:
         """A plain function's programs; `reason` says why the rules that it calls have none."""

@@ -18,7 +18,8 @@ from gradcheck_cli.frameworks.shared.tracing import (
     precision,
 )
 from gradcheck_cli.inputs.signature import Leaf, Signature
-from gradcheck_cli.reals.program import Program, build
+from gradcheck_cli.reals.draws import program_of
+from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -96,7 +97,7 @@ class FittedGradient(abc.ABC):
                 jaxpr = self.trace_rule()
         except (RuleError, UserCodeError, Untraceable):
             return None
-        return build(jaxpr)
+        return program_of(jaxpr)
 
     def refusal(self, dtype: str) -> RuleError | None:
         """What the rule raises in another dtype that the function takes; nothing is compiled for it."""
@@ -123,4 +124,4 @@ class FittedGradient(abc.ABC):
                 jaxpr, batched = self.written(names, text)
         except (UserCodeError, Untraceable, SyntaxError):  # it does not fit these arguments
             return None
-        return Spelled(build(jaxpr), batched)
+        return Spelled(program_of(jaxpr), batched)
