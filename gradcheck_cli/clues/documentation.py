@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 import io
+import itertools
 import linecache
 import re
 import textwrap
@@ -97,7 +98,27 @@ def _surroundings(function: Any) -> Iterator[Text]:
             hidden = frozenset(a.arg for a in _arguments(scope))
             made = _GIVES_A_FUNCTION.sub("\n", doc)
             yield Text(f"the docstring of `{scope.name}`", made, near=True, hidden=hidden)
+    if len(scopes) > 1:
+        yield from _of_what_is_made(tree, scopes[0].name, lines)
     yield Text("the module's docstring", ast.get_docstring(tree) or "", near=False)
+
+
+def _of_what_is_made(tree: ast.Module, factory: str, lines: Sequence[str]) -> Iterator[Text]:
+    """The comments above what the module has a factory make, and the string below it."""
+    for node, after in itertools.zip_longest(tree.body, tree.body[1:]):
+        if isinstance(node, ast.Assign) and _calls(node.value, factory):
+            name = ast.unparse(node.targets[0])
+            yield Text(
+                f"a comment above `{name}`", "\n".join(_above(node.lineno, lines)), near=True
+            )
+            below = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(below, ast.Constant) and isinstance(below.value, str):
+                yield Text(f"the docstring of `{name}`", inspect.cleandoc(below.value), near=True)
+
+
+def _calls(node: ast.expr, name: str) -> bool:
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(called, ast.Name) and called.id == name
 
 
 def text_of_class(cls: type) -> Text:
@@ -197,7 +218,7 @@ def _above(first: int, lines: Sequence[str]) -> list[str]:
         line = lines[number - 1].strip()
         if not line.startswith("#"):
             break
-        above.insert(0, line.lstrip("#! "))
+        above.insert(0, line.lstrip("#!: "))
     return above
 
 

@@ -17,9 +17,9 @@ from gradcheck_cli.clues.first_clues import (
     without_names_of_parts,
 )
 from gradcheck_cli.clues.left_out import left_out
+from gradcheck_cli.clues.sizes import halves, sizes
 from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.clues.subscripts import keys_read, unpacked
-from gradcheck_cli.clues.surroundings import sizes
 from gradcheck_cli.clues.windows import windows
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Hints, Parameter
@@ -66,5 +66,6 @@ def read(
         classes=wanted,
         instances=instances(function, wanted),
         windows=windows([function, *rule], names),
+        halves=halves([function, *rule]),
         left_out=marks - {clue.avoids for clues_of in merged.values() for clue in clues_of},
     )

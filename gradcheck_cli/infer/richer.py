@@ -1,8 +1,8 @@
-"""A signature again, where it leaves something unseen: with a size doubled, with another entry in a table."""
+"""A signature again, where it leaves something unseen: a size doubled or made odd, another entry in a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +21,22 @@ def larger(signature: Signature, hints: Hints) -> Iterator[Signature]:
 
     Sizes that nothing made equal were chosen to differ, so axes of one size belong together.
     """
+    yield from _resized(signature, hints, lambda size: 2 * size)
+
+
+def odd(signature: Signature, hints: Hints) -> Iterator[Signature]:
+    """For each even size the signature with all axes of that size one longer: half of it stays what it was."""
+    sizes = {n for leaf in signature.leaves for n in leaf.shape}
+    halved = {n for n in sizes if n > 2 and n % 2 == 0 and sizes & {n // 2, n // 2 + 1}}
+    yield from _resized(signature, hints, lambda size: size + 1 if size in halved else size)
+    yield from _resized(
+        signature, hints, lambda size: size if size % 2 or size in halved else size + 1
+    )
+
+
+def _resized(
+    signature: Signature, hints: Hints, other: Callable[[int], int]
+) -> Iterator[Signature]:
     opened = template(signature, hints.clues, list(hints.specs))
     parts = _arrays(signature)
     if any(hole.path not in parts for hole in opened.holes):
@@ -29,12 +45,13 @@ def larger(signature: Signature, hints: Hints) -> Iterator[Signature]:
     counts = [parts[hole.path][1] - hole.least for hole in opened.holes]
     free = [_free(hole, shape) for hole, shape in zip(opened.holes, shapes, strict=True)]
     for size in dict.fromkeys(n for axes in free for n in reversed(axes) if n > 1):
-        doubled = [
-            tuple(2 * n if n == m == size else n for n, m in zip(shape, axes, strict=True))
+        resized = [
+            tuple(other(n) if n == m == size else n for n, m in zip(shape, axes, strict=True))
             for shape, axes in zip(shapes, free, strict=True)
         ]
-        if sum(int(np.prod(shape, dtype=int)) for shape in doubled) <= _MOST_NUMBERS:
-            yield opened.at(doubled, counts, ascending=False)
+        numbers = sum(int(np.prod(shape, dtype=int)) for shape in resized)
+        if other(size) != size and numbers <= _MOST_NUMBERS:
+            yield opened.at(resized, counts, ascending=False)
 
 
 def _free(hole: Hole, shape: Shape) -> Shape:

@@ -1,4 +1,4 @@
-"""Variants of a signature, for each argument that selects, scales or may be left out: faults hide there."""
+"""Variants of a signature, for each argument that selects, scales or may be left out, and for odd axes: faults hide there."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.others import chooses, moves_axis, optional, other_values, same, value_of
 from gradcheck_cli.infer.overlap import overlapping, slides
+from gradcheck_cli.infer.richer import odd
 from gradcheck_cli.infer.static_values import stated_kind
 from gradcheck_cli.infer.trial import Broken, Trial
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import leaves_out
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
+from gradcheck_cli.subject.refusals import Rejected, RuleError
 
 _MOST = 7
 _MOST_EACH = 2  # of one argument: words are few, axes two
 _MOST_WORDS = 6  # each is another way of computing
 _MOST_WORDS_AT_ONCE = 2
 _MOST_PAIRS = 3  # of arguments that are moved at once, where all do not fit
+_MOST_ODD = 4  # calls that are tried for one with an odd axis
 _MOST_WINDOWS = 2  # pairs of a length and a step
 
 
@@ -68,8 +72,20 @@ def varied(
     if trial.broken is not None:
         return Variants([], trial.broken)
     # What is moved at once comes first: what two of them do together, and what is cut off.
-    found = [*trial.fitting[alone:], *trial.fitting[:alone]]
-    return Variants(found[:_MOST], misfit=trial.misfit)
+    found = [*trial.fitting[alone:], *trial.fitting[:alone]][:_MOST]
+    return Variants([*found, *_odd(gradient, fitting[-1], dtype, hints)], misfit=trial.misfit)
+
+
+def _odd(gradient: CustomGradient, signature: Signature, dtype: str, hints: Hints) -> list[Subject]:
+    """The richest call with an odd axis, where the text takes half of one."""
+    for other in itertools.islice(odd(signature, hints), _MOST_ODD if hints.halves else 0):
+        try:
+            subject = fitted(gradient, other, dtype)
+            subject.traces()
+        except (Rejected, RuleError):  # it may be meant for even ones alone
+            continue
+        return [subject]
+    return []
 
 
 def _move_at_once(trial: Trial, signature: Signature, moved: Mapping[str, Sequence[Any]]) -> None:

@@ -47,7 +47,7 @@ class _Known:
     unknown: set[Slot] = field(default_factory=set)
 
     def all(self, slots: tuple[Slot, ...]) -> bool:
-        return all([self._is_known(slot) for slot in slots])
+        return all(self._is_known(slot) for slot in slots)
 
     def _is_known(self, slot: Slot) -> bool:
         if slot in self.values or slot in self.unknown:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.infer.richer import larger, with_other_entries
+from gradcheck_cli.infer.richer import larger, odd, with_other_entries
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 
@@ -53,3 +53,14 @@ def test_a_text_that_gives_other_axes_says_nothing_of_the_sizes() -> None:
     hints = replace(NOTHING, clues={"x": [Clue("test", "f32[n 3]")]})
     signature = Signature((("x", Leaf("x", (3,), "")),))
     assert [[leaf.shape for leaf in s.leaves] for s in larger(signature, hints)] == [[(6,)]]
+
+
+def test_the_axis_of_which_half_is_there_is_made_odd_first() -> None:
+    signature = Signature((("x", Leaf("x", (2, 6), "")), ("bank", Leaf("bank", (5, 4), ""))))
+    shapes = [[leaf.shape for leaf in s.leaves] for s in odd(signature, NOTHING)]
+    assert shapes == [[(2, 7), (5, 4)], [(2, 6), (5, 5)], [(3, 6), (5, 4)]]
+
+
+def test_an_odd_axis_stays() -> None:
+    signature = Signature((("x", Leaf("x", (3, 5), "")),))
+    assert list(odd(signature, NOTHING)) == []

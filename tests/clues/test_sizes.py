@@ -1,10 +1,13 @@
-"""Dimensions of the arrays that a function refers to."""
+"""Dimensions of the arrays that a function refers to, and halves that it takes."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from gradcheck_cli.clues.surroundings import sizes
+import numpy as np
+import pytest
+
+from gradcheck_cli.clues.sizes import halves, sizes
 
 WEIGHT = np.ones((5, 7))
 
@@ -31,3 +34,27 @@ def test_each_dimension_counts_once_and_only_a_few() -> None:
 
 def test_a_function_without_surroundings_has_none() -> None:
     assert sizes(np.tanh) == []
+
+
+def cut(x: Any) -> Any:
+    return x[: len(x) // 2]
+
+
+def spectrum(xp: Any, x: Any) -> Any:
+    return xp.fft.rfft(x)
+
+
+def folded(x: Any) -> Any:
+    """x: (2 n,), n % 2 == 0."""
+    return x
+
+
+def left_fit(x: Any) -> Any:
+    return x // 20 + x
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"), [(cut, True), (spectrum, True), (folded, True), (left_fit, False)]
+)
+def test_halves(function: Any, expected: bool) -> None:
+    assert halves([function]) is expected

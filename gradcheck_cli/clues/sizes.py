@@ -1,12 +1,17 @@
-"""Dimensions of the arrays that a function refers to: what it multiplies must fit its weight."""
+"""Sizes of axes beside its arguments' own: of arrays that a function refers to, and of halves that it takes."""
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from gradcheck_cli.clues.source_text.tree import text_of
+
 _MOST = 4
+_HALF = re.compile(r"//\s*2\b|%\s*2\b|\b[ih]?r?fftn?\b|\b[ir]+fft[2n]?\b|nyquist", re.IGNORECASE)
 
 
 def sizes(function: Callable[..., Any]) -> list[int]:
@@ -19,6 +24,12 @@ def sizes(function: Callable[..., Any]) -> list[int]:
             continue
         dimensions |= dict.fromkeys(n for n in dims if n > 1)
     return list(dimensions)[:_MOST]
+
+
+def halves(functions: Sequence[Callable[..., Any]]) -> bool:
+    """Does one of these take half of an axis, by its text? What becomes of the odd one is easily forgotten."""
+    texts = (text for text in map(text_of, functions) if text is not None)
+    return any(_HALF.search(ast.unparse(line)) for text in texts for line in text.statements)
 
 
 def _referred(function: Callable[..., Any]) -> list[Any]:

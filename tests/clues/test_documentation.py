@@ -1,0 +1,40 @@
+"""Texts about what a factory makes: the comment above it in the module, and the string below."""
+
+from __future__ import annotations
+
+import importlib.util
+import textwrap
+from pathlib import Path
+
+from gradcheck_cli.clues.documentation import texts_about
+
+MODEL = '''
+    def _build(scale):
+        def loglik(x, w):
+            return scale * x @ w
+        return loglik
+
+    # nothing to do with it
+
+    #: ``loglik(x, w)``: x (N, D),
+    #: and w (D,).
+    loglik = _build(2.0)
+    """The likelihood of N rows."""
+
+    #: of another factory
+    other = str(3)
+    '''
+
+
+def test_what_stands_around_the_call_of_a_factory(tmp_path: Path) -> None:
+    path = tmp_path / "made_here.py"
+    path.write_text(textwrap.dedent(MODEL), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("made_here", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    said = {text.source: text.text for text in texts_about(module.loglik) if text.near}
+    assert said["a comment above `loglik`"] == "``loglik(x, w)``: x (N, D),\nand w (D,)."
+    assert said["the docstring of `loglik`"] == "The likelihood of N rows."
+    assert not any("another factory" in text for text in said.values())
