@@ -11,6 +11,7 @@ from gradcheck_cli.judge.unjudged import failed
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.reals.walk import NoRealMeaning
+from gradcheck_cli.subject.environment import lacking
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import Rejected
 from gradcheck_cli.subject.user_code import UserCodeError
@@ -28,5 +29,10 @@ def attempt(
     except (Rejected, UserCodeError) as error:
         yield GradientOutcome(reasons=(f"{where}: {error}",))
     except Exception as error:  # a bug of ours at one signature leaves the others standing
+        needed = lacking(error)
+        if needed is not None:
+            why = f"{where}: it needs {needed}, which is not here: {error}"
+            yield GradientOutcome(beyond_inputs=True, reasons=(why,))
+            return
         bug = failed(request.gradient, request.site, subject, error)
         yield GradientOutcome(findings=(bug,), reasons=(f"{where}: cgcheck itself failed",))

@@ -49,6 +49,9 @@ def examine(request: Request) -> Iterator[Checked]:
 def _outcomes(request: Request, start: Opening) -> Iterator[GradientOutcome]:
     """The outcome until now, after each step."""
     outcome = start.outcome
+    if start.hints.obstacle:
+        yield outcome + GradientOutcome(reasons=(start.hints.obstacle,), beyond_inputs=True)
+        return
     for dtype in request.task.dtypes:
         for latest in _of_dtype(request, start, dtype, outcome):
             yield latest

@@ -134,6 +134,7 @@ class Hints:
     instances: dict[str, Any] = field(default_factory=dict)  # such objects that the module holds
     windows: Sequence[tuple[str, str]] = ()  # what slides: how long it is, and how far it goes
     halves: bool = False  # its text takes half of an axis
+    obstacle: str = ""  # why it cannot be called at all, whatever the inputs
     left_out: frozenset[str] = frozenset()  # integers whose places in a table do not count
     constants: tuple[str, ...] = ()  # which its text takes as constants
     spec_source: str = ""  # where the specs stand

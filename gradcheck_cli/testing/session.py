@@ -59,10 +59,12 @@ class LoadedSession:
         return (checked for file in self.files.values() for checked in file.gradients)
 
     def add(self, display: str, event: Event) -> None:
-        """What a check said of a file, in this process or in another one."""
-        if not isinstance(event, Doing):
+        """What a check said of a file, in this process or in another one; of a gradient made again, once."""
+        file = self.file(display)
+        again = isinstance(event, Checked) and any(_say_the_same(event, c) for c in file.gradients)
+        if not again and not isinstance(event, Doing):
             self.events.append((display, event))
-            self.file(display).add(event)
+            file.add(event)
 
     def file(self, display: str) -> File:
         """One file with its comments; a function of a notebook has none."""
@@ -82,3 +84,10 @@ class LoadedSession:
     def page(self, width: int) -> str:
         """The report that people read."""
         return render("text", self.report(), Look(self.root, width=width))
+
+
+def _say_the_same(one: Checked, other: Checked) -> bool:
+    """Are these checks of one definition, with the same result?"""
+    return (one.gradient, one.findings, one.not_covered) == (
+        other.gradient, other.findings, other.not_covered,
+    )  # fmt: skip

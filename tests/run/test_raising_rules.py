@@ -100,3 +100,27 @@ def test_it_is_ignored_by_a_comment_at_the_definition(project: Path) -> None:
     (project / "model.py").write_text(text)
     run = check_json("model.py:energy", cwd=project)
     assert not run.findings("energy")
+
+
+KERNEL = """
+    import jax
+    from jax.experimental import pallas as pl
+
+    def _kernel(x_ref, out_ref):
+        out_ref[...] = 2 * x_ref[...]
+
+    @jax.custom_vjp
+    def double(x):
+        return pl.pallas_call(_kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+
+    double.defvjp(lambda x: (double(x), None), lambda _, ct: (2 * ct,))
+    """
+
+
+def test_a_kernel_without_its_gpu_is_not_checked(project: Path) -> None:
+    (project / "model.py").write_text(textwrap.dedent(KERNEL))
+    run = check_json("model.py", cwd=project)
+    if run.report["gradients"][0]["device"] == "gpu":
+        pytest.skip("there is one here")
+    assert not run.report["findings"]
+    assert "it needs a GPU" in run.report["not_covered"][0]["reason"]

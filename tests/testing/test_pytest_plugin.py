@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,32 @@ def test_a_suite_without_custom_gradients_says_so(tmp_path: Path) -> None:
     done = pytest_of(tmp_path, "--cgcheck")
     assert done.returncode == 0
     assert "the tests call none of this project's own" in done.stdout
+
+
+TRACED = """
+    import jax
+
+    def scaled(y):
+        @jax.custom_vjp
+        def times(x):
+            return x * y
+
+        times.defvjp(lambda x: (times(x), None), lambda _, ct: (ct * y,))
+        return times(2.0)
+
+    def test_under_jit():
+        for _ in range(2):
+            assert jax.jit(lambda y: scaled(y))(3.0) == 6.0
+
+    def test_alone():
+        assert scaled(3.0) == 6.0
+    """
+
+
+def test_a_rule_that_holds_what_jax_traces_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "test_traced.py").write_text(textwrap.dedent(TRACED))
+    done = pytest_of(tmp_path, "--cgcheck")
+    assert "2 passed" in done.stdout
+    assert "internal-error" not in done.stdout
+    assert done.stdout.count("it was made while JAX traced") == 1
+    assert "1 of 2 gradients checked" in done.stdout

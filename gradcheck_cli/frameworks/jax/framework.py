@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,7 +12,9 @@ from gradcheck_cli.clues.call_sites import calls_of
 from gradcheck_cli.clues.reading import read
 from gradcheck_cli.frameworks.jax.find import find, named
 from gradcheck_cli.frameworks.jax.hooks import recording, watching
+from gradcheck_cli.frameworks.jax.leaks import tracers
 from gradcheck_cli.frameworks.jax.script import WRITING
+from gradcheck_cli.frameworks.shared.user_source import plain_functions
 from gradcheck_cli.inputs.signature import Hints
 
 
@@ -33,7 +36,7 @@ class Jax:
 
     def hints(self, gradient: Any) -> Hints:
         functions = [("jnp.tanh", jax.numpy.tanh), ("jnp.add", jax.numpy.add)]
-        return read(
+        hints = read(
             gradient.primal,
             gradient.parameters(),
             functions,
@@ -41,6 +44,16 @@ class Jax:
             rule=gradient.rule_code(),
             called=calls_of(gradient),
         )
+        return replace(hints, obstacle=_of_another_trace(gradient))
+
+
+def _of_another_trace(gradient: Any) -> str:
+    """Why a gradient that was made while JAX traced the function around it cannot be called alone."""
+    held = tracers(plain_functions(gradient.primal, *gradient.rule_code()))
+    names = " and ".join(f"`{name}`" for name in dict.fromkeys(held.values()))
+    if not names:
+        return ""
+    return f"it was made while JAX traced the function around it, and holds {names} of that: check that function, or make it outside of `jit`, `grad` and `vmap`"
 
 
 FRAMEWORK = Jax()
