@@ -69,13 +69,13 @@ def check(
     durations: Annotated[bool, typer.Option("--durations", help="Add times to the report.")] = False,
 ) -> None:  # fmt: skip
     """Check every custom gradient in the given files, folders or modules."""
+    from gradcheck_cli.cli.interrupts import heeding_termination
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve
     from gradcheck_cli.project.finding_history import entries, remember
     from gradcheck_cli.project.point_specs import parse_point
     from gradcheck_cli.project.suppressions import Filter, without_unused
-    from gradcheck_cli.run.exit_code import INTERRUPTED
     from gradcheck_cli.run.session import Session
 
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
@@ -85,15 +85,13 @@ def check(
     asked = [parse_point(text) for text in at or ()]
     targets = resolve(paths, settings.exclude)
     session = Session(settings, root, asked, durations, None if no_cache else folder())
-    try:
-        with outputs.progress(len(targets)) as progress:
-            result = session.run(targets, progress)
-    except KeyboardInterrupt:
-        typer.echo("cgcheck: interrupted", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    with outputs.progress(len(targets)) as progress, heeding_termination():
+        result = session.run(targets, progress)
     report = result.report
     outputs.write(report, root)
-    if fix and (count := without_unused(result.unused, root)):
+    if result.stopped:
+        typer.echo("cgcheck: interrupted; the report has what was done until then", err=True)
+    elif fix and (count := without_unused(result.unused, root)):
         ending = "s" if count > 1 else ""
         typer.echo(f"cgcheck: {count} unused suppression{ending} taken out", err=True)
     if not no_cache:

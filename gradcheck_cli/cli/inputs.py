@@ -36,6 +36,8 @@ def inputs(
     targets = resolve(paths, settings.exclude)
     session = Session(settings, root, cache=folder(), only_inputs=True)
     result = session.run(targets, lambda *_: None)
+    if result.stopped:
+        raise KeyboardInterrupt
     for file in result.files:
         for checked in file.gradients:
             for line in _listing(checked):

@@ -66,4 +66,7 @@ def _again(name: str, *, script: bool) -> tuple[str, Entry, Path, Result]:
     session = Session(
         entry.settings, root, entry.at, cache=folder(), script=fingerprint if script else None
     )
-    return fingerprint, entry, root, session.run(targets, lambda *_: None)
+    result = session.run(targets, lambda *_: None)
+    if result.stopped:
+        raise KeyboardInterrupt
+    return fingerprint, entry, root, result

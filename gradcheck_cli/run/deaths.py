@@ -41,7 +41,7 @@ class Death:
 def death(display: str, end: WorkerEnd) -> Death | None:
     """A worker that did not finish; if that was during the import, the exit code is 2."""
     doing = end.doing or Doing(phase=Phase.STARTING)
-    if end.end is End.FINISHED or doing.phase is Phase.CORRECTING:
+    if end.end in (End.FINISHED, End.INTERRUPTED) or doing.phase is Phase.CORRECTING:
         return None  # of a changed rule: the user's own stands judged, and lacks its correction
     about = f"`{doing.gradient}`: " if doing.gradient else ""
     rule, event, then = {

@@ -1,4 +1,4 @@
-"""Custom gradients of a file that nothing was checked of, because its worker died or could not import it."""
+"""Custom gradients of a file that nothing was checked of: its worker died, could not import it, or was stopped."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from gradcheck_cli.run.exit_code import could_not
 from gradcheck_cli.run.tasks import File
 
 _DIED, _NOT_IMPORTED = "its worker died before it was done", "its file could not be imported"
+_STOPPED = "the run was interrupted before it was done"
 
 
 def left_behind(file: File) -> list[NotCovered]:
     """The gradients that the source shows and no worker came to; where some were asked for by name, only those."""
-    if not file.deaths and not any(map(could_not, file.findings)):
+    if not (file.deaths or file.stopped or any(map(could_not, file.findings))):
         return []
     done = {checked.gradient.name for checked in file.gradients}
     done |= {_last(item.gradient) for item in file.not_covered}
@@ -19,7 +20,7 @@ def left_behind(file: File) -> list[NotCovered]:
     marked = (marks for task in of_all for marks in task.marked.values())
     names = [mark.name for marks in marked for mark in marks]
     names += [name for name in map(_last, file.deaths) if name and name not in names]
-    reason = _DIED if file.deaths else _NOT_IMPORTED
+    reason = _DIED if file.deaths else _STOPPED if file.stopped else _NOT_IMPORTED
     return [NotCovered.whole(name, reason) for name in names if name not in done]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.contract.worker import AskedPoint, Event, Script, Task
 from gradcheck_cli.project.files import Target, named
@@ -14,11 +16,13 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run import deaths, retry
 from gradcheck_cli.run.assemble import assemble, unused_ignores
+from gradcheck_cli.run.exit_code import INTERRUPTED
 from gradcheck_cli.run.left_behind import left_behind
 from gradcheck_cli.run.tasks import File, TargetReader, needs
-from gradcheck_cli.workers.pool import Pool, WorkerEnd
+from gradcheck_cli.workers.pool import End, Interrupted, Pool, WorkerEnd
 from gradcheck_cli.workers.spawn import Launcher, launcher
 
+Kind = tuple[frozenset[str], str | None]  # of workers: their frameworks, and a backend
 Progress = Callable[[str, Event | None], None]
 
 
@@ -29,6 +33,7 @@ class Result:
     report: Report
     files: Sequence[File]
     chosen: Filter
+    stopped: bool = False  # by the user: it is what there was until then
 
     @property
     def unused(self) -> list[Unused]:
@@ -70,47 +75,69 @@ class Session:
         )  # fmt: skip
 
     def run(self, targets: Sequence[Target], progress: Progress) -> Result:
-        """Check all targets; nothing that user code does stops the others."""
+        """Check all targets; nothing that user code does stops the others, and an interrupt keeps what is done."""
         reader = self.reader
         files = [reader.read(target) for target in targets]
         kinds = dict.fromkeys(needs(task) for file in files for task in file.tasks)
-        workers: dict[tuple[frozenset[str], str | None], Launcher] = {}  # a warm server for each
+        workers: dict[Kind, Launcher] = {}  # a warm server for each
+        begun: set[Kind] = set()
         try:
             for kind in kinds:
                 workers[kind] = launcher(self.settings.device, *kind)
             for kind, server in workers.items():
+                begun.add(kind)
                 self._work(files, kind, server, progress)
+        except KeyboardInterrupt:
+            for file in files:
+                file.stopped |= any(needs(task) not in begun for task in file.tasks)
         finally:
             for server in workers.values():
                 server.close()
+        for file in files:
+            _bury(file)
         report = assemble(files, self.settings, self.at, durations=self.durations)
-        return Result(report, files, Filter.of(self.settings.select, self.settings.ignore))
+        stopped = any(file.stopped for file in files)
+        chosen = Filter.of(self.settings.select, self.settings.ignore)
+        return Result(_cut_off(report) if stopped else report, files, chosen, stopped)
 
     # -- the workers -------------------------------------------------------------------------
 
     def _work(
         self,
         files: Sequence[File],
-        kind: tuple[frozenset[str], str | None],
+        kind: Kind,
         server: Launcher,
         progress: Progress,
     ) -> None:
         todo = [(file, task) for file in files for task in file.tasks if needs(task) == kind]
         jobs = self.settings.jobs or os.cpu_count() or 1
         pool = Pool(server, min(jobs, len(todo)), self.settings.memory_limit)
-        begun = [file for file, _ in todo]
 
         def show(task: Task, event: Event | None) -> None:
             progress(task.display, event)
 
         while todo:
-            ends = pool.run([task for _, task in todo], show)
+            try:
+                ends = pool.run([task for _, task in todo], show)
+            except Interrupted as interrupt:
+                for (file, task), end in zip(todo, interrupt.ends, strict=True):
+                    _take(file, task, end)
+                    file.stopped |= end.end is End.INTERRUPTED
+                raise
             over = zip(todo, ends, strict=True)
             todo = [(file, new) for (file, task), end in over for new in _take(file, task, end)]
-        for file in begun:
-            file.findings += [death.finding for _, death in sorted(file.deaths.items())]
-            file.not_covered += left_behind(file)
-            file.deaths.clear()
+
+
+def _bury(file: File) -> None:
+    """What its workers died of as findings, and what they left undone."""
+    file.findings += [death.finding for _, death in sorted(file.deaths.items())]
+    file.not_covered += left_behind(file)
+    file.deaths.clear()
+
+
+def _cut_off(report: Report) -> Report:
+    """A report of a run that the user stopped: nobody takes it for the whole."""
+    return replace(report, summary=replace(report.summary, exit_code=INTERRUPTED))
 
 
 def _take(file: File, task: Task, end: WorkerEnd) -> list[Task]:

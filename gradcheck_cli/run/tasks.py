@@ -49,6 +49,7 @@ class File:
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     whole: bool = True
+    stopped: bool = False  # by the user, before all of it was done
 
     def add(self, event: Event) -> None:
         """Sort what a worker sends, each thing once; what it is about to do is not kept."""

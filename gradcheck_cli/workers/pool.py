@@ -38,6 +38,7 @@ class End(Enum):
     TIMED_OUT = "timed-out"
     OUT_OF_MEMORY = "out-of-memory"
     GARBLED = "garbled"
+    INTERRUPTED = "interrupted"  # by the user, perhaps before it began
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,14 @@ class WorkerEnd:
     status: int | None
     seconds: float
     quiet: float = 0.0  # seconds since it last said what it does
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user stops the run; `ends` are those of all its tasks, with what workers had sent by then."""
+
+    def __init__(self, ends: Sequence[WorkerEnd]) -> None:
+        super().__init__()
+        self.ends = ends
 
 
 @dataclass(slots=True)
@@ -89,7 +98,10 @@ class Pool:
         tasks: Sequence[Task],
         progress: Callable[[Task, Event | None], None],
     ) -> list[WorkerEnd]:
-        """The end of each task's worker, in order. `progress` hears events as they come, and None at each end."""
+        """The end of each task's worker, in order. `progress` hears events as they come, and None at each end.
+
+        An interrupt becomes an `Interrupted`, with the ends until then.
+        """
         self._selector = selectors.DefaultSelector()
         control = self._launcher.fileno()
         if control is not None:
@@ -103,11 +115,21 @@ class Pool:
                 self._turn(progress)
                 for index in [i for i, job in self._running.items() if job.end]:
                     self._finish(index, progress)
+        except KeyboardInterrupt:
+            raise Interrupted([self._cut_off(first + i) for i in range(len(tasks))]) from None
         finally:
             for job in self._running.values():
                 _kill(job.pid)
             self._selector.close()
         return [self._done.pop(first + i) for i in range(len(tasks))]
+
+    def _cut_off(self, index: int) -> WorkerEnd:
+        """The end of a task's worker, which an interrupt may have cut off, or kept from beginning."""
+        job = self._running.get(index)
+        if job is None:
+            return self._done.pop(index, WorkerEnd(End.INTERRUPTED, (), None, None, 0.0))
+        end = End.FINISHED if job.finished else End.INTERRUPTED
+        return WorkerEnd(end, tuple(job.events), job.doing, None, time.monotonic() - job.started)
 
     def _start(self, index: int, task: Task) -> None:
         ours, theirs = socket.socketpair()

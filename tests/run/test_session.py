@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -276,24 +277,52 @@ _HEEDING = (
 )
 
 
-def test_an_interrupt_says_so(project: Path) -> None:
+_HANGS = """
+import pathlib
+import jax
+
+@jax.custom_jvp
+def twice(x):
+    return 2 * x
+
+@twice.defjvp
+def twice_jvp(primals, tangents):
+    return twice(*primals), 2 * tangents[0]
+
+@jax.custom_jvp
+def hangs(x):
+    pathlib.Path({there!r}).touch()
+    while True:
+        pass
+
+hangs.defjvp(lambda primals, tangents: (hangs(*primals), tangents[0]))
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_says_so_and_keeps_what_is_done(project: Path, sent: signal.Signals) -> None:
     there = project / "hanging"
-    (project / "hangs.py").write_text(
-        f"import pathlib\npathlib.Path({str(there)!r}).touch()\n"
-        + (HOSTILE / "hangs.py").read_text()
-    )
+    (project / "hangs.py").write_text(_HANGS.replace("{there!r}", repr(str(there))))
     process = subprocess.Popen(
-        [sys.executable, "-c", _HEEDING, "hangs.py"],
+        [sys.executable, "-c", _HEEDING, "hangs.py", "--output-format", "json"],
         cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while not there.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert there.exists()
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    process.send_signal(sent)
+    out, err = process.communicate(timeout=20)
     assert "interrupted" in err
     assert process.returncode == 130
+    report = json.loads(out)
+    assert report["summary"]["exit_code"] == 130
+    assert [(g["name"], g["verdict"]) for g in report["gradients"]] == [("twice", "correct")]
+    (left,) = report["not_covered"]
+    assert (left["gradient"], left["reason"]) == (
+        "hangs",
+        "the run was interrupted before it was done",
+    )
 
 
 SOURCES = {
