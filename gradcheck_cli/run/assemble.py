@@ -24,7 +24,7 @@ from gradcheck_cli.project.framework_marks import NAMES
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run.backends import across
-from gradcheck_cli.run.exit_code import could_not, exit_code
+from gradcheck_cli.run.exit_code import INTERRUPTED, could_not, exit_code
 from gradcheck_cli.run.indexed import indexed, numbered
 from gradcheck_cli.run.inherited import inherit
 from gradcheck_cli.run.tasks import File
@@ -132,10 +132,9 @@ def _summary(files: Sequence[File], draft: _Draft, settings: Settings) -> Summar
     whole = sum(item.is_whole for item in draft.not_covered)
     checked = sum(g.status is Status.CHECKED for g in draft.gradients)
     left = any(not f.whole and any(item.is_whole for item in f.not_covered) for f in files)
+    code = exit_code(draft.gradients, draft.findings, draft.not_covered, settings, named_left=left)
     return Summary(
-        exit_code=exit_code(
-            draft.gradients, draft.findings, draft.not_covered, settings, named_left=left
-        ),
+        exit_code=INTERRUPTED if any(file.stopped for file in files) else code,
         files=len(files),
         gradients=checked + whole,
         checked=checked,

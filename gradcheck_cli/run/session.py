@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.contract.worker import AskedPoint, Event, Script, Task
 from gradcheck_cli.project.files import Target, named
@@ -16,7 +14,6 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run import deaths, retry
 from gradcheck_cli.run.assemble import assemble, unused_ignores
-from gradcheck_cli.run.exit_code import INTERRUPTED
 from gradcheck_cli.run.left_behind import left_behind
 from gradcheck_cli.run.tasks import File, TargetReader, needs
 from gradcheck_cli.workers.pool import End, Interrupted, Pool, WorkerEnd
@@ -98,7 +95,7 @@ class Session:
         report = assemble(files, self.settings, self.at, durations=self.durations)
         stopped = any(file.stopped for file in files)
         chosen = Filter.of(self.settings.select, self.settings.ignore)
-        return Result(_cut_off(report) if stopped else report, files, chosen, stopped)
+        return Result(report, files, chosen, stopped)
 
     # -- the workers -------------------------------------------------------------------------
 
@@ -133,11 +130,6 @@ def _bury(file: File) -> None:
     file.findings += [death.finding for _, death in sorted(file.deaths.items())]
     file.not_covered += left_behind(file)
     file.deaths.clear()
-
-
-def _cut_off(report: Report) -> Report:
-    """A report of a run that the user stopped: nobody takes it for the whole."""
-    return replace(report, summary=replace(report.summary, exit_code=INTERRUPTED))
 
 
 def _take(file: File, task: Task, end: WorkerEnd) -> list[Task]:

@@ -123,12 +123,12 @@ def a_bug(*_: Any, **__: Any) -> Any:
     ("place", "source"),
     [
         ("gradcheck_cli.frameworks.jax.trace._strip", NESTED),
-        ("gradcheck_cli.frameworks.jax.subject.build", WRONG),
+        ("gradcheck_cli.frameworks.jax.subject.program_of", WRONG),
         ("gradcheck_cli.measure.ball_truth.enclose", WRONG),
         ("gradcheck_cli.frameworks.jax.subject.JaxSubject.rule_program", WRONG),
         ("gradcheck_cli.judge.diagnose.correction.enclose", WRONG),
         ("gradcheck_cli.judge.diagnose.blame.shadow", CANCELS),
-        ("gradcheck_cli.frameworks.jax.over_reals.build", RIGHT),
+        ("gradcheck_cli.frameworks.jax.over_reals.program_of", RIGHT),
         ("gradcheck_cli.frameworks.jax.over_reals.enclose", RIGHT),
     ],
 )
