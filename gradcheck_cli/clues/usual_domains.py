@@ -13,7 +13,9 @@ _POSITIVE = re.compile(
     rf"|kappa|concentration|temperature|mass(?:es)?|box|box_size|cell_size|period|dof"
     rf"|spot|strike|vol|volatility|maturity|expiry|viscosity|diffusivity|conductivity|stiffness){_PLURAL}"
 )
-_NOT_NEGATIVE = re.compile(r"(?:\w+_)?(?:dist(?:ance)?|area|duration|volume|exposure|age|arc_?length)s?\d?")
+_NOT_NEGATIVE = re.compile(
+    r"(?:\w+_)?(?:dist(?:ance)?|area|duration|volume|exposure|age|arc_?length)s?\d?"
+)
 # What these are called in a density, and many other things elsewhere.
 _POSITIVE_IN_DENSITIES = re.compile(
     rf"(?:alpha|beta|scale|rate|lam|lambda_?|nu|df|tau|precision|var|shape|kappa|concentration|dof|sigma|std){_PLURAL}"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -57,8 +58,19 @@ class ThirdOpinion:
 SURELY_WRONG = ThirdOpinion(Opinion.WRONG)
 
 
+_ASKED: WeakKeyDictionary[Measurements, dict[int, ThirdOpinion | None]] = WeakKeyDictionary()
+
+
 def third_opinion(m: Measurements, row: int) -> ThirdOpinion | None:
-    """What the integral of the rule says at one row, where it can say more than the truth does."""
+    """What the integral of the rule says at one row, of all arguments at once; it is asked once."""
+    known = _ASKED.setdefault(m, {})
+    if row not in known:
+        known[row] = _third_opinion(m, row)
+    return known[row]
+
+
+def _third_opinion(m: Measurements, row: int) -> ThirdOpinion | None:
+    """An opinion, where it can say more than the truth does."""
     if m.sources.rule is None:
         return None
     if m.sources.primal.by_values:

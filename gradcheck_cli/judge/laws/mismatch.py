@@ -179,7 +179,7 @@ def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
 
 
 def _gravest_opinion(m: Measurements, rows: Array) -> Opinion:
-    """The gravest of the third opinions at a few plain rows."""
+    """The gravest of the third opinions at a few plain rows; where one is open, the others decide."""
     size = np.abs(columns(m.points, m.count)).max(axis=1)
     states = np.concatenate([m.reference.states(VALUES), m.reference.states(GRADIENTS)], axis=1)
     # One element outside would hide the rest.
@@ -191,7 +191,7 @@ def _gravest_opinion(m: Measurements, rows: Array) -> Opinion:
     )
     asked = [third_opinion(m, row) for row in plain[: OPINIONS.value]]
     opinions = {third.opinion for third in asked if third is not None}
-    gravest_first = (Opinion.WRONG, Opinion.STEP, Opinion.OPEN, Opinion.RIGHT)
+    gravest_first = (Opinion.WRONG, Opinion.STEP, Opinion.RIGHT)
     return next((opinion for opinion in gravest_first if opinion in opinions), Opinion.OPEN)
 
 
