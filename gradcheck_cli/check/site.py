@@ -16,7 +16,7 @@ def site_of(gradient: CustomGradient, task: Task, path: str) -> Site:
     """Where the gradient is shown to be."""
     source = gradient.place.path if task.module else path
     line, column, end = lines.definition(source, gradient.place)
-    shown = task.display if not task.module else lines.shown(gradient.place.path, task.root)
+    shown = lines.shown(gradient.place.path, task.root) if task.module else task.display
     return Site(
         shown, line, column, end, gradient.place.qualname, task.module or task.display, task.root,
         lines.header_end(source, line),

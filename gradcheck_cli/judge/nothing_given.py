@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import FunctionType
 
+from gradcheck_cli.clues.source_text.tree import text_of
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.declarations import comment_for
@@ -101,12 +101,9 @@ def _given_none(gradient: CustomGradient) -> set[str]:
     return set()
 
 
-def _returned(function: object) -> Iterator[ast.Tuple]:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))  # type: ignore[arg-type]
-    except (OSError, TypeError, SyntaxError):
-        return
-    for node in ast.walk(tree):
+def _returned(function: FunctionType) -> Iterator[ast.Tuple]:
+    text = text_of(function)
+    for node in (n for line in (text.statements if text else ()) for n in ast.walk(line)):
         value = node.value if isinstance(node, ast.Return) else None
         value = node.body if isinstance(node, ast.Lambda) else value
         if isinstance(value, ast.Tuple):

@@ -10,6 +10,8 @@ from gradcheck_cli.contract.worker import Mark
 from gradcheck_cli.project.framework_marks import MARKS, Marks
 from gradcheck_cli.project.origins import Names, names_of
 
+_FURTHEST = 8  # classes between one and the library's: two may name each other
+
 
 def find_marks(tree: ast.Module, path: Path | None = None) -> list[Mark]:
     """All custom gradients that the module's source defines, in source order.
@@ -72,14 +74,15 @@ def _subclass(node: ast.ClassDef, names: Names, scope: str | None) -> Iterator[M
             yield Mark(node.name, node.lineno, marks.framework, "Function", scope)
 
 
-def _function_of(base: ast.expr, names: Names) -> Marks | None:
+def _function_of(base: ast.expr, names: Names, furthest: int = _FURTHEST) -> Marks | None:
     """The framework whose class of functions this is, perhaps through classes of the project."""
     marks = _function_class(names.full(base))
     if marks is not None:
         return marks
     origin = names.origin(base)
     if isinstance(origin.definition, ast.ClassDef) and origin.names is not None:
-        outer = (_function_of(each, origin.names) for each in origin.definition.bases)
+        bases = origin.definition.bases if furthest else ()
+        outer = (_function_of(each, origin.names, furthest - 1) for each in bases)
         return next(filter(None, outer), None)
     return _function_class(origin.full)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
+from gradcheck_cli.reals.balls.domain import on_device
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.reals.program import Program, Slot, Step, alive, build
 
@@ -58,11 +58,7 @@ class _Known:
             return False
         arguments = [self.values[i] for i in step.ins]
         with jax.enable_x64(True):  # 64-bit steps stay what they are
-            outs = step.eqn.primitive.bind(*map(_on_device, arguments), **step.params)
+            outs = step.eqn.primitive.bind(*map(on_device, arguments), **step.params)
         results = outs if step.eqn.primitive.multiple_results else [outs]
         self.values.update(zip(step.outs, results, strict=True))
         return True
-
-
-def _on_device(value: Any) -> Any:
-    return value if isinstance(value, jax.Array) else jnp.asarray(value)
