@@ -32,9 +32,13 @@ def softened(request: Request, signature: Signature, step: GradientOutcome) -> G
     failed = any(law.outcome is Outcome.FAIL for law in step.laws)
     if not (loud or failed):
         return _unproved(request, step, why)
+    return replace(as_notes(step, why), in_doubt=True)
+
+
+def as_notes(step: GradientOutcome, why: str) -> GradientOutcome:
+    """What a step adds, with errors and warnings as notes that say why they prove nothing."""
     return replace(
         step,
-        in_doubt=True,
         findings=tuple(_as_note(finding, why) for finding in step.findings),
         laws=tuple(_not_judged(law, why) for law in step.laws),
     )

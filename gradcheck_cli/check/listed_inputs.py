@@ -38,8 +38,11 @@ def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, dict):
         for key in sorted(value):
             yield from _parts(f"{path}[{key!r}]", value[key])
-    elif isinstance(value, (tuple, list, Built)):
-        for i, item in enumerate(value.parts if isinstance(value, Built) else value):
+    elif isinstance(value, Built):
+        for field, item in zip(value.fields, value.parts, strict=True):
+            yield from _parts(f"{path}.{field}", item)
+    elif isinstance(value, (tuple, list)):
+        for i, item in enumerate(value):
             yield from _parts(f"{path}[{i}]", item)
     else:
         yield path, value

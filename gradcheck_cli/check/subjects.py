@@ -10,6 +10,7 @@ from gradcheck_cli.check.invented import softened
 from gradcheck_cli.check.other_shapes import richer_subjects
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
+from gradcheck_cli.check.unmeant import unless_unmeant
 from gradcheck_cli.subject.protocol import Subject
 
 _ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
@@ -38,5 +39,8 @@ def _with(
         yield outcome + GradientOutcome(left_out=left_out)
         return
     earlier = outcome.failures[before:]
+    found = GradientOutcome()
     for step in attempt(request, subject, start.intents, earlier):
-        yield (outcome := outcome + softened(request, subject.signature, step))
+        found += softened(request, subject.signature, step)
+        yield outcome + found
+    yield outcome + unless_unmeant(request, start, subject, found, earlier)

@@ -136,6 +136,11 @@ class Template:
         return self.signature.changed(shaped)
 
 
+def is_guessed(leaf: Leaf) -> bool:
+    """Is its shape one that no source states: the richest of those that fit?"""
+    return leaf.source.endswith(_RICHEST)
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """The place of an array that is not differentiated."""

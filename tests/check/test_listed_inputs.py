@@ -45,9 +45,9 @@ def test_every_part_of_a_tree_is_listed() -> None:
         "n": Fixed(2, "2", "test"),
         "pair": (Fixed(True, "True", "test"), Leaf("tree['pair'][1]", (), "test")),
     }
-    made = Built("State", list, (Leaf("state.a", (2,), "test"), Fixed(1, "1", "test")))
+    made = Built("State", list, (Leaf("state.a", (2,), "test"), Fixed(1, "1", "test")), ("a", "n"))
     inputs = listed(lambda tree, state: tree["w"], tree=tree, state=made)
-    paths = ["tree['n']", "tree['pair'][0]", "tree['pair'][1]", "tree['w']", "state.a", "state[1]"]
+    paths = ["tree['n']", "tree['pair'][0]", "tree['pair'][1]", "tree['w']", "state.a", "state.n"]
     assert list(inputs) == paths
 
 

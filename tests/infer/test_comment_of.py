@@ -55,7 +55,7 @@ def test_what_still_moves_or_cannot_be_said_is_left_out() -> None:
     text = comment(
         x=leaf("x", 4), axis=Fixed(-1, "-1", "test"), eps=OMITTED, f=Fixed(np.add, "add", "test"),
         scale=leaf("scale", centre=1.0), rising=table((4,), 3, "test", ascending=True),
-        state=Built("State", list, (leaf("state.a", 4),)), key=[leaf("key", 4), Fixed(np.add, "", "")],
+        state=Built("State", list, (leaf("state.a", 4),), ("a",)), key=[leaf("key", 4), Fixed(np.add, "", "")],
     )  # fmt: skip
     assert text == "x=f32[n]"
     assert comment(axis=Fixed(-1, "-1", "test")) == ""
