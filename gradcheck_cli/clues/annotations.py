@@ -52,6 +52,12 @@ _KIND_BY_NAME = {name: kind for kind, names in _NAMES.items() for name in names}
 _SIZES = re.compile(r"(?:tuple|list|sequence|iterable)\[\s*int(?:\s*,\s*(?:int|\.\.\.))*\s*\]", re.IGNORECASE)  # fmt: skip
 
 
+_ROWS = re.compile(
+    r"(?:\w+\.)*(?:Sequence|Iterable|list|List)\[(?P<part>[\w.]+)\]|(?:\w+\.)*[tT]uple\[(?P<each>[\w.]+)\s*,\s*\.\.\.\]"
+)
+_TWO_ARRAYS = "[f32[n d], f32[n d]]"
+
+
 def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, list[Clue]]:
     """What the annotation of each parameter says, if it has one that says something."""
     texts = {p.name: p.annotation or "" for p in parameters}
@@ -149,6 +155,11 @@ def _plain(name: str, source: str, text: str) -> Clue | None:
         count = sizes.group().lower().count("int") if "..." not in sizes.group() else 0
         several = usual_sizes(name, count) if count > 1 else ()
         return Clue(source, kind=Kind.SHAPE, values=several)
+    row = _ROWS.fullmatch(text)
+    if row is not None and _names_an_array(row["part"] or row["each"]):
+        return Clue(
+            source, _TWO_ARRAYS if row["part"] else f"({_TWO_ARRAYS[1:-1]})", kind=Kind.TREE
+        )
     if "|" in text or text.startswith("Union["):
         return Clue(source, kind=Kind.ARRAY) if _names_an_array(text) else None
     base = re.split(r"[\[(]", text.removeprefix("<class '").removesuffix("'>"))[0]

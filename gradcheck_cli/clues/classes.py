@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import inspect
 import itertools
 import re
@@ -93,23 +94,25 @@ def fields_of(value: Any) -> list[tuple[str, Any]]:
 
 def like(value: Any, parts: Sequence[tuple[str, Any]]) -> Built:
     """An object like this one, with other parts."""
-    names = [name for name, _ in parts]
+    names = tuple(name for name, _ in parts)
     kept = tuple(part for _, part in parts)
     if isinstance(value, tuple):
         cls: Any = type(value)
-        return Built(cls.__name__, lambda values: cls(*values), kept)
-    return Built(type(value).__name__, lambda values: _with(copy.copy(value), names, values), kept)
+        return Built(cls.__name__, lambda values: cls(*values), kept, names)
+    make = functools.partial(_again, value, names)
+    return Built(type(value).__name__, make, kept, names)
 
 
 def from_fields(cls: Any, option: Callable[[str, str], Any]) -> Built | None:
     """An object of the class; `option` makes a field of its name and its annotation as text."""
-    names, texts = field_names(cls), field_texts(cls)
+    names, texts = tuple(field_names(cls)), field_texts(cls)
     parts = tuple(option(name, texts.get(name, "")) for name in names)
     if not parts:
         return None
     if issubclass(cls, tuple):
-        return Built(cls.__name__, lambda values: cls(*values), parts)
-    return Built(cls.__name__, lambda values: _with(object.__new__(cls), names, values), parts)
+        return Built(cls.__name__, lambda values: cls(*values), parts, names)
+    make = functools.partial(_new, cls, names)
+    return Built(cls.__name__, make, parts, names)
 
 
 def field_names(cls: Any) -> list[str]:
@@ -134,6 +137,14 @@ def _has_fields(cls: Any) -> bool:
     if not isinstance(cls, type):
         return False
     return dataclasses.is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
+def _again(value: Any, names: Sequence[str], values: Sequence[Any]) -> Any:
+    return _with(copy.copy(value), names, values)
+
+
+def _new(cls: Any, names: Sequence[str], values: Sequence[Any]) -> Any:
+    return _with(object.__new__(cls), names, values)
 
 
 def _with(value: Any, names: Sequence[str], values: Sequence[Any]) -> Any:

@@ -55,7 +55,7 @@ _UNTRACED = {
 @pytest.mark.parametrize(
     ("framework", "count", "kinds"),
     [
-        ("torch", 33, {"Function", "custom_op"}),
+        ("torch", 35, {"Function", "custom_op"}),
         ("tensorflow", 26, {"custom_gradient", "RegisterGradient"}),
     ],
 )

@@ -18,6 +18,7 @@ def of_class(cls: Any, place: Place) -> TorchGradient:
         name=cls.__name__, kind=CLASS, place=place, primal=cls.forward, rule=cls.apply,
         forward=forward, backward=cls.backward, fitter=fit,
         skipped=1 if forward == cls.forward else 0,
+        setup=None if forward == cls.forward else cls.setup_context,
     )  # fmt: skip
 
 
@@ -27,13 +28,15 @@ def of_custom_op(op: Any, place: Place) -> TorchGradient | None:
     if backward is None:
         return None
 
-    def forward(ctx: Context, *inputs: Any) -> Any:
-        output = body(*inputs)
-        if setup is not None:
+    def forward(ctx: Context, *inputs: Any, **keywords: Any) -> Any:
+        output = body(*inputs, **keywords)
+        if setup is not None and keywords:
+            setup(ctx, inputs, keywords, output)
+        elif setup is not None:
             setup(ctx, inputs, output)
         return output
 
     return TorchGradient(
         name=body.__name__, kind=CUSTOM_OP, place=place, primal=body, rule=op, forward=forward,
-        backward=backward, fitter=fit,
+        backward=backward, fitter=fit, setup=setup,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 
 from gradcheck_cli.frameworks.torch.context import Context
-from gradcheck_cli.frameworks.torch.gradient import TorchGradient
+from gradcheck_cli.frameworks.torch.gradient import CLASS, TorchGradient
 from gradcheck_cli.frameworks.torch.random import start_over
 from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature, filled
 
@@ -48,7 +49,7 @@ class Call:
     _defaults: dict[str, Any] | None = None
 
     def inputs(self, leaves: Tensors) -> list[Any]:
-        """All inputs in their order, defaults spelled out: `apply` takes no keywords."""
+        """All inputs in their order, defaults spelled out."""
         supply = iter(leaves)
         if self._defaults is None:
             self._defaults = {p.name: p.default for p in self.gradient.parameters()}
@@ -64,8 +65,16 @@ class Call:
         names = [name for name, _ in self.signature.arguments]
         values = dict(zip(names, inputs, strict=True))
         plain = [values[name] for name in names if name not in keywords]
+        plain = plain[: len(plain) - self._left_to_torch()]
         start_over()
         return _line(function(*before, *plain, **{name: values[name] for name in names if name in keywords}))  # fmt: skip
+
+    def _left_to_torch(self) -> int:
+        """How many of the last inputs are left out: a backward may give as many gradients as were given."""
+        if self.gradient.kind != CLASS or not self.gradient.skipped:
+            return 0  # torch itself spells the defaults out
+        given = [v for n, v in self.signature.arguments if n not in self.signature.keywords]
+        return len(list(itertools.takewhile(lambda value: value is OMITTED, reversed(given))))
 
     def primal(self, leaves: Tensors) -> tuple[list[Any], Context]:
         """The forward's body alone, with the context that it fills."""
@@ -93,10 +102,10 @@ class Call:
     def pulled_back(self, outs: Sequence[Any], context: Context, cotangents: Tensors) -> list[Any]:
         """The backward's gradients for each leaf, as torch would take them."""
         pulled = self.returned(outs, context, cotangents)
-        gradients = []
+        gradients: list[Any] = []
         for position, (_, value) in enumerate(self.signature.arguments):
-            if isinstance(value, Leaf):
-                gradients.append(pulled[position] if position < len(pulled) else None)
+            given = pulled[position] if position < len(pulled) else None
+            gradients += _of_leaves(value, given)
         return gradients
 
     def returned(self, outs: Sequence[Any], context: Context, cotangents: Tensors) -> list[Any]:
@@ -105,7 +114,17 @@ class Call:
         weights = dict(zip(self.kept, cotangents, strict=True))
         upstream = [_cotangent(i, out, weights, context) for i, out in enumerate(outs)]
         pulled = self.gradient.backward(context, *upstream)
-        return list(pulled) if isinstance(pulled, (tuple, list)) else [pulled]
+        return list(pulled) if isinstance(pulled, tuple) else [pulled]
+
+
+def _of_leaves(value: Any, given: Any) -> list[Any]:
+    """The gradients of an argument's leaves: of a list of tensors there is a list."""
+    if isinstance(value, Leaf):
+        return [given]
+    if isinstance(value, (tuple, list)):
+        each = given if isinstance(given, (tuple, list)) else [None] * len(value)
+        return [g for item, part in zip(value, each, strict=True) for g in _of_leaves(item, part)]
+    return []
 
 
 def _cotangent(number: int, out: Any, weights: dict[int, Any], context: Context) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from gradcheck_cli.frameworks.torch.other_calls import other_calls
 from gradcheck_cli.frameworks.torch.subject import TorchSubject
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.other_calls import OtherCall
-from gradcheck_cli.subject.refusals import Rejected
+from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
@@ -31,6 +32,8 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str) -> FittedTorc
                 call.primal_outputs(points)
             outputs = call.outputs(points)
     except UserCodeError as raised:
+        if _is_of_setup(gradient, raised.error):
+            raise RuleError.raised(raised.error, brief(raised.error)) from None
         raise Rejected(brief(raised.error), str(raised.error)) from None
     if not outputs:
         raise Rejected("it returns no float tensor that can be differentiated")
@@ -41,6 +44,13 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str) -> FittedTorc
         outputs=[tuple(out.shape) for out in outputs.values()],
         output_dtypes=[str(out.dtype).removeprefix("torch.") for out in outputs.values()],
     )  # fmt: skip
+
+
+def _is_of_setup(gradient: TorchGradient, error: BaseException) -> bool:
+    """Was it raised where the rule keeps what it needs, the function itself done?"""
+    code = getattr(gradient.setup, "__code__", None)
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return code is not None and any(frame.f_code is code for frame in frames)
 
 
 @dataclass(slots=True, kw_only=True)

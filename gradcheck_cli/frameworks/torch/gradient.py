@@ -38,6 +38,7 @@ class TorchGradient:
     fitter: Fitter
     skipped: int = 0  # parameters of `primal` that are not inputs: ctx
     written: Callable[..., Any] | None = None  # holds the text of the rule, if `backward` does not
+    setup: Callable[..., Any] | None = None  # fills the context where forward itself does not
     reference: Callable[..., Any] | None = None  # what is differentiated instead of forward's body
     closed_over: frozenset[str] = frozenset()  # parameters that a rule inside reads, and gives none
     framework: str = field(default="torch")
@@ -62,10 +63,11 @@ class TorchGradient:
 
     def parameters(self) -> Sequence[Parameter]:
         """The parameters of forward, without `ctx`."""
+        is_tensor = _is_a_tensor if self.kind == CUSTOM_OP else _may_be_a_tensor
         return declared(
             self.primal,
             self.skipped,
-            lambda _, p: p.name not in self.closed_over and _may_be_a_tensor(p),
+            lambda _, p: p.name not in self.closed_over and is_tensor(p),
         )
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
@@ -90,6 +92,11 @@ def of_function(
 
 
 _NO_TENSORS = ("int", "bool", "str", "dim", "size", "device", "dtype")
+
+
+def _is_a_tensor(parameter: inspect.Parameter) -> bool:
+    """A custom op takes what it is annotated with, and nothing else."""
+    return "Tensor" in (annotation(parameter) or "Tensor")
 
 
 def _may_be_a_tensor(parameter: inspect.Parameter) -> bool:

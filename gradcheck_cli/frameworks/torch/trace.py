@@ -16,6 +16,7 @@ import jax
 import torch
 
 from gradcheck_cli.frameworks.shared.tracing import Untraceable
+from gradcheck_cli.frameworks.torch.fourier import keep_last_length
 from gradcheck_cli.frameworks.torch.gradient import Surroundings
 from gradcheck_cli.frameworks.torch.native_ops import constant, operation
 from gradcheck_cli.frameworks.torch.private_api import (
@@ -43,6 +44,7 @@ def _environment() -> Any:
             _write_in_place(environment)
             _fill_what_is_empty(environment)
             draw_natively(environment)
+            keep_last_length(environment)
             return environment
     except UserCodeError as raised:
         error = raised.error
