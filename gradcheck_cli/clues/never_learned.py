@@ -45,7 +45,29 @@ def _is_fixed(node: ast.expr, call: SeenCall) -> bool:
             return _is_fixed(inner, call)
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             return name in _buffers(call.module.path)
+        case ast.Name(id=name):
+            made = _made_before(name, call)
+            return len(made) == 1 and _is_fixed(made[0], call)
     return False
+
+
+def _made_before(name: str, call: SeenCall) -> list[ast.expr]:
+    """What the function that makes the call assigns to a local name before."""
+    tree = parsed(call.module.path) or ast.Module([], [])
+    line = call.node.lineno
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or line)
+    ]
+    inner = max(around, key=lambda node: node.lineno, default=None)
+    return [
+        node.value
+        for node in (ast.walk(inner) if inner is not None else ())
+        if isinstance(node, ast.Assign) and node.lineno < line
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id == name
+    ]
 
 
 @functools.cache

@@ -144,7 +144,8 @@ def _object(
             return specified(path, parse(f"{field}={spec}")[field], f"the annotation of {path}")
         clues = hints.clues.get(path, ())
         is_array = stated_kind(clues) is Kind.ARRAY
-        named = [] if is_array else fixed_by_name(field, shape, hints.make_key)
+        plain = is_array or len(field) == 1  # `y` of a point is no label
+        named = [] if plain else fixed_by_name(field, shape, hints.make_key)
         source = f"a field of {hints.classes[name].__name__}"
         if named:
             return named[0]

@@ -40,8 +40,8 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
         of_kind = [Fixed(shape, repr(shape), source)]
     if kind is Kind.KEY and hints.make_key is not None:
         of_kind = [Fixed(hints.make_key(), "key(0)", source)]
-    if kind in (Kind.WHOLE, Kind.AXIS, Kind.WORD):  # its name must not make an array of it
-        named = [f for f in named if isinstance(f.value, int)]
+    if kind in (Kind.WHOLE, Kind.AXIS, Kind.WORD, Kind.NUMBER):  # no array, whatever it is called
+        named = [f for f in named if isinstance(f.value, (int, float))]
     return _distinct([*stated, *named, *of_kind])
 
 

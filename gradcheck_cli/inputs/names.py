@@ -16,7 +16,19 @@ _COUNT = frozenset(
     {"n", "num", "k", "order", "degree", "num_classes", "n_iter", "iters", "steps", "size"}
 )
 _LABELS = frozenset(
-    {"labels", "label", "targets", "target", "idx", "index", "indices", "segment_ids", "y"}
+    {
+        "labels",
+        "label",
+        "targets",
+        "target",
+        "ind",
+        "inds",
+        "idx",
+        "index",
+        "indices",
+        "segment_ids",
+        "y",
+    }
 )
 _MASK = frozenset({"mask", "masks", "where"})
 _KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
@@ -45,7 +57,7 @@ def fixed_by_name(
 ) -> list[Fixed]:
     """Non-float stand-ins that the name suggests, likeliest first."""
     source = f"the name `{name}`"
-    lowered = name.lower().strip("_")
+    lowered = name.lower().strip("_").removesuffix("_inv").removeprefix("inv_")
     if lowered in _KEY and make_key is not None:
         return [Fixed(make_key(), "key(0)", source)]
     if lowered in _LABELS or lowered.endswith(("_index", "_idx", "_ids", "_labels")):

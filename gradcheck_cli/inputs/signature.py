@@ -72,6 +72,7 @@ class Built:
     name: str
     make: Callable[[list[Any]], Any]
     parts: tuple[Any, ...]
+    fields: tuple[str, ...]  # the names of the parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,8 @@ def _describe(name: str, value: Any) -> str:
     if isinstance(value, Fixed):
         return f"{name}={value.text}"
     if isinstance(value, Built):
-        return f"{name}: {value.name}({', '.join(_describe(str(i), p) for i, p in enumerate(value.parts))})"
+        parts = zip(value.fields, value.parts, strict=True)
+        return f"{name}: {value.name}({', '.join(_describe(field, p) for field, p in parts)})"
     if isinstance(value, (tuple, list, dict)):
         return f"{name}: {type(value).__name__}"
     return f"{name}={value!r}"

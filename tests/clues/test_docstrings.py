@@ -21,6 +21,7 @@ SHAPES = [
     (":param x: the logits, shape ``(n, 3)``\n:param y: boolean mask with shape (n,)\n", {"x": "f32[n 3]", "y": "bool[n]"}),
     ("Args:\n    x: queries,\n        with shape [heads, n, d]\n    y: int, how many\n", {"x": "f32[heads n d]", "y": "3"}),
     (":param x: the input of shape (n, d)\n:type x: Tensor\n:param g: the gain\n:type g: float", {"x": "f32[n d]", "g": "f32[]"}),
+    ("w (items, dim), i (trips, legs) int, x (trips, legs) positive (e.g. counts)", {"w": "f32[items dim]", "i": "i32[trips legs]", "x": "f32[trips legs]"}),
     ("x: (n, d) array\ny: array of the same shape as x", {"x": "f32[n d]", "y": "f32[n d]"}),
     ("Log determinant of I + a a^T for a matrix a of shape (n, k).", {"a": "f32[n k]"}),
     ("Trace of a square matrix a.", {"a": "f32[n_a n_a]"}),
@@ -129,6 +130,7 @@ TREES = [
 ]  # fmt: skip
 
 DOMAINS = [
+    ("w (items, dim), x (trips, legs) positive (e.g. counts). The y (trips, legs).", {"x": "> 0"}),
     ("x (Tensor): input\ngamma (float): focusing parameter, > 0", {"gamma": "> 0"}),
     ("Log for x > 0.", {"x": "> 0"}),
     ("This function is undefined for x < 0.", {"x": ">= 0"}),

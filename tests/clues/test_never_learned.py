@@ -56,3 +56,15 @@ def test_one_call_that_learns_it_is_enough(tmp_path: Path) -> None:
     parameters = [Parameter(name, i, True, False) for i, name in enumerate(("x", "mean", "scale"))]
     found = clues(path, tmp_path, ["Affine.apply", "Affine"], parameters)
     assert not any(clue.constant for clue in found.values())
+
+
+def test_a_local_name_is_what_it_was_made_of(tmp_path: Path) -> None:
+    text = textwrap.dedent(MODEL).replace(
+        "return Affine.apply({})",
+        "mean = self.mean.to(x.dtype)\n        return Affine.apply(x, mean, self.scale)",
+    )
+    path = tmp_path / "model.py"
+    path.write_text(text, encoding="utf-8")
+    parameters = [Parameter(name, i, True, False) for i, name in enumerate(("x", "mean", "scale"))]
+    found = clues(path, tmp_path, ["Affine.apply", "Affine"], parameters)
+    assert {name for name, clue in found.items() if clue.constant} == {"mean"}

@@ -148,6 +148,7 @@ _TAKEN = re.compile(
 _CONSTANTS = {"pi": "3.1415927", "π": "3.1415927", "inf": "inf", "∞": "inf"}
 
 
+_EXAMPLES = re.compile(r"\s*\((?:e\.g\b|for example|such as)[^()]*\)?", re.IGNORECASE)
 _UNDEFINED = re.compile(r"\b(?:un|ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE)
 _NEAR = 40  # letters before a comparison that speak of it
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -263,7 +264,7 @@ def _behind_brackets(after: str) -> str:
     brackets = re.match(rf"(?:\s*{BRACKETS})+\s*(?:float\w*\s*)?,?\s*(?=[a-z∈<>])", after)
     if brackets is None:
         return ""
-    behind = after[brackets.end() :]
+    behind = _EXAMPLES.sub("", after[brackets.end() :])
     within = re.match(_IN + _INTERVAL, behind)
     if within is not None:
         return _interval(within.group())

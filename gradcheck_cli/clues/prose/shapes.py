@@ -68,6 +68,11 @@ _TYPED_ROW = re.compile(
 _TUPLE_OF_ONE = re.compile(
     r"(?<!\w)\(\s*(?P<name>[a-z][a-z_]{2,}\w*)\s*,\s*\)"
 )  # no prose: `(genes,)`
+# Brackets with a comma that a word leads, and no call: a blank or a colon stands between.
+_WORD_AND_BRACKETS = re.compile(
+    rf"(?P<word>[^\W\d]\w*)(?:\s*:\s*|\s+)(?P<dims>(?=[(\[][^()\[\]]*,){BRACKETS})"
+)
+_PLURAL = re.compile(r"[a-z_]{3,}[^s\W]s")
 _EXAMPLE = re.compile(r"(?:e\.g\.|for example|such as)\W*$", re.IGNORECASE)
 _BY = re.compile(
     rf"\b(?P<dims>\w+(?:\s*(?:×|\s[xX]\s|-by-|\sby\s)\s*\w+)+)[\s-]*(?:\w+[\s-]+)?(?={_NOUN})"
@@ -159,6 +164,7 @@ def certain_names(text: str) -> set[str]:
     for match in _SAID.finditer(text):
         dims = stated(match["dims"])
         found |= set(dims.names) if dims else set()
+    found |= _behind_several(text)
     found |= {match["name"] for match in _TUPLE_OF_ONE.finditer(text)}
     found |= {match["name"] for match in _TYPED_ROW.finditer(text)}
     found |= {"B"} if "[B]" in text else set()  # a batch; other letters in brackets are units, too
@@ -167,6 +173,16 @@ def certain_names(text: str) -> set[str]:
         if dims is not None and any(len(name) > 2 and name in found for name in dims.names):
             found |= set(dims.names)
     return {name for name in found if not name.isdigit() and name != "..."}
+
+
+def _behind_several(text: str) -> set[str]:
+    """The names in brackets that stand right behind two different words: `ids (baskets, slots), weights (baskets, slots)`."""
+    behind: dict[tuple[str, ...], set[str]] = {}
+    for match in _WORD_AND_BRACKETS.finditer(text):
+        dims = stated(match["dims"])
+        if dims is not None and any(_PLURAL.fullmatch(name) for name in dims.names):
+            behind.setdefault(dims.names, set()).add(match["word"])
+    return {name for dims, words in behind.items() if len(words) > 1 for name in dims}
 
 
 def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
