@@ -30,6 +30,7 @@ from gradcheck_cli.reals.enclose import START_BITS, working
 
 Array = np.ndarray[Any, Any]
 
+_MANY_ELEMENTS = 8  # of an argument: one of them that is large says nothing of the others
 _SHORT_DIGITS = 40  # with the digits of a share of an ulp, a float64 holds them
 
 
@@ -208,7 +209,7 @@ class Reference:
         size = values.max(axis=1, initial=0)
         ct = np.abs(columns(self.cotangents, len(self.points[0]))[rows]).max(axis=1, initial=0)
         # Of several arguments the smallest counts: its gradient is the largest.
-        sizes = [np.abs(p[rows].reshape(len(rows), -1)).max(axis=1, initial=0) for p in self.points]
+        sizes = [_typical_size(p[rows].reshape(len(rows), -1)) for p in self.points]
         x = np.min([np.where(size > 0, size, np.inf) for size in sizes], axis=0)
         with np.errstate(all="ignore"):
             return np.asarray(ct * size / np.where(np.isfinite(x), x, 1.0))
@@ -246,6 +247,17 @@ def _scaled(values: Array, factor: float) -> Array:
     moved: Array = flat * factor
     moved[zero] = math.copysign(factor, factor - 0.6) / 8
     return moved.reshape(values.shape)
+
+
+def _typical_size(values: Array) -> Array:
+    """The largest number of each row; of many numbers the middle one: an outlier is not the size of the others."""
+    size = np.abs(values)
+    largest = np.asarray(size.max(axis=1, initial=0))
+    if values.shape[1] < _MANY_ELEMENTS:
+        return largest
+    place = (values.shape[1] - 1) // 2
+    middle = np.partition(size, place, axis=1)[:, place]
+    return np.where(middle > 0, middle, largest)
 
 
 def _largest(values: Array) -> Array:

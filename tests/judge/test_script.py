@@ -163,7 +163,7 @@ def test_a_keyword_is_written_as_one() -> None:
 @pytest.mark.parametrize(
     ("finding", "reason"),
     [
-        (lambda: with_signature(("x", Built("Layer", tuple, (X,)))), "an argument is Built"),
+        (lambda: with_signature(("x", Built("Layer", tuple, (X,), ("x",)))), "an argument is Built"),
         (lambda: with_signature(("x", X), ("f", Fixed(np.tanh, "my.f", "test"))), "an argument is my.f, which has no literal"),
         (lambda: with_numbers(truth="±inf (pole)"), "the truth there is no number: ±inf (pole)"),
         (with_numbers, "it has no numbers to show"),

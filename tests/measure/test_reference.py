@@ -34,6 +34,14 @@ def test_at_zero_a_gradient_that_is_always_zero_is_measured_beside_the_value_too
     assert constant.scale(ROW, GRADIENTS).tolist() == [5.0]
 
 
+def test_one_large_number_of_many_is_not_the_size_of_the_others() -> None:
+    many = np.array([[1e9, *np.linspace(1.5, 2.5, 8)]])
+    kept = reference(many, lambda x: 1e9 + 0 * x, lambda x, weight: 0 * x)
+    assert 4e8 < kept.scale(ROW, GRADIENTS)[0] < 1e9
+    two = reference(many[:, :2], lambda x: 1e9 + 0 * x, lambda x, weight: 0 * x)
+    assert two.scale(ROW, GRADIENTS).tolist() == [1.0]
+
+
 def test_the_range_is_that_of_inputs_a_few_roundings_away() -> None:
     sine = reference([1.0, 1e8], np.sin, lambda x, weight: np.cos(x) * weight)
     low, high = sine.hull(np.array([0, 1]), VALUES, 0)

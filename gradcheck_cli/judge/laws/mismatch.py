@@ -24,7 +24,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.diagnose.constant_factor import describe_factor, leaves_out_data
 from gradcheck_cli.judge.diagnose.explain import explain
 from gradcheck_cli.judge.laws.singularity import radius_around_singularities
-from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind, component_name
 from gradcheck_cli.measure.formula_gap import Comparison, comparison, only_at_points
 from gradcheck_cli.measure.integral import Opinion, third_opinion
@@ -171,7 +171,8 @@ def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
     row, opinion = int(large[0]), _gravest_opinion(mismatch.m, large)
     if opinion is Opinion.RIGHT:
         return None
-    if opinion is Opinion.STEP or mismatch.constant_primal:  # no bisection either: a step function
+    step = opinion is Opinion.STEP and not _gives_zero(mismatch)
+    if step or mismatch.constant_primal:  # no bisection either: a step function
         return mismatch.failure(row, Kind.SURROGATE, _STEP)
     if opinion is Opinion.OPEN:
         return mismatch.failure(row, Kind.INCONCLUSIVE, _OPEN)
@@ -216,6 +217,13 @@ def _wrong(mismatch: Mismatch, row: int) -> Failure:
     elif not everywhere:
         message += " at some inputs"
     return mismatch.failure(row, Kind.FORMULA, message, everywhere)
+
+
+def _gives_zero(mismatch: Mismatch) -> bool:
+    """Is the rule zero wherever it was compared? What only oscillates is bounded as a step is."""
+    assert mismatch.m.rule is not None
+    formula = columns(mismatch.m.rule.gradients, mismatch.m.count)
+    return not as_floats(formula[mismatch.facts.rows, mismatch.part]).any()
 
 
 def _is_left_out(mismatch: Mismatch) -> bool:
