@@ -17,10 +17,11 @@ from gradcheck_cli.measure.engine import measure
 from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.sampled_subject import Part, components, part_of, too_large
 from gradcheck_cli.measure.sources import Sources, sources
-from gradcheck_cli.measure.untrue_trace import untrue_primal, untrue_rule
+from gradcheck_cli.measure.untrue_trace import misshapen, untrue_primal, untrue_rule
 from gradcheck_cli.subject.protocol import Subject
 
 # Why programs over the reals are not believed.
+_OTHER_SHAPES = "its trace gives results of other shapes than the call"
 _UNTRUE_PRIMAL = "its trace gives other values than the call"
 _UNTRUE_RULE = "the trace of its backward gives other gradients than the call"
 
@@ -64,7 +65,9 @@ def _tried(request: Request, subject: Subject) -> SubjectTrial:
     task, progress = request.task, request.progress
     where = subject.signature.describe()
     progress.doing(Phase.TRACING, f"at {where}")
-    subject.traces()
+    for primal in (True, False):
+        if misshapen(subject, primal=primal):
+            subject.distrust(_OTHER_SHAPES, primal=primal)
     rungs = sources(subject)
     points = points_of(subject, task, rungs)
     progress.doing(Phase.RUNNING, f"at {where}")

@@ -20,7 +20,6 @@ from gradcheck_cli.reals.walk import uncovered
 from gradcheck_cli.subject.protocol import Subject, Traced
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 
-_OTHER_SHAPES = "its trace gives results of other shapes than the call"
 _DRAWS = named(lambda facts: facts.law is Law.DRAW)
 
 
@@ -47,7 +46,6 @@ class Sources:
 
 def sources(subject: Subject, *, certified: bool = True) -> Sources:
     """The strongest rungs that hold; without `certified`, a walk has failed already."""
-    _distrust_other_shapes(subject)
     traces = subject.traces()
     primal = _walked(traces.primal) if certified else None
     rule = _walked(traces.rule) if certified else None
@@ -71,16 +69,6 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
         who = "custom" if subject.has_rule else "auto"
         return Sources(truth, Wide(wide, who, digits), digits, _why(subject))
     return Sources(truth, rule, digits, _why(subject))
-
-
-def _distrust_other_shapes(subject: Subject) -> None:
-    """Forget programs whose results have other shapes than those of the call."""
-    shapes = [tuple(s) for s in (*subject.outputs, *(leaf.shape for leaf in subject.leaves))]
-    traces = subject.traces()
-    for program, primal in ((traces.primal, True), (traces.rule, False)):
-        if program is not None and [tuple(a.shape) for a in program.out_avals] != shapes:
-            subject.distrust(_OTHER_SHAPES, primal=primal)
-            return
 
 
 def _walked(program: Program | None) -> Source | None:

@@ -15,11 +15,20 @@ from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, colum
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
+from gradcheck_cli.subject.protocol import Subject
 
 Array = np.ndarray[Any, Any]
 
 _FEWEST = 4
 _NEARLY_ALL = 0.9  # elsewhere rounding hides it
+
+
+def misshapen(subject: Subject, *, primal: bool) -> bool:
+    """Has a program results of other shapes than those of the call?"""
+    traces = subject.traces()
+    program = traces.primal if primal else traces.rule
+    shapes = [tuple(s) for s in (*subject.outputs, *(leaf.shape for leaf in subject.leaves))]
+    return program is not None and [tuple(a.shape) for a in program.out_avals] != shapes
 
 
 def untrue_rule(m: Measurements) -> bool:
