@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gradcheck_cli.check.outcome import JUDGED, GradientOutcome, weakest
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import LawResult, Outcome, Severity, Verdict
+from gradcheck_cli.judge.deviation import as_meant
 from gradcheck_cli.judge.diagnose.correction import Trial
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.laws import LAWS
@@ -16,7 +17,7 @@ from gradcheck_cli.judge.laws.law import Judgement, judgement
 from gradcheck_cli.judge.unjudged import failed
 from gradcheck_cli.measure.failure import Failure, Kind
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.project.intent_specs import Declared
+from gradcheck_cli.project.intent_specs import DEVIATES, Declared
 from gradcheck_cli.project.rule_pages import find
 
 
@@ -52,7 +53,8 @@ def judgements(request: Request, m: Measurements, intents: Sequence[Declared]) -
     ]
     failures = [failure for each in judged for failure in each.failures]
     declarations = Declarations(list(intents))
-    undeclared = declarations.answer(failures, m)
+    word = next((d.argument for d in intents if d.name == DEVIATES), None)
+    undeclared = as_meant(declarations.answer(failures, m), m, word or "")
     wrong = [f.row for f in undeclared if find(f.rule).correctable]
     outcome = GradientOutcome(
         findings=tuple(bugs),
@@ -83,7 +85,9 @@ def _as_declared(each: Judgement, undeclared: Sequence[Failure]) -> Judgement:
     doubt = next((f for f in undeclared if f.ground.kind is Kind.DOUBT), None)
     if doubt is not None:
         return dataclasses.replace(each, outcome=Outcome.NOT_COVERED, reason=doubt.message)
-    return dataclasses.replace(each, outcome=Outcome.PASS, reason="every deviation is declared")
+    return dataclasses.replace(
+        each, outcome=Outcome.PASS, reason="every deviation is declared, or one that is meant"
+    )
 
 
 def _law_result(each: Judgement, m: Measurements) -> LawResult:

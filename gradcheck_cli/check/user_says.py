@@ -15,7 +15,7 @@ from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.project.input_specs import condition
 from gradcheck_cli.project.input_specs import parse as parse_spec
-from gradcheck_cli.project.intent_specs import Declared
+from gradcheck_cli.project.intent_specs import DEVIATES, Declared
 from gradcheck_cli.project.intent_specs import parse as parse_intents
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient
@@ -33,7 +33,7 @@ class Statement:
 def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) -> Statement:
     """The framework's hints with the user's specifications and domains, and the declared intents.
 
-    What a docstring takes as a constant is declared in prose.
+    What a docstring takes as a constant, or says of its derivative, is declared in prose.
     """
     places = _places(gradient, site)
     texts = [task.expects[k] for k in places if k in task.expects]
@@ -41,6 +41,7 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
     known = {declared.argument for declared in intents if declared.name == "zero"}
     prose = (name for name in hints.constants if name not in known)
     intents += [Declared("zero", name, in_prose=True) for name in prose]
+    intents += [Declared(DEVIATES, hints.deviates, in_prose=True)] if hints.deviates else []
     hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})
     key = next((k for k in places if k in task.inputs), None)
     if key is None:

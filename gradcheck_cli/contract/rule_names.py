@@ -27,6 +27,7 @@ class RuleName(StrEnum):
     BLIND_INPUTS = "blind-inputs"
     INHERITED_FORMULA = "inherited-formula"
     RULE_RAISES = "rule-raises"
+    UNDECLARED_DEVIATION = "undeclared-deviation"
     NON_FINITE_GRADIENT = "non-finite-gradient"
     NON_FINITE_VALUE = "non-finite-value"
     IMPRECISE_GRADIENT = "imprecise-gradient"

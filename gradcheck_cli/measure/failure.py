@@ -27,6 +27,7 @@ class Kind(Enum):
     APPROXIMATE = "approximate"
     SINGULARITY = "singularity"
     SURROGATE = "surrogate"
+    DEVIATION = "deviation"  # and what it does
     INCONCLUSIVE = "inconclusive"
     INNER_RULE = "inner"
     POLE = "pole"

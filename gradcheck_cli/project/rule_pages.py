@@ -26,6 +26,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
     summary: str
     help: str
     verdict: Verdict | None = None  # what a finding above a note makes of its gradient
+    verdict_of_note: Verdict | None = None  # what a note makes of it
     any_backend: bool = False  # it is about the rule as written, not about one backend's floats
     correctable: bool = False  # a change of the rule's text may make it right
     witness: bool = True  # are there numbers that show it, also where it holds everywhere?

@@ -9,7 +9,7 @@ from gradcheck_cli.project.rule_pages import find
 
 
 def verdict(findings: Iterable[Finding]) -> Verdict:
-    """The worst that any finding says; notes never change it."""
+    """The worst that any finding says; most notes do not change it."""
     worst = Verdict.CORRECT
     for finding in findings:
         worst = max(worst, _of(finding), key=lambda v: v.rank)
@@ -17,8 +17,11 @@ def verdict(findings: Iterable[Finding]) -> Verdict:
 
 
 def _of(finding: Finding) -> Verdict:
-    verdict = find(finding.rule).verdict
+    rule = find(finding.rule)
+    verdict = rule.verdict
+    if finding.severity is Severity.NOTE:
+        return rule.verdict_of_note or Verdict.CORRECT
     mild = verdict is Verdict.WRONG and finding.severity is not Severity.ERROR
-    if finding.severity is Severity.NOTE or verdict is None or mild:
+    if verdict is None or mild:
         return Verdict.CORRECT
     return verdict

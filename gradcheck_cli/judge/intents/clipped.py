@@ -1,14 +1,17 @@
-"""`expect(clipped)`: the true gradient, made smaller where it is large; never larger, never turned."""
+"""`expect(clipped)`: the true gradient, made smaller where it is large; never larger, never turned, but by its bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from flint import arb
+
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.inputs.signature import Fixed
 from gradcheck_cli.judge.intents.intent import at, common_cells, formula, shown
 from gradcheck_cli.measure.components import GRADIENTS
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, component_name
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.measurements import Measurements
 
@@ -26,6 +29,8 @@ class Clipped:
         gradients, truth = formula(m), m.reference.balls(GRADIENTS)
         for row, k in common_cells(m):
             ours, true = gradients[row, k], truth[row, k]
+            if any(ours.overlaps(arb(bound)) for bound in _bounds(m, row, k)):
+                continue
             larger = abs(ours) > abs(true) * (1 + m.fmt.eps)
             turned = (ours > 0 and true < 0) or (ours < 0 and true > 0)
             if larger or turned:
@@ -41,6 +46,20 @@ class Clipped:
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
         return True
+
+
+def _bounds(m: Measurements, row: int, k: int) -> Iterator[float]:
+    """The numbers that the arguments give there, of either sign: they may be what is cut off at."""
+    number, index = component_name(m, GRADIENTS, k)
+    shape = m.subject.leaves[number].shape
+    for other, leaf in enumerate(m.subject.leaves):
+        value = m.points[other][row]
+        if other != number and leaf.shape in ((), shape):
+            bound = float(value[index] if leaf.shape == shape else value)
+            yield from (bound, -bound)
+    for _, fixed in m.subject.signature.arguments:
+        if isinstance(fixed, Fixed) and isinstance(fixed.value, float):
+            yield from (fixed.value, -fixed.value)
 
 
 CLIPPED = Clipped()

@@ -9,6 +9,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import argument_of, at, formula, formula_cells, shown
 from gradcheck_cli.measure.components import columns
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.handed_on import origins
 from gradcheck_cli.measure.measurements import Measurements
 
 
@@ -38,6 +39,8 @@ class StraightThrough:
         return None if first is not None else f"there is no argument `{name}`"
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
+        if origins(m) is not None:  # what only moves its input has a transpose
+            return
         first = argument_of(m, failure.component)
         yield None if first == m.subject.leaves[0].path else first
 

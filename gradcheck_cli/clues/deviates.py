@@ -1,0 +1,33 @@
+"""Words by which a function's name or text says that its derivative is meant to be another one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from gradcheck_cli.clues.documentation import plain_function, texts_about
+
+# As a whole word or a part of a name: `gradient_reversal`, `GradScale`, `stop_grad`.
+_WORDS = re.compile(
+    r"revers|flip|negat|scal(?:e|ing)|clip|clamp|stop|detach|freez|frozen|block|barrier|straight|surrogate"
+    r"|attenuat|damp|limit|throttl|weaken|boost|multipl(?:y|ie)|factor|modif|mask|normali[sz]",
+    re.IGNORECASE,
+)
+# A text may speak of clipping values: only what it says of gradients counts.
+_OF_GRADIENTS = re.compile(r"grad|cotangent|backward|derivative|adjoint|tangent|jvp|vjp", re.IGNORECASE)  # fmt: skip
+
+
+def deviates(function: Callable[..., Any]) -> str:
+    """The word that says so; none: nothing does."""
+    named = _WORDS.search(getattr(plain_function(function), "__qualname__", ""))
+    if named is not None:
+        return named[0].lower()
+    sentences = (
+        sentence
+        for text in texts_about(function)
+        if text.near
+        for sentence in re.split(r"[.;]\s|\n\s*\n", text.text)
+    )
+    said = (_WORDS.search(s) for s in sentences if _OF_GRADIENTS.search(s))
+    return next((match[0].lower() for match in said if match is not None), "")

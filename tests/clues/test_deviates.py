@@ -1,0 +1,37 @@
+"""Words by which a name or a text says that a derivative is meant to be another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.clues.deviates import deviates
+
+
+def gradient_reversal(x: Any) -> Any: ...
+def stop_grad(x: Any) -> Any: ...
+def auxiliary(x: Any) -> Any:
+    """Hands x on, and blocks gradients."""
+
+
+def softplus(x: Any) -> Any:
+    """The softplus, of values clipped at 30."""
+
+
+def averaged(x: Any) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "word"),
+    [
+        (gradient_reversal, "revers"),
+        (stop_grad, "stop"),
+        (auxiliary, "block"),
+        (softplus, ""),
+        (averaged, ""),
+    ],
+)
+def test_the_word_that_says_so(function: Callable[..., Any], word: str) -> None:
+    assert deviates(function) == word
