@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gradcheck_cli.adequacy.change import Change, Showing
+from gradcheck_cli.adequacy.change import Change, Part, Showing
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
+from gradcheck_cli.check.settings_tried import settings_tried
 from gradcheck_cli.contract.report import Adequacy, Finding, UnseenChange
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.discover import lines
@@ -25,9 +26,12 @@ def adequacy_of(request: Request, outcome: GradientOutcome) -> Adequacy | None:
     # What no other shapes of the function would show is no question.
     showings = showings.without({c for c in showings.degenerate if c.key not in hints})
     unseen = [_unseen_change(c, request.site, hints.get(c.key)) for c in showings.unseen]
+    settings = settings_tried(outcome)
+    unseen += [_unmoved(name, value) for name, value in settings.still]
+    shown = showings.shown + len(settings.moved)
     return Adequacy(
-        shown=showings.shown,
-        counted=showings.counted,
+        shown=shown,
+        counted=shown + len(unseen),
         equal=showings.count(Showing.EQUAL),
         forgiven=showings.count(Showing.FORGIVEN),
         unseen=unseen[:_MOST_LISTED],
@@ -52,6 +56,19 @@ def blind_inputs(request: Request, adequacy: Adequacy | None) -> list[Finding]:
         help=hint and f"add {hint} to the line that defines it",
     )
     return [replace(finding, gradient=request.gradient.place.qualname)]
+
+
+def _unmoved(name: str, value: str) -> UnseenChange:
+    """A setting that had one value in every call: what another one would show nobody knows."""
+    return UnseenChange(
+        change=f"`{name}` was {value} in every call",
+        kind="setting",
+        of=Part.PRIMAL.value,
+        path=None,
+        line=None,
+        hint=None,
+        of_shape=True,
+    )
 
 
 def _unseen_change(change: Change, site: Site, hint: str | None) -> UnseenChange:

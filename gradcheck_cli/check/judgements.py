@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gradcheck_cli.check.outcome import JUDGED, GradientOutcome, weakest
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import LawResult, Outcome, Severity, Verdict
-from gradcheck_cli.judge.deviation import as_meant
+from gradcheck_cli.judge.deviation import as_meant, on_purpose
 from gradcheck_cli.judge.diagnose.correction import Trial
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.laws import LAWS
@@ -17,7 +17,7 @@ from gradcheck_cli.judge.laws.law import Judgement, judgement
 from gradcheck_cli.judge.unjudged import failed
 from gradcheck_cli.measure.failure import Failure, Kind
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.project.intent_specs import DEVIATES, Declared
+from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
 from gradcheck_cli.project.rule_pages import find
 
 
@@ -53,8 +53,9 @@ def judgements(request: Request, m: Measurements, intents: Sequence[Declared]) -
     ]
     failures = [failure for each in judged for failure in each.failures]
     declarations = Declarations(list(intents))
-    word = next((d.argument for d in intents if d.name == DEVIATES), None)
-    undeclared = as_meant(declarations.answer(failures, m), m, word or "")
+    said = {d.name: d.argument or "" for d in intents if d.in_prose}
+    undeclared = as_meant(declarations.answer(failures, m), m, said.get(DEVIATES, ""))
+    undeclared = on_purpose(undeclared, m, said.get(ON_PURPOSE, ""))
     wrong = [f.row for f in undeclared if find(f.rule).correctable]
     outcome = GradientOutcome(
         findings=tuple(bugs),

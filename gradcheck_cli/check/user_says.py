@@ -15,7 +15,7 @@ from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.project.input_specs import condition
 from gradcheck_cli.project.input_specs import parse as parse_spec
-from gradcheck_cli.project.intent_specs import DEVIATES, Declared
+from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
 from gradcheck_cli.project.intent_specs import parse as parse_intents
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient
@@ -41,7 +41,8 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
     known = {declared.argument for declared in intents if declared.name == "zero"}
     prose = (name for name in hints.constants if name not in known)
     intents += [Declared("zero", name, in_prose=True) for name in prose]
-    intents += [Declared(DEVIATES, hints.deviates, in_prose=True)] if hints.deviates else []
+    told = ((DEVIATES, hints.deviates), (ON_PURPOSE, hints.on_purpose))
+    intents += [Declared(name, word, in_prose=True) for name, word in told if word]
     hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})
     key = next((k for k in places if k in task.inputs), None)
     if key is None:

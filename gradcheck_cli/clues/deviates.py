@@ -18,16 +18,31 @@ _WORDS = re.compile(
 _OF_GRADIENTS = re.compile(r"grad|cotangent|backward|derivative|adjoint|tangent|jvp|vjp", re.IGNORECASE)  # fmt: skip
 
 
+_ON_PURPOSE = re.compile(
+    r"deliberate(?:ly)?|intentional(?:ly)?|on purpose|by design"
+    r"|not the (?:true|exact|actual|real) (?:gradient|derivative)|biased gradient",
+    re.IGNORECASE,
+)
+
+
 def deviates(function: Callable[..., Any]) -> str:
     """The word that says so; none: nothing does."""
     named = _WORDS.search(getattr(plain_function(function), "__qualname__", ""))
-    if named is not None:
-        return named[0].lower()
+    return named[0].lower() if named is not None else _said(function, _WORDS)
+
+
+def on_purpose(function: Callable[..., Any]) -> str:
+    """The words by which a text says outright that the derivative is not that of the function."""
+    return _said(function, _ON_PURPOSE)
+
+
+def _said(function: Callable[..., Any], words: re.Pattern[str]) -> str:
+    """The first of the words in a sentence about gradients, in a text about this very function."""
     sentences = (
         sentence
         for text in texts_about(function)
         if text.near
         for sentence in re.split(r"[.;]\s|\n\s*\n", text.text)
     )
-    said = (_WORDS.search(s) for s in sentences if _OF_GRADIENTS.search(s))
-    return next((match[0].lower() for match in said if match is not None), "")
+    found = (words.search(s) for s in sentences if _OF_GRADIENTS.search(s))
+    return next((match[0].lower() for match in found if match is not None), "")

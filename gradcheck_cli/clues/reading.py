@@ -9,7 +9,7 @@ from gradcheck_cli.clues import body
 from gradcheck_cli.clues.callables import callables, spread
 from gradcheck_cli.clues.class_fields import clues_of_objects, names_of_dimensions
 from gradcheck_cli.clues.classes import classes_of_arguments, instances
-from gradcheck_cli.clues.deviates import deviates
+from gradcheck_cli.clues.deviates import deviates, on_purpose
 from gradcheck_cli.clues.first_clues import (
     by_strength,
     domains,
@@ -64,6 +64,7 @@ def read(
         guesses=guesses(clues),
         domains=domains(with_orders(clues, texts), getattr(function, "__name__", ""), held),
         deviates=deviates(function),
+        on_purpose=on_purpose(function),
         constants=tuple(n for n, each in merged.items() if any(c.constant for c in each)),
         classes=wanted,
         instances=instances(function, wanted),

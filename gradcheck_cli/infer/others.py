@@ -56,6 +56,12 @@ def _other_values(
     named = fixed_by_name(parameter.name, shapes[0], None)
     if isinstance(here, Fixed) and type(value) is int and not plain and not named:
         yield from (Fixed(n, str(n), "beside the first guess") for n in (value - 1, value + 1) if n > 0)  # fmt: skip
+    if (
+        isinstance(here, Fixed)
+        and type(value) is float
+        and not any(f.value != value for f in plain)
+    ):
+        yield from (Fixed(n, repr(n), "beside the first guess") for n in (0.75 * value, 1.5 * value))  # fmt: skip
     if here is OMITTED and isinstance(value, int) and value and not named:
         yield Fixed(value + 1, str(value + 1), "off its default")
 

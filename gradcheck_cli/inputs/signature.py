@@ -139,6 +139,7 @@ class Hints:
     left_out: frozenset[str] = frozenset()  # integers whose places in a table do not count
     constants: tuple[str, ...] = ()  # which its text takes as constants
     deviates: str = ""  # the word by which its text says that its derivative is meant to be another
+    on_purpose: str = ""  # the words by which it says so outright
     spec_source: str = ""  # where the specs stand
     integers: frozenset[str] = frozenset()  # of which whole numbers are tried, not floats
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys

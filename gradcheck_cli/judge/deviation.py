@@ -54,6 +54,28 @@ def as_meant(failures: Sequence[Failure], m: Measurements, word: str) -> list[Fa
     return [told if f is wrong[0] else f for f in failures if f is wrong[0] or f not in wrong]
 
 
+def on_purpose(failures: Sequence[Failure], m: Measurements, words: str) -> list[Failure]:
+    """The failures, with those of the formula as a question where a text says outright that it deviates.
+
+    No law says what the derivative should be then: neither right nor wrong is known.
+    """
+    wrong = [f for f in failures if _is_of_formula(f)]
+    if not wrong or not words or not m.subject.has_rule:
+        return list(failures)
+    told = replace(
+        wrong[0],
+        rule=RuleName.INCONCLUSIVE_GRADIENT,
+        severity=Severity.WARNING,
+        ground=Ground(Kind.DOUBT, "on purpose"),
+        message="the formula is not the derivative of the function, and its text says that it is "
+        f"another one (“{words}”): what it should be, no law tells",
+        everywhere=True,
+        holds=None,
+        as_grave=None,
+    )
+    return [told if f is wrong[0] else f for f in failures if f is wrong[0] or f not in wrong]
+
+
 def _is_of_formula(failure: Failure) -> bool:
     return failure.rule in _ANSWERED and failure.severity is Severity.ERROR
 

@@ -25,8 +25,9 @@ FORMS = {
     "estimator": None,
     "domain": "a condition, as in `expect(domain: x > 0)`",
 }
-# What nobody can declare: a name or a text says, in this word, that the derivative is meant to be another.
-DEVIATES = "deviates"
+# What nobody can declare: a name or a text hints in this word that the derivative is meant to be another, or
+# says so outright.
+DEVIATES, ON_PURPOSE = "deviates", "on purpose"
 # In its brackets may stand an interval's own, open or closed at either end.
 EXPECT = re.compile(
     r"expect\(\s*(?P<name>[a-z-]+)\s*"

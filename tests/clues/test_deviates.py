@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.clues.deviates import deviates
+from gradcheck_cli.clues.deviates import deviates, on_purpose
 
 
 def gradient_reversal(x: Any) -> Any: ...
@@ -35,3 +35,16 @@ def averaged(x: Any) -> Any: ...
 )
 def test_the_word_that_says_so(function: Callable[..., Any], word: str) -> None:
     assert deviates(function) == word
+
+
+def bounded(x: Any) -> Any:
+    """The larger of x and 0. The gradient deliberately passes below 0."""
+
+
+def sampled(x: Any) -> Any:
+    """Deliberately slow, for x of any shape."""
+
+
+def test_only_what_is_said_of_the_derivative_is_said_outright() -> None:
+    assert on_purpose(bounded) == "deliberately"
+    assert on_purpose(sampled) == ""

@@ -9,7 +9,7 @@ import pytest
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.deviation import as_meant
+from gradcheck_cli.judge.deviation import as_meant, on_purpose
 from gradcheck_cli.measure.handed_on import in_place, origins
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import measured, mismatch
@@ -83,3 +83,10 @@ def test_where_elements_come_from() -> None:
         lambda x, w: w[:, 1:],
     )
     assert origins(padded).tolist() == [-1, 0, 1, 2]
+
+
+def test_what_a_text_says_outright_makes_a_question_of_an_error() -> None:
+    square = measured(POINTS, np.square, lambda x, w: 2 * x * w, rule=lambda x, w: x * w)
+    assert on_purpose([mismatch()], square, "") == [mismatch()]
+    (told,) = on_purpose([mismatch()], square, "deliberately")
+    assert (told.rule, told.severity) == (RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING)
