@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gradcheck_cli.check.outcome import JUDGED, GradientOutcome, weakest
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import LawResult, Outcome, Severity, Verdict
-from gradcheck_cli.judge.deviation import as_meant, on_purpose
+from gradcheck_cli.judge.deviation import as_meant, on_purpose, steps
 from gradcheck_cli.judge.diagnose.correction import Trial
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.laws import LAWS
@@ -55,7 +55,10 @@ def judgements(request: Request, m: Measurements, intents: Sequence[Declared]) -
     declarations = Declarations(list(intents))
     said = {d.name: d.argument or "" for d in intents if d.in_prose}
     undeclared = as_meant(declarations.answer(failures, m), m, said.get(DEVIATES, ""))
-    undeclared = on_purpose(undeclared, m, said.get(ON_PURPOSE, ""))
+    words = said.get(ON_PURPOSE, "")
+    if not words and "straight-through" in said and steps(failures):
+        words = "straight-through"
+    undeclared = on_purpose(undeclared, m, words)
     wrong = [f.row for f in undeclared if find(f.rule).correctable]
     outcome = GradientOutcome(
         findings=tuple(bugs),

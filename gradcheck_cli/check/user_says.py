@@ -41,6 +41,8 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
     known = {declared.argument for declared in intents if declared.name == "zero"}
     prose = (name for name in hints.constants if name not in known)
     intents += [Declared("zero", name, in_prose=True) for name in prose]
+    if hints.straight_through and not any(d.name == "straight-through" for d in intents):
+        intents.append(Declared("straight-through", None, in_prose=True))
     told = ((DEVIATES, hints.deviates), (ON_PURPOSE, hints.on_purpose))
     intents += [Declared(name, word, in_prose=True) for name, word in told if word]
     hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})

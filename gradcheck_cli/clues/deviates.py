@@ -24,6 +24,8 @@ _ON_PURPOSE = re.compile(
     re.IGNORECASE,
 )
 
+_STRAIGHT = re.compile(r"straight[- ]?through|\bSTE\b")
+
 
 def deviates(function: Callable[..., Any]) -> str:
     """The word that says so; none: nothing does."""
@@ -36,13 +38,20 @@ def on_purpose(function: Callable[..., Any]) -> str:
     return _said(function, _ON_PURPOSE)
 
 
-def _said(function: Callable[..., Any], words: re.Pattern[str]) -> str:
-    """The first of the words in a sentence about gradients, in a text about this very function."""
+def straight_through(function: Callable[..., Any]) -> bool:
+    """Does a text say that the cotangent passes as if a step were the identity?"""
+    return bool(_said(function, _STRAIGHT, everywhere=True))
+
+
+def _said(
+    function: Callable[..., Any], words: re.Pattern[str], *, everywhere: bool = False
+) -> str:
+    """The first of the words in a sentence about gradients (or in any), in a text about this very function."""
     sentences = (
         sentence
         for text in texts_about(function)
         if text.near
         for sentence in re.split(r"[.;]\s|\n\s*\n", text.text)
     )
-    found = (words.search(s) for s in sentences if _OF_GRADIENTS.search(s))
+    found = (words.search(s) for s in sentences if everywhere or _OF_GRADIENTS.search(s))
     return next((match[0].lower() for match in found if match is not None), "")

@@ -140,6 +140,7 @@ class Hints:
     constants: tuple[str, ...] = ()  # which its text takes as constants
     deviates: str = ""  # the word by which its text says that its derivative is meant to be another
     on_purpose: str = ""  # the words by which it says so outright
+    straight_through: bool = False  # it says that the cotangent passes as if a step were the identity
     spec_source: str = ""  # where the specs stand
     integers: frozenset[str] = frozenset()  # of which whole numbers are tried, not floats
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys

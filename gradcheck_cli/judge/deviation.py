@@ -54,6 +54,11 @@ def as_meant(failures: Sequence[Failure], m: Measurements, word: str) -> list[Fa
     return [told if f is wrong[0] else f for f in failures if f is wrong[0] or f not in wrong]
 
 
+def steps(failures: Sequence[Failure]) -> bool:
+    """Is the function a step in one of its arguments, and the rule is not?"""
+    return any(f.rule == RuleName.UNDECLARED_SURROGATE for f in failures)
+
+
 def on_purpose(failures: Sequence[Failure], m: Measurements, words: str) -> list[Failure]:
     """The failures, with those of the formula as a question where a text says outright that it deviates.
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from types import FunctionType
 
-from gradcheck_cli.clues.source_text.tree import text_of
+from gradcheck_cli.clues.source_text.returned import returned_tuples
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.declarations import comment_for
@@ -91,7 +90,7 @@ def _given_none(gradient: CustomGradient) -> set[str]:
     """The arguments in whose places every `return` of the rule says `None`."""
     parameters = gradient.parameters()
     orders = ([p.name for p in parameters], [p.name for p in parameters if p.differentiable])
-    returned = [tuple_ for function in gradient.rule_code() for tuple_ in _returned(function)]
+    returned = [tuple_ for function in gradient.rule_code() for tuple_ in returned_tuples(function)]
     for names in orders:
         fitting = [r.elts for r in returned if len(r.elts) == len(names)]
         if fitting:
@@ -99,15 +98,6 @@ def _given_none(gradient: CustomGradient) -> set[str]:
                 n for n, *given in zip(names, *fitting, strict=True) if all(map(_is_none, given))
             }
     return set()
-
-
-def _returned(function: FunctionType) -> Iterator[ast.Tuple]:
-    text = text_of(function)
-    for node in (n for line in (text.statements if text else ()) for n in ast.walk(line)):
-        value = node.value if isinstance(node, ast.Return) else None
-        value = node.body if isinstance(node, ast.Lambda) else value
-        if isinstance(value, ast.Tuple):
-            yield value
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -95,7 +95,7 @@ _FAMILIES = tuple(
             "> 0",
         ),
         (
-            rf"^\W*(?:strictly\s+)?positive(?:\s+(?!{_POSITIVE_THINGS})\w+){{1,3}}\s*(?=[,.;(\[]|$)",
+            rf"^\W*(?:\(?{_TYPE}\)?\W+)?(?:strictly\s+)?positive(?:\s+(?!{_POSITIVE_THINGS})\w+){{1,3}}\s*(?=[,.;(\[]|$)",
             "> 0",
         ),
         (rf"(?:{_AT_START}|{_MUST}){_ADVERB}negative\b{_END}|\bless than (?:0|zero)\b", "< 0"),

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import torch
 
+from gradcheck_cli.clues.source_text.returned import returned_tuples
 from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.frameworks.torch.gradient import CLASS, TorchGradient
 from gradcheck_cli.frameworks.torch.random import start_over
@@ -47,6 +48,7 @@ class Call:
     dtype: Any
     kept: tuple[int, ...] = ()
     _defaults: dict[str, Any] | None = None
+    _left_out: int | None = None
 
     def inputs(self, leaves: Tensors) -> list[Any]:
         """All inputs in their order, defaults spelled out."""
@@ -65,14 +67,22 @@ class Call:
         names = [name for name, _ in self.signature.arguments]
         values = dict(zip(names, inputs, strict=True))
         plain = [values[name] for name in names if name not in keywords]
-        plain = plain[: len(plain) - self._left_to_torch()]
+        if self._left_out is None:
+            self._left_out = self._left_to_torch()
+        plain = plain[: len(plain) - self._left_out]
         start_over()
         return _line(function(*before, *plain, **{name: values[name] for name in names if name in keywords}))  # fmt: skip
 
     def _left_to_torch(self) -> int:
-        """How many of the last inputs are left out: a backward may give as many gradients as were given."""
+        """How many of the last inputs are left out: a backward may give as many gradients as were given.
+
+        One that gives a gradient for each input of forward is called with all of them, as by the layers that use it.
+        """
         if self.gradient.kind != CLASS or not self.gradient.skipped:
             return 0  # torch itself spells the defaults out
+        counts = {len(t.elts) for f in self.gradient.rule_code() for t in returned_tuples(f)}
+        if counts == {len(self.signature.arguments)}:
+            return 0
         given = [v for n, v in self.signature.arguments if n not in self.signature.keywords]
         return len(list(itertools.takewhile(lambda value: value is OMITTED, reversed(given))))
 
