@@ -17,8 +17,8 @@ from gradcheck_cli.project.rule_pages import find
 _WHY = "cgcheck itself failed"
 
 
-def crashed(request: Request, error: Exception) -> Iterator[Event]:
-    """What is told of it; of a gradient that was only listed or swept, the finding alone."""
+def crashed(request: Request, error: Exception, *, told: bool = False) -> Iterator[Event]:
+    """What is told of it; of a gradient that was only listed or swept, or told before, the finding alone."""
     name, task = request.gradient.name, request.task
     message = f"{_WHY} on `{name}`: {type(error).__name__}: {error}"
     yield FileFinding(
@@ -30,7 +30,7 @@ def crashed(request: Request, error: Exception) -> Iterator[Event]:
             help=traceback.format_exc(limit=-3),
         )
     )
-    if task.sweep is None and not task.only_inputs:
+    if task.sweep is None and not task.only_inputs and not told:
         outcome = GradientOutcome(reasons=(_WHY,))
         start = Opening(Hints(keys={}, unpacked={}, functions=[]), (), outcome)
         yield checked(request, start, outcome)

@@ -12,7 +12,7 @@ from gradcheck_cli.check.only_inputs import only_inputs
 from gradcheck_cli.check.progress import Progress
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.site import site_of
-from gradcheck_cli.contract.worker import Event, Task
+from gradcheck_cli.contract.worker import Checked, Event, Task
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 
@@ -32,13 +32,15 @@ def check_gradient(
     site = site_of(gradient, task, path)
     progress = Progress(gradient.place.qualname, site.line, emit, clock)
     request = Request(gradient, framework, task, site, progress, calls)
+    told = False  # already, but for the change that makes it right
     try:
         # A sweep hands out each part as soon as it is done: it needs no time to write it down.
         with contextlib.nullcontext() if task.sweep is not None else clock.running():
             for event in _events(request):
                 emit(event)
+                told = isinstance(event, Checked)
     except Exception as error:
-        for event in crashed(request, error):
+        for event in crashed(request, error, told=told):
             emit(event)
 
 

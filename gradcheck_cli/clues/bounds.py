@@ -24,7 +24,7 @@ _REAL = ((0.5, 0.375, -0.75), (2.0, 1.25))
 
 def clues(names: Sequence[str], known: Mapping[str, Sequence[Clue]]) -> dict[str, Clue]:
     """Numbers for both ends of each pair; whole ones where a source says that one of them is."""
-    found = {}
+    found: dict[str, Clue] = {}
     free = [n for n in names if not any(_is_chosen(clue, n) for clue in known.get(n, ()))]
     for low, high in _pairs(free):
         kinds = {clue.kind for name in (low, high) for clue in known.get(name, ())}

@@ -94,7 +94,7 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
         return [*nested, integers(shape, source), integers(shape[:1], source), leaf]
     if kind is Kind.BOOLS:
         return [*nested, mask(shape, source), mask(shape[-1:], source), leaf]
-    if says_not_a_float(name):
+    if says_not_a_float(name) and name not in hints.classes:
         return [*named, leaf]
     return [*nested, leaf, *named] if nested else [leaf, *named]
 
