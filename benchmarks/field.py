@@ -78,7 +78,7 @@ def _judged(folder: Path, module: str, names: dict[str, Any], reports: Path | No
     gradients = json.loads(report)["gradients"]
     judged = []
     for name, entry in names.items():
-        of_name = _belonging(gradients, name, _lines_of(source, name))
+        of_name = _belonging(gradients, name, _definition_of(source, name))
         adequacies = [g["adequacy"] for g in of_name if g.get("adequacy")]
         shown, counted = (sum(a[key] for a in adequacies) for key in ("shown", "counted"))
         judged.append(Judged(entry["verdict"], _verdict(of_name), shown, counted))
@@ -100,12 +100,19 @@ def _report(folder: Path, module: str) -> str:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout
 
 
-def _belonging(gradients: list[dict[str, Any]], name: str, lines: range) -> list[dict[str, Any]]:
-    """The gradients of the function or class of that name; if none bears it, those that stand inside it."""
+def _belonging(
+    gradients: list[dict[str, Any]], name: str, definition: ast.stmt | None
+) -> list[dict[str, Any]]:
+    """The gradients of the function or class of that name; if none bears it, those that stand inside it, or that it calls."""
     named = [g for g in gradients if name in (g["name"], *_names_of(g["qualname"]))]
     # A function or method that calls what it defines is judged as a whole.
     named = named or [g for g in gradients if _plain(name).startswith(f"{_plain(g['qualname'])}.")]
-    return named or [g for g in gradients if g["line"] in lines]
+    if named or definition is None:
+        return named
+    lines = range(definition.lineno, (definition.end_lineno or definition.lineno) + 1)
+    inside = [g for g in gradients if g["line"] in lines]
+    called = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
+    return inside or [g for g in gradients if g["qualname"] in called]
 
 
 def _names_of(qualname: str) -> tuple[str, ...]:
@@ -117,14 +124,17 @@ def _plain(qualname: str) -> str:
     return qualname.replace(".<locals>", "")
 
 
-def _lines_of(source: str, name: str) -> range:
+def _definition_of(source: str, name: str) -> ast.stmt | None:
+    """The statement of the module that defines the name; of a method, the method's."""
+    first, _, rest = name.partition(".")
     for node in ast.parse(source).body:
         names = [getattr(node, "name", None)]
         if isinstance(node, ast.Assign):
             names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        if name in names:
-            return range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    return range(0)
+        if first in names:
+            inner = (n for n in getattr(node, "body", []) if getattr(n, "name", None) == rest)
+            return next(inner, node)
+    return None
 
 
 def _verdict(gradients: list[dict[str, Any]]) -> str:
