@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from gradcheck_cli.check.outcome import JUDGED, GradientOutcome, weakest
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import LawResult, Outcome, Severity, Verdict
-from gradcheck_cli.judge.deviation import as_meant, on_purpose, steps
 from gradcheck_cli.judge.diagnose.correction import Trial
-from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.laws import LAWS
 from gradcheck_cli.judge.laws.law import Judgement, judgement
+from gradcheck_cli.judge.unexplained import unexplained
 from gradcheck_cli.judge.unjudged import failed
 from gradcheck_cli.measure.failure import Failure, Kind
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
+from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.project.rule_pages import find
 
 
@@ -52,13 +51,7 @@ def judgements(request: Request, m: Measurements, intents: Sequence[Declared]) -
         if isinstance(result, Exception)
     ]
     failures = [failure for each in judged for failure in each.failures]
-    declarations = Declarations(list(intents))
-    said = {d.name: d.argument or "" for d in intents if d.in_prose}
-    undeclared = as_meant(declarations.answer(failures, m), m, said.get(DEVIATES, ""))
-    words = said.get(ON_PURPOSE, "")
-    if not words and "straight-through" in said and steps(failures):
-        words = "straight-through"
-    undeclared = on_purpose(undeclared, m, words)
+    undeclared, declarations = unexplained(failures, m, intents)
     wrong = [f.row for f in undeclared if find(f.rule).correctable]
     outcome = GradientOutcome(
         findings=tuple(bugs),

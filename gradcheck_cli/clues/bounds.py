@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gradcheck_cli.clues.usual_numbers import usual_numbers
 from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.signature import OMITTED, Parameter
 
 _ENDS = (
     ("min", "max"),
@@ -22,6 +23,15 @@ _WHOLE = ((1, 0), (3, 2, 4))  # any of the first below any of the second
 _REAL = ((0.5, 0.375, -0.75), (2.0, 1.25))
 
 
+def with_ends(
+    known: dict[str, list[Clue]], parameters: Sequence[Parameter]
+) -> tuple[dict[str, list[Clue]], dict[str, Clue]]:
+    """The clues with numbers for the ends of ranges that have no default, before the usual ones of their kind; and these."""
+    free = [p.name for p in parameters if p.default is OMITTED or p.default is None]
+    ends = clues(free, known)
+    return known | {name: _beside(clue, known.get(name, ())) for name, clue in ends.items()}, ends
+
+
 def clues(names: Sequence[str], known: Mapping[str, Sequence[Clue]]) -> dict[str, Clue]:
     """Numbers for both ends of each pair; whole ones where a source says that one of them is."""
     found: dict[str, Clue] = {}
@@ -34,7 +44,7 @@ def clues(names: Sequence[str], known: Mapping[str, Sequence[Clue]]) -> dict[str
     return found
 
 
-def beside(end: Clue, others: Sequence[Clue]) -> list[Clue]:
+def _beside(end: Clue, others: Sequence[Clue]) -> list[Clue]:
     """What is known of an end, with its numbers before the usual ones of its kind."""
     return [end, *(replace(clue, spec="", values=()) for clue in others)]
 

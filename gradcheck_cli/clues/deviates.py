@@ -43,9 +43,7 @@ def straight_through(function: Callable[..., Any]) -> bool:
     return bool(_said(function, _STRAIGHT, everywhere=True))
 
 
-def _said(
-    function: Callable[..., Any], words: re.Pattern[str], *, everywhere: bool = False
-) -> str:
+def _said(function: Callable[..., Any], words: re.Pattern[str], *, everywhere: bool = False) -> str:
     """The first of the words in a sentence about gradients (or in any), in a text about this very function."""
     sentences = (
         sentence

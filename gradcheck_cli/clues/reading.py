@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.clues import body, bounds
+from gradcheck_cli.clues import body
+from gradcheck_cli.clues.bounds import with_ends
 from gradcheck_cli.clues.callables import callables, spread
 from gradcheck_cli.clues.class_fields import clues_of_objects, names_of_dimensions
 from gradcheck_cli.clues.classes import classes_of_arguments, instances
-from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
 from gradcheck_cli.clues.first_clues import (
     by_strength,
     domains,
@@ -18,12 +18,11 @@ from gradcheck_cli.clues.first_clues import (
     without_names_of_parts,
 )
 from gradcheck_cli.clues.left_out import left_out
-from gradcheck_cli.clues.sizes import halves, sizes
 from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.clues.subscripts import keys_read, unpacked
-from gradcheck_cli.clues.windows import windows
+from gradcheck_cli.clues.traits import with_traits
 from gradcheck_cli.inputs.clue import Clue
-from gradcheck_cli.inputs.signature import OMITTED, Hints, Parameter
+from gradcheck_cli.inputs.signature import Hints, Parameter
 
 
 def read(
@@ -50,28 +49,22 @@ def read(
     wanted = classes_of_arguments(function, rule, names, merged)
     objects = clues_of_objects(wanted, names_of_dimensions(merged))
     merged = {p: [*objects.get(p, ()), *merged.get(p, ())] for p in {**merged, **objects}}
-    ends = bounds.clues([p.name for p in parameters if p.default is OMITTED], merged)
-    merged |= {name: bounds.beside(clue, merged.get(name, ())) for name, clue in ends.items()}
+    merged, ends = with_ends(merged, parameters)
     keys = keys_read(function)
     held = [*merged, *(f"{name}[{key!r}]" for name, read in keys.items() for key in read)]
     marks = left_out([function, *rule], names)
-    return Hints(
+    hints = Hints(
         keys=keys,
         unpacked={n: len(p) for n, p in parts.items()} | spread(function, chosen),
-        sizes=sizes(function),
         functions=list(functions),
         callables=chosen,
         make_key=make_key,
         clues=merged,
         guesses=guesses({name: each for name, each in clues.items() if name not in ends}),
         domains=domains(with_orders(clues, texts), getattr(function, "__name__", ""), held),
-        deviates=deviates(function),
-        on_purpose=on_purpose(function),
-        straight_through=straight_through(function),
         constants=tuple(n for n, each in merged.items() if any(c.constant for c in each)),
         classes=wanted,
         instances=instances(function, wanted),
-        windows=windows([function, *rule], names),
-        halves=halves([function, *rule]),
         left_out=marks - {clue.avoids for clues_of in merged.values() for clue in clues_of},
     )
+    return with_traits(hints, function, rule, names)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from gradcheck_cli.clues.source_text.helpers import with_helpers
 from gradcheck_cli.clues.source_text.tree import text_of
 
 _MOST = 4
 _HALF = re.compile(r"//\s*2\b|%\s*2\b|\b[ih]?r?fftn?\b|\b[ir]+fft[2n]?\b|nyquist", re.IGNORECASE)
+
+_SCANS = frozenset({"scan", "associative_scan", "cumsum", "cumprod", "cumlogsumexp", "map_fn"})
 
 
 def sizes(function: Callable[..., Any]) -> list[int]:
@@ -28,8 +31,34 @@ def sizes(function: Callable[..., Any]) -> list[int]:
 
 def halves(functions: Sequence[Callable[..., Any]]) -> bool:
     """Does one of these take half of an axis, by its text? What becomes of the odd one is easily forgotten."""
-    texts = (text for text in map(text_of, functions) if text is not None)
-    return any(_HALF.search(ast.unparse(line)) for text in texts for line in text.statements)
+    return any(_HALF.search(ast.unparse(line)) for line in _lines(functions))
+
+
+def loops(functions: Sequence[Callable[..., Any]]) -> bool:
+    """Does one of these go along an axis step by step, by its text or a helper's? Then a short one ends too soon to tell."""
+    nodes = (node for line in _lines(with_helpers(functions)) for node in ast.walk(line))
+    return any(_goes_along(node) for node in nodes)
+
+
+def _goes_along(node: ast.AST) -> bool:
+    """A loop over what is no fixed count, or a slice whose ends or steps leave something out."""
+    match node:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[ast.Constant()])):
+            return False
+        case ast.For() | ast.Slice(step=ast.expr()):
+            return True
+        case ast.Slice(lower=ast.Constant(value=int(first))):
+            return first > 1
+        case ast.Slice(upper=ast.UnaryOp(operand=ast.Constant(value=int(last)))):
+            return last > 1
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _SCANS
+    return False
+
+
+def _lines(functions: Sequence[Callable[..., Any]]) -> Iterator[ast.stmt]:
+    for text in map(text_of, functions):
+        yield from () if text is None else text.statements
 
 
 def _referred(function: Callable[..., Any]) -> list[Any]:

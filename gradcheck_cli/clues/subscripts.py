@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+_MOST_HELPERS = 2  # one inside the other
+
 
 def keys_read(function: Callable[..., Any]) -> dict[str, list[str]]:
     """For each parameter, the constant string keys that the body subscripts it with."""
@@ -26,16 +28,34 @@ def keys_read(function: Callable[..., Any]) -> dict[str, list[str]]:
 
 
 def unpacked(functions: Sequence[Callable[..., Any]]) -> dict[str, list[str]]:
-    """For each name that a body unpacks (`a, b = pair`, `helper(x, *pair)`), the names of its parts: the first's, if several do."""
+    """For each name that a body unpacks (`a, b = pair`, `helper(x, *pair)`), the names of its parts: the first's, if several do.
+
+    What a helper of the module unpacks counts, too.
+    """
+    return _unpacked(functions, _MOST_HELPERS)
+
+
+def _unpacked(functions: Sequence[Callable[..., Any]], depth: int) -> dict[str, list[str]]:
     parts: dict[str, list[str]] = {}
     for function, node in ((f, node) for f in functions for node in _nodes(f)):
         if isinstance(node, ast.Call):
-            parts = {**_spread_in(node, function), **parts}
+            parts = {**_spread_in(node, function), **_handed(node, function, depth), **parts}
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
             for target in node.targets:
                 if isinstance(target, ast.Tuple):
                     parts.setdefault(node.value.id, [ast.unparse(part) for part in target.elts])
     return parts
+
+
+def _handed(call: ast.Call, function: Callable[..., Any], depth: int) -> dict[str, list[str]]:
+    """What a function of the module unpacks of the names that a call hands to it."""
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    called = scope.get(call.func.id) if isinstance(call.func, ast.Name) else None
+    if depth == 0 or not inspect.isfunction(called) or called.__globals__ is not scope:
+        return {}
+    inner = _unpacked([called], depth - 1)
+    given = zip(call.args, called.__code__.co_varnames, strict=False)
+    return {a.id: inner[p] for a, p in given if isinstance(a, ast.Name) and p in inner}
 
 
 def _spread_in(call: ast.Call, function: Callable[..., Any]) -> dict[str, list[str]]:

@@ -183,7 +183,7 @@ class Explorer:
             return _TOO_LARGE
         key = (*shapes, ascending)
         if key not in self.refusals:
-            few = [min(_COUNTS)] * len(shapes)
+            few = _totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))
             self.calls += 1
             self.refusals[key] = self._asked(self.template.at(shapes, few, ascending))
         return self.refusals[key]
@@ -369,7 +369,19 @@ def _counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int
         least = usual if axis is None else max(usual, shape[axis])
         high = int(below) if _is_number(below) else named.get(below)
         counts.append(least if high is None else max(high - hole.least, 1))
-    return counts
+    return _totals(holes, shapes, counts)
+
+
+def _totals(
+    holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], counts: Sequence[int]
+) -> list[int]:
+    """The counts, with that of splits as many as there are items: of another table, else of the first array."""
+    if not any(hole.splits for hole in holes):
+        return list(counts)
+    others = [(h, s) for h, s in zip(holes, shapes, strict=True) if s and not h.splits]
+    tables = [shape for hole, shape in others if hole.kind == "int"]
+    items = next(iter([*tables, *(shape for _, shape in others)]), (0,))[0]
+    return [items if h.splits else n for h, n in zip(holes, counts, strict=True)]
 
 
 def _is_number(text: str) -> bool:

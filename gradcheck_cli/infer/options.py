@@ -121,21 +121,29 @@ def _objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
 
 
 def _of_tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
-    """An object of the class whose fields are integers where nothing says otherwise: the two ends of pairs."""
+    """An object of the class whose fields are integers where nothing says otherwise: the two ends of pairs.
+
+    Then one of integers alone: brackets (`both [tokens, k]`) do not say that something holds floats.
+    """
     if name not in hints.classes or name in hints.instances:
         return []
-    return _object(
-        name,
-        shape,
-        hints,
-        lambda path, source: replace(integers(shape[:1], source), path=path),
-    )
+
+    def table(path: str, source: str) -> Fixed:
+        return replace(integers(shape[:1], source), path=path)
+
+    mixed = _object(name, shape, hints, table)
+    return [*mixed, *_object(name, shape, hints, table, said=False)]
 
 
 def _object(
-    name: str, shape: tuple[int, ...], hints: Hints, unsaid: Callable[[str, str], Any]
+    name: str,
+    shape: tuple[int, ...],
+    hints: Hints,
+    unsaid: Callable[[str, str], Any],
+    *,
+    said: bool = True,
 ) -> list[Any]:
-    """An object of its fields as sources state them; `unsaid` makes the others of their path and a source."""
+    """An object of its fields as sources state them; `unsaid` makes the others, or all arrays, of their path and a source."""
 
     def option(field: str, annotation: str) -> Any:
         path = f"{name}.{field}"
@@ -149,7 +157,7 @@ def _object(
         source = f"a field of {hints.classes[name].__name__}"
         if named:
             return named[0]
-        floats = any(clue.spec.startswith("f32") for clue in clues)
+        floats = said and any(clue.spec.startswith("f32") for clue in clues)
         return Leaf(path, shape, source) if floats else unsaid(path, source)
 
     built = from_fields(hints.classes[name], option)

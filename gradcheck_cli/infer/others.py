@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gradcheck_cli.infer.given import given_numbers
-from gradcheck_cli.infer.static_values import plain_values, stated_kind
+from gradcheck_cli.infer.static_values import plain_values, several, stated_kind
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, is_axis
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
@@ -52,6 +52,8 @@ def _other_values(
         yield from _nearby(value)
     if here is OMITTED and isinstance(value, tuple) and not moves_axis(parameter.name, hints):
         yield from _moved(value)
+    if isinstance(here, Fixed) and isinstance(value, tuple):
+        yield from (f for f in several(parameter.name, hints) if not same(f.value, value))
     yield from (f for f in plain if not same(f.value, value) and not hasattr(f.value, "shape"))
     named = fixed_by_name(parameter.name, shapes[0], None)
     if isinstance(here, Fixed) and type(value) is int and not plain and not named:

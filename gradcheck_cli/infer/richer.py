@@ -11,6 +11,7 @@ from gradcheck_cli.infer.template import Hole, template
 from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
 
 _MOST_NUMBERS = 400  # in all arrays of a call
+_SHORT, _MORE = 5, 4
 _MARKS = (-1, 0, 1, -100)  # of what does not count
 
 Shape = tuple[int, ...]
@@ -32,6 +33,11 @@ def odd(signature: Signature, hints: Hints) -> Iterator[Signature]:
     yield from _resized(
         signature, hints, lambda size: size if size % 2 or size in halved else size + 1
     )
+
+
+def longer(signature: Signature, hints: Hints) -> Iterator[Signature]:
+    """For each short size the signature with all axes of that size a few longer: what a loop does late is seen."""
+    yield from _resized(signature, hints, lambda size: size + _MORE if size <= _SHORT else size)
 
 
 def _resized(

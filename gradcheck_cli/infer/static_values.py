@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.inputs.clue import Clue, Kind
-from gradcheck_cli.inputs.names import fixed_by_name
+from gradcheck_cli.inputs.names import fixed_by_name, is_axis
 from gradcheck_cli.inputs.signature import GUESS, Fixed, Hints
 
 PLAIN_KINDS = frozenset(
     {Kind.NUMBER, Kind.WHOLE, Kind.AXIS, Kind.WORD, Kind.FLAG, Kind.DTYPE, Kind.SHAPE, Kind.KEY}
 )
-_SEVERAL = (2, 3)
+_SEVERAL = (2, 3, 4, 5)
 _LARGEST = 8
+_SEVERAL_AXES = ((-2, -1), (0, -1))
+_PLURALS = frozenset({"axes", "dims", "dimensions"})
+_TUPLE = re.compile(r"\btuples?\b|\bsequences?\b|\blists?\b", re.IGNORECASE)
 # Where nothing names a value: the likeliest first.
 _OF_KIND: dict[Kind, tuple[object, ...]] = {
     Kind.NUMBER: (0.5, 2),
@@ -42,7 +46,18 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
         of_kind = [Fixed(hints.make_key(), "key(0)", source)]
     if kind in (Kind.WHOLE, Kind.AXIS, Kind.WORD, Kind.NUMBER):  # no array, whatever it is called
         named = [f for f in named if isinstance(f.value, (int, float))]
-    return _distinct([*stated, *named, *of_kind])
+    several_axes = [
+        Fixed(axes, repr(axes), source)
+        for axes in (_SEVERAL_AXES if _takes_several(name, clues, kind) else ())
+    ]
+    return _distinct([*several_axes, *stated, *named, *of_kind])
+
+
+def _takes_several(name: str, clues: Sequence[Clue], kind: Kind) -> bool:
+    """Is it an axis that may be several, by its name or by what a source says?"""
+    axis = kind is Kind.AXIS or is_axis(name)
+    many = name.lower().strip("_") in _PLURALS or any(_TUPLE.search(c.source) for c in clues)
+    return axis and many
 
 
 def several(name: str, hints: Hints) -> list[Fixed]:

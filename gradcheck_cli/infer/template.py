@@ -13,8 +13,9 @@ import numpy as np
 
 from gradcheck_cli.infer.sizes import Size, unknown
 from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.names import is_splits
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature, changed
-from gradcheck_cli.inputs.stand_ins import mask, raised, table, tuples
+from gradcheck_cli.inputs.stand_ins import mask, raised, splits, table, tuples
 
 _LAST_WORD = re.compile(r"([A-Za-z_]\w*)\W*$")
 _VECTOR = re.compile(
@@ -47,6 +48,7 @@ class Hole:
     below: str | None = None  # what integers are below: an axis by name, or a number
     least: int = 0  # of integers
     least_of: str = ""  # the path of other integers, which are nowhere above these
+    splits: bool = False  # integers that say where the rows of a ragged array begin and end
     source: str = ""
 
     @property
@@ -123,6 +125,8 @@ class Template:
                 return replace(value, shape=shape, source=source, recorded=None, axes=axes)
             if hole.kind == "bool":
                 return replace(mask(shape, source), axes=axes, path=value.path)
+            if hole.splits:
+                return replace(splits(shape, count, source), axes=axes, path=value.path)
             axis = hole.members(len(shape))
             if axis is not None and 1 < shape[axis] <= count:
                 return replace(tuples(shape, count, axis, source), axes=axes, path=value.path)
@@ -268,6 +272,8 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     factor = math.lcm(*(clue.factor for clue in clues))
     least_of = next((clue.least_of for clue in clues if clue.least_of), "")
     opened = Hole(path, kind, least_rank=least_rank, factor=factor, least_of=least_of)
+    if kind == "int" and is_splits(path):
+        opened = replace(opened, splits=True, rank=1)
     for clue in clues:
         axes = _AXES.search(clue.spec)
         if axes is not None and not clue.spec.startswith(("{", "(")):

@@ -10,7 +10,7 @@ from typing import Any
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.others import chooses, moves_axis, optional, other_values, same, value_of
 from gradcheck_cli.infer.overlap import overlapping, slides
-from gradcheck_cli.infer.richer import odd
+from gradcheck_cli.infer.richer import longer, odd
 from gradcheck_cli.infer.static_values import stated_kind
 from gradcheck_cli.infer.trial import Broken, Trial
 from gradcheck_cli.inputs.clue import Kind
@@ -24,7 +24,7 @@ _MOST_EACH = 2  # of one argument: words are few, axes two
 _MOST_WORDS = 6  # each is another way of computing
 _MOST_WORDS_AT_ONCE = 2
 _MOST_PAIRS = 3  # of arguments that are moved at once, where all do not fit
-_MOST_ODD = 4  # calls that are tried for one with an odd axis
+_MOST_SIZES = 4  # calls that are tried for one with an odd or a longer axis
 _MOST_WINDOWS = 2  # pairs of a length and a step
 
 
@@ -73,19 +73,33 @@ def varied(
         return Variants([], trial.broken)
     # What is moved at once comes first: what two of them do together, and what is cut off.
     found = [*trial.fitting[alone:], *trial.fitting[:alone]][:_MOST]
-    return Variants([*found, *_odd(gradient, fitting[-1], dtype, hints)], misfit=trial.misfit)
+    return Variants(
+        [*found, *_other_sizes(gradient, fitting[-1], dtype, hints)], misfit=trial.misfit
+    )
 
 
-def _odd(gradient: CustomGradient, signature: Signature, dtype: str, hints: Hints) -> list[Subject]:
-    """The richest call with an odd axis, where the text takes half of one."""
-    for other in itertools.islice(odd(signature, hints), _MOST_ODD if hints.halves else 0):
+def _other_sizes(
+    gradient: CustomGradient, signature: Signature, dtype: str, hints: Hints
+) -> list[Subject]:
+    """The richest call with an odd axis, where the text takes half of one, and with a longer one, where it loops."""
+    ways = ((odd, hints.halves), (longer, hints.loops))
+    found = (
+        _first_that_fits(gradient, way(signature, hints), dtype) for way, asked in ways if asked
+    )
+    return [subject for subject in found if subject is not None]
+
+
+def _first_that_fits(
+    gradient: CustomGradient, signatures: Iterator[Signature], dtype: str
+) -> Subject | None:
+    for other in itertools.islice(signatures, _MOST_SIZES):
         try:
             subject = fitted(gradient, other, dtype)
             subject.traces()
-        except (Rejected, RuleError):  # it may be meant for even ones alone
+        except (Rejected, RuleError):  # it may be meant for the others alone
             continue
-        return [subject]
-    return []
+        return subject
+    return None
 
 
 def _move_at_once(trial: Trial, signature: Signature, moved: Mapping[str, Sequence[Any]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.inputs.signature import Fixed
-from gradcheck_cli.inputs.stand_ins import integers
+from gradcheck_cli.inputs.stand_ins import integers, splits
 
 _AXIS = frozenset({"axis", "axes", "dim"})
 _COUNT = frozenset(
@@ -44,6 +44,8 @@ _DATA = re.compile(
     r"(?:\w+_)?(?:labels?|targets?|y_true|ground_truth|gt|events?|censor(?:ed|ing)?|observed|dones?|terminals?|masks?)"
     r"|(?:rope_|rotary_)?(?:cos|sin|freqs)(?:_(?:cis|table|cached?|emb))?"
 )
+# Where each row of a ragged array begins, and where the last one ends.
+_SPLITS = re.compile(r"(?:\w+_)?(?:row_splits|ind_?ptrs?|row_?ptrs?|crow_indices|cu_?seq_?len\w*)")
 _WINDOW = re.compile(
     r"(?:\w+_)?(?:kernel|window|pool|frame|patch|filter|win)(?:_?(?:size|length|len|width|shape|dims|dimensions))?"
     r"|k|ksize|n_fft|fft_length|taps|block_size"
@@ -60,6 +62,8 @@ def fixed_by_name(
     lowered = name.lower().strip("_").removesuffix("_inv").removeprefix("inv_")
     if lowered in _KEY and make_key is not None:
         return [Fixed(make_key(), "key(0)", source)]
+    if is_splits(name):
+        return [splits(shape[:1] or (3,), 3, source)]
     if lowered in _LABELS or lowered.endswith(("_index", "_idx", "_ids", "_labels")):
         return [integers(shape, source), integers(shape[:1], source)]
     if lowered in _MASK:
@@ -96,6 +100,11 @@ def leaves_out(name: str) -> bool:
 def is_data(name: str) -> bool:
     """Does the name say that the argument is given with the data: labels, targets, masks?"""
     return _DATA.fullmatch(name.lower().strip("_")) is not None
+
+
+def is_splits(name: str) -> bool:
+    """Does the name say that the argument is where the rows of a ragged array begin and end?"""
+    return _SPLITS.fullmatch(name.lower().strip("_")) is not None
 
 
 def is_window(name: str) -> bool:

@@ -135,12 +135,15 @@ class Hints:
     instances: dict[str, Any] = field(default_factory=dict)  # such objects that the module holds
     windows: Sequence[tuple[str, str]] = ()  # what slides: how long it is, and how far it goes
     halves: bool = False  # its text takes half of an axis
+    loops: bool = False  # its text goes along an axis step by step
     obstacle: str = ""  # why it cannot be called at all, whatever the inputs
     left_out: frozenset[str] = frozenset()  # integers whose places in a table do not count
     constants: tuple[str, ...] = ()  # which its text takes as constants
     deviates: str = ""  # the word by which its text says that its derivative is meant to be another
     on_purpose: str = ""  # the words by which it says so outright
-    straight_through: bool = False  # it says that the cotangent passes as if a step were the identity
+    straight_through: bool = (
+        False  # it says that the cotangent passes as if a step were the identity
+    )
     spec_source: str = ""  # where the specs stand
     integers: frozenset[str] = frozenset()  # of which whole numbers are tried, not floats
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys

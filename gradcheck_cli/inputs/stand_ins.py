@@ -90,6 +90,17 @@ def raised(integers: Fixed, most: int) -> Fixed:
     return replace(integers, value=np.minimum(values + steps, most).astype(np.int32))
 
 
+def splits(shape: tuple[int, ...], total: int, source: str) -> Fixed:
+    """Where rows begin and the last one ends, of so many items in all: the second row is empty, the last the longest."""
+    rows = max(shape[0] - 1, 1)
+    filled = [row for row in range(rows) if row != 1 or rows < 3]
+    lengths = np.zeros(rows, int)
+    for item in range(total):
+        lengths[filled[min(item, len(filled) - 1)]] += 1
+    values = np.concatenate([[0], np.cumsum(lengths)])[: shape[0]]
+    return Fixed(values.astype(np.int32), f"i32[{shape[0]}]", source)
+
+
 def tuples(shape: tuple[int, ...], count: int, axis: int, source: str) -> Fixed:
     """Integers below the count that differ along one axis: pairs and triples that share some of their members."""
     members = shape[axis]

@@ -29,7 +29,7 @@ _ANSWERED = (RuleName.GRADIENT_MISMATCH, RuleName.NONLINEAR_COTANGENT)
 
 def as_meant(failures: Sequence[Failure], m: Measurements, word: str) -> list[Failure]:
     """The failures, with those of such a rule as one of its own; `word` is what its text says of that."""
-    wrong = [f for f in failures if _is_of_formula(f)]
+    wrong = [f for f in failures if is_of_formula(f)]
     whence = origins(m) if wrong and m.rule is not None and not m.in_part else None
     if whence is None:
         return list(failures)
@@ -54,34 +54,7 @@ def as_meant(failures: Sequence[Failure], m: Measurements, word: str) -> list[Fa
     return [told if f is wrong[0] else f for f in failures if f is wrong[0] or f not in wrong]
 
 
-def steps(failures: Sequence[Failure]) -> bool:
-    """Is the function a step in one of its arguments, and the rule is not?"""
-    return any(f.rule == RuleName.UNDECLARED_SURROGATE for f in failures)
-
-
-def on_purpose(failures: Sequence[Failure], m: Measurements, words: str) -> list[Failure]:
-    """The failures, with those of the formula as a question where a text says outright that it deviates.
-
-    No law says what the derivative should be then: neither right nor wrong is known.
-    """
-    wrong = [f for f in failures if _is_of_formula(f)]
-    if not wrong or not words or not m.subject.has_rule:
-        return list(failures)
-    told = replace(
-        wrong[0],
-        rule=RuleName.INCONCLUSIVE_GRADIENT,
-        severity=Severity.WARNING,
-        ground=Ground(Kind.DOUBT, "on purpose"),
-        message="the formula is not the derivative of the function, and its text says that it is "
-        f"another one (“{words}”): what it should be, no law tells",
-        everywhere=True,
-        holds=None,
-        as_grave=None,
-    )
-    return [told if f is wrong[0] else f for f in failures if f is wrong[0] or f not in wrong]
-
-
-def _is_of_formula(failure: Failure) -> bool:
+def is_of_formula(failure: Failure) -> bool:
     return failure.rule in _ANSWERED and failure.severity is Severity.ERROR
 
 

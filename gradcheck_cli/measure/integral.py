@@ -23,6 +23,7 @@ from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.facts import named
 from gradcheck_cli.reals.walk import NoRealMeaning
+from gradcheck_cli.subject.results import Sample
 
 Array = np.ndarray[Any, Any]
 
@@ -79,7 +80,26 @@ def _third_opinion(m: Measurements, row: int) -> ThirdOpinion | None:
     if m.dear and primal is not None and not primal.primitives() & _NOT_BY_THE_CHAIN_RULE:
         return SURELY_WRONG  # no loop, no step: autodiff is the derivative
     point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
-    return by_integral(m.sources.primal, m.sources.rule, point, cotangent, m.fmt.eps, m.seed)
+    parts = m.subject.sample
+    return by_integral(m.sources.primal, m.sources.rule, point, cotangent, m.fmt.eps, m.seed, parts)
+
+
+def _kept(arrays: Sequence[Array], elements: Sequence[Array]) -> list[Array]:
+    """The arrays with zeros in the place of all elements but these."""
+    kept = []
+    for array, chosen in zip(arrays, elements, strict=True):
+        zeros = np.zeros_like(array)
+        zeros.reshape(-1)[chosen] = array.reshape(-1)[chosen]
+        kept.append(zeros)
+    return kept
+
+
+def _line(arrays: Sequence[Array], elements: Sequence[Array] | None) -> Array:
+    """The judged elements of all arrays in one line."""
+    if elements is None:
+        return np.asarray(columns([a[None] for a in arrays], 1)[0])
+    chosen = [a.reshape(-1)[e] for a, e in zip(arrays, elements, strict=True)]
+    return np.asarray(np.concatenate([np.zeros(0), *chosen]))
 
 
 def by_integral(
@@ -89,13 +109,19 @@ def by_integral(
     cotangent: Sequence[Array],
     eps: float,
     seed: int,
+    parts: Sample | None = None,
 ) -> ThirdOpinion:
-    """Compare ȳ·(f(x+v) − f(x)) with ∫⟨rule(x+tv, ȳ), v⟩dt at several sizes of v."""
+    """Compare ȳ·(f(x+v) − f(x)) with ∫⟨rule(x+tv, ȳ), v⟩dt at several sizes of v.
+
+    Of a part, v and ȳ are zero everywhere else.
+    """
     residuals: list[float] = []
     changes: list[float] = []
     direction = _direction(point, seed)
+    if parts is not None:
+        direction, cotangent = _kept(direction, parts.leaves), _kept(cotangent, parts.outputs)
     for scale in SEGMENTS.value:
-        pair = _compare(primal, rule, point, cotangent, [d * scale for d in direction])
+        pair = _compare(primal, rule, point, cotangent, [d * scale for d in direction], parts)
         if pair is None:
             continue
         residuals.append(pair[0])
@@ -144,6 +170,7 @@ def _compare(
     point: Sequence[Array],
     cotangent: Sequence[Array],
     step: Sequence[Array],
+    parts: Sample | None,
 ) -> tuple[float, float] | None:
     """Residual and change of ȳ·f along one segment, by panels of Gauss nodes."""
     nodes, weights = _gauss()
@@ -166,11 +193,11 @@ def _compare(
         ends, along = truth(primal, [0.0, 1.0]), truth(rule, ts)
     except NoRealMeaning:
         return None
-    flat_ct = columns([c[None] for c in cotangent], 1)[0]
+    flat_ct = _line(cotangent, None if parts is None else parts.outputs)
     values = columns(ends.values, 2)
     change = sum(((values[1] - values[0]) * exact(flat_ct)).tolist())
     gradients = columns(along.gradients, len(ts))
-    flat_step = exact(columns([v[None] for v in step], 1)[0])
+    flat_step = exact(_line(step, None if parts is None else parts.leaves))
     slopes = (gradients * flat_step[None]).sum(axis=1)
     integral = sum((slopes * exact(ws)).tolist())
     gap, size = as_floats(np.array([abs(change - integral), abs(change)], object)).tolist()

@@ -39,3 +39,20 @@ def test_a_gradient_on_which_we_fail_stays_in_the_count(
     assert (checked.gradient.name, checked.gradient.status) == ("square", Status.UNCHECKED)
     assert checked.gradient.reason == "cgcheck itself failed"
     assert [item.what for item in checked.not_covered] == ["the whole gradient"]
+
+
+def test_what_was_told_before_stands_when_we_fail_at_its_correction(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a bug of ours")
+
+    monkeypatch.setattr("gradcheck_cli.check.gradient.corrected", broken)
+    path = project / "a.py"
+    path.write_text(MODEL.replace("2 * x * ct", "3 * x * ct"))
+    marked = {"jax": [Mark("square", 4, "jax", "custom_gradient")]}
+    events: list[Event] = []
+    check_file(replace(TASK, path=str(path), root=str(project), marked=marked), events.append)
+    assert any(isinstance(event, FileFinding) for event in events)
+    (checked,) = (event for event in events if isinstance(event, Checked))
+    assert (checked.gradient.status, checked.gradient.verdict) == (Status.CHECKED, "wrong")

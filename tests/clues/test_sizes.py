@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.clues.sizes import halves, sizes
+from gradcheck_cli.clues.sizes import halves, loops, sizes
 
 WEIGHT = np.ones((5, 7))
 
@@ -58,3 +58,32 @@ def left_fit(x: Any) -> Any:
 )
 def test_halves(function: Any, expected: bool) -> None:
     assert halves([function]) is expected
+
+
+def step_by_step(x: Any) -> Any:
+    total = x[0]
+    for row in x[1:]:
+        total = total * row + 1
+    return total
+
+
+def by_helper(x: Any) -> Any:
+    return step_by_step(x)
+
+
+def strided(x: Any) -> Any:
+    return x[2::2]
+
+
+def fixed_count(x: Any) -> Any:
+    for _ in range(3):
+        x = x * x
+    return x[1:]
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [(step_by_step, True), (by_helper, True), (strided, True), (fixed_count, False), (cut, False)],
+)
+def test_loops(function: Any, expected: bool) -> None:
+    assert loops([function]) is expected

@@ -35,3 +35,16 @@ def test_attributes_are_read_of_names() -> None:
 
 def test_a_function_without_a_source_has_neither() -> None:
     assert (keys_read(np.tanh), unpacked([np.tanh])) == ({}, {})
+
+
+def terms(settings, x):
+    box, cutoff = settings
+    return x % box if cutoff else x
+
+
+def energy(settings, x):
+    return terms(settings, x)
+
+
+def test_what_a_helper_unpacks_is_unpacked() -> None:
+    assert unpacked([energy]) == {"settings": ["box", "cutoff"]}

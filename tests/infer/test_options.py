@@ -117,6 +117,31 @@ def test_fields_of_which_nothing_says_that_they_are_floats_may_be_tables() -> No
     assert [isinstance(part, Fixed) for part in built.parts] == [True, True, False]
 
 
+def test_brackets_alone_do_not_say_that_something_holds_floats() -> None:
+    class Dispatch(NamedTuple):
+        expert: Any
+        slot: Any
+
+    clues = {
+        f"x.{name}": [Clue("its docstring", "f32[t k]", kind=Kind.ARRAY)]
+        for name in Dispatch._fields
+    }
+    integers = frozenset({"x"})
+    hints = replace(NO_HINTS, classes={"x": Dispatch}, clues=clues, integers=integers)
+    mixed, whole, *_ = options(X, (3,), hints)
+    assert all(isinstance(part, Leaf) for part in mixed.parts)
+    assert all(isinstance(part, Fixed) for part in whole.parts)
+
+
+def test_an_object_is_no_mask_whatever_its_name() -> None:
+    class Where(NamedTuple):
+        slot: Any
+
+    parameter = Parameter("where", 0, True, False)
+    built = options(parameter, (3,), replace(NO_HINTS, classes={"where": Where}))[0]
+    assert built.parts[0].path == "where.slot"
+
+
 def test_an_object_that_the_module_holds_comes_before_one_that_is_built() -> None:
     held = first(X, classes={"x": Layer}, instances={"x": Layer(np.ones(5), 0)})
     assert held.parts[0] == Leaf("x.weight", (5,), "an object of the module")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.infer.richer import larger, odd, with_other_entries
+from gradcheck_cli.infer.richer import larger, longer, odd, with_other_entries
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 
@@ -64,3 +64,9 @@ def test_the_axis_of_which_half_is_there_is_made_odd_first() -> None:
 def test_an_odd_axis_stays() -> None:
     signature = Signature((("x", Leaf("x", (3, 5), "")),))
     assert list(odd(signature, NOTHING)) == []
+
+
+def test_short_axes_are_made_a_few_longer() -> None:
+    signature = Signature((("x", Leaf("x", (2, 7), "")), ("w", Leaf("w", (2,), ""))))
+    shapes = [[leaf.shape for leaf in s.leaves] for s in longer(signature, NOTHING)]
+    assert shapes == [[(6, 7), (6,)]]

@@ -103,3 +103,11 @@ def test_axes_of_one_name_leave_the_lowest_unknowns_to_the_others() -> None:
     used = {u for shape in shapes for size in shape for u, _ in size.terms}
     assert used == {0, 1, 2, 3}
     assert shapes[0] == shapes[1] == shapes[2]
+
+
+def test_splits_begin_at_nothing_and_end_with_all_items() -> None:
+    ids = Fixed(np.zeros(3, np.int32), "i32[3]", "", path="ids")
+    row_splits = Fixed(np.zeros(3, np.int32), "i32[3]", "", path="row_splits")
+    opened = template(Signature((("ids", ids), ("row_splits", row_splits))), {}, [])
+    arguments = dict(opened.at([(5,), (4,)], [3, 5], ascending=False).arguments)
+    assert arguments["row_splits"].value.tolist() == [0, 1, 1, 5]

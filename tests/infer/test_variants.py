@@ -218,3 +218,16 @@ def test_a_count_stays_above_the_integers_that_it_bounds() -> None:
 def test_a_share_that_is_off_is_on() -> None:
     subjects, _ = variants(Gradient(lambda x, smoothing=0.0: x))
     assert [fixed(s.signature) for s in subjects] == [{"smoothing": 0.25}]
+
+
+def test_a_number_that_was_guessed_is_moved() -> None:
+    guessed = Fixed(0.5, "0.5", "a guess")
+    found, _ = variants(Gradient(lambda x, strength: strength * x), strength=guessed)
+    assert {"strength": 0.375} in [fixed(subject.signature) for subject in found]
+
+
+def test_a_tuple_that_was_guessed_is_turned() -> None:
+    guessed = Fixed((5, 2), "(5, 2)", "the body unpacks it")
+    gradient = Gradient(lambda x, bounds: np.clip(x, *bounds))
+    found, _ = variants(gradient, replace(NO_HINTS, unpacked={"bounds": 2}), bounds=guessed)
+    assert {"bounds": (2, 5)} in [fixed(subject.signature) for subject in found]

@@ -9,7 +9,8 @@ import pytest
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.deviation import as_meant, on_purpose
+from gradcheck_cli.judge.deviation import as_meant
+from gradcheck_cli.judge.unexplained import on_purpose
 from gradcheck_cli.measure.handed_on import in_place, origins
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import measured, mismatch

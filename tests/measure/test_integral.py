@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.measure.integral import SURELY_WRONG, Opinion, by_integral, third_opinion
+from gradcheck_cli.subject.results import Sample
 from tests.support import Function, Numbers, Rule, measured
 
 
@@ -52,3 +53,16 @@ def test_a_residual_that_does_not_grow_settles() -> None:
     third = by_integral(source, source, [np.array(1.0)], [np.array(1.0)], 2.0**-23, seed=0)
     assert len(third.residuals) == len(third.changes) == 5
     assert not SURELY_WRONG.settles
+
+
+def test_of_a_part_only_that_part_moves() -> None:
+    """The rule is right in the judged element, and wrong in the other one."""
+    sample = Sample(outputs=(np.array([0]),), leaves=(np.array([0]),))
+
+    def part(right: float) -> Opinion:
+        source = Numbers(lambda x: x[:, :1] ** 2, lambda x, w: right * 2 * x[:, :1] * w[:, :1])
+        point, cotangent = [np.array([1.5, 7.0])], [np.array([1.0, 3.0])]
+        return by_integral(source, source, point, cotangent, 2.0**-23, 0, sample).opinion
+
+    assert part(1.0) is Opinion.RIGHT
+    assert part(0.9) is Opinion.WRONG

@@ -28,8 +28,11 @@ from gradcheck_cli.frameworks.jax.adopt import (
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.hooks import recording
 from gradcheck_cli.frameworks.shared.made_anew import Anew, recorded_again, settings_of
+from gradcheck_cli.frameworks.shared.stand_in_function import stand_in_function
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
+
+_STAND_IN = stand_in_function(jnp.tanh, jnp.mean)  # for what a factory takes
 
 
 def find(
@@ -38,9 +41,9 @@ def find(
     """The module's own custom gradients, in the order of their lines."""
     _adopt_attributes(module, path, recorded)
     made = {each.line for each in recorded if _same(path, each.path)}
-    outer = outer_functions(module, scopes, [jnp.tanh])
+    outer = outer_functions(module, scopes, [_STAND_IN])
     factories = [scope for scope in scopes if scope not in outer]
-    missing = enter_all(module, path, factories, [jnp.tanh], recorded, made).missing
+    missing = enter_all(module, path, factories, [_STAND_IN], recorded, made).missing
     adopted: list[tuple[object, JaxGradient]] = []
     for each in recorded:
         if each.thing is None:

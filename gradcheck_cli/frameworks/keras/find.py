@@ -12,7 +12,7 @@ from gradcheck_cli.discover.outer import outer_functions, with_wholes
 from gradcheck_cli.discover.same_definition import distinct
 from gradcheck_cli.frameworks.keras import backend
 from gradcheck_cli.frameworks.keras.hooks import KIND, source
-from gradcheck_cli.frameworks.keras.library import LIBRARY
+from gradcheck_cli.frameworks.keras.library import LIBRARY, STAND_IN
 from gradcheck_cli.frameworks.keras.private_api import custom_gradient_on_torch
 from gradcheck_cli.frameworks.keras.trace import on_traced_device
 from gradcheck_cli.subject.protocol import CustomGradient, Own
@@ -50,7 +50,6 @@ def _of_keras(gradient: Any) -> CustomGradient:
 def _find_on_torch(
     module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
 ) -> tuple[Sequence[Any], list[Missing]]:
-    import torch
 
     from gradcheck_cli.frameworks.keras.adopt import adopted_from
     from gradcheck_cli.frameworks.keras.outer import whole
@@ -61,9 +60,9 @@ def _find_on_torch(
         if isinstance(value, cls) and id(value) not in listed:
             recorded.append(Found(value, KIND, *source(value.forward_fn)))
     made = {each.line for each in recorded if each.path == path}
-    outer = outer_functions(module, scopes, [torch.tanh])
+    outer = outer_functions(module, scopes, [STAND_IN])
     factories = [scope for scope in scopes if scope not in outer]
-    missing = enter_all(module, path, factories, [torch.tanh], recorded, made).missing
+    missing = enter_all(module, path, factories, [STAND_IN], recorded, made).missing
     adopted = [(each.thing, adopted_from(each)) for each in recorded if each.path == path]
     gradients, more = distinct(adopted, module)
     every = [each for of_scope in outer.values() for each in of_scope]

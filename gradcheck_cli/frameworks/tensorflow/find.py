@@ -10,8 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import tensorflow as tf
-
 from gradcheck_cli.discover.factories import attributes, enter_all
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.outer import outer_functions, with_wholes
@@ -20,7 +18,7 @@ from gradcheck_cli.frameworks.tensorflow.adopt import adopt, made_anew, register
 from gradcheck_cli.frameworks.tensorflow.fit import fit
 from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, TfGradient, of_function
 from gradcheck_cli.frameworks.tensorflow.hooks import BIND, source
-from gradcheck_cli.frameworks.tensorflow.outer import whole
+from gradcheck_cli.frameworks.tensorflow.outer import STAND_IN, whole
 from gradcheck_cli.frameworks.tensorflow.private_api import decorated
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
@@ -36,9 +34,9 @@ def find(
             recorded.append(Found(value, CUSTOM, *source(decorated(value))))
     signatures = _signatures(module)
     made = {each.line for each in recorded if _same(path, each.path)}
-    outer = outer_functions(module, scopes, [tf.tanh])
+    outer = outer_functions(module, scopes, [STAND_IN])
     factories = [scope for scope in scopes if scope not in outer]
-    missing = enter_all(module, path, factories, [tf.tanh], recorded, made).missing
+    missing = enter_all(module, path, factories, [STAND_IN], recorded, made).missing
     adopted: list[tuple[object, TfGradient]] = []
     for each in recorded:
         if not _same(path, each.path):

@@ -18,6 +18,7 @@ import torch
 from gradcheck_cli.discover.factories import attributes, enter_all
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.same_definition import distinct
+from gradcheck_cli.frameworks.shared.stand_in_function import stand_in_function
 from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
 from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
@@ -26,6 +27,8 @@ from gradcheck_cli.frameworks.torch.registered import import_registrations
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
 
+_STAND_IN = stand_in_function(torch.tanh, torch.mean)  # for what a factory takes
+
 
 def find(
     module: ModuleType, path: str, recorded: list[Found], scopes: Sequence[str], own: Own
@@ -33,7 +36,7 @@ def find(
     """The module's own custom gradients, in the order of their lines."""
     gc.disable()  # a class that a factory made and dropped lives until it is collected
     try:
-        entries = enter_all(module, path, scopes, [torch.tanh], recorded, _made(module, path))
+        entries = enter_all(module, path, scopes, [_STAND_IN], recorded, _made(module, path))
         missing = entries.missing
         classes = list(_functions())
     finally:

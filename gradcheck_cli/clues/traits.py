@@ -1,0 +1,32 @@
+"""Traits of a text as a whole: how it goes along its axes, and whether it says that its derivative is another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
+from gradcheck_cli.clues.sizes import halves, loops, sizes
+from gradcheck_cli.clues.windows import windows
+from gradcheck_cli.inputs.signature import Hints
+
+
+def with_traits(
+    hints: Hints,
+    function: Callable[..., Any],
+    rule: Sequence[Callable[..., Any]],
+    names: Sequence[str],
+) -> Hints:
+    """The hints with what the texts of function and rule show beside their arguments."""
+    both = [function, *rule]
+    return replace(
+        hints,
+        sizes=sizes(function),
+        windows=windows(both, names),
+        halves=halves(both),
+        loops=loops(both),
+        deviates=deviates(function),
+        on_purpose=on_purpose(function),
+        straight_through=straight_through(function),
+    )

@@ -1,0 +1,56 @@
+"""Failures that no declaration explains, as what names and texts say of the rule lets them be understood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.deviation import as_meant, is_of_formula
+from gradcheck_cli.judge.intents.declarations import Declarations
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
+
+_STRAIGHT_THROUGH = "straight-through"
+
+
+def unexplained(
+    failures: Sequence[Failure], m: Measurements, intents: Sequence[Declared]
+) -> tuple[list[Failure], Declarations]:
+    """What is left of the failures, and which declarations answered for the others."""
+    declarations = Declarations(list(intents))
+    left = declarations.answer(failures, m)
+    said = {d.name: d.argument or "" for d in intents if d.in_prose}
+    words = said.get(ON_PURPOSE, "")
+    if not words and _STRAIGHT_THROUGH in said and _steps(failures):
+        words = _STRAIGHT_THROUGH
+    return on_purpose(as_meant(left, m, said.get(DEVIATES, "")), m, words), declarations
+
+
+def _steps(failures: Sequence[Failure]) -> bool:
+    """Is the function a step in one of its arguments, and the rule is not?"""
+    return any(f.rule == RuleName.UNDECLARED_SURROGATE for f in failures)
+
+
+def on_purpose(failures: Sequence[Failure], m: Measurements, words: str) -> list[Failure]:
+    """The failures, with those of the formula as a question where a text says outright that it deviates.
+
+    No law says what the derivative should be then: neither right nor wrong is known.
+    """
+    wrong = [f for f in failures if is_of_formula(f)]
+    if not wrong or not words or not m.subject.has_rule:
+        return list(failures)
+    told = replace(
+        wrong[0],
+        rule=RuleName.INCONCLUSIVE_GRADIENT,
+        severity=Severity.WARNING,
+        ground=Ground(Kind.DOUBT, "on purpose"),
+        message="the formula is not the derivative of the function, and its text says that it is "
+        f"another one (“{words}”): what it should be, no law tells",
+        everywhere=True,
+        holds=None,
+        as_grave=None,
+    )
+    return [told if f is wrong[0] else f for f in failures if f is wrong[0] or f not in wrong]
