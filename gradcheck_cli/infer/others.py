@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gradcheck_cli.infer.given import given_numbers
@@ -55,17 +55,21 @@ def _other_values(
     if isinstance(here, Fixed) and isinstance(value, tuple):
         yield from (f for f in several(parameter.name, hints) if not same(f.value, value))
     yield from (f for f in plain if not same(f.value, value) and not hasattr(f.value, "shape"))
-    named = fixed_by_name(parameter.name, shapes[0], None)
-    if isinstance(here, Fixed) and type(value) is int and not plain and not named:
-        yield from (Fixed(n, str(n), "beside the first guess") for n in (value - 1, value + 1) if n > 0)  # fmt: skip
-    if (
-        isinstance(here, Fixed)
-        and type(value) is float
-        and not any(f.value != value for f in plain)
-    ):
-        yield from (Fixed(n, repr(n), "beside the first guess") for n in (0.75 * value, 1.5 * value))  # fmt: skip
-    if here is OMITTED and isinstance(value, int) and value and not named:
+    named = bool(fixed_by_name(parameter.name, shapes[0], None))
+    if isinstance(here, Fixed):
+        yield from _beside_guess(value, plain, named)
+    elif here is OMITTED and isinstance(value, int) and value and not named:
         yield Fixed(value + 1, str(value + 1), "off its default")
+
+
+def _beside_guess(value: Any, plain: Sequence[Fixed], named: bool) -> Iterator[Fixed]:
+    """Numbers beside one that nothing states: what 0.5 hides, for it is one minus itself, shows at 0.375."""
+    others: tuple[Any, ...] = ()
+    if type(value) is int and not plain and not named:
+        others = tuple(n for n in (value - 1, value + 1) if n > 0)
+    elif type(value) is float and not any(f.value != value for f in plain):
+        others = (0.75 * value, 1.5 * value)
+    yield from (Fixed(n, repr(n), "beside the first guess") for n in others)
 
 
 def _others_stated(parameter: Parameter, hints: Hints) -> bool:
