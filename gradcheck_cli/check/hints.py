@@ -9,7 +9,7 @@ from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.user_says import user_says
 from gradcheck_cli.contract.recorded import RecordedCall
-from gradcheck_cli.infer.recalled import recalled
+from gradcheck_cli.infer.recalled import recalled, unkept
 from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.signature import Hints, Signature
 from gradcheck_cli.project.intent_specs import Declared
@@ -39,9 +39,17 @@ def opening(request: Request) -> Opening:
         recorded = _recorded(request)
         fitting = _recalled(request, hints)
         if recorded and not fitting:
-            outcome += GradientOutcome(left_out=(_OUTDATED,))
+            outcome += GradientOutcome(left_out=(_unused(recorded),))
         hints = replace(hints, calls=[*request.calls, *fitting])
     return Opening(hints, statement.intents, outcome)
+
+
+def _unused(recorded: Sequence[RecordedCall]) -> tuple[str, str]:
+    """Why recorded calls cannot be used: nothing can write down what they hold, or they are of an older text."""
+    kind = next(filter(None, map(unkept, recorded)), "")
+    if not kind:
+        return _OUTDATED
+    return "its recorded calls", f"they hold a `{kind}`, which cannot be stored"
 
 
 def _recorded(request: Request) -> Sequence[RecordedCall]:

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import msgspec
 
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import FileFinding, Task
 from gradcheck_cli.discover import importing, lines
@@ -18,7 +19,7 @@ from gradcheck_cli.project.source_marks import by_framework, find_marks, importe
 
 def imported(task: Task) -> ModuleType | FileFinding:
     """The module in which the task's functions are defined, or what importing it raised."""
-    rule = RuleName.IMPORT_FAILED
+    rule, severity = RuleName.IMPORT_FAILED, Severity.ERROR
     try:
         if task.path and not task.module:
             return importing.import_file(Path(task.path))
@@ -29,10 +30,13 @@ def imported(task: Task) -> ModuleType | FileFinding:
         message = f"the module calls sys.exit({error.code!r}) while it is imported"
     except ModuleNotFoundError as error:
         line, message = lines.raised_at(error, task.path), _missing(error.name or "", task)
+        if _package(error.name or "") in map(_package, task.optional_imports):
+            severity = Severity.NOTE
     except BaseException as error:
         line = lines.raised_at(error, task.path)
         message = f"importing it raised {type(error).__name__}: {str(error)[:300]}"
-    return FileFinding(finding=find(rule).finding(task.display, line, message))
+    finding = find(rule).finding(task.display, line, message)
+    return FileFinding(finding=msgspec.structs.replace(finding, severity=severity))
 
 
 def completed(task: Task, module: ModuleType) -> Task:
@@ -52,11 +56,16 @@ def completed(task: Task, module: ModuleType) -> Task:
     return msgspec.structs.replace(task, marked=marked)
 
 
+def _package(name: str) -> str:
+    """The package that a module belongs to, as one imports it."""
+    return name.replace("-", "_").partition(".")[0]
+
+
 def _missing(name: str, task: Task) -> str:
     """What to do about a module that is not there: the task's own, or one that it imports."""
     if name and (task.module or "").startswith(name):
         return f"there is no module `{name}`"
     return (
         f"the module imports `{name}`, which is not installed here: "
-        f"pip install {name.partition('.')[0]}"
+        f"pip install {_package(name)}, or name it in `optional-imports`"
     )

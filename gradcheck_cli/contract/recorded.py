@@ -35,7 +35,7 @@ class PlainArg(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="v
 
 
 class TreeArg(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="tree"):
-    """A dict (with names), list or tuple of arguments."""
+    """A dict or an object of fields (with names), a list or a tuple of arguments."""
 
     kind: str
     items: list[RecordedArg]
@@ -43,7 +43,7 @@ class TreeArg(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="tr
 
 
 class OpaqueArg(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="other"):
-    """What is not kept: a function, an object."""
+    """What is not kept: a function, an object without fields."""
 
     type: str
 

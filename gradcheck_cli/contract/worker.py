@@ -159,6 +159,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     references: dict[
         str, str
     ] = {}  # by name: "module:function", differentiated instead of the primal
+    optional_imports: list[str] = []  # packages that may be missing
     calls: dict[str, list[RecordedCall]] = {}  # by qualname: as it was called in a recorded run
     deadly: list[str] = []  # calls with inputs that were made up, of which a worker died
     skip: list[str] = []  # gradients that are done with, or that a worker died of

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.clues.classes import field_names, from_fields
 from gradcheck_cli.contract.recorded import (
     FloatArg,
     IntArg,
+    OpaqueArg,
     PlainArg,
     RecordedArg,
     RecordedCall,
@@ -47,14 +49,7 @@ def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) 
 def _argument(path: str, argument: RecordedArg, hints: Hints) -> Any:
     """The argument as a signature has it; None if it was not recorded and nothing stands for it."""
     if isinstance(argument, TreeArg):
-        keys = argument.names or [str(i) for i in range(len(argument.items))]
-        paths = [f"{path}[{k!r}]" if argument.names else f"{path}[{k}]" for k in keys]
-        items = [_argument(p, item, hints) for p, item in zip(paths, argument.items, strict=True)]
-        if any(v is None for v in items):
-            return None
-        if argument.kind == "dict":
-            return dict(zip(keys, items, strict=True))
-        return tuple(items) if argument.kind == "tuple" else items
+        return _tree(path, argument, hints)
     if isinstance(argument, FloatArg):
         shape = tuple(argument.shape)
         family = argument.structure
@@ -69,6 +64,42 @@ def _argument(path: str, argument: RecordedArg, hints: Hints) -> Any:
         name, function = hints.functions[0]
         return Fixed(function, name, "a recorded call gave a function", invented=True)
     return None
+
+
+def _tree(path: str, argument: TreeArg, hints: Hints) -> Any:
+    """What holds arguments; None if one of these was not recorded, or an object is of no class that is known here."""
+    names = argument.names or [str(i) for i in range(len(argument.items))]
+    places = [_place(path, name, argument) for name in names]
+    items = [_argument(p, item, hints) for p, item in zip(places, argument.items, strict=True)]
+    if any(v is None for v in items):
+        return None
+    named = dict(zip(names, items, strict=True))
+    if argument.kind == "object":
+        # By the argument's annotation or text, if its fields are still those.
+        cls = hints.classes.get(path)
+        known = cls is not None and set(field_names(cls)) == set(names)
+        return from_fields(cls, lambda name, _: named[name]) if known else None
+    if argument.kind == "dict":
+        return named
+    return tuple(items) if argument.kind == "tuple" else items
+
+
+def _place(path: str, name: str, argument: TreeArg) -> str:
+    """A part's path, as Python writes it."""
+    if argument.kind == "object":
+        return f"{path}.{name}"
+    return f"{path}[{name!r}]" if argument.names else f"{path}[{name}]"
+
+
+def unkept(call: RecordedCall) -> str:
+    """The type of the first thing in a call of which nothing was written down."""
+    left = list(call.arguments.values())
+    while left:
+        argument = left.pop(0)
+        if isinstance(argument, OpaqueArg):
+            return argument.type
+        left += argument.items if isinstance(argument, TreeArg) else []
+    return ""
 
 
 def _integer_array(argument: IntArg) -> Array:

@@ -109,9 +109,10 @@ def _checked(argument: RecordedArg, where: str, depth: int) -> None:
     if depth > _MOST_DEPTH:
         raise SettingsError(f"{where}: nested too deeply")
     if isinstance(argument, TreeArg):
-        named = len(argument.names) == len(argument.items) or argument.kind != "dict"
-        if argument.kind not in ("dict", "list", "tuple") or not named:
-            raise SettingsError(f"{where}: a tree that is no dict, list or tuple")
+        has_names = argument.kind in ("dict", "object")
+        named = len(argument.names) == len(argument.items) or not has_names
+        if argument.kind not in ("dict", "object", "list", "tuple") or not named:
+            raise SettingsError(f"{where}: a tree that is no dict, object, list or tuple")
         for item in argument.items:
             _checked(item, where, depth + 1)
     elif isinstance(argument, (FloatArg, IntArg)):

@@ -41,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     jobs: int = 0
     memory_limit: int = 8192
     import_all: bool = False
+    optional_imports: list[str] = []  # packages that may be missing: what needs them is a note
     recordings: str = "cgcheck-recorded.json"  # of `cgcheck record`, relative to the project's root
     expects: dict[str, str] = {}  # custom gradient → "expect(straight-through)"
     inputs: dict[str, str] = {}  # custom gradient → its arguments: "x=f32[b n], axis=-1"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.clues.classes import fields_of, has_fields
 from gradcheck_cli.contract.limits import STRUCTURE
 from gradcheck_cli.contract.recorded import (
     FloatArg,
@@ -38,6 +39,10 @@ def _encoded(value: Any) -> RecordedArg:
         return TreeArg(kind="dict", names=names, items=[_encoded(value[k]) for k in names])
     if type(value) in (tuple, list):
         return TreeArg(kind=type(value).__name__, items=[_encoded(v) for v in value])
+    if has_fields(value):
+        fields = fields_of(value)
+        items = [_encoded(part) for _, part in fields]
+        return TreeArg(kind="object", names=[name for name, _ in fields], items=items)
     if value is None or type(value) in (bool, int, str):
         return PlainArg(value=value)
     if type(value) is float and np.isfinite(value):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.contract.report import NotCovered
+from gradcheck_cli.contract.report import Finding, NotCovered
+from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.run.exit_code import could_not
 from gradcheck_cli.run.tasks import File
 
@@ -12,7 +13,7 @@ _STOPPED = "the run was interrupted before it was done"
 
 def left_behind(file: File) -> list[NotCovered]:
     """The gradients that the source shows and no worker came to; where some were asked for by name, only those."""
-    if not (file.deaths or file.stopped or any(map(could_not, file.findings))):
+    if not (file.deaths or file.stopped or any(map(_is_missing, file.findings))):
         return []
     done = {checked.gradient.name for checked in file.gradients}
     done |= {_last(item.gradient) for item in file.not_covered}
@@ -22,6 +23,11 @@ def left_behind(file: File) -> list[NotCovered]:
     names += [name for name in map(_last, file.deaths) if name and name not in names]
     reason = _DIED if file.deaths else _STOPPED if file.stopped else _NOT_IMPORTED
     return [NotCovered.whole(name, reason) for name in names if name not in done]
+
+
+def _is_missing(finding: Finding) -> bool:
+    """Was the file never imported, be it for want of a package that is optional?"""
+    return could_not(finding) or finding.rule == RuleName.IMPORT_FAILED
 
 
 def _last(qualname: str) -> str:

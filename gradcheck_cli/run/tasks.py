@@ -211,6 +211,7 @@ class TargetReader:
             device=s.device,
             cache=self.cache,
             references=s.references,
+            optional_imports=s.optional_imports,
             inputs=dict(s.inputs),
             expects=dict(s.expects),
             only_inputs=self.only_inputs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from gradcheck_cli.contract.recorded import (
     RecordedCall,
     TreeArg,
 )
-from gradcheck_cli.infer.recalled import recalled
+from gradcheck_cli.infer.recalled import recalled, unkept
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf
 from tests.infer.fitted import NO_HINTS, parameters_of
 
@@ -70,3 +70,27 @@ def test_what_does_not_fit_any_more_is_no_signature() -> None:
     assert signature(n=PlainArg(value=3)) is None  # x has no default
     assert signature(x=OpaqueArg(type="Model")) is None
     assert signature(x=TreeArg(kind="list", items=[OpaqueArg(type="Model")])) is None
+
+
+class State(NamedTuple):
+    position: Any
+    count: Any
+
+
+def test_an_object_is_made_of_its_fields_again() -> None:
+    one = FloatArg(dtype="float32", shape=[2])
+    stored = TreeArg(kind="object", names=["position", "count"], items=[one, PlainArg(value=2)])
+    call = RecordedCall(arguments={"x": stored})
+    hints = replace(HINTS, classes={"x": State})
+    made = recalled(call, parameters_of(function), hints)
+    assert made is not None
+    built = made.arguments[0][1]
+    assert [part.path for part in built.parts if isinstance(part, Leaf)] == ["x.position"]
+    assert isinstance(built.make([np.ones(2), 2]), State)
+    assert recalled(call, parameters_of(function), HINTS) is None  # of which class nobody knows
+
+
+def test_what_cannot_be_stored_is_named() -> None:
+    inner = TreeArg(kind="list", items=[OpaqueArg(type="Model")])
+    assert unkept(RecordedCall(arguments={"n": PlainArg(value=3), "x": inner})) == "Model"
+    assert unkept(RecordedCall(arguments={"n": PlainArg(value=3)})) == ""

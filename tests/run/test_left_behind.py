@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.worker import Mark
 from gradcheck_cli.run.left_behind import left_behind
 from gradcheck_cli.run.tasks import File
@@ -28,3 +29,11 @@ def test_what_was_checked_is_not_left_behind() -> None:
     file.gradients.append(checked(name="f"))
     assert [item.gradient for item in left_behind(file)] == ["g"]
     assert left_behind(a_file()) == []
+
+
+def test_what_needs_an_optional_package_stays_in_the_count() -> None:
+    file = a_file()
+    file.findings.append(finding("import-failed", severity=Severity.NOTE, gradient=None))
+    assert [item.gradient for item in left_behind(file)] == ["f", "g"]
+    file.findings[:] = [finding("unknown-argument", severity=Severity.WARNING, gradient=None)]
+    assert left_behind(file) == []
