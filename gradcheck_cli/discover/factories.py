@@ -58,15 +58,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """All functions that were to be entered: what is missing, and what was made up, by their names."""
+    """All functions that were to be entered: what is missing, and those that were, by their names."""
 
     missing: list[Missing]
-    invented: dict[str, str]
+    entered: dict[str, Entry]
 
-    def behind(self, qualname: str) -> str:
-        """The function that was made up for the factory in which this is defined."""
-        hits = (v for k, v in self.invented.items() if qualname.startswith(f"{k}.<locals>."))
-        return next(hits, "")
+    def behind(self, qualname: str) -> Entry:
+        """The entry of the factory in which this is defined; one of nothing where there is none."""
+        hits = (v for k, v in self.entered.items() if qualname.startswith(f"{k}.<locals>."))
+        return next(hits, Entry())
 
 
 def enter_all(
@@ -82,7 +82,7 @@ def enter_all(
     What is recorded meanwhile says which function was made up for it.
     """
     missing: list[Missing] = []
-    invented: dict[str, str] = {}
+    entered: dict[str, Entry] = {}
     for scope in scopes:
         if any(line in _lines(module, scope) for line in made):
             reason = f"the module itself calls `{scope}`, and that did not make it"
@@ -92,11 +92,10 @@ def enter_all(
         entry = enter(module, scope, functions)
         if entry.reason:
             missing.append(Missing(Place(path, 1, scope), entry.reason, True))
-        if entry.invented:
-            invented[scope] = entry.invented
+        entered[scope] = entry
         for each in recorded[before:]:
             each.extra |= {"invented": entry.invented, "maker": entry.maker}
-    return Entries(missing, invented)
+    return Entries(missing, entered)
 
 
 def enter(module: ModuleType, scope: str, functions: Sequence[Function]) -> Entry:

@@ -168,8 +168,8 @@ def test_what_is_made_meanwhile_says_which_function_was_made_up(factories: Modul
     assert entries.missing == []
     assert recorded[0].extra["invented"] == "`cos` for `f`"
     assert isinstance(recorded[0].extra["maker"], Maker)
-    assert entries.behind("with_function.<locals>.op") == "`cos` for `f`"
-    assert entries.behind("another.<locals>.op") == ""
+    assert entries.behind("with_function.<locals>.op").invented == "`cos` for `f`"
+    assert entries.behind("another.<locals>.op").invented == ""
 
 
 def test_a_factory_of_rules_is_not_called(factories: ModuleType) -> None:

@@ -81,14 +81,21 @@ class Call:
         if self.gradient.kind != CLASS or not self.gradient.skipped:
             return 0  # torch itself spells the defaults out
         counts = {len(t.elts) for f in self.gradient.rule_code() for t in returned_tuples(f)}
-        if counts == {len(self.signature.arguments)}:
+        given = self._placed
+        if counts == {len(given)}:
             return 0
-        given = [v for n, v in self.signature.arguments if n not in self.signature.keywords]
         return len(list(itertools.takewhile(lambda value: value is OMITTED, reversed(given))))
+
+    @property
+    def _placed(self) -> list[Any]:
+        """The arguments that go by their places: what forward itself takes."""
+        return [v for n, v in self.signature.arguments if n not in self.signature.keywords]
 
     def primal(self, leaves: Tensors) -> tuple[list[Any], Context]:
         """The forward's body alone, with the context that it fills."""
-        context = Context(tuple(isinstance(v, Leaf) for _, v in self.signature.arguments))
+        every = [value for _, value in self.signature.arguments]
+        given = self._placed if self.gradient.kind == CLASS else every
+        context = Context(tuple(isinstance(value, Leaf) for value in given))
         return self.ask(self.gradient.forward, leaves, context), context
 
     def primal_outputs(self, leaves: Tensors) -> list[Any]:

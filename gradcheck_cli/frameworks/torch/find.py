@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import gc
 import inspect
 import linecache
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -16,18 +17,18 @@ from typing import Any
 import torch
 
 from gradcheck_cli.discover.factories import attributes, enter_all
+from gradcheck_cli.discover.makers import Maker
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.same_definition import distinct
-from gradcheck_cli.frameworks.shared.stand_in_function import stand_in_function
+from gradcheck_cli.frameworks.shared.made_anew import Anew, settings_of
 from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
 from gradcheck_cli.frameworks.torch.fit import fit
-from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
+from gradcheck_cli.frameworks.torch.gradient import PARTS, TorchGradient, of_function
+from gradcheck_cli.frameworks.torch.library import STAND_IN
 from gradcheck_cli.frameworks.torch.private_api import CustomOpDef, parts_of
 from gradcheck_cli.frameworks.torch.registered import import_registrations
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.results import Found, Missing, Place
-
-_STAND_IN = stand_in_function(torch.tanh, torch.mean)  # for what a factory takes
 
 
 def find(
@@ -36,7 +37,7 @@ def find(
     """The module's own custom gradients, in the order of their lines."""
     gc.disable()  # a class that a factory made and dropped lives until it is collected
     try:
-        entries = enter_all(module, path, scopes, [_STAND_IN], recorded, _made(module, path))
+        entries = enter_all(module, path, scopes, [STAND_IN], recorded, _made(module, path))
         missing = entries.missing
         classes = list(_functions())
     finally:
@@ -49,8 +50,9 @@ def find(
         if cls.backward is torch.autograd.Function.backward and not _backs(cls):
             missing.append(Missing(place, "it has no backward"))
             continue
-        place = replace(place, invented=entries.behind(place.qualname))
-        adopted.append((cls, of_class(cls, place)))
+        entry = entries.behind(place.qualname)
+        made = of_class(cls, replace(place, invented=entry.invented))
+        adopted.append((cls, _made_anew(made, entry.maker)))
     ops = list(_ops(module, path))
     import_registrations(path, [op for op, _ in ops])
     for op, place in ops:
@@ -62,6 +64,30 @@ def find(
     missing += _hooked(path)
     gradients, more = distinct(adopted, module, bare)
     return gradients, [*missing, *more]
+
+
+def _made_anew(gradient: TorchGradient, maker: Maker | None) -> TorchGradient:
+    """The gradient with the settings of the factory that made it among its arguments."""
+    names = [parameter.name for parameter in gradient.parameters()]
+    code = next(iter(gradient.rule_code()), None)
+    settings = {} if maker is None else settings_of(maker, code, names)
+    if maker is None or not settings:
+        return gradient
+    parts = tuple(part for part in PARTS if getattr(gradient, part) is not None)
+    anew = Anew(settings, functools.partial(_again, maker, gradient.place), parts)
+    return anew.dressed(replace(gradient, anew=anew), gradient)
+
+
+def _again(maker: Maker, place: Place, given: Mapping[str, object]) -> TorchGradient | None:
+    """What the factory makes of the same definition with other settings."""
+    gc.disable()
+    try:
+        known = list(_functions())
+        maker.again(given)
+        new = [cls for cls in _functions() if cls not in known and _class_place(cls) == place]
+    finally:
+        gc.enable()
+    return of_class(new[-1], place) if new else None
 
 
 def _ops(module: ModuleType, path: str) -> Iterator[tuple[CustomOpDef, Place]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -40,7 +41,8 @@ class Torch:
 
     def hints(self, gradient: Any) -> Hints:
         functions = [("torch.tanh", torch.tanh), ("torch.add", torch.add)]
-        cls = getattr(gradient.rule, "__self__", None)  # a Function's `apply` is its rule
+        # A Function's `apply` is its rule.
+        cls = getattr(inspect.unwrap(gradient.rule), "__self__", None)
         setup = plain_functions(getattr(cls, "setup_context", None))
         rule = [*gradient.rule_code(), *setup]
         parameters, called = gradient.parameters(), calls_of(gradient)

@@ -19,6 +19,8 @@ from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Place
 
 FUNCTION, CLASS, CUSTOM_OP = "function", "Function", "custom_op"
+# What of a gradient is called, and is another where its class is made again.
+PARTS = ("primal", "rule", "forward", "backward", "setup")
 
 Fitter = Callable[["TorchGradient", Signature, str], Subject]
 Surroundings = Callable[[], AbstractContextManager[None]]
@@ -64,10 +66,9 @@ class TorchGradient:
     def parameters(self) -> Sequence[Parameter]:
         """The parameters of forward, without `ctx`."""
         is_tensor = _is_a_tensor if self.kind == CUSTOM_OP else _may_be_a_tensor
+        plain = self.closed_over | frozenset(() if self.anew is None else self.anew.settings)
         return declared(
-            self.primal,
-            self.skipped,
-            lambda _, p: p.name not in self.closed_over and is_tensor(p),
+            self.primal, self.skipped, lambda _, p: p.name not in plain and is_tensor(p)
         )
 
     def fit(self, signature: Signature, dtype: str) -> Subject:

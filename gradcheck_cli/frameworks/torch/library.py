@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 (everybody's name for it)
 
 from gradcheck_cli.frameworks.shared.library import Library, Stable
+from gradcheck_cli.frameworks.shared.stand_in_function import stand_in_function
 
 STABLE: tuple[Stable, ...] = (
     Stable(F.softplus, "F.softplus({x})", "ct * torch.sigmoid({x})"),
@@ -24,5 +25,7 @@ STABLE: tuple[Stable, ...] = (
     Stable(torch.hypot, "torch.hypot({x})", "ct"),
     Stable(torch.logaddexp, "torch.logaddexp({x})", "ct"),
 )  # fmt: skip
+
+STAND_IN = stand_in_function(torch.tanh, torch.mean)  # for what a factory takes
 
 LIBRARY = Library(STABLE, {"torch": torch, "F": F})

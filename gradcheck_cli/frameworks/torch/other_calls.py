@@ -58,7 +58,7 @@ def other_calls(subject: TorchSubject) -> list[OtherCall]:
         crossed(own.between),
         twice(own.second, "autograd through the forward"),
     ]
-    cls = getattr(subject.gradient.rule, "__self__", None)
+    cls = getattr(inspect.unwrap(subject.gradient.rule), "__self__", None)
     if _defines(cls, "backward") or _defines(cls, "vjp"):
         calls.append(OtherCall("with what it keeps", own.keeping))
         calls.append(OtherCall("under autocast", own.autocast))
