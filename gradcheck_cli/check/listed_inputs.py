@@ -34,7 +34,7 @@ def listed_inputs(
 def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The parts of an argument, in the order in which they are supplied."""
     if isinstance(value, Leaf):
-        yield value.path, value
+        yield from ((leaf.path, leaf) for leaf in value.parts)
     elif isinstance(value, dict):
         for key in sorted(value):
             yield from _parts(f"{path}[{key!r}]", value[key])

@@ -113,7 +113,7 @@ def _with_batch(signature: Signature, numbers: set[int]) -> Signature:
 
     def raised(value: object) -> object:
         if isinstance(value, Leaf):
-            inside = next(count) in numbers
+            inside = not numbers.isdisjoint([next(count) for _ in value.parts])
             shape = (_BATCH, *value.shape) if value.shape else (_ROW,)
             return replace(value, shape=shape, recorded=None) if inside else value
         return value
@@ -123,6 +123,9 @@ def _with_batch(signature: Signature, numbers: set[int]) -> Signature:
 
 def _comment(signature: Signature, dtype: str) -> str:
     """The arrays of the signature as a comment says them."""
-    leaves = [leaf for leaf in signature.leaves if leaf.path.isidentifier()]
-    each = [f"{leaf.path}={_DTYPES[dtype]}[{' '.join(map(str, leaf.shape))}]" for leaf in leaves]
+    leaves = [leaf for leaf in signature.whole_leaves if leaf.path.isidentifier()]
+    each = [
+        f"{leaf.path}={'c64' if leaf.is_complex else _DTYPES[dtype]}[{' '.join(map(str, leaf.shape))}]"
+        for leaf in leaves
+    ]
     return ", ".join(each)

@@ -20,7 +20,7 @@ def broken(request: Request, signature: Signature, error: RuleError, dtype: str)
         why = f"at {signature.describe()}, {obstacle}"
         return GradientOutcome(reasons=(why,), beyond_inputs=lacking(error.error) is not None)
     # With several arguments, the shapes that were made up may be ones that nobody means.
-    sure = len(signature.leaves) == 1 or error.certain
+    sure = len(signature.whole_leaves) == 1 or error.certain
     severity = Severity.ERROR if sure else Severity.WARNING
     structure = LawResult(law=STRUCTURE_LAW, outcome=Outcome.FAIL)
     finding = refused(request, signature, error, severity, dtype)

@@ -49,10 +49,11 @@ def unless_unmeant(
 def _guessed(subject: Subject, found: GradientOutcome) -> Leaf | None:
     """The array that all errors are about, if its shape is a guess."""
     wrong = [f for f in found.findings if f.severity is not Severity.NOTE]
-    arguments = {f.witness.argument if f.witness else None for f in wrong}
+    whole = {part.path: leaf for leaf in subject.signature.whole_leaves for part in leaf.parts}
+    arguments = {whole.get(f.witness.argument or "") if f.witness else None for f in wrong}
     if verdict(wrong) is not Verdict.WRONG or len(arguments) != 1:
         return None
-    leaf = next((each for each in subject.leaves if each.path in arguments), None)
+    leaf = arguments.pop()
     return leaf if leaf is not None and len(leaf.shape) > 1 and is_guessed(leaf) else None
 
 
@@ -62,8 +63,9 @@ def _moved_aside(found: GradientOutcome, leaf: Leaf, lower: Leaf) -> GradientOut
     The laws are judged at the other shapes.
     """
     many, few = (" ".join(map(str, each.shape)) for each in (leaf, lower))
+    kind = "c64" if leaf.is_complex else "f32"
     why = (
         f"at {leaf.path}[{many}], which nothing states; at {leaf.path}[{few}] it is right "
-        f"(if it is meant: `# cgcheck: {leaf.path}=f32[{many}]`)"
+        f"(if it is meant: `# cgcheck: {leaf.path}={kind}[{many}]`)"
     )
     return replace(as_notes(found, why), laws=(), trials=(), inputs=())

@@ -18,7 +18,7 @@ from gradcheck_cli.inputs.signature import Parameter
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _KINDS = {
-    "f32": ("Float", "Float16", "Float32", "Float64", "BFloat16", "Num", "Inexact", "Real", "Shaped"),
+    "f32": ("Float", "Float16", "Float32", "Float64", "BFloat16", "Num", "Inexact", "Real", "Shaped", "Complex", "Complex64", "Complex128"),
     "i32": ("Int", "Int8", "Int16", "Int32", "Int64", "UInt", "UInt8", "UInt16", "UInt32", "UInt64", "Integer"),
     "bool": ("Bool",),
 }  # fmt: skip
@@ -29,7 +29,7 @@ _JAXTYPING = re.compile(
 )
 # The short forms that people write as strings: `f[b n]`, `float32[b, n]`, `[b, n]`.
 _SHORT = re.compile(
-    r"(?:(?P<f32>f(?:loat)?(?:16|32|64)?|bf(?:loat)?16)"
+    r"(?:(?P<f32>f(?:loat)?(?:16|32|64)?|bf(?:loat)?16|c(?:omplex)?(?:64|128)?)"
     r"|(?P<i32>[iu](?:nt)?(?:8|16|32|64)?|uint(?:8|16|32|64)?)|(?P<bool>b(?:ool)?))?"
     r"\[(?P<dims>[^\[\]'\"]*)\]"
 )

@@ -40,7 +40,7 @@ def read(
     """
     names = [p.name for p in parameters]
     parts = {n: p for n, p in unpacked([function, *rule]).items() if n in names}
-    clues = without_names_of_parts(stated(function, parameters, called or {}), parts)
+    clues = without_names_of_parts(stated(function, parameters, called or {}, rule), parts)
     chosen = callables(function, parameters, rule)
     texts = body.clues(function, parameters, rule, {n: fixed.value for n, fixed in chosen.items()})
     merged = {
@@ -53,6 +53,8 @@ def read(
     keys = keys_read(function)
     held = [*merged, *(f"{name}[{key!r}]" for name, read in keys.items() for key in read)]
     marks = left_out([function, *rule], names)
+    found = domains(with_orders(clues, texts), getattr(function, "__name__", ""), held)
+    real = _with_numbers("real", merged)
     hints = Hints(
         keys=keys,
         unpacked={n: len(p) for n, p in parts.items()} | spread(function, chosen),
@@ -61,10 +63,20 @@ def read(
         make_key=make_key,
         clues=merged,
         guesses=guesses({name: each for name, each in clues.items() if name not in ends}),
-        domains=domains(with_orders(clues, texts), getattr(function, "__name__", ""), held),
+        domains=found,
+        complex_numbers=_with_numbers("complex", merged) - real,
+        real_numbers=real,
+        maybe_complex=_with_numbers("conjugated", merged) - real - found.keys(),
         constants=tuple(n for n, each in merged.items() if any(c.constant for c in each)),
         classes=wanted,
         instances=instances(function, wanted),
         left_out=marks - {clue.avoids for clues_of in merged.values() for clue in clues_of},
     )
     return with_traits(hints, function, rule, names)
+
+
+def _with_numbers(numbers: str, clues: Mapping[str, Sequence[Clue]]) -> frozenset[str]:
+    """The arguments whose numbers a source says to be of that kind."""
+    return frozenset(
+        name for name, each in clues.items() if any(numbers in c.numbers for c in each)
+    )

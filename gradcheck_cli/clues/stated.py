@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.clues import constants, docstrings, usual_domains
+from gradcheck_cli.clues import complex_numbers, constants, docstrings, usual_domains
 from gradcheck_cli.clues.annotations import clues as clues_of_annotations
 from gradcheck_cli.clues.apart import kept_apart
 from gradcheck_cli.clues.call_sizes import with_names_of
@@ -14,15 +14,22 @@ from gradcheck_cli.inputs.signature import Parameter
 
 
 def stated(
-    function: Callable[..., Any], parameters: Sequence[Parameter], called: Mapping[str, Clue]
+    function: Callable[..., Any],
+    parameters: Sequence[Parameter],
+    called: Mapping[str, Clue],
+    rule: Sequence[Callable[..., Any]] = (),
 ) -> dict[str, list[Clue]]:
-    """All clues of each argument, and of what it holds; `called` are those of calls elsewhere."""
+    """All clues of each argument, and of what it holds; `called` are those of calls elsewhere.
+
+    A conjugate in the body or in its `rule` states something, too.
+    """
     names = [p.name for p in parameters]
     sources = [clues_of_annotations(function, parameters), docstrings.clues(function, names)]
     calls = with_names_of(called, [of for source in sources for of in source.items()])
     usual = usual_domains.clues(getattr(function, "__name__", ""), names)
     sources += [{name: [clue] for name, clue in each.items()} for each in (calls, usual)]
     sources.append(constants.clues(function, names))
+    sources.append(complex_numbers.clues(function, parameters, rule))
     paths = dict.fromkeys((*names, *(path for source in sources for path in source)))
     merged = {path: [c for source in sources for c in source.get(path, ())] for path in paths}
     return kept_apart({path: clues for path, clues in merged.items() if clues}, parameters)

@@ -11,7 +11,7 @@ from gradcheck_cli.clues.classes import fields_of, has_fields, like
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Parameter, Signature
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
-_INTEGERS, _FLOATS = ("int", "uint"), ("float", "bfloat")
+_INTEGERS, _FLOATS, _COMPLEX = ("int", "uint"), ("float", "bfloat"), "complex"
 
 
 def signature_of(
@@ -49,8 +49,9 @@ def argument(path: str, value: Any, source: str) -> Any:
         parts = [(n, argument(f"{path}.{n}", v, source)) for n, v in fields_of(value)]
         return like(value, parts)
     kind, shape = kind_of(value), tuple(getattr(value, "shape", ()))
-    if kind.startswith(_FLOATS):
-        return Leaf(path, tuple(map(int, shape)), source)
+    if kind.startswith((*_FLOATS, _COMPLEX)):
+        is_complex = kind.startswith(_COMPLEX)
+        return Leaf(path, tuple(map(int, shape)), source, is_complex=is_complex)
     if kind.startswith((*_INTEGERS, "bool")):
         return Fixed(_numbers(value, kind, shape), f"{kind}{list(shape)}", source)
     return Fixed(value, repr(value)[:40], source)

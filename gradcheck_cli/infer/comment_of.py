@@ -90,7 +90,7 @@ def _spec(value: Any, axes: Axes) -> str:
         return f"[{', '.join(_spec(item, axes) for item in value)}]"
     if isinstance(value, Leaf):
         domain = "" if value.domain is None else f" {value.domain.text}"
-        return f"f32[{axes(value)}]{domain}"
+        return f"{'c64' if value.is_complex else 'f32'}[{axes(value)}]{domain}"
     if isinstance(value, Fixed) and isinstance(value.value, np.ndarray):
         return _table(value, axes)
     if isinstance(value, Fixed) and type(value.value) in _PLAIN:

@@ -121,7 +121,7 @@ def _within(signature: Signature, names: Sequence[str], domain: Domain) -> Signa
     source = "it has no value at most plain numbers"
 
     def moved(value: Any) -> Any:
-        if isinstance(value, Leaf) and value.path in names:
+        if isinstance(value, Leaf) and any(part.path in names for part in value.parts):
             return replace(value, domain=domain, source=source)
         return value
 

@@ -44,6 +44,7 @@ _INTEGERS = re.compile(
     r"\b(u?int(eger|egers|s|\d+)?|long|__index__)\b(?!\s+(?:multipl|overflow|divi))|not implemented for '(Float|Double|Half)'",
     re.IGNORECASE,
 )
+_COMPLEX = re.compile(r"complex", re.IGNORECASE)
 _MOST_SHAPES, _MOST_NUMBERS = 4, 4
 _LEAST_STATED = 2  # smaller numbers are pairs and broadcast axes
 
@@ -150,6 +151,11 @@ def asks_to_divide(message: str) -> bool:
 def wants_integers(message: str) -> bool:
     """Is a float refused where an integer is wanted?"""
     return _INTEGERS.search(message) is not None
+
+
+def wants_complex(message: str) -> bool:
+    """Does a refusal of real numbers speak of complex ones?"""
+    return _COMPLEX.search(message) is not None
 
 
 def asks_to_sort(message: str) -> bool:

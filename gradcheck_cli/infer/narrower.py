@@ -12,7 +12,7 @@ from gradcheck_cli.inputs.signature import Leaf, Signature
 def narrower(signature: Signature, names: Collection[str]) -> Iterator[Signature]:
     """Of the arrays and items that have one of these names, each narrowed in turn."""
     yield from _without_items(signature, names)
-    leaves = [leaf for leaf in signature.leaves if _last_name(leaf.path) in names]
+    leaves = [leaf for leaf in signature.whole_leaves if _last_name(leaf.path) in names]
     for leaf in leaves:
         for axis in reversed(range(len(leaf.shape))):
             if leaf.shape[axis] > 1:

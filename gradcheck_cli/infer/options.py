@@ -36,6 +36,23 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
     """Arguments for the parameter where arrays have this shape, likeliest first."""
     if parameter.name in hints.specs:
         return [specified(parameter.name, hints.specs[parameter.name], hints.spec_source)]
+    real = _options(parameter, shape, hints)
+    if not hints.complex_numbers or parameter.name in hints.real_numbers:
+        return real
+    with_parts = [changed(option, _as_complex) for option in real]
+    if parameter.name in hints.complex_numbers:
+        return with_parts
+    keys = set(map(_key, real))
+    return [*real, *(option for option in with_parts if _key(option) not in keys)]
+
+
+def _as_complex(part: Any) -> Any:
+    """The part, as complex numbers where it is an array that is differentiated."""
+    free = isinstance(part, Leaf) and part.centre is None
+    return replace(part, is_complex=True) if free else part
+
+
+def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[Any]:
     if parameter.name in hints.integers:
         return _of_tables(parameter.name, shape, hints) or whole_numbers(shape)
     default = parameter.default

@@ -15,7 +15,7 @@ from gradcheck_cli.infer.trial import Trial
 from gradcheck_cli.infer.variants import varied
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.parameters import expanded
-from gradcheck_cli.inputs.signature import OMITTED, Hints, Leaf, Parameter, Signature
+from gradcheck_cli.inputs.signature import OMITTED, Hints, Leaf, Parameter, Signature, root
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
 
@@ -39,6 +39,8 @@ class Attempt:
     vain: int = 0  # signatures that the function refuses
     first_refusal: str = ""  # the first of these, with its reason
     closed: Sequence[Arm] = ()  # of choices in the text, which no subject takes
+    wants_complex: bool = False  # a refusal speaks of complex numbers
+    complex_of: str = ""  # the first real argument for which the rule gives a complex gradient
 
 
 def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt:
@@ -66,10 +68,19 @@ def probe(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt:
 def _of_so_many(
     gradient: CustomGradient, parameters: Sequence[Parameter], dtype: str, hints: Hints
 ) -> Attempt:
-    """Floats for all that may be differentiated; where these do not fit, small counts and integers for some."""
+    """Floats for all that may be differentiated; where these do not fit, small counts and integers for some.
+
+    Where the body takes conjugates, complex numbers come first.
+    """
+    if hints.maybe_complex - hints.complex_numbers:
+        told = replace(hints, complex_numbers=hints.complex_numbers | hints.maybe_complex)
+        attempt = _probe(gradient, parameters, dtype, told)
+        if attempt.subjects:
+            return attempt
     floats = _probe(gradient, parameters, dtype, hints)
     fitting = _with_small_counts(gradient, parameters, dtype, hints, floats)
     fitting = _with_integers(gradient, parameters, dtype, hints, fitting)
+    fitting = _with_complex(gradient, parameters, dtype, hints, fitting)
     return _with_plain_numbers(gradient, parameters, dtype, hints, fitting)
 
 
@@ -138,6 +149,32 @@ def _with_integers(
     return floats
 
 
+def _with_complex(
+    gradient: CustomGradient,
+    parameters: Sequence[Parameter],
+    dtype: str,
+    hints: Hints,
+    floats: Attempt,
+) -> Attempt:
+    """The attempt with complex numbers for one argument at least, where no real ones fit.
+
+    The function asks for them, or its rule, whose gradient of real numbers is complex.
+    """
+    path = floats.complex_of
+    if floats.subjects or not (path or (floats.wants_complex and floats.broken is None)):
+        return floats
+    free = [p.name for p in parameters if p.differentiable and p.name not in hints.specs]
+    names = [n for n in free if n not in hints.real_numbers and (not path or root(path) == n)]
+    attempts = []
+    for name in names:
+        told = replace(hints, complex_numbers=hints.complex_numbers | {name})
+        attempts.append(_probe(gradient, parameters, dtype, told))
+        if attempts[-1].subjects:
+            return attempts[-1]
+    broken = (attempt for attempt in attempts if attempt.broken is not None and not path)
+    return next(broken, floats)
+
+
 def _recorded(gradient: CustomGradient, dtype: str, hints: Hints) -> Attempt | None:
     """The attempt with the signatures of real calls; None where none of them fits."""
     subjects: list[Subject] = []
@@ -181,7 +218,8 @@ def _probe(
     first = search.first_refusal or whole.first_refusal
     return Attempt(
         subjects, search.reason, broken, misfit, search.wants_integers, refused,
-        search.vain + whole.vain, first, closed,
+        search.vain + whole.vain, first, closed, search.wants_complex,
+        search.complex_of,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.infer.fitted import fitted
-from gradcheck_cli.infer.mismatch import wants_integers
+from gradcheck_cli.infer.mismatch import wants_complex, wants_integers
 from gradcheck_cli.infer.options import options, options_of_shapes
 from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.inputs.signature import Hints, Parameter, Signature
@@ -40,6 +40,8 @@ class SmallSearch:
     # Arrays of one shape, and a gradient of another.
     misfit: tuple[Signature, RuleError] | None = None
     wants_integers: bool = False  # a refusal speaks of them
+    wants_complex: bool = False
+    complex_of: str = ""  # the first real argument for which the rule gives a complex gradient
     vain: int = 0  # signatures that the function refuses
     first_refusal: str = ""
     _tries: int = 0
@@ -71,9 +73,11 @@ class SmallSearch:
             if self._tries == 1:
                 self.reason = self.first_refusal
             self.wants_integers |= wants_integers(str(error))
+            self.wants_complex |= wants_complex(str(error))
         except RuleError as error:
             self.broken = self.broken or (signature, error)
-            if self.subjects:
+            self.complex_of = self.complex_of or error.complex_of
+            if self.subjects and not error.complex_of:
                 self._ranks.add(rank)  # this rank is not what the rule is for
                 alike = len({leaf.shape for leaf in signature.leaves}) == 1
                 if error.silent and alike and self._as_stated(signature):

@@ -18,8 +18,9 @@ def specified(name: str, spec: Spec, source: str) -> Any:
     if not isinstance(spec, ArraySpec):
         return Fixed(spec.value, spec.text, source)
     domain = None if spec.bounds is None else Domain(spec.bounds)
-    if spec.kind == "float":
-        return Leaf(name, spec.shape, source, domain=domain)
+    if spec.kind in ("float", "complex"):
+        is_complex = spec.kind == "complex"
+        return Leaf(name, spec.shape, source, domain=domain, is_complex=is_complex)
     size = int(np.prod(spec.shape, dtype=int))
     if spec.kind == "bool":
         mixed = (np.arange(size) % 3 != 1).reshape(spec.shape)

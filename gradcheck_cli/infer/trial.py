@@ -77,7 +77,7 @@ class Trial:
         )
         by_position = not changed.keys() & tried.keywords
         deliberate = error.stage == NotImplementedError.__name__
-        return chosen and by_position and len(tried.leaves) == 1 and not deliberate
+        return chosen and by_position and len(tried.whole_leaves) == 1 and not deliberate
 
     def _explore(self, refused: Signature, prefers: Preference | None) -> bool:
         """The call in shapes that fit it: another axis may want a weight of another length."""

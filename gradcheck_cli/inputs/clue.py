@@ -61,6 +61,7 @@ class Clue:
     least_of: str = ""  # integers of another parameter: place by place none of these is below it
     avoids: str = ""  # a whole number, by its parameter, that is none of these integers
     constant: bool = False  # no gradient is meant
+    numbers: tuple[str, ...] = ()  # "complex" or "real" as stated, "conjugated" by a body
     declined: bool = False  # the rule gives none
     divides: tuple[str, ...] = ()  # dimensions that are multiples of this whole number
     entries: tuple[Entry, ...] = ()  # of a tuple of sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,7 +31,7 @@ GUESS = "a guess that function and rule take"
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One differentiable float array. `centre` is a default that values stay around too.
+    """One differentiable array of floats, or of complex numbers. `centre` is a default that values stay around too.
 
     `recorded` are its numbers at a real call: they stay with it, whatever signature it ends in.
     `axes` are names for its axes, where the shapes of all arrays were solved together.
@@ -43,6 +44,22 @@ class Leaf:
     domain: Domain | None = None  # where its values live; none: everywhere
     recorded: Array | None = field(default=None, compare=False, repr=False)
     axes: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    is_complex: bool = False
+
+    @property
+    def parts(self) -> tuple[Leaf, ...]:
+        """The arrays of floats that it consists of: itself, or a real and an imaginary part."""
+        if not self.is_complex:
+            return (self,)
+        numbers = self.recorded
+        halves = {
+            "real": None if numbers is None else numbers.real,
+            "imag": None if numbers is None else numbers.imag,
+        }
+        return tuple(
+            replace(self, path=f"{self.path}.{name}", recorded=half, is_complex=False)
+            for name, half in halves.items()
+        )
 
     @property
     def size(self) -> int:
@@ -97,6 +114,12 @@ class Signature:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
+        """The arrays of floats by which it is judged: of a complex argument its two parts."""
+        return tuple(part for leaf in self.whole_leaves for part in leaf.parts)
+
+    @property
+    def whole_leaves(self) -> tuple[Leaf, ...]:
+        """The differentiable arrays as the function takes them."""
         return tuple(leaf for _, value in self.arguments for leaf in _leaves(value))
 
     @property
@@ -138,6 +161,9 @@ class Hints:
     loops: bool = False  # its text goes along an axis step by step
     obstacle: str = ""  # why it cannot be called at all, whatever the inputs
     left_out: frozenset[str] = frozenset()  # integers whose places in a table do not count
+    complex_numbers: frozenset[str] = frozenset()  # arguments that a source says are complex
+    real_numbers: frozenset[str] = frozenset()  # arguments that a source says are real
+    maybe_complex: frozenset[str] = frozenset()  # arguments of which the body takes such parts
     constants: tuple[str, ...] = ()  # which its text takes as constants
     deviates: str = ""  # the word by which its text says that its derivative is meant to be another
     on_purpose: str = ""  # the words by which it says so outright
@@ -149,18 +175,31 @@ class Hints:
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys
 
 
-def filled(value: Any, supply: Iterator[Any], fixed: Callable[[Any], Any] = lambda v: v) -> Any:
-    """An argument with its leaves taken from `supply` and its fixed parts turned by `fixed`."""
+def root(path: str) -> str:
+    """The parameter to which a path belongs: `params` of `params['w']` and of `params.w`."""
+    return re.split(r"[.\[]", path)[0]
+
+
+def filled(
+    value: Any,
+    supply: Iterator[Any],
+    fixed: Callable[[Any], Any] = lambda v: v,
+    paired: Callable[[Any, Any], Any] = lambda real, imag: real + 1j * imag,
+) -> Any:
+    """An argument with its leaves taken from `supply` and its fixed parts turned by `fixed`.
+
+    `paired` makes complex numbers of their two parts.
+    """
     if isinstance(value, Leaf):
-        return next(supply)
+        return paired(next(supply), next(supply)) if value.is_complex else next(supply)
     if isinstance(value, Fixed):
         return fixed(value.value)
     if isinstance(value, Built):
-        return value.make([filled(part, supply, fixed) for part in value.parts])
+        return value.make([filled(part, supply, fixed, paired) for part in value.parts])
     if isinstance(value, dict):
-        return {key: filled(value[key], supply, fixed) for key in sorted(value)}
+        return {key: filled(value[key], supply, fixed, paired) for key in sorted(value)}
     if isinstance(value, (tuple, list)):
-        return type(value)(filled(item, supply, fixed) for item in value)
+        return type(value)(filled(item, supply, fixed, paired) for item in value)
     return value
 
 
@@ -196,7 +235,8 @@ def _leaves(value: Any) -> Iterator[Leaf]:
 
 def _describe(name: str, value: Any) -> str:
     if isinstance(value, Leaf):
-        return f"{name}: float[{' '.join(map(str, value.shape))}]"
+        kind = "complex" if value.is_complex else "float"
+        return f"{name}: {kind}[{' '.join(map(str, value.shape))}]"
     if isinstance(value, Fixed):
         return f"{name}={value.text}"
     if isinstance(value, Built):

@@ -154,6 +154,8 @@ def _call(
 
 
 def _argument(value: Any, supply: Iterator[str], style: ScriptStyle) -> str:
+    if isinstance(value, Leaf) and value.is_complex:
+        return style.pair.format(real=next(supply), imag=next(supply))
     if isinstance(value, Leaf):
         return next(supply)
     if isinstance(value, dict):

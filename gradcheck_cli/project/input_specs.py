@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from gradcheck_cli.project.dimensions import DimensionError, size_of, sizes_of
 
 FLOATS = ("f16", "bf16", "f32", "f64", "float16", "bfloat16", "float32", "float64", "f", "float")
+COMPLEX = ("c64", "c128", "complex64", "complex128", "complex")
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "int8", "int16", "int32", "int64", "uint8", "int", "i")
 FAMILIES = (
     "positive", "simplex", "sorted", "increasing", "unit", "nonzero", "spd", "orthogonal", "symmetric", "lower", "upper", "binary", "signs",
@@ -49,9 +50,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """An array: of floats in the dtype under test, of integers or of booleans."""
+    """An array: of floats or complex numbers in the dtype under test, of integers or of booleans."""
 
-    kind: str  # "float", "int" or "bool"
+    kind: str  # "float", "complex", "int" or "bool"
     shape: tuple[int, ...]
     bounds: Bounds | None
     text: str
@@ -134,9 +135,10 @@ def _spec(text: str, at: int, spec: str, sizes: dict[str, int]) -> Spec:
 
 def _array(text: str, at: int, match: re.Match[str], sizes: dict[str, int]) -> ArraySpec:
     dtype = match["dtype"]
-    kind = "float" if dtype in FLOATS else "int" if dtype in INTEGERS else dtype
-    if kind not in ("float", "int", "bool"):
-        raise _error(text, at, f"`{dtype}` is no dtype: f32, f64, f16, bf16, i32, i64 or bool")
+    words = {"float": FLOATS, "complex": COMPLEX, "int": INTEGERS, "bool": ("bool",)}
+    kind = next((kind for kind, names in words.items() if dtype in names), None)
+    if kind is None:
+        raise _error(text, at, f"`{dtype}` is no dtype: f32, f64, f16, bf16, c64, i32, i64 or bool")
     try:
         shape = tuple(size_of(dim, sizes) for dim in match["dims"].replace(",", " ").split())
     except DimensionError as error:

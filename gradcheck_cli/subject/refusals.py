@@ -46,6 +46,7 @@ class RuleError(CgcheckError):
         silent: bool = False,
         error: BaseException | None = None,
         frames: tuple[Frame, ...] = (),
+        complex_of: str = "",
     ) -> None:
         super().__init__(message)
         self.stage = stage
@@ -53,6 +54,7 @@ class RuleError(CgcheckError):
         self.certain = certain  # wrong whatever the shapes: the number of gradients, say
         self.silent = silent  # it does not raise: we say that it is wrong
         self.error = error  # what was raised
+        self.complex_of = complex_of  # the real argument for which it gives a complex gradient
         self.frames = frames or _frames(error)
 
     @classmethod
@@ -64,7 +66,7 @@ class RuleError(CgcheckError):
         """This error, at shapes that are meant."""
         return type(self)(
             self.stage, self.message, certain=True, silent=self.silent, error=self.error,
-            frames=self.frames,
+            frames=self.frames, complex_of=self.complex_of,
         )  # fmt: skip
 
 

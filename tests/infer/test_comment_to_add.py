@@ -63,7 +63,7 @@ def test_what_is_not_differentiated_is_a_plain_value() -> None:
     assert comment_to_add(parameters, NO_HINTS) == "x=f32[n], n=0.5"
 
 
-@pytest.mark.parametrize("spec", ["f32[n", "Array", "f32[n] in the unit ball", "c64[n]"])
+@pytest.mark.parametrize("spec", ["f32[n", "Array", "f32[n] in the unit ball", "z64[n]"])
 def test_a_spec_that_is_not_valid_gives_way(spec: str) -> None:
     assert comment(lambda x, w: x, x=said(spec, rank=2), w=said("f32[d]")) == "x=f32[m n], w=f32[d]"
 

@@ -160,3 +160,13 @@ def test_many_parts_are_tried_as_few_too() -> None:
     default, few = options(groups, (3,), hints)
     assert (default, few.value) == (OMITTED, 2)
     assert options(groups, (3,), NO_HINTS) == [OMITTED]
+
+
+def test_beside_complex_numbers_arrays_may_be_complex_and_stand_ins_come_once() -> None:
+    said = replace(NO_HINTS, complex_numbers=frozenset({"z"}))
+    beside = [Parameter("w", 1, True, False), Parameter("q", 2, False, False)]
+    w, step = (options(parameter, (3,), said) for parameter in beside)
+    assert [leaf.is_complex for leaf in w if isinstance(leaf, Leaf)] == [False, True]
+    assert [each.text for each in step] == [
+        each.text for each in options(beside[1], (3,), NO_HINTS)
+    ]

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import jax
 import msgspec
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from gradcheck_cli.frameworks.jax.script import WRITING
 from gradcheck_cli.inputs.signature import OMITTED, Built, Fixed, Leaf, Signature
 from gradcheck_cli.judge.finding import GroundedFinding, make_finding
 from gradcheck_cli.judge.fingerprint import Site
-from gradcheck_cli.judge.script import written
+from gradcheck_cli.judge.script import _call, written
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.subject.results import JIT, OP_BY_OP
 from tests.conftest import FIXTURES
@@ -182,3 +183,11 @@ def test_of_what_no_name_leads_to_there_is_no_script(monkeypatch: pytest.MonkeyP
     finding = grounded("square", [3.0])
     monkeypatch.delitem(sys.modules, "formula")
     assert reason_for_none("square", finding) == "no name in its module leads to it"
+
+
+def test_a_complex_argument_is_paired_from_its_parts() -> None:
+    call = Signature(
+        (("z", Leaf("z", (2,), "test", is_complex=True)), ("x", Leaf("x", (2,), "test")))
+    )
+    text = _call(gradient_of(jax.numpy.sin), call, ["a", "b", "c"], WRITING)
+    assert text.endswith("(jax.lax.complex(a, b), c)")

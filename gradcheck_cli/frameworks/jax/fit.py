@@ -39,8 +39,6 @@ def fit(gradient: JaxGradient, signature: Signature, dtype: str) -> FittedJax:
             raise Rejected(brief(raised.error), str(raised.error)) from None
         if not shapes:
             raise Rejected("it returns no float array")
-        if any(jnp.issubdtype(aval.dtype, jnp.complexfloating) for aval in shapes):
-            raise Rejected("it returns complex numbers, and only real ones are judged")
         return FittedJax(
             gradient=gradient, signature=signature, dtype=dtype,
             avals=avals, out_avals=tuple(shapes), primal=primal, rule=rule,

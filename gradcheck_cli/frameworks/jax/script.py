@@ -8,7 +8,10 @@ WRITING = ScriptStyle(
     imports=("import jax", "import jax.numpy as jnp"),
     array='jnp.asarray(np.array({values}), "{dtype}")',
     gradients=(
-        "outputs, pullback = jax.vjp(call, *leaves)",
+        "def reals(*leaves):",
+        "    flat = jax.tree.leaves(call(*leaves))",
+        "    return [part for v in flat for part in ([v.real, v.imag] if jnp.iscomplexobj(v) else [v])]",
+        "outputs, pullback = jax.vjp(reals, *leaves)",
         "flat, tree = jax.tree.flatten(outputs)",
         "supply = iter(cotangents)",
         "floats = [jnp.issubdtype(v.dtype, jnp.inexact) for v in flat]",
@@ -16,6 +19,7 @@ WRITING = ScriptStyle(
         "gradients = pullback(jax.tree.unflatten(tree, given))",
         "values = [v for v, f in zip(flat, floats) if f]",
     ),
+    pair="jax.lax.complex({real}, {imag})",
     jitted="jax.jit(run)",
     spellings={"key(0)": "jax.random.key(0)", "jnp.tanh": "jnp.tanh", "jnp.add": "jnp.add"},
 )

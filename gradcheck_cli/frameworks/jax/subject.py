@@ -120,11 +120,20 @@ class JaxSubject(FittedGradient):
 
     def trace_rule(self) -> Any:
         try:
-            return pullback_jaxpr(self.rule, self.avals, self.out_avals, self.gradient.rule)
+            traced = pullback_jaxpr(self.rule, self.avals, self.out_avals, self.gradient.rule)
         except UserCodeError as raised:
             message = brief(raised.error)
             certain = "pytree) structure" in message
             raise RuleError.raised(raised.error, message, certain=certain) from None
+        self._hold_to_reals(traced.out_avals[len(self.out_avals) :])
+        return traced
+
+    def _hold_to_reals(self, gradients: Sequence[Any]) -> None:
+        """`RuleError` for what JAX hands on until the step before it raises: a complex gradient of real numbers."""
+        for leaf, aval in zip(self.leaves, gradients, strict=True):
+            if jnp.issubdtype(aval.dtype, jnp.complexfloating):
+                message = f"the gradient of `{leaf.path}` is complex, its argument real: what comes before it cannot be differentiated"
+                raise RuleError("complex", message, silent=True, complex_of=leaf.path)
 
     def rule_gradients_unbatched(
         self, point: Sequence[Array], cotangent: Sequence[Array]

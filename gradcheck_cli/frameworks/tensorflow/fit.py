@@ -26,6 +26,8 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
     """Run it at a plain point; `Rejected` if the function refuses it."""
     if not signature.leaves:
         raise Rejected("no differentiable argument")
+    if any(leaf.is_complex for leaf in signature.whole_leaves):
+        raise Rejected("it takes complex numbers, and of TensorFlow only real ones are judged")
     kind = tf.dtypes.as_dtype(dtype)
     call = Call(gradient, signature, kind)
     try:

@@ -65,7 +65,13 @@ class TensorFlow:
             called=calls_of(gradient),
         )
         source = "the input signature of its tf.function"
-        return dataclasses.replace(hints, specs=specs, spec_source=source)
+        return dataclasses.replace(
+            hints,
+            specs=specs,
+            spec_source=source,
+            complex_numbers=frozenset(),
+            maybe_complex=frozenset(),
+        )
 
 
 def _spec(spec: Any) -> ArraySpec:

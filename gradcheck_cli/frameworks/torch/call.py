@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,11 @@ def host(value: Any) -> Array:
 
 @dataclass(slots=True)
 class Call:
-    """The function of its leaves alone; `kept` are the numbers of the outputs that are judged."""
+    """The function of its leaves alone; `kept` are the numbers of the outputs that are judged.
+
+    A complex argument is made of two leaves, a complex output is judged as two: torch itself parts and pairs
+    their gradients where it runs the rule, `pulled_back` does it where the rule is traced.
+    """
 
     gradient: TorchGradient
     signature: Signature
@@ -56,7 +60,9 @@ class Call:
         if self._defaults is None:
             self._defaults = {p.name: p.default for p in self.gradient.parameters()}
         return [
-            self._defaults[name] if value is OMITTED else filled(value, supply, _fixed)
+            self._defaults[name]
+            if value is OMITTED
+            else filled(value, supply, _fixed, torch.complex)
             for name, value in self.signature.arguments
         ]
 
@@ -110,11 +116,13 @@ class Call:
         return {
             i: out
             for i, out in enumerate(outs)
-            if isinstance(out, torch.Tensor) and out.is_floating_point() and out.requires_grad
+            if isinstance(out, torch.Tensor)
+            and (out.is_floating_point() or out.is_complex())
+            and out.requires_grad
         }
 
     def judged(self, outs: Sequence[Any]) -> list[Any]:
-        return [outs[i] for i in self.kept]
+        return [part for i in self.kept for part in parts(outs[i])]
 
     def pulled_back(self, outs: Sequence[Any], context: Context, cotangents: Tensors) -> list[Any]:
         """The backward's gradients for each leaf, as torch would take them."""
@@ -128,20 +136,38 @@ class Call:
     def returned(self, outs: Sequence[Any], context: Context, cotangents: Tensors) -> list[Any]:
         """All that backward returns, a gradient for each input."""
         assert self.gradient.backward is not None
-        weights = dict(zip(self.kept, cotangents, strict=True))
+        supply = iter(cotangents)
+        weights = {i: _paired(outs[i], supply) for i in self.kept}
         upstream = [_cotangent(i, out, weights, context) for i, out in enumerate(outs)]
         pulled = self.gradient.backward(context, *upstream)
         return list(pulled) if isinstance(pulled, tuple) else [pulled]
 
 
+def parts(out: Any) -> list[Any]:
+    """A tensor, or the two of which a complex one consists."""
+    return [out.real, out.imag] if out.is_complex() else [out]
+
+
+def _paired(out: Any, supply: Iterator[Any]) -> Any:
+    """The cotangent of an output from those of its parts."""
+    return torch.complex(next(supply), next(supply)) if out.is_complex() else next(supply)
+
+
 def _of_leaves(value: Any, given: Any) -> list[Any]:
     """The gradients of an argument's leaves: of a list of tensors there is a list."""
+    if isinstance(value, Leaf) and value.is_complex:
+        return [None, None] if given is None else [given.real, _imaginary(given)]
     if isinstance(value, Leaf):
-        return [given]
+        return [given.real if given is not None and given.is_complex() else given]
     if isinstance(value, (tuple, list)):
         each = given if isinstance(given, (tuple, list)) else [None] * len(value)
         return [g for item, part in zip(value, each, strict=True) for g in _of_leaves(item, part)]
     return []
+
+
+def _imaginary(gradient: Any) -> Any:
+    """torch takes a real gradient of complex numbers for a complex one."""
+    return gradient.imag if gradient.is_complex() else torch.zeros_like(gradient)
 
 
 def _cotangent(number: int, out: Any, weights: dict[int, Any], context: Context) -> Any:

@@ -10,7 +10,7 @@ import torch
 
 from gradcheck_cli.frameworks.shared.eager_subject import plain
 from gradcheck_cli.frameworks.shared.tracing import brief
-from gradcheck_cli.frameworks.torch.call import Call, tensor
+from gradcheck_cli.frameworks.torch.call import Call, parts, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.frameworks.torch.other_calls import other_calls
 from gradcheck_cli.frameworks.torch.subject import TorchSubject
@@ -38,11 +38,12 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str) -> FittedTorc
     if not outputs:
         raise Rejected("it returns no float tensor that can be differentiated")
     call.kept = tuple(outputs)
+    judged = [part for out in outputs.values() for part in parts(out)]
     return FittedTorch(
         signature=signature, dtype=dtype, gradient=gradient, call=call,
         has_rule=gradient.has_rule,
-        outputs=[tuple(out.shape) for out in outputs.values()],
-        output_dtypes=[str(out.dtype).removeprefix("torch.") for out in outputs.values()],
+        outputs=[tuple(out.shape) for out in judged],
+        output_dtypes=[str(out.dtype).removeprefix("torch.") for out in judged],
     )  # fmt: skip
 
 

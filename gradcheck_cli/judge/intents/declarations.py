@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gradcheck_cli.contract.report import Severity
@@ -32,7 +32,8 @@ class Declarations:
             intent = _BY_NAME.get(declared.name)
             if intent is None or m.rule is None:
                 continue
-            problem = intent.broken(m, declared.argument)
+            arguments = _parts(declared.argument, m)
+            problem = _first(intent.broken(m, argument) for argument in arguments)
             if isinstance(problem, str) and declared.in_prose:
                 continue
             if isinstance(problem, str):
@@ -41,7 +42,8 @@ class Declarations:
                 continue
             rest = [
                 f for f in left
-                if f.rule not in intent.answers or not intent.covers(f, m, declared.argument)
+                if f.rule not in intent.answers
+                or not any(intent.covers(f, m, argument) for argument in arguments)
             ]  # fmt: skip
             if len(rest) < len(left):
                 self.used.add(declared)
@@ -66,6 +68,19 @@ def comment_for(failure: Failure, m: Measurements) -> str | None:
             if intent.broken(m, argument) is None:
                 return f"expect({Declared(intent.name, argument).text})"
     return None
+
+
+def _parts(argument: str | None, m: Measurements) -> list[str | None]:
+    """What is declared of a complex argument is declared of both of its parts."""
+    leaves = m.subject.signature.whole_leaves
+    whole = next((leaf for leaf in leaves if leaf.path == argument), None)
+    return [argument] if whole is None else [part.path for part in whole.parts]
+
+
+def _first(problems: Iterable[str | Doubt | None]) -> str | Doubt | None:
+    """The first promise that is not kept; else the first doubt."""
+    told = [problem for problem in problems if problem is not None]
+    return min(told, key=lambda problem: isinstance(problem, Doubt), default=None)
 
 
 def _doubt(declared: Declared, doubt: Doubt) -> Failure:

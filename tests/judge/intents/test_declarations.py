@@ -9,6 +9,7 @@ import pytest
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.judge.intents import INTENTS, declarations
 from gradcheck_cli.judge.intents.declarations import Declarations, comment_for
 from gradcheck_cli.judge.intents.intent import Doubt
@@ -124,3 +125,15 @@ def test_nothing_is_offered_for_less_than_an_error(
     reversal: Measurements, severity: Severity
 ) -> None:
     assert comment_for(dataclasses.replace(mismatch(), severity=severity), reversal) is None
+
+
+def test_what_is_declared_of_a_complex_argument_is_declared_of_both_parts() -> None:
+    parts = measured(
+        {"z.real": [1.0, 2.0], "z.imag": [0.5, 4.0]},
+        lambda re, im: re * im,
+        lambda re, im, weight: (im * weight, re * weight),
+        rule=lambda re, im, weight: (0 * weight, 0 * weight),
+    )
+    whole = Signature((("z", Leaf("z", (), "test", is_complex=True)),))
+    m = dataclasses.replace(parts, subject=dataclasses.replace(parts.subject, signature=whole))
+    assert declare(m, "zero", "z", mismatch(0), mismatch(1)) == []

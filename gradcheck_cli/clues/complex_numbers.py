@@ -1,0 +1,89 @@
+"""Arguments that are complex: those that a text says are, and those of which a body takes the conjugate."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from gradcheck_cli.clues.documentation import texts_about
+from gradcheck_cli.clues.prose.passages import passages, plain
+from gradcheck_cli.clues.source_text.tree import text_of
+from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.signature import Parameter
+
+_ANNOTATED = re.compile(r"complex\w*|\bc(?:64|128)?(?=\[)", re.IGNORECASE)
+_FLOATS = re.compile(r"\b(?:b?float\w*|real)\b", re.IGNORECASE)
+_SAID = re.compile(
+    r"\bcomplex(?:64|128)\b|\bc(?:64|128)\[|\bcomplex[- ]valued\b|^\W*(?:an?\s+)?complex\b(?!\s+conj)"
+    r"|\bcomplex (?:\w+ )?(?:arrays?|tensors?|numbers?|scalars?|fields?|signals?|vectors?|matri|spectr|samples?"
+    r"|amplitudes?|waves?|envelopes?|states?|coefficients?|images?|volumes?|visibilit)",
+    re.IGNORECASE,
+)
+_REAL = re.compile(r"\breal\b(?! or complex)(?<!complex or real)", re.IGNORECASE)
+_PARTS = frozenset({"conj", "conjugate", "imag", "mH"})
+
+
+def clues(
+    function: Callable[..., Any],
+    parameters: Sequence[Parameter],
+    rule: Sequence[Callable[..., Any]] = (),
+) -> dict[str, list[Clue]]:
+    """A clue for each parameter that a text calls complex or real, or whose conjugate a body takes."""
+    names = [p.name for p in parameters]
+    near = [plain(text.text) for text in texts_about(function) if text.near]
+    said = {p.name: [_annotated(p.annotation or "")] for p in parameters}
+    for name in taken_apart([function, *rule], names):
+        said[name].append("conjugated")
+    for name in names:
+        said[name] += [_said(text, name, names) for text in near]
+    told = {name: tuple(word for word in each if word) for name, each in said.items()}
+    return {n: [Clue("what is said of its numbers", numbers=w)] for n, w in told.items() if w}
+
+
+def _annotated(annotation: str) -> str:
+    """Of what kind an annotation says that the numbers are; nothing where it does not say."""
+    if _FLOATS.search(annotation):
+        return "real"
+    return "complex" if _ANNOTATED.search(annotation) else ""
+
+
+def _said(text: str, name: str, names: Sequence[str]) -> str:
+    """What an entry about the parameter says, or a sentence that calls it `the complex field`."""
+    entries = " ".join(p.after for p in passages(text, name, names) if p.entry)
+    if _REAL.search(entries):
+        return "real"
+    called = rf"\bcomplex(?:[- ]valued)? `*{re.escape(name)}\b"
+    told = _SAID.search(entries) or re.search(called, text, re.IGNORECASE)
+    return "complex" if told else ""
+
+
+def taken_apart(functions: Sequence[Callable[..., Any]], names: Sequence[str]) -> frozenset[str]:
+    """The parameters of which a body takes the conjugate or the imaginary part."""
+    texts = (text for text in map(text_of, functions) if text is not None)
+    found = {
+        name
+        for text in texts
+        for statement in text.statements
+        for node in ast.walk(statement)
+        for name in _whole(node)
+    }
+    return frozenset(found.intersection(names))
+
+
+def _whole(node: ast.AST) -> Iterator[str]:
+    """The name behind `x.conj()`, `x.T.imag` or `jnp.conj(x)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=part), args=[of]) if part in _PARTS:
+            yield from _root(of)
+        case ast.Attribute(value=of, attr=part) if part in _PARTS:
+            yield from _root(of)
+
+
+def _root(node: ast.expr) -> Iterator[str]:
+    """The name of which this is an attribute or an element."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield node.id

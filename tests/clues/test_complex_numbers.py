@@ -1,0 +1,76 @@
+"""Arguments that are complex: by an annotation, a docstring, or what a body takes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.clues.complex_numbers import clues, taken_apart
+from gradcheck_cli.clues.reading import read
+from gradcheck_cli.inputs.parameters import declared
+
+
+def propagated(field: Any, distance: Any) -> Any:
+    """Propagate a wave.
+
+    Args:
+      field: complex ``[..., n]`` samples.
+      distance: a real number.
+    """
+
+
+def in_a_sentence(wave: Any, step: Any) -> Any:
+    """Turn the complex wave by a step."""
+
+
+def annotated(x: Complex64, y: Complex, z: float | complex) -> Any: ...  # type: ignore[name-defined]  # noqa: F821
+def said_of_something_else(x: Any) -> Any:
+    """x: a real signal, of which a complex spectrum is made."""
+
+
+def hard(loss: Any) -> Any:
+    """loss: of a complex model."""
+
+
+def overlap(a: Any, b: Any, c: Any, d: Any) -> Any:
+    return a.conj() * b.T.imag + c * d.sum()
+
+
+def named(function: Callable[..., Any]) -> tuple[set[str], set[str]]:
+    found = clues(function, declared(function, 0, lambda i, p: True, ()))
+    said = {name: clue.numbers for name, (clue,) in found.items()}
+    return {n for n, each in said.items() if each == ("complex",)}, {
+        n for n, each in said.items() if "real" in each
+    }
+
+
+@pytest.mark.parametrize(
+    ("function", "told", "real"),
+    [
+        (propagated, {"field"}, {"distance"}),
+        (in_a_sentence, {"wave"}, set()),
+        (annotated, {"x", "y"}, {"z"}),
+        (said_of_something_else, set(), {"x"}),
+        (hard, set(), set()),
+    ],
+)
+def test_texts_say_which_arguments_are_complex(
+    function: Callable[..., Any], told: set[str], real: set[str]
+) -> None:
+    assert named(function) == (told, real)
+
+
+def test_what_a_body_conjugates_may_be_complex() -> None:
+    assert taken_apart([overlap], ["a", "b", "c", "d"]) == {"a", "b"}
+
+
+def conjugated(a: Any, b: float) -> Any:
+    """a: positive [n]"""
+    return a.conj() * b.conjugate()
+
+
+def test_what_is_real_or_has_a_domain_is_not_complex_for_a_conjugate() -> None:
+    parameters = declared(conjugated, 0, lambda i, p: True, ())
+    assert read(conjugated, parameters, []).maybe_complex == set()
