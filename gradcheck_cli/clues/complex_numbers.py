@@ -25,16 +25,15 @@ _REAL = re.compile(r"\breal\b(?! or complex)(?<!complex or real)", re.IGNORECASE
 _PARTS = frozenset({"conj", "conjugate", "imag", "mH"})
 
 
-def clues(
-    function: Callable[..., Any],
-    parameters: Sequence[Parameter],
-    rule: Sequence[Callable[..., Any]] = (),
-) -> dict[str, list[Clue]]:
-    """A clue for each parameter that a text calls complex or real, or whose conjugate a body takes."""
+def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, list[Clue]]:
+    """A clue for each parameter that a text calls complex or real, or whose conjugate the function itself takes.
+
+    A rule may take conjugates by habit, of real numbers alone.
+    """
     names = [p.name for p in parameters]
     near = [plain(text.text) for text in texts_about(function) if text.near]
     said = {p.name: [_annotated(p.annotation or "")] for p in parameters}
-    for name in taken_apart([function, *rule], names):
+    for name in taken_apart(function, names):
         said[name].append("conjugated")
     for name in names:
         said[name] += [_said(text, name, names) for text in near]
@@ -59,17 +58,12 @@ def _said(text: str, name: str, names: Sequence[str]) -> str:
     return "complex" if told else ""
 
 
-def taken_apart(functions: Sequence[Callable[..., Any]], names: Sequence[str]) -> frozenset[str]:
+def taken_apart(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:
     """The parameters of which a body takes the conjugate or the imaginary part."""
-    texts = (text for text in map(text_of, functions) if text is not None)
-    found = {
-        name
-        for text in texts
-        for statement in text.statements
-        for node in ast.walk(statement)
-        for name in _whole(node)
-    }
-    return frozenset(found.intersection(names))
+    text = text_of(function)
+    statements = () if text is None else text.statements
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return frozenset({name for node in nodes for name in _whole(node)}.intersection(names))
 
 
 def _whole(node: ast.AST) -> Iterator[str]:

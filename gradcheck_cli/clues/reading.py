@@ -40,7 +40,7 @@ def read(
     """
     names = [p.name for p in parameters]
     parts = {n: p for n, p in unpacked([function, *rule]).items() if n in names}
-    clues = without_names_of_parts(stated(function, parameters, called or {}, rule), parts)
+    clues = without_names_of_parts(stated(function, parameters, called or {}), parts)
     chosen = callables(function, parameters, rule)
     texts = body.clues(function, parameters, rule, {n: fixed.value for n, fixed in chosen.items()})
     merged = {

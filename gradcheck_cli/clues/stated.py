@@ -17,19 +17,15 @@ def stated(
     function: Callable[..., Any],
     parameters: Sequence[Parameter],
     called: Mapping[str, Clue],
-    rule: Sequence[Callable[..., Any]] = (),
 ) -> dict[str, list[Clue]]:
-    """All clues of each argument, and of what it holds; `called` are those of calls elsewhere.
-
-    A conjugate in the body or in its `rule` states something, too.
-    """
+    """All clues of each argument, and of what it holds; `called` are those of calls elsewhere."""
     names = [p.name for p in parameters]
     sources = [clues_of_annotations(function, parameters), docstrings.clues(function, names)]
     calls = with_names_of(called, [of for source in sources for of in source.items()])
     usual = usual_domains.clues(getattr(function, "__name__", ""), names)
     sources += [{name: [clue] for name, clue in each.items()} for each in (calls, usual)]
     sources.append(constants.clues(function, names))
-    sources.append(complex_numbers.clues(function, parameters, rule))
+    sources.append(complex_numbers.clues(function, parameters))
     paths = dict.fromkeys((*names, *(path for source in sources for path in source)))
     merged = {path: [c for source in sources for c in source.get(path, ())] for path in paths}
     return kept_apart({path: clues for path, clues in merged.items() if clues}, parameters)

@@ -63,7 +63,7 @@ def test_texts_say_which_arguments_are_complex(
 
 
 def test_what_a_body_conjugates_may_be_complex() -> None:
-    assert taken_apart([overlap], ["a", "b", "c", "d"]) == {"a", "b"}
+    assert taken_apart(overlap, ["a", "b", "c", "d"]) == {"a", "b"}
 
 
 def conjugated(a: Any, b: float) -> Any:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-import functools
 import gc
 import inspect
-import linecache
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -17,13 +14,12 @@ from typing import Any
 import torch
 
 from gradcheck_cli.discover.factories import attributes, enter_all
-from gradcheck_cli.discover.makers import Maker
 from gradcheck_cli.discover.methods import attribute
 from gradcheck_cli.discover.same_definition import distinct
-from gradcheck_cli.frameworks.shared.made_anew import Anew, settings_of
 from gradcheck_cli.frameworks.torch.adopt import of_class, of_custom_op
+from gradcheck_cli.frameworks.torch.classes import class_place, functions, made_anew, place_of
 from gradcheck_cli.frameworks.torch.fit import fit
-from gradcheck_cli.frameworks.torch.gradient import PARTS, TorchGradient, of_function
+from gradcheck_cli.frameworks.torch.gradient import TorchGradient, of_function
 from gradcheck_cli.frameworks.torch.library import STAND_IN
 from gradcheck_cli.frameworks.torch.private_api import CustomOpDef, parts_of
 from gradcheck_cli.frameworks.torch.registered import import_registrations
@@ -39,12 +35,12 @@ def find(
     try:
         entries = enter_all(module, path, scopes, [STAND_IN], recorded, _made(module, path))
         missing = entries.missing
-        classes = list(_functions())
+        classes = list(functions())
     finally:
         gc.enable()
     adopted: list[tuple[object, TorchGradient]] = []
     for cls in classes:
-        place = _class_place(cls)
+        place = class_place(cls)
         if place is None or not _same(path, place.path):
             continue
         if cls.backward is torch.autograd.Function.backward and not _backs(cls):
@@ -52,7 +48,7 @@ def find(
             continue
         entry = entries.behind(place.qualname)
         made = of_class(cls, replace(place, invented=entry.invented))
-        adopted.append((cls, _made_anew(made, entry.maker)))
+        adopted.append((cls, made_anew(made, entry.maker)))
     ops = list(_ops(module, path))
     import_registrations(path, [op for op, _ in ops])
     for op, place in ops:
@@ -66,43 +62,19 @@ def find(
     return gradients, [*missing, *more]
 
 
-def _made_anew(gradient: TorchGradient, maker: Maker | None) -> TorchGradient:
-    """The gradient with the settings of the factory that made it among its arguments."""
-    names = [parameter.name for parameter in gradient.parameters()]
-    code = next(iter(gradient.rule_code()), None)
-    settings = {} if maker is None else settings_of(maker, code, names)
-    if maker is None or not settings:
-        return gradient
-    parts = tuple(part for part in PARTS if getattr(gradient, part) is not None)
-    anew = Anew(settings, functools.partial(_again, maker, gradient.place), parts)
-    return anew.dressed(replace(gradient, anew=anew), gradient)
-
-
-def _again(maker: Maker, place: Place, given: Mapping[str, object]) -> TorchGradient | None:
-    """What the factory makes of the same definition with other settings."""
-    gc.disable()
-    try:
-        known = list(_functions())
-        maker.again(given)
-        new = [cls for cls in _functions() if cls not in known and _class_place(cls) == place]
-    finally:
-        gc.enable()
-    return of_class(new[-1], place) if new else None
-
-
 def _ops(module: ModuleType, path: str) -> Iterator[tuple[CustomOpDef, Place]]:
     """The custom ops that the file defines."""
     for _, value in attributes(module):
         if isinstance(value, CustomOpDef):
             body = parts_of(value).body
-            place = _place(body, body.__qualname__)
+            place = place_of(body, body.__qualname__)
             if place is not None and _same(path, place.path):
                 yield value, place
 
 
 def _made(module: ModuleType, path: str) -> set[int]:
     """Lines of what the import made: of classes of Function, and of custom ops."""
-    places = [p for p in map(_class_place, _functions()) if p is not None and _same(path, p.path)]
+    places = [p for p in map(class_place, functions()) if p is not None and _same(path, p.path)]
     return {place.line for place in (*places, *(place for _, place in _ops(module, path)))}
 
 
@@ -135,14 +107,14 @@ def named(module: ModuleType, name: str, path: str, own: Own) -> TorchGradient |
     owner = getattr(thing, "__self__", None)
     cls = thing if inspect.isclass(thing) else owner if inspect.isclass(owner) else None
     if cls is not None and issubclass(cls, torch.autograd.Function):
-        place = _class_place(cls)
+        place = class_place(cls)
         return None if place is None else of_class(cls, place)
     if isinstance(thing, CustomOpDef):
-        place = _place(parts_of(thing).body, name)
+        place = place_of(parts_of(thing).body, name)
         return None if place is None else of_custom_op(thing, place)
     if inspect.isclass(thing) or not callable(thing):
         return None
-    place = _place(thing, name) or Place(path, 1, name)
+    place = place_of(thing, name) or Place(path, 1, name)
     return of_function(thing, name.rpartition(".")[2], place, fit)
 
 
@@ -161,39 +133,8 @@ def _holds_a_function(cell: Any) -> bool:
     return inspect.isclass(content) and issubclass(content, torch.autograd.Function)
 
 
-def _functions() -> Iterator[Any]:
-    """Every subclass of Function that is alive, inherited ones too."""
-    listed: set[type] = set()
-    waiting: list[Any] = [torch.autograd.Function]
-    while waiting:
-        for cls in waiting.pop().__subclasses__():
-            if cls not in listed:
-                listed.add(cls)
-                waiting.append(cls)
-                yield cls
-
-
 def _backs(cls: Any) -> bool:
     return cls.vjp is not torch.autograd.Function.vjp
-
-
-def _place(function: Any, qualname: str) -> Place | None:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return None if code is None else Place(code.co_filename, code.co_firstlineno, qualname)
-
-
-def _class_place(cls: Any) -> Place | None:
-    """The line of `class`, found upwards from the class's own forward (or backward)."""
-    own = cls.__dict__.get("forward") or cls.__dict__.get("backward") or cls.forward
-    place = _place(getattr(own, "__func__", own), cls.__qualname__)
-    if place is None:
-        return None
-    for line in range(place.line, 0, -1):
-        if re.match(
-            rf"\s*class\s+{re.escape(cls.__name__)}\b", linecache.getline(place.path, line)
-        ):
-            return Place(place.path, line, place.qualname)
-    return place
 
 
 def _same(path: str, other: str) -> bool:
