@@ -1,7 +1,8 @@
 """TensorFlow operations that tf2jax lacks, as JAX has them: those of rules, and of functions they use.
 
 Most are what TensorFlow's own gradients are made of, which appear where a rule uses a tape, and
-which users call by `tf.raw_ops`. One line an operation.
+which users call by `tf.raw_ops`. One line an operation; those of places, matrices, windows and images
+have files of their own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy import special
 
+from gradcheck_cli.frameworks.tensorflow import (
+    ops_of_images,
+    ops_of_matrices,
+    ops_of_places,
+    ops_of_windows,
+)
+from gradcheck_cli.frameworks.tensorflow.ops_of_places import transposed
 from gradcheck_cli.frameworks.tensorflow.private_api import tf2jax_operations
 
 Function = Callable[..., Any]
@@ -68,8 +76,18 @@ def _summed_axes(first: Any, second: Any) -> Any:
     )  # fmt: skip
 
 
-def _diagonal(x: Any, offset: Any, _: Any) -> Any:
-    return jnp.diagonal(x, int(np.asarray(offset)), -2, -1)
+def _selu_grad(gradients: Any, outputs: Any) -> Any:
+    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+    return gradients * jnp.where(outputs < 0, outputs + scale * alpha, scale)
+
+
+def _known(at_once: Function, in_jax: Function) -> Function:
+    """A shape, or what a shape is made of, stays a number that is known while it is traced."""
+
+    def either(x: Any, *more: Any) -> Any:
+        return (at_once if isinstance(x, np.ndarray | np.generic) else in_jax)(x, *more)
+
+    return either
 
 
 _SIMPLE: dict[str, Function] = {
@@ -84,20 +102,24 @@ _SIMPLE: dict[str, Function] = {
     "Cross": jnp.cross,
     "EluGrad": _elu_grad,
     "Expint": special.expi,
+    "IgammaGradA": jax.lax.igamma_grad_a,
+    "Inv": lambda x: 1 / x,
     "InvGrad": lambda y, dy: -dy * y * y,
     "IsInf": jnp.isinf,
     "IsNan": jnp.isnan,
     "LinSpace": lambda start, stop, num: jnp.linspace(start, stop, int(num)),
-    "MatrixDiagPartV3": _diagonal,
     "Mod": jnp.fmod,
     "Ndtri": special.ndtri,
-    "Polygamma": special.polygamma,
+    "PlaceholderWithDefault": lambda x: x,
+    "Polygamma": jax.lax.polygamma,
+    "RandomGammaGrad": jax.lax.random_gamma_grad,
     "ReciprocalGrad": lambda y, dy: -dy * y * y,
     "Relu6Grad": _relu6_grad,
     "ReluGrad": lambda gradients, features: jnp.where(features > 0, gradients, 0),
     "Rint": jnp.round,
     "RsqrtGrad": lambda y, dy: dy * -0.5 * y * y * y,
     "Selu": jax.nn.selu,
+    "SeluGrad": _selu_grad,
     "SigmoidGrad": lambda y, dy: dy * y * (1 - y),
     "Snapshot": lambda x: x,
     "SoftmaxCrossEntropyWithLogits": _cross_entropy,
@@ -157,19 +179,12 @@ def _mirrored(proto: Any) -> Function:
     return lambda x, paddings: jnp.pad(x, np.asarray(paddings), mode=mode)
 
 
-def _conv_filter(proto: Any) -> Function:
-    """The pullback of the convolution, which is linear in its filter."""
-    from tensorflow.core.framework import node_def_pb2
+def _mirrored_grad(proto: Any) -> Function:
+    padded = _mirrored(proto)
 
-    forward = node_def_pb2.NodeDef()
-    forward.CopyFrom(proto)
-    forward.op = "Conv2D"
-    convolve = tf2jax_operations().get_parser("Conv2D")(forward)
-
-    def pulled(inputs: Any, sizes: Any, dy: Any) -> Any:
-        zeros = jnp.zeros(tuple(np.asarray(sizes).tolist()), dy.dtype)
-        _, pull = jax.vjp(lambda kernel: convolve(inputs, kernel), zeros)
-        return pull(dy)[0]
+    def pulled(dy: Any, paddings: Any) -> Any:
+        shape = np.array(dy.shape) - np.asarray(paddings).sum(1)
+        return transposed(lambda x: padded(x, paddings), shape, dy)
 
     return pulled
 
@@ -199,7 +214,6 @@ def _fake_quantized_by_attributes(proto: Any) -> Function:
 
 _PARSED: dict[str, Callable[[Any], Function]] = {
     "BiasAddGrad": _bias_add_grad,
-    "Conv2DBackpropFilter": _conv_filter,
     "EuclideanNorm": _norm,
     "FakeQuantWithMinMaxArgs": _fake_quantized_by_attributes,
     "FakeQuantWithMinMaxVars": _fake_quantized,
@@ -209,6 +223,7 @@ _PARSED: dict[str, Callable[[Any], Function]] = {
     "MatrixInverse": _matrix_inverse,
     "MatrixSolve": _matrix_solve,
     "MirrorPad": _mirrored,
+    "MirrorPadGrad": _mirrored_grad,
     "ShapeN": _shapes,
 }
 
@@ -230,8 +245,10 @@ def _running(function: Function, first: float) -> Callable[[Any], Function]:
             x = jnp.flip(x, along) if backwards else x
             if exclusive:
                 start = jnp.full((*x.shape[:along], 1, *x.shape[along + 1 :]), first, x.dtype)
-                x = jnp.concatenate([start, jax.lax.slice_in_dim(x, 0, -1, axis=along)], along)
-            result = function(x, along)
+                before = function(jax.lax.slice_in_dim(x, 0, -1, axis=along), along)
+                result = jnp.concatenate([start, before], along)
+            else:
+                result = function(x, along)
             return jnp.flip(result, along) if backwards else result
 
         return running
@@ -239,19 +256,57 @@ def _running(function: Function, first: float) -> Callable[[Any], Function]:
     return parsed
 
 
-# What tf2jax has otherwise than TensorFlow: it keeps the last of the updates for one place, and of
-# running sums and products it takes an axis that is counted from the end for the first one.
+def _item_set(items: Any, index: Any, item: Any) -> Any:
+    return jnp.asarray(items).at[index].set(item)
+
+
+def _batch_norm(proto: Any) -> Function:
+    """With the three outputs that are room for its gradient."""
+    normalized = tf2jax_operations().get_parser("FusedBatchNormV2")(proto)
+
+    def with_room(x: Any, scale: Any, *more: Any) -> tuple[Any, ...]:
+        y, mean, variance = normalized(x, scale, *more)
+        return y, mean, variance, mean, variance, jnp.zeros(0, scale.dtype)
+
+    return with_room
+
+
+# What tf2jax has otherwise than TensorFlow: it keeps the last of the updates for one place, of
+# running sums and products it takes an axis that is counted from the end for the first one, and
+# what it moves or finds in numbers that are known is no longer known.
 _CORRECTED: dict[str, Callable[[Any], Function]] = {
+    "CumulativeLogsumexp": _running(jax.lax.cumlogsumexp, -np.inf),
     "Cumprod": _running(jnp.cumprod, 1.0),
     "Cumsum": _running(jnp.cumsum, 0.0),
+    "FusedBatchNormV3": _batch_norm,
     "ScatterNd": lambda proto: _scattered,
+    "TensorListSetItem": lambda proto: _item_set,
+    "Transpose": lambda proto: _known(np.transpose, jnp.transpose),
+    "Where": lambda proto: _known(np.argwhere, jnp.argwhere),
+    **ops_of_images.CORRECTED,
+    **ops_of_matrices.CORRECTED,
+    **ops_of_places.CORRECTED,
+    **ops_of_windows.CORRECTED,
 }
 
 
 def complete(registry: Any) -> None:
     """Teach tf2jax what it lacks and what it has otherwise; what else it has stays its own."""
     registry.update(_CORRECTED)
-    for name, function in _SIMPLE.items():
-        registry.setdefault(name, lambda proto, function=function: function)
-    for name, parser in _PARSED.items():
-        registry.setdefault(name, parser)
+    for functions in (
+        _SIMPLE,
+        ops_of_images.FUNCTIONS,
+        ops_of_matrices.FUNCTIONS,
+        ops_of_places.FUNCTIONS,
+    ):
+        for name, function in functions.items():
+            registry.setdefault(name, lambda proto, function=function: function)
+    for parsers in (
+        _PARSED,
+        ops_of_images.PARSED,
+        ops_of_matrices.PARSED,
+        ops_of_places.PARSED,
+        ops_of_windows.PARSED,
+    ):
+        for name, parser in parsers.items():
+            registry.setdefault(name, parser)
