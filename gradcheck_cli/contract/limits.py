@@ -227,6 +227,11 @@ DIFFERENCES_KINK = Limit(
     "benchmarks/limits.py `differences`: none of 81 points of smooth functions is taken for a kink; "
     "slopes 0.85 and 1 are one, 0.9 and 1 are not told apart.",
 )  # fmt: skip
+DIFFERENCES_ROWS = Limit(
+    30_000, "values of a function for all points", "G",
+    "Convention, a matter of cost: half a minute at a millisecond a call. A point takes some 34 values for "
+    "each number in it; of more points than that allows, as many are left out evenly and are `undecided`.",
+)  # fmt: skip
 QUITE_ANOTHER = Limit(
     0.5, "relative gap of a value in float64", "G",
     "benchmarks/limits.py `apart`: iterations that converge differ by 2.8e-7 at most, 100 steps of "

@@ -15,6 +15,7 @@ from flint import arb
 
 from gradcheck_cli.contract.limits import (
     DIFFERENCES_KINK,
+    DIFFERENCES_ROWS,
     DIFFERENCES_TRUST,
     FIRST_STEP,
     JOINT_SEED,
@@ -71,7 +72,7 @@ class Differences:
             raise Rejected(f"finite differences over {here.shape[1]} elements were not tried")
         distinct, back = np.unique(here, axis=0, return_inverse=True)
         back = back.reshape(-1)
-        values, slopes, errors, kinks = self._slopes(distinct, points)
+        values, slopes, errors, kinks = self._all_slopes(distinct, points)
         lost = _lost(distinct, values, slopes, errors)
         weights = _columns([numbers(c) for c in cotangents])
         sizes = [int(np.prod(c.shape[1:], dtype=int)) for c in cotangents]
@@ -102,14 +103,33 @@ class Differences:
         close_domain(truth)
         return truth if self.sample is None else truth.sampled(self.sample)
 
+    def _all_slopes(self, distinct: Array, points: Sequence[Array]) -> tuple[Array, ...]:
+        """As `_slopes`, beside the values: NaN where there is no value, or where it would take too many."""
+        values = self._values(distinct, points)
+        shape = (*distinct.shape, values.shape[1])
+        slopes, errors, kinks = (
+            np.full(shape, np.nan),
+            np.full(shape, np.nan),
+            np.zeros(shape, bool),
+        )
+        valued = np.flatnonzero(np.isfinite(values).any(axis=1))
+        kept = valued[_affordable(len(valued), 2 * distinct.shape[1] * len(self._steps()) + 2)]
+        if kept.size:
+            found = self._slopes(distinct[kept], values[kept], points)
+            slopes[kept], errors[kept], kinks[kept] = found
+        return values, slopes, errors, kinks
+
+    def _steps(self) -> list[float]:
+        return [FIRST_STEP.value * 4.0**-j for j in range(self.digits // 3)]
+
     def _slopes(
-        self, distinct: Array, points: Sequence[Array]
-    ) -> tuple[Array, Array, Array, Array]:
-        """Values, and for each argument element × output element: slope, error, is it a kink."""
+        self, distinct: Array, centre: Array, points: Sequence[Array]
+    ) -> tuple[Array, Array, Array]:
+        """For each argument element × output element: slope, error, is it a kink; `centre` are the values."""
         count, size = distinct.shape
         scale = np.where(distinct == 0, 1.0, np.abs(distinct))
-        steps = [FIRST_STEP.value * 4.0**-j for j in range(self.digits // 3)]
-        rows = [distinct]
+        steps = self._steps()
+        rows = []
         for h in steps:
             for k in range(size):
                 for sign in (1, -1):
@@ -117,9 +137,7 @@ class Differences:
                     moved[:, k] += sign * h * scale[:, k]
                     rows.append(moved)
         values = self._values(np.concatenate(rows), points)
-        outputs = values.shape[1]
-        centre = values[:count]
-        around = values[count:].reshape(len(steps), size, 2, count, outputs)
+        around = values.reshape(len(steps), size, 2, count, centre.shape[1])
         width = (np.array(steps)[:, None, None] * scale.T[None])[..., None]
         with np.errstate(all="ignore"):
             central = (around[:, :, 0] - around[:, :, 1]) / (2 * width)
@@ -142,7 +160,6 @@ class Differences:
         bent |= self._bent_jointly(distinct, scale, steps, slope, centre, points)
         moved_axes = (1, 0, 2)
         return (
-            centre,
             slope.transpose(moved_axes),
             error.transpose(moved_axes),
             bent.transpose(moved_axes),
@@ -170,6 +187,14 @@ class Differences:
     def _values(self, rows: Array, points: Sequence[Array]) -> Array:
         sizes = [int(np.prod(p.shape[1:], dtype=int)) for p in points]
         return _columns(self.subject.primal_values(_split(rows, sizes, points)))
+
+
+def _affordable(count: int, each: int) -> Array:
+    """Numbers of the points whose slopes are taken, evenly among all; at least one."""
+    most = max(DIFFERENCES_ROWS.value // each, 1)
+    if count <= most:
+        return np.arange(count)
+    return np.linspace(0, count - 1, most).round().astype(int)
 
 
 def _lost(points: Array, values: Array, slopes: Array, errors: Array) -> Array:

@@ -11,16 +11,18 @@ import numpy as np
 import pytest
 from flint import arb
 
+from gradcheck_cli.contract.limits import Limit
 from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.frameworks.jax.fit import FittedJax, fit
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.measure import difference_truth
 from gradcheck_cli.measure.ball_truth import Ask, Reals, Source
 from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.measure.difference_truth import Differences
 from gradcheck_cli.measure.float64_truth import Wide
 from gradcheck_cli.measure.sources import sources
-from gradcheck_cli.measure.states import KINK, REGULAR
+from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.subject.results import Place, Traces
@@ -63,6 +65,36 @@ def test_differences_contract_with_the_cotangent() -> None:
     x, ct = np.array([[2.0, 3.0]]), np.array([[5.0, 7.0]])
     truth = rungs(both)[2].evaluate([x], [ct], Ask(40, ties=False))
     assert np.allclose(as_floats(truth.gradients[0]), [[5 * 3 + 7, 5 * 2 - 7]])
+
+
+class Counted:
+    """A subject that counts the points at which it is asked for a value."""
+
+    def __init__(self, inner: FittedJax) -> None:
+        self.inner, self.asked = inner, 0
+
+    def primal_values(self, points: list[Any]) -> list[Any]:
+        self.asked += len(points[0])
+        return list(self.inner.primal_values(points))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def test_of_too_many_points_some_are_left_open_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(difference_truth, "DIFFERENCES_ROWS", Limit(120, "", "", ""))
+    counted: Any = Counted(subject(jnp.sin))
+    truth = Differences(counted, 53).evaluate([POINTS], [np.ones(8)], Ask(40, ties=True))
+    expected = [REGULAR, *[UNDECIDED] * 3, REGULAR, *[UNDECIDED] * 2, REGULAR]
+    assert truth.gradient_states[0].tolist() == expected
+    assert counted.asked <= 120 + len(POINTS)
+
+
+def test_points_without_a_value_are_not_moved() -> None:
+    counted: Any = Counted(subject(jnp.log))
+    truth = Differences(counted, 53).evaluate([-abs(POINTS)], [np.ones(8)], Ask(40, ties=True))
+    assert (truth.value_states[0] == OUTSIDE).all()
+    assert counted.asked == len(POINTS)
 
 
 def test_what_has_no_program_falls_to_differences() -> None:

@@ -30,7 +30,7 @@ from gradcheck_cli.subject.refusals import Rejected
 from gradcheck_cli.subject.results import AUTO, EAGER, VALUE, Array, Floats, Traces
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
-_TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
+TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
 _NOT_PULLED = "the rules that it calls have no gradient of the right shapes over the reals"
 # A plain point, at which it is tried whether function and rule run at all.
 _PLAIN = (0.5, 0.75, 0.25, 1.5, 0.625, 1.25)
@@ -225,7 +225,7 @@ class EagerSubject(FittedGradient):
     ) -> Mapping[str, Floats]:
         """All probes, as one array where each element is a point, else one after the other."""
         count = len(points[0])
-        if self.elementwise and count > _TRIED_AGAIN:
+        if self.elementwise and count > TRIED_AGAIN:
             batch = self._whole(points, cotangents)
             if batch is not None:
                 return {EAGER: batch}
@@ -291,7 +291,7 @@ class EagerSubject(FittedGradient):
     ) -> bool:
         """Do a few rows give the batch's numbers when they are run by themselves?"""
         together = Row(whole.value, whole.rule_value, whole.custom, whole.auto)
-        for i in np.linspace(0, len(points[0]) - 1, _TRIED_AGAIN).astype(int).tolist():
+        for i in np.linspace(0, len(points[0]) - 1, TRIED_AGAIN).astype(int).tolist():
             alone = self._tried([p[i] for p in points], [c[i] for c in cotangents])
             if alone is None or not same_as_alone(together, alone, i):
                 return False

@@ -53,7 +53,7 @@ def same_as_alone(whole: Row, alone: Row, i: int) -> bool:
     """
     for many, one in zip(whole, alone, strict=True):
         for a, b in zip(many or (), one or (), strict=True):
-            size = np.abs(b).astype(np.float64)
+            size = np.nan_to_num(np.abs(b).astype(np.float64), nan=0.0, posinf=np.inf)
             tiny = 2.0**-120 * (1 + size)
             if not np.allclose(a[i], b, rtol=ROW_ALONE.value, atol=tiny, equal_nan=True):
                 return False

@@ -1,19 +1,29 @@
-"""One graph of both programs for rows of functions that loop: eagerly a loop costs a hundred times more.
+"""Graphs for many rows: of both programs where they loop, of the body alone where only values are asked for.
 
-The same kernels in the same order as eagerly: the graph is not rewritten.
+Eagerly a loop costs a hundred times more, and so does a row of a body of many operations. The same kernels in the same order as eagerly: the graph is not rewritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from gradcheck_cli.frameworks.shared.rows import Row
-from gradcheck_cli.frameworks.tensorflow.call import Call, Tensors, host, taped, zeros_for_none
+from gradcheck_cli.frameworks.tensorflow.call import (
+    Call,
+    Tensors,
+    host,
+    taped,
+    tensor,
+    zeros_for_none,
+)
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
+Array = np.ndarray[Any, Any]
 Function = Callable[[Tensors], list[Any]]
 
 _LOOPS = ("While", "StatelessWhile")
@@ -62,6 +72,44 @@ class Graph:
             outs = self._call.judged(function(leaves))
         gradients = tape.gradient(outs, list(leaves), output_gradients=list(cotangents))
         return outs, zeros_for_none(gradients, leaves)
+
+
+class Values:
+    """The values of a body without variables at many points, in one graph that maps over them.
+
+    Raises where the body does not go into a graph.
+    """
+
+    def __init__(self, call: Call, dtypes: Sequence[str]) -> None:
+        kinds = tuple(tf.dtypes.as_dtype(name) for name in dtypes)
+        specs = [tf.TensorSpec((None, *leaf.shape), call.dtype) for leaf in call.own_leaves]
+
+        def row(leaves: Tensors) -> tuple[Any, ...]:
+            return tuple(call.judged(call.primal_outputs(leaves)))
+
+        def mapped(*leaves: Any) -> Any:
+            return tf.map_fn(row, leaves, fn_output_signature=kinds)
+
+        self._dtype = call.dtype
+        self._mapped = tf.function(mapped, autograph=False).get_concrete_function(*specs)
+
+    def rows(self, points: Sequence[Array], nothing: Sequence[Array]) -> list[Array]:
+        """One value for each point, and `nothing` for one at which the body raises.
+
+        A map ends where one of its rows raises: then each half is mapped by itself.
+        """
+        try:
+            with calling_user_code(), _as_it_is():
+                return [
+                    host(out) for out in self._mapped(*(tensor(p, self._dtype) for p in points))
+                ]
+        except UserCodeError:
+            count = len(points[0])
+            if count == 1:
+                return [value[None] for value in nothing]
+            cuts = (slice(count // 2), slice(count // 2, None))
+            halves = [self.rows([p[cut] for p in points], nothing) for cut in cuts]
+            return [np.concatenate(pair) for pair in zip(*halves, strict=True)]
 
 
 @contextmanager

@@ -1,0 +1,70 @@
+"""The values of a body at many points come from one graph, and are those of its single calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject
+from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.subject.results import Place
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("tensorflow")]  # imports the framework
+
+
+def subject(body: Callable[[Any], Any], shape: tuple[int, ...]) -> Any:
+    """A function with its own gradient, in float64."""
+    import tensorflow as tf
+
+    from gradcheck_cli.frameworks.tensorflow.fit import fit
+    from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, TfGradient
+
+    def split(x: Any) -> tuple[Any, Any]:
+        return body(x), lambda dy: dy * tf.ones_like(x)
+
+    gradient = TfGradient(
+        name="f", kind=CUSTOM, place=Place(__file__, 1, "f"), primal=body,
+        rule=tf.custom_gradient(split), split=split, own=lambda path: path == __file__, fitter=fit,
+    )  # fmt: skip
+    return fit(gradient, Signature((("x", Leaf("x", shape, "test")),)), "float64")
+
+
+def matrices(singular: list[int]) -> Any:
+    found = np.random.default_rng(5).normal(size=(100, 2, 2))
+    found[singular] = [[1.0, 2.0], [2.0, 4.0]]
+    return found
+
+
+def test_rows_at_which_the_body_raises_have_no_value_and_the_others_keep_theirs() -> None:
+    import tensorflow as tf
+
+    f = subject(tf.linalg.inv, (2, 2))
+    points = [matrices([3, 4, 71])]
+    (values,) = f.primal_values(points)
+    (alone,) = EagerSubject.primal_values(f, points)
+    assert f.values  # it went through the graph
+    assert np.isnan(alone[[3, 4, 71]]).all()
+    np.testing.assert_array_equal(values, alone)
+
+
+def test_a_body_that_does_not_go_into_a_graph_is_run_row_by_row() -> None:
+    import tensorflow as tf
+
+    f = subject(lambda x: tf.constant(np.sinh(x.numpy())), (2,))
+    x = np.linspace(-1, 1, 200).reshape(100, 2)
+    (values,) = f.primal_values([x])
+    assert f.values is False
+    np.testing.assert_allclose(values, np.sinh(x))
+
+
+def test_a_body_with_other_numbers_in_a_graph_is_run_row_by_row() -> None:
+    import tensorflow as tf
+
+    f = subject(lambda x: x * (2 if tf.executing_eagerly() else 3), (2,))
+    x = np.linspace(-1, 1, 200).reshape(100, 2)
+    (values,) = f.primal_values([x])
+    assert f.values is False
+    np.testing.assert_array_equal(values, 2 * x)
