@@ -8,9 +8,10 @@ from typing import Any
 from gradcheck_cli.infer.given import given_numbers
 from gradcheck_cli.infer.static_values import plain_values, several, stated_kind
 from gradcheck_cli.inputs.clue import Kind
-from gradcheck_cli.inputs.names import fixed_by_name, is_axis
+from gradcheck_cli.inputs.names import fixed_by_name, is_axis, says_not_a_float
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 
+_GIVEN = 0.75  # what is left out by default
 _SHARE = 0.25  # what is off by default (0.0) when it is on
 
 
@@ -45,6 +46,7 @@ def _other_values(
         return
     if here is OMITTED and parameter.default is None:
         yield from given_numbers(parameter.name, signature, hints)
+        yield from _given_number(parameter.name, hints)
     if isinstance(value, bool):
         yield Fixed(not value, str(not value), "the flag the other way")
         return
@@ -60,6 +62,14 @@ def _other_values(
         yield from _beside_guess(value, plain, named)
     elif here is OMITTED and isinstance(value, int) and value and not named:
         yield Fixed(value + 1, str(value + 1), "off its default")
+
+
+def _given_number(name: str, hints: Hints) -> Iterator[Fixed]:
+    """A plain number for what is left out by default, unless a source or its name says that it is none."""
+    kind = stated_kind(hints.clues.get(name, ()))
+    may_be_one = kind in (Kind.NOTHING, Kind.NUMBER, Kind.ARRAY) and not says_not_a_float(name)
+    if may_be_one and not fixed_by_name(name, (), None):
+        yield Fixed(_GIVEN, repr(_GIVEN), "given, not left out")
 
 
 def _beside_guess(value: Any, plain: Sequence[Fixed], named: bool) -> Iterator[Fixed]:

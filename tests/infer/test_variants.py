@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.infer.others import other_values
 from gradcheck_cli.infer.variants import Variants, varied
 from gradcheck_cli.inputs.clue import Clue, Kind
-from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Signature
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
 from gradcheck_cli.subject.refusals import RuleError
 from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
 
@@ -231,3 +232,15 @@ def test_a_tuple_that_was_guessed_is_turned() -> None:
     gradient = Gradient(lambda x, bounds: np.clip(x, *bounds))
     found, _ = variants(gradient, replace(NO_HINTS, unpacked={"bounds": 2}), bounds=guessed)
     assert {"bounds": (2, 5)} in [fixed(subject.signature) for subject in found]
+
+
+def test_a_number_is_given_for_what_is_left_out() -> None:
+    hints = replace(NO_HINTS, clues={"norm": [Clue("the body", kind=Kind.WORD)]})
+
+    def given(name: str) -> list[object]:
+        left_out = Parameter(name, 1, False, False, default=None)
+        others = other_values(left_out, OMITTED, Signature((("x", X),)), hints)
+        return [other.value for other in others if isinstance(other.value, float)]
+
+    assert 0.75 in given("scale")
+    assert 0.75 not in given("mask") + given("norm") + given("axis")
