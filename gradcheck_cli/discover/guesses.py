@@ -10,12 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.clues.subscripts import unpacked
 from gradcheck_cli.discover.needs import Need, needs
 from gradcheck_cli.inputs.names import fixed_by_name
 
 Function = Callable[..., Any]
 
 _SAYS_CALLABLE = re.compile(r"(^|_)(f|g|fn|fun|func|function|callable|activation|operator)$")
+_HOLDS = re.compile(
+    r"\b(?P<kind>[Tt]uple|[Ll]ist|Sequence|Iterable|Collection)\[(?P<held>[^\[\]]*)\]"
+)
+_SIZES, _REALS = (
+    (5, 4, 3, 2, 7),
+    (0.25, 0.75, 1.5, -0.5, 2.0),
+)  # of which a fixed tuple takes the first
+_SEVERAL = 3  # where any number would do
 _DEEP = 4  # guesses for each of several parameters that are tried in all combinations
 
 
@@ -32,8 +41,9 @@ def guesses(function: Function, functions: Sequence[Function] = (np.tanh,)) -> I
     if Need.RULE in wanted.values():
         return
     called = [wanted.get(p.name) is Need.FUNCTION and bool(functions) for p in parameters]
+    parts = {name: len(each) for name, each in unpacked([function]).items()}
     named = [
-        list(functions) if is_called else _named(p, functions)
+        list(functions) if is_called else [*_several(p, parts), *_named(p, functions)]
         for p, is_called in zip(parameters, called, strict=True)
     ]
     plain = _plain(functions, wanted)
@@ -68,6 +78,23 @@ def _plain(functions: Sequence[Function], wanted: Mapping[str, Need]) -> list[An
         np.float32(0.5), 2, np.ones(3, np.float32), *([] if wanted else functions[:1]),
         np.eye(3, dtype=np.float32), True, "relu",
     ]  # fmt: skip
+
+
+def _several(parameter: inspect.Parameter, parts: Mapping[str, int]) -> list[Any]:
+    """Numbers for what holds several by its annotation, or is unpacked into so many: the size of a picture, angles."""
+    annotation = parameter.annotation
+    text = getattr(annotation, "__name__", "") if inspect.isclass(annotation) else str(annotation)
+    match = _HOLDS.search(text if "[" not in str(annotation) else str(annotation))
+    kinds = [] if match is None else re.findall(r"\b(?:int|float)\b|\.\.\.", match["held"])
+    count = parts.get(parameter.name, 0)
+    if not kinds and 1 < count <= len(_SIZES):
+        return [_SIZES[:count]]
+    if not kinds:
+        return []
+    numbers: tuple[Any, ...] = _SIZES if kinds[0] == "int" else _REALS
+    fixed = match is not None and match["kind"].lower() == "tuple" and "..." not in kinds
+    chosen = numbers[: len(kinds) if fixed else _SEVERAL]
+    return [chosen if match is not None and match["kind"].lower() == "tuple" else list(chosen)]
 
 
 def _named(parameter: inspect.Parameter, functions: Sequence[Function]) -> list[Any]:

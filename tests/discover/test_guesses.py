@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,3 +41,13 @@ def test_several_parameters_are_tried_alike_and_then_in_all_combinations() -> No
 def test_what_has_no_signature_is_not_guessed_for() -> None:
     no_function: Any = 5
     assert list(guesses(no_function)) == []
+
+
+def projector(image_shape, angles: Sequence[float], pad: tuple[int, int]):
+    rows, cols = image_shape
+    return rows, cols, angles, pad
+
+
+def test_what_holds_several_numbers_gets_several() -> None:
+    first = next(guesses(projector))
+    assert first == [(5, 4), [0.25, 0.75, 1.5], (5, 4)]
