@@ -16,7 +16,7 @@ from gradcheck_cli.check.invented import as_notes
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Severity, Verdict
-from gradcheck_cli.infer.fewer_axes import fewer_axes
+from gradcheck_cli.infer.fewer_axes import all_alike, fewer_axes
 from gradcheck_cli.infer.template import is_guessed
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.measure.failure import Failure
@@ -38,12 +38,23 @@ def unless_unmeant(
     if guessed is None:
         return found
     told = [*earlier, *(f for f in found.failures if f.severity is Severity.NOTE)]
+    if _is_wrong_alike(request, start, subject, guessed):
+        return found
     tries = fewer_axes(request.gradient, subject, guessed)
     for fewer, lower in itertools.islice(tries, _MOST_TRIES):
         there = sum(attempt(request, fewer, start.intents, told), GradientOutcome())
         if there.checked and verdict(there.findings) is not Verdict.WRONG:
             return there + _moved_aside(found, guessed, lower)
     return found
+
+
+def _is_wrong_alike(request: Request, start: Opening, subject: Subject, leaf: Leaf) -> bool:
+    """Is it wrong where all arrays are of one shape, too? What takes these is meant for any number of axes."""
+    alike = all_alike(request.gradient, subject, leaf)
+    if alike is None or alike is subject:
+        return alike is subject and sum(bool(each.shape) for each in subject.leaves) > 1
+    there = sum(attempt(request, alike, start.intents, ()), GradientOutcome())
+    return there.checked and verdict(there.findings) is Verdict.WRONG
 
 
 def _guessed(subject: Subject, found: GradientOutcome) -> Leaf | None:

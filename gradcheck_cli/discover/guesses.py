@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.clues.subscripts import unpacked
-from gradcheck_cli.discover.needs import Need, needs
+from gradcheck_cli.discover.needs import Need, needs, parts
 from gradcheck_cli.inputs.names import fixed_by_name
 
 Function = Callable[..., Any]
@@ -41,9 +40,9 @@ def guesses(function: Function, functions: Sequence[Function] = (np.tanh,)) -> I
     if Need.RULE in wanted.values():
         return
     called = [wanted.get(p.name) is Need.FUNCTION and bool(functions) for p in parameters]
-    parts = {name: len(each) for name, each in unpacked([function]).items()}
+    counts = parts(function)
     named = [
-        list(functions) if is_called else [*_several(p, parts), *_named(p, functions)]
+        list(functions) if is_called else [*_several(p, counts), *_named(p, functions)]
         for p, is_called in zip(parameters, called, strict=True)
     ]
     plain = _plain(functions, wanted)
@@ -80,13 +79,13 @@ def _plain(functions: Sequence[Function], wanted: Mapping[str, Need]) -> list[An
     ]  # fmt: skip
 
 
-def _several(parameter: inspect.Parameter, parts: Mapping[str, int]) -> list[Any]:
+def _several(parameter: inspect.Parameter, counts: Mapping[str, int]) -> list[Any]:
     """Numbers for what holds several by its annotation, or is unpacked into so many: the size of a picture, angles."""
     annotation = parameter.annotation
     text = getattr(annotation, "__name__", "") if inspect.isclass(annotation) else str(annotation)
     match = _HOLDS.search(text if "[" not in str(annotation) else str(annotation))
     kinds = [] if match is None else re.findall(r"\b(?:int|float)\b|\.\.\.", match["held"])
-    count = parts.get(parameter.name, 0)
+    count = counts.get(parameter.name, 0)
     if not kinds and 1 < count <= len(_SIZES):
         return [_SIZES[:count]]
     if not kinds:

@@ -51,6 +51,18 @@ def needs(function: Callable[..., Any]) -> dict[str, Need]:
     return found
 
 
+def parts(function: Callable[..., Any]) -> dict[str, int]:
+    """Into how many a function, or the constructor of a class, unpacks each name: `rows, columns = shape`."""
+    node = _definition(function.__init__ if inspect.isclass(function) else function)
+    assigned = () if node is None else (n for n in ast.walk(node) if isinstance(n, ast.Assign))
+    return {
+        each.value.id: len(target.elts)
+        for each in assigned
+        for target in each.targets
+        if isinstance(each.value, ast.Name) and isinstance(target, ast.Tuple)
+    }
+
+
 def _definition(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The function's own syntax tree, if there is source."""
     if inspect.isclass(function):

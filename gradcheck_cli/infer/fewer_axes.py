@@ -26,6 +26,23 @@ def fewer_axes(
             yield fewer, lower
 
 
+def all_alike(gradient: CustomGradient, subject: Subject, leaf: Leaf) -> Subject | None:
+    """The subject with all its arrays of this one's shape, so that nothing is broadcast; none where it is refused."""
+
+    def change(part: object) -> object:
+        if isinstance(part, Leaf) and part.shape and part.path != leaf.path:
+            return replace(part, shape=leaf.shape, axes=leaf.axes, recorded=None)
+        return part
+
+    signature = subject.signature.changed(change)
+    if signature == subject.signature:
+        return subject
+    try:
+        return fitted(gradient, signature, subject.dtype)
+    except (Rejected, RuleError, UserCodeError):
+        return None
+
+
 def _with(signature: Signature, leaf: Leaf) -> Signature:
     def change(part: object) -> object:
         return leaf if isinstance(part, Leaf) and part.path == leaf.path else part

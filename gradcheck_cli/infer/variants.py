@@ -67,6 +67,7 @@ def varied(
     fits = {p.name: _vary(trial, signature, p) for p in parameters}
     moved = {name: values for name, values in fits.items() if values}
     alone = len(trial.fitting)
+    _mark(trial, signature, parameters, moved)
     if trial.broken is None:
         _move_at_once(trial, signature, moved)
     if trial.broken is not None:
@@ -76,6 +77,28 @@ def varied(
     return Variants(
         [*found, *_other_sizes(gradient, fitting[-1], dtype, hints)], misfit=trial.misfit
     )
+
+
+def _mark(
+    trial: Trial,
+    signature: Signature,
+    parameters: Sequence[Parameter],
+    moved: Mapping[str, Sequence[Any]],
+) -> None:
+    """A table that is given, with an integer of it that does not count: labels of which some are ignored."""
+    given = {
+        name: value
+        for name, values in moved.items()
+        for value in values[:1]
+        if isinstance(value, Fixed) and getattr(value.value, "dtype", None) is not None
+    }
+    for name, table in given.items():
+        beside = signature.with_argument(name, table)
+        for parameter in parameters:
+            for mark in _left_out(
+                parameter, dict(signature.arguments)[parameter.name], beside, trial.hints
+            ):
+                trial.fit(signature, {name: table, parameter.name: mark})
 
 
 def _other_sizes(

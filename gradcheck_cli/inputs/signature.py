@@ -132,6 +132,11 @@ class Signature:
         arguments = tuple((name, changed(value, change)) for name, value in self.arguments)
         return Signature(arguments, self.keywords)
 
+    def with_argument(self, name: str, value: Any) -> Signature:
+        """The call with another value for one argument."""
+        arguments = tuple((n, value if n == name else v) for n, v in self.arguments)
+        return Signature(arguments, self.keywords)
+
     def describe(self) -> str:
         """The signature as text: `x: float[3 4], axis=-1`."""
         return ", ".join(_describe(name, value) for name, value in self.arguments)

@@ -30,10 +30,12 @@ _SORTS = tuple(
 )  # fmt: skip
 _BOOLEANS = re.compile(r"\b(?:bool|booleans?|bool_|booltensor|binary masks?)\b", re.IGNORECASE)
 _INTEGERS = re.compile(
-    r"\b(?:u?int(?:\d+)?|integers?|longtensor|int(?:32|64)?tensor|long)\b", re.IGNORECASE
+    r"\b(?:u?int(?:\d+)?|integers?|whole numbers?|longtensor|int(?:32|64)?tensor|long)\b",
+    re.IGNORECASE,
 )
 _INTEGERS_FIRST = re.compile(
-    r"\W*(?:u?int\d*|integers?)\b(?!-| or\b|\s*(?:0/1|in \{)|,?\s*one)", re.IGNORECASE
+    r"\W*(?:u?int\d*|integers?|whole numbers?)\b(?!-| or\b|\s*(?:0/1|in \{)|,?\s*one)",
+    re.IGNORECASE,
 )
 _LABELS = re.compile(
     r"\b(?:indices|indexes|ids|labels?|(?:class|token|segment|cluster|bin|row|column|node"

@@ -69,6 +69,12 @@ def argument_of(m: Measurements, component: int) -> str:
     return m.subject.leaves[number].path
 
 
+def gets_nothing(m: Measurements, name: str) -> bool:
+    """Is the rule's gradient zero for the argument wherever it has a value?"""
+    gradients = formula(m)
+    return all(gradients[r, k] == 0 for r, k in formula_cells(m) if argument_of(m, k) == name)
+
+
 def shown(ball: arb) -> str:
     return str(ball.str(6, radius=False))
 

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.intents.intent import argument_of, at, formula, formula_cells, shown
+from gradcheck_cli.judge.intents.intent import (
+    argument_of,
+    at,
+    formula,
+    formula_cells,
+    gets_nothing,
+    shown,
+)
 from gradcheck_cli.measure.components import columns
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.handed_on import origins
@@ -45,7 +52,9 @@ class StraightThrough:
         yield None if first == m.subject.leaves[0].path else first
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
-        return argument_of(m, failure.component) == self._argument(m, argument)
+        """Its own argument, and those that get nothing: an identity does not hang on them."""
+        name = argument_of(m, failure.component)
+        return name == self._argument(m, argument) or gets_nothing(m, name)
 
     def _argument(self, m: Measurements, argument: str | None) -> str:
         return argument or m.subject.leaves[0].path
