@@ -106,14 +106,30 @@ def _parameter(value: ast.expr, own: set[str], first: str) -> str:
 
 
 def _changed(wrapper: _Function) -> set[str]:
-    """Names that the body gives another value, but for conversions of what they were."""
+    """Names that the body gives another value, but for conversions of what they were, and for what is left out."""
     changed: set[str] = set()
-    for node in ast.walk(wrapper):
+    filled = {id(node) for branch in ast.walk(wrapper) for node in _filled_in(branch)}
+    for node in (n for n in ast.walk(wrapper) if id(n) not in filled):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and _is_conversion(node):
             continue
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         changed |= {n.id for t in targets if t is not None for n in ast.walk(t) if isinstance(n, ast.Name)}  # fmt: skip
     return changed
+
+
+def _filled_in(node: ast.AST) -> Iterator[ast.Assign]:
+    """What gives a parameter a value only where it has none: `if x is None: x = …`, `x = … if x is None else x`."""
+    match node:
+        case ast.If(test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()]), body=body):
+            yield from (n for n in body if isinstance(n, ast.Assign) and _names(n) == [name])
+        case ast.Assign(
+            value=ast.IfExp(test=ast.Compare(left=ast.Name(id=name)), orelse=ast.Name(id=other))
+        ):
+            yield from [node] if _names(node) == [name] == [other] else []
+
+
+def _names(assignment: ast.Assign) -> list[str]:
+    return [_spelled(target) for target in assignment.targets]
 
 
 def _is_conversion(node: ast.Assign) -> bool:

@@ -77,6 +77,12 @@ _AT_LEAST = re.compile(
 )
 _AT_MOST = re.compile(r"(?:<=|≤|\bat most|\bup to)\s*(?P<most>[^\W\d]\w*)\s*(?![-+*])")
 _LENGTHS = re.compile(r"(?:\w+_)?len(?:gth)?s?")
+# What lengths count, where they are not those of bonds, arms or waves.
+_COUNTED = re.compile(
+    r"\b(?:seq|sequences?|tokens?|frames?|(?:time )?steps|padd\w+|padding|valid|real rows|labels?|logits?"
+    r"|input_len\w*|target_len\w*|at least (?:one|1)|how many)\b|^(?:seq|input|target|label|src|tgt|kv|q)_",
+    re.IGNORECASE,
+)
 _NEVER = re.compile(
     r"\b(?:never|excluding|other than|except|without)\s+(?:the\s+)?(?P<name>[a-z]\w*)\b"
 )
@@ -143,6 +149,8 @@ def named_kind(name: str, dtype: str, about: str) -> str:
         return dtype
     lowered = name.lower().strip("_")
     if re.fullmatch(r"(?:\w+_)?(?:ids?|idx|index|indices|indexes)", lowered):
+        return "i32"
+    if _LENGTHS.fullmatch(lowered) and _COUNTED.search(f"{lowered} {about}"):
         return "i32"
     return "bool" if re.fullmatch(r"(?:\w+_)?masks?|where", lowered) else dtype
 
