@@ -62,10 +62,15 @@ def _documented(function: Callable[..., Any], names: Sequence[str]) -> dict[str,
 
 
 def with_fields(function: Callable[..., Any], names: frozenset[str]) -> type | None:
-    """The only class that the module knows whose objects have these fields."""
+    """The only class that the module knows whose objects have these fields and methods."""
     values = getattr(inspect.unwrap(function), "__globals__", {}).values()
-    fitting = [v for v in values if _has_fields(v) and names <= set(field_names(v))]
+    fitting = [v for v in values if _has_fields(v) and names <= {*field_names(v), *_methods(v)}]
     return fitting[0] if names and len(set(fitting)) == 1 else None
+
+
+def _methods(cls: type) -> list[str]:
+    """What the class itself defines to be called."""
+    return [name for name, value in vars(cls).items() if inspect.isfunction(value)]
 
 
 def instances(function: Callable[..., Any], wanted: dict[str, type]) -> dict[str, Any]:

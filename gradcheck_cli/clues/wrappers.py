@@ -98,7 +98,16 @@ def _handed_on(wrapper: _Function, spellings: set[str], names: Sequence[str]) ->
 
 
 def _parameter(value: ast.expr, own: set[str], first: str) -> str:
-    """The parameter of the wrapper, or the attribute of its object, that an argument is."""
+    """The parameter of the wrapper, or the attribute of its object, that an argument is, converted or not."""
+    while (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr in _CONVERSIONS
+    ):
+        method = isinstance(value.func.value, ast.Call) or _spelled(value.func.value) in own
+        if not method and not value.args:
+            break
+        value = value.func.value if method else value.args[0]
     if isinstance(value, ast.Name):
         return value.id if value.id in own else ""
     spelled = _spelled(value)

@@ -23,6 +23,7 @@ _SIZES, _REALS = (
     (5, 4, 3, 2, 7),
     (0.25, 0.75, 1.5, -0.5, 2.0),
 )  # of which a fixed tuple takes the first
+_OF_KIND: dict[str, tuple[Any, ...]] = {"int": (2, 3, 1), "float": (0.5, 2.0), "bool": (True,)}
 _SEVERAL = 3  # where any number would do
 _DEEP = 4  # guesses for each of several parameters that are tried in all combinations
 
@@ -42,7 +43,7 @@ def guesses(function: Function, functions: Sequence[Function] = (np.tanh,)) -> I
     called = [wanted.get(p.name) is Need.FUNCTION and bool(functions) for p in parameters]
     counts = parts(function)
     named = [
-        list(functions) if is_called else [*_several(p, counts), *_named(p, functions)]
+        list(functions) if is_called else [*_numbers(p, counts), *_named(p, functions)]
         for p, is_called in zip(parameters, called, strict=True)
     ]
     plain = _plain(functions, wanted)
@@ -79,11 +80,15 @@ def _plain(functions: Sequence[Function], wanted: Mapping[str, Need]) -> list[An
     ]  # fmt: skip
 
 
-def _several(parameter: inspect.Parameter, counts: Mapping[str, int]) -> list[Any]:
-    """Numbers for what holds several by its annotation, or is unpacked into so many: the size of a picture, angles."""
+def _numbers(parameter: inspect.Parameter, counts: Mapping[str, int]) -> list[Any]:
+    """Numbers by the annotation, several where it holds several or is unpacked into so many: the size of a picture."""
     annotation = parameter.annotation
-    text = getattr(annotation, "__name__", "") if inspect.isclass(annotation) else str(annotation)
-    match = _HOLDS.search(text if "[" not in str(annotation) else str(annotation))
+    text = str(annotation)
+    if inspect.isclass(annotation) and "[" not in text:
+        text = annotation.__name__
+    if text in _OF_KIND:
+        return list(_OF_KIND[text])
+    match = _HOLDS.search(text)
     kinds = [] if match is None else re.findall(r"\b(?:int|float)\b|\.\.\.", match["held"])
     count = counts.get(parameter.name, 0)
     if not kinds and 1 < count <= len(_SIZES):

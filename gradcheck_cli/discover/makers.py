@@ -133,6 +133,13 @@ def construction(cls: Any) -> Construction | None:
     return None
 
 
+def objects_of(cls: Any) -> Iterator[object]:
+    """Objects of a class, as its own file makes them, then with guessed arguments."""
+    for call in calls_of(cls):
+        with contextlib.suppress(UserCodeError):
+            yield call.again({})
+
+
 def instance_of(cls: Any) -> object | None:
     """An object of a class, if one can be made."""
     made = construction(cls)

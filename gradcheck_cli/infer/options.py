@@ -10,6 +10,7 @@ from typing import Any
 from gradcheck_cli.clues.annotations import annotated
 from gradcheck_cli.clues.classes import from_fields
 from gradcheck_cli.clues.trees import tree
+from gradcheck_cli.discover.makers import objects_of
 from gradcheck_cli.infer.calls import argument
 from gradcheck_cli.infer.divisible import divisible
 from gradcheck_cli.infer.specs import specified
@@ -28,6 +29,7 @@ from gradcheck_cli.project.input_specs import parse
 
 _MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
 _FEW_PARTS = 2
+_MOST_OBJECTS = 4  # of a class
 # A weight and its bias, for instance.
 _KEY_SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (4,), ())
 
@@ -68,7 +70,12 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
     if kind in PLAIN_KINDS and plain and not is_object:
         return [*_number(parameter, kind, hints), *plain]
     if not parameter.differentiable:
-        return [*several(parameter.name, hints), *plain, *static_stand_ins(shape, hints.functions)]
+        return [
+            *_held(parameter.name, hints),
+            *several(parameter.name, hints),
+            *plain,
+            *static_stand_ins(shape, hints.functions),
+        ]
     return _arrays(parameter, shape, hints, kind)
 
 
@@ -135,6 +142,15 @@ def _objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
     if name in hints.instances:
         return [argument(name, hints.instances[name], "an object of the module")]
     return _object(name, shape, hints, lambda path, source: Leaf(path, shape, source))
+
+
+def _held(name: str, hints: Hints) -> list[Fixed]:
+    """Objects of its class for what is not differentiated: a configuration, the object whose method this was."""
+    cls, source = hints.classes.get(name), "an object of its class"
+    if name in hints.instances:
+        return [Fixed(hints.instances[name], type(hints.instances[name]).__name__, source)]
+    made = () if cls is None else itertools.islice(objects_of(cls), _MOST_OBJECTS)
+    return [Fixed(each, cls.__name__, source) for each in made if cls is not None]
 
 
 def _of_tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:

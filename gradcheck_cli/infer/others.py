@@ -60,7 +60,7 @@ def _other_values(
     named = bool(fixed_by_name(parameter.name, shapes[0], None))
     if isinstance(here, Fixed):
         yield from _beside_guess(value, plain, named)
-    elif here is OMITTED and isinstance(value, int) and value and not named:
+    elif here is OMITTED and isinstance(value, int):
         yield Fixed(value + 1, str(value + 1), "off its default")
 
 

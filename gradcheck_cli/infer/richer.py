@@ -26,13 +26,18 @@ def larger(signature: Signature, hints: Hints) -> Iterator[Signature]:
 
 
 def odd(signature: Signature, hints: Hints) -> Iterator[Signature]:
-    """For each even size the signature with all axes of that size one longer: half of it stays what it was."""
+    """The signature with all even sizes one larger, then but for what is half of another one, then each alone."""
     sizes = {n for leaf in signature.leaves for n in leaf.shape}
     halved = {n for n in sizes if n > 2 and n % 2 == 0 and sizes & {n // 2, n // 2 + 1}}
+    halves = {half for n in halved for half in (n // 2, n // 2 + 1)} - halved
+
+    def other(size: int) -> int:
+        return size if size % 2 or size in halves else size + 1
+
+    yield from _at_once(signature, hints, lambda size: size if size % 2 else size + 1)
+    yield from _at_once(signature, hints, other)
     yield from _resized(signature, hints, lambda size: size + 1 if size in halved else size)
-    yield from _resized(
-        signature, hints, lambda size: size if size % 2 or size in halved else size + 1
-    )
+    yield from _resized(signature, hints, lambda size: size if size in halved else other(size))
 
 
 def longer(signature: Signature, hints: Hints) -> Iterator[Signature]:
@@ -43,21 +48,38 @@ def longer(signature: Signature, hints: Hints) -> Iterator[Signature]:
 def _resized(
     signature: Signature, hints: Hints, other: Callable[[int], int]
 ) -> Iterator[Signature]:
-    opened = template(signature, hints.clues, list(hints.specs))
-    parts = _arrays(signature)
-    if any(hole.path not in parts for hole in opened.holes):
+    """For each free size that is another then, the signature with all axes of that size."""
+    sizes = dict.fromkeys(
+        n for axes in _free_axes(signature, hints) for n in reversed(axes) if n > 1
+    )
+    for size in sizes:
+        yield from _at_once(signature, hints, lambda n, size=size: other(n) if n == size else n)  # type: ignore[misc]
+
+
+def _at_once(
+    signature: Signature, hints: Hints, other: Callable[[int], int]
+) -> Iterator[Signature]:
+    """The signature with all its free axes of other sizes, if that changes anything and is not too large."""
+    opened, parts = template(signature, hints.clues, list(hints.specs)), _arrays(signature)
+    free = _free_axes(signature, hints)
+    if not free:
         return
     shapes = [parts[hole.path][0] for hole in opened.holes]
     counts = [parts[hole.path][1] - hole.least for hole in opened.holes]
-    free = [_free(hole, shape) for hole, shape in zip(opened.holes, shapes, strict=True)]
-    for size in dict.fromkeys(n for axes in free for n in reversed(axes) if n > 1):
-        resized = [
-            tuple(other(n) if n == m == size else n for n, m in zip(shape, axes, strict=True))
-            for shape, axes in zip(shapes, free, strict=True)
-        ]
-        numbers = sum(int(np.prod(shape, dtype=int)) for shape in resized)
-        if other(size) != size and numbers <= _MOST_NUMBERS:
-            yield opened.at(resized, counts, ascending=False)
+    resized = [
+        tuple(other(n) if n == m else n for n, m in zip(shape, axes, strict=True))
+        for shape, axes in zip(shapes, free, strict=True)
+    ]
+    if resized != shapes and sum(int(np.prod(s, dtype=int)) for s in resized) <= _MOST_NUMBERS:
+        yield opened.at(resized, counts, ascending=False)
+
+
+def _free_axes(signature: Signature, hints: Hints) -> list[Shape]:
+    """The sizes of each array that no source states; none where an array is not known by its path."""
+    opened, parts = template(signature, hints.clues, list(hints.specs)), _arrays(signature)
+    if any(hole.path not in parts for hole in opened.holes):
+        return []
+    return [_free(hole, parts[hole.path][0]) for hole in opened.holes]
 
 
 def _free(hole: Hole, shape: Shape) -> Shape:

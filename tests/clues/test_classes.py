@@ -87,3 +87,18 @@ def test_a_field_that_an_object_lacks_is_left_out() -> None:
     bare = object.__new__(Layer)
     object.__setattr__(bare, "weight", 2.0)
     assert fields_of(bare) == [("weight", 2.0)]
+
+
+class Potential(NamedTuple):
+    cutoff: float
+
+    def switch(self, r: float) -> float:
+        return r - self.cutoff
+
+
+def energy(field, r):
+    return field.switch(r) * field.cutoff
+
+
+def test_methods_that_are_called_tell_a_class_as_fields_do() -> None:
+    assert classes_of_arguments(energy, [], ["field", "r"], {}) == {"field": Potential}

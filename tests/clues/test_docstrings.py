@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from gradcheck_cli.clues.docstrings import clues, read_text
@@ -359,6 +360,25 @@ def test_the_docstring_of_a_wrapper_speaks_of_what_it_hands_on() -> None:
         "gain": "f32[k]",
     }
     assert found["a"][0].source == "the docstring of `scale` `x: (n, k)`"
+
+
+def _partition(unary, lengths):
+    return unary.sum(-1) * lengths
+
+
+def partition(unary, lengths=None):
+    """Of unary (batch, time), where lengths (batch,) are whole numbers, at least 1."""
+    if lengths is None:
+        lengths = np.full(unary.shape[0], unary.shape[1])
+    return _partition(np.asarray(unary), np.asarray(lengths).astype(np.int32))
+
+
+def test_what_a_wrapper_converts_or_fills_in_is_what_it_was() -> None:
+    found = clues(_partition, ["unary", "lengths"])
+    assert {name: clue.spec for name, (clue, *_) in found.items()} == {
+        "unary": "f32[batch time]",
+        "lengths": "i32[batch]",
+    }
 
 
 class Normalise:

@@ -170,3 +170,14 @@ def test_beside_complex_numbers_arrays_may_be_complex_and_stand_ins_come_once() 
     assert [each.text for each in step] == [
         each.text for each in options(beside[1], (3,), NO_HINTS)
     ]
+
+
+class Settings(NamedTuple):
+    top_k: int
+    weight: float
+
+
+def test_what_is_not_differentiated_may_be_an_object_of_its_class() -> None:
+    parameter = Parameter("config", 0, False, False)
+    first_option = options(parameter, (3,), replace(NO_HINTS, classes={"config": Settings}))[0]
+    assert first_option.value == Settings(2, 0.5)

@@ -55,10 +55,11 @@ def test_a_text_that_gives_other_axes_says_nothing_of_the_sizes() -> None:
     assert [[leaf.shape for leaf in s.leaves] for s in larger(signature, hints)] == [[(6,)]]
 
 
-def test_the_axis_of_which_half_is_there_is_made_odd_first() -> None:
+def test_all_are_made_odd_first_then_the_axis_of_which_half_is_there() -> None:
     signature = Signature((("x", Leaf("x", (2, 6), "")), ("bank", Leaf("bank", (5, 4), ""))))
     shapes = [[leaf.shape for leaf in s.leaves] for s in odd(signature, NOTHING)]
-    assert shapes == [[(2, 7), (5, 4)], [(2, 6), (5, 5)], [(3, 6), (5, 4)]]
+    assert shapes[0] == [(3, 7), (5, 5)]
+    assert [(2, 7), (5, 4)] in shapes
 
 
 def test_an_odd_axis_stays() -> None:

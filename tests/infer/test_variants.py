@@ -244,3 +244,13 @@ def test_a_number_is_given_for_what_is_left_out() -> None:
 
     assert 0.75 in given("scale")
     assert 0.75 not in given("mask") + given("norm") + given("axis")
+
+
+def test_a_whole_number_that_is_zero_is_moved() -> None:
+    def of_order(x, order=0):
+        if order not in (0, 1):
+            raise ValueError(order)
+        return x * (order + 1)
+
+    found, _ = variants(Gradient(of_order))
+    assert [fixed(subject.signature) for subject in found] == [{"order": 1}]
