@@ -67,6 +67,13 @@ class Rows:
     def _numbers(self) -> dict[Probe, int]:
         return {probe: row for row, probe in enumerate(self.probes)}
 
+    @functools.cached_property
+    def sizes(self) -> frozenset[int]:
+        """Numbers of elements in the call: along an axis, and of a whole array."""
+        shapes = [leaf.shape for leaf in self.subject.leaves]
+        each = {n for shape in shapes for n in (*shape, int(np.prod(shape, dtype=int)))}
+        return frozenset(n for n in each if n > 1)
+
     def components(self, what: str) -> list[tuple[tuple[int, ...], Array]]:
         """For each output or argument: its shape, and which of its elements are judged."""
         values = what == VALUES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from flint import arb
 
@@ -21,8 +21,13 @@ _NAMED = {
 }
 
 
-def describe_factor(truth: Sequence[arb], formula: Sequence[arb]) -> str | None:
-    """ "its sign is reversed", "it is 2 times the truth", "it is zero"; None if it is none of these."""
+def describe_factor(
+    truth: Sequence[arb], formula: Sequence[arb], sizes: Collection[int] = ()
+) -> str | None:
+    """ "its sign is reversed", "it is 2 times the truth", "it is zero"; None if it is none of these.
+
+    `sizes` are numbers of elements in the call: a factor of that size is one of a mean.
+    """
     if all(f.is_zero() for f in formula):
         return "it is zero everywhere, the truth is not"
     factor = ratio(truth, formula)
@@ -34,8 +39,21 @@ def describe_factor(truth: Sequence[arb], formula: Sequence[arb]) -> str | None:
         return "its sign is reversed"
     for name, value in _NAMED.items():
         if factor.overlaps(value):
-            return f"it is {name} times the truth"
-    return f"it is {float(factor.mid()):.6g} times the truth"
+            return f"it is {name} times the truth{_as_size(factor, sizes)}"
+    return f"it is {float(factor.mid()):.6g} times the truth{_as_size(factor, sizes)}"
+
+
+def size_of(factor: arb, sizes: Collection[int]) -> int | None:
+    """The size that a factor, or one over it, is; none where it is another number."""
+    return next((n for n in sizes if factor.overlaps(arb(n)) or factor.overlaps(arb(1) / n)), None)
+
+
+def _as_size(factor: arb, sizes: Collection[int]) -> str:
+    size = size_of(factor, sizes)
+    if size is None:
+        return ""
+    what = "its 1/n is missing" if factor > 1 else "it has a 1/n too many"
+    return f" ({size} is a number of elements here: for a mean, {what})"
 
 
 def leaves_out_data(name: str, formula: Sequence[arb]) -> bool:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from flint import arb
 
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.judge.diagnose.constant_factor import size_of
 from gradcheck_cli.judge.intents.intent import at, common_cells, formula, shown
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, component_name
 from gradcheck_cli.measure.formula_gap import ratio
+from gradcheck_cli.measure.handed_on import origins
 from gradcheck_cli.measure.measurements import Measurements
 
 
@@ -32,11 +34,13 @@ class Scaled:
         return None
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
-        """The one constant that all gradients have in common."""
+        """The one constant that all gradients have in common, but none that is a size of the arrays tried."""
         pairs = list(common_cells(m))
         truth, ours = m.reference.balls(GRADIENTS), formula(m)
         factor = ratio([truth[p] for p in pairs], [ours[p] for p in pairs])
-        if factor is not None:
+        # What is only handed on has no mean whose size this could be.
+        sized = factor is not None and size_of(abs(factor), m.sizes) and origins(m) is None
+        if factor is not None and not sized:
             yield m.fmt.show(float(factor.mid()))
         for leaf in m.subject.leaves:  # gradient reversal is mostly by one of its arguments
             if len(m.subject.leaves) > 1:

@@ -243,7 +243,9 @@ def _explanation(mismatch: Mismatch) -> str | None:
     regular = (m.reference.states(GRADIENTS)[:, part] == REGULAR).all(axis=1)
     rows = [int(r) for r in mismatch.facts.rows if regular[r]]
     factor = describe_factor(
-        [t for r in rows for t in truth[r, part]], [f for r in rows for f in formula[r, part]]
+        [t for r in rows for t in truth[r, part]],
+        [f for r in rows for f in formula[r, part]],
+        m.sizes,
     )
     if factor is not None:
         return factor

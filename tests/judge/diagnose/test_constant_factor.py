@@ -66,3 +66,12 @@ def test_one_number_is_not_enough() -> None:
 )
 def test_data_by_its_name_may_be_left_out(name: str, formula: list[int], left_out: bool) -> None:
     assert leaves_out_data(name, [arb(f) for f in formula]) is left_out
+
+
+def test_a_factor_that_is_a_size_of_the_call_is_said_to_be_one() -> None:
+    truth = [arb(1), arb(2)]
+    many = describe_factor(truth, [6 * t for t in truth], sizes=(3, 6))
+    assert many == "it is 6 times the truth (6 is a number of elements here: for a mean, its 1/n is missing)"  # fmt: skip
+    share = describe_factor(truth, [t / 3 for t in truth], sizes=(3, 6))
+    assert share == "it is 1/3 times the truth (3 is a number of elements here: for a mean, it has a 1/n too many)"  # fmt: skip
+    assert describe_factor(truth, [5 * t for t in truth], sizes=(3, 6)) == "it is 5 times the truth"

@@ -95,3 +95,14 @@ def test_a_sign_in_one_of_two_arguments_is_not_offered() -> None:
         rule=lambda x, y, weight: (y * weight, -x * weight),
     )
     assert comment_for(mismatch(1), m) is None
+
+
+def test_a_size_that_was_chosen_for_an_array_is_not_offered() -> None:
+    rows = np.array([[0.5, 1.0, 4.0], [1.5, -2.0, 3.0], [2.0, 0.25, -1.0]])
+
+    def scaled(factor: float) -> Measurements:
+        return measured(rows, lambda x: x * x, lambda x, w: 2 * x * w, rule=lambda x, w: factor * 2 * x * w)  # fmt: skip
+
+    assert comment_for(mismatch(), scaled(5.0)) == "expect(scaled=5)"
+    assert comment_for(mismatch(), scaled(3.0)) is None
+    assert comment_for(mismatch(), scaled(-1 / 3)) is None
