@@ -18,6 +18,7 @@ from gradcheck_cli.check.signatures import refused_broadcast, signatures
 from gradcheck_cli.check.subjects import judged_subjects
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Checked, Phase
+from gradcheck_cli.infer.second_chance import second_chances
 
 _REFUSED = (RuleName.GRADIENT_STRUCTURE, RuleName.RULE_RAISES)
 
@@ -66,6 +67,10 @@ def _of_dtype(
     yield (outcome := outcome + fitting.outcome)
     for latest in judged_subjects(request, start, fitting.subjects, outcome):
         yield (outcome := latest)
+    if fitting.subjects and not outcome.checked and not start.hints.specs:
+        others = list(second_chances(request.gradient, fitting.subjects, dtype))
+        for latest in judged_subjects(request, start, others, outcome):
+            yield (outcome := latest)
     if fitting.subjects and not _lacks_structure(outcome):
         yield (outcome := outcome + refused_broadcast(request, fitting.subjects, dtype))
     if fitting.subjects and not start.hints.specs:

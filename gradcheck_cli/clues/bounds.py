@@ -46,7 +46,8 @@ def clues(names: Sequence[str], known: Mapping[str, Sequence[Clue]]) -> dict[str
 
 def _beside(end: Clue, others: Sequence[Clue]) -> list[Clue]:
     """What is known of an end, with its numbers before the usual ones of its kind."""
-    return [end, *(replace(clue, spec="", values=()) for clue in others)]
+    of_arrays = (clue.spec if "[" in clue.spec else "" for clue in others)
+    return [end, *(replace(c, spec=s, values=()) for c, s in zip(others, of_arrays, strict=True))]
 
 
 def _is_chosen(clue: Clue, name: str) -> bool:

@@ -56,6 +56,7 @@ class Outer:
     qualname: str
     inner: str
     through: frozenset[str]
+    attributes: frozenset[str] = frozenset()  # of its object, that it hands to it
     origin: Origin | None = None
     invented: str = ""
 
@@ -214,7 +215,16 @@ def _outer(function: Function, qualname: str) -> Outer | None:
     handed = {n for call, _ in own for argument in call.args for n in _names(argument)}
     names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     through = frozenset(_sources(node, handed)) & frozenset(names)
-    return Outer(function, qualname, own[0][1], through)
+    attributes = frozenset(a for call, _ in own for each in call.args for a in _attributes(each))
+    return Outer(function, qualname, own[0][1], through, attributes)
+
+
+def _attributes(node: ast.expr) -> Iterator[str]:
+    """The attributes of its object that an argument is made of: `self.rate`, `jnp.asarray(self.rate)`."""
+    for part in ast.walk(node):
+        match part:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                yield name
 
 
 def _called_inside(node: ast.FunctionDef) -> list[tuple[ast.Call, str]]:

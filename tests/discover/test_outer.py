@@ -38,6 +38,13 @@ def test_a_method_that_calls_what_it_makes_is_one() -> None:
     assert float(layer.origin.function({"factor": 3.0})(jnp.ones(()))) == 3.0
 
 
+def test_attributes_that_are_handed_on_are_known() -> None:
+    law = of("Law.log_prob")
+    assert law.attributes == {"rate", "low"}
+    assert law.origin is not None
+    assert set(law.origin.settings) == {"rate", "low"}
+
+
 def test_a_method_that_hands_it_out_is_none() -> None:
     assert outer_functions(outer_cases, ["Layer.make"]) == {}
 

@@ -98,3 +98,15 @@ def test_an_array_is_none_of_its_settings_as_they_are() -> None:
     made, anew = gradient()
     there = anew.at(made, at(beta=np.array([1.0, 2.0])))
     assert there.rule(2.0, beta=None).tolist() == [2.0, 3.0]
+
+
+def test_what_is_learned_is_made_anew_at_each_call() -> None:
+    with recording() as found:
+        make()
+    made, maker = Made(found[0].thing), Maker(Call(make, ()))  # type: ignore[arg-type]
+    again = recorded_again(maker, made, recording, lambda found: Made(found.thing))  # type: ignore[arg-type]
+    settings = settings_of(maker, made.rule, ["x"])
+    rule = Anew(settings, again, ("rule",), learned=frozenset({"alpha"})).dressed(made, made).rule
+    assert rule(2.0, alpha=0.25) == 1.5  # a plain number is of the call as it was made
+    assert rule(2.0, alpha=np.float32(0.25)) == 1.0
+    assert inspect.signature(rule).parameters["alpha"].annotation == "float"

@@ -88,7 +88,10 @@ def _whole(outer: Outer, own: Own) -> JaxGradient:
     def make(changed: Mapping[str, object]) -> JaxGradient:
         return adopt_function(origin.function(changed), outer.name, outer.place, own)
 
-    anew = Anew(settings, make, ("primal", "rule"), ("written",))
+    learned = frozenset(
+        n for n in outer.attributes if type(getattr(settings.get(n), "value", 0)) is float
+    )
+    anew = Anew(settings, make, ("primal", "rule"), ("written",), learned=learned)
     return anew.dressed(replace(gradient, anew=anew), gradient)
 
 

@@ -68,7 +68,7 @@ class JaxGradient:
 
     def _is_differentiated(self, index: int, parameter: inspect.Parameter) -> bool:
         if self.anew is not None and parameter.name in self.anew.settings:
-            return False
+            return parameter.name in self.anew.learned
         return index not in self.nondiff and not (self.only_first and index > 0)
 
     def fit(self, signature: Signature, dtype: str) -> Subject:

@@ -19,6 +19,7 @@ from gradcheck_cli.frameworks.jax.call import batch_size, host, padded
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.trace import (
     bounded,
+    is_zero,
     own_rules,
     pullback_jaxpr,
     stepwise,
@@ -33,7 +34,7 @@ from gradcheck_cli.frameworks.shared.tracing import (
     with_pullback,
 )
 from gradcheck_cli.reals.draws import program_of
-from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
 from gradcheck_cli.subject.results import (
     AUTO,
     JIT,
@@ -104,6 +105,7 @@ class JaxSubject(FittedGradient):
             rule = self._pullback_jaxpr(self.primal)
             if rule is None:
                 raise Rejected("a custom rule that it calls refuses these arguments")
+            self._hold_to_learned(rule)
         programs = [
             None if traced is None else program_of(traced) for traced in (truth, rule, trusting)
         ]
@@ -126,7 +128,15 @@ class JaxSubject(FittedGradient):
             certain = "pytree) structure" in message
             raise RuleError.raised(raised.error, message, certain=certain) from None
         self._hold_to_reals(traced.out_avals[len(self.out_avals) :])
+        self._hold_to_learned(traced)
         return traced
+
+    def _hold_to_learned(self, pullback: Any) -> None:
+        """`Declined` where the rule gives nothing for a setting that it is handed: it is none that anybody learns."""
+        learned = () if self.gradient.anew is None else self.gradient.anew.learned
+        for place, leaf in enumerate(self.leaves, start=len(self.out_avals)):
+            if leaf.path in learned and is_zero(pullback, place):
+                raise Declined(leaf.path)
 
     def _hold_to_reals(self, gradients: Sequence[Any]) -> None:
         """`RuleError` for what JAX hands on until the step before it raises: a complex gradient of real numbers."""

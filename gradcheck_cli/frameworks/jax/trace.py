@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.extend import core as jex
 
@@ -33,6 +34,15 @@ def pullback_jaxpr(
     """(leaves…, cotangents…) → (values, gradients); the backward pass of `rule` keeps its own lines."""
     with own_lines(rule), calling_user_code():
         return jax.make_jaxpr(with_pullback(fun, len(avals)))(*avals, *out_avals)
+
+
+def is_zero(closed: Any, number: int) -> bool:
+    """Is an output of a traced program zero by its text: a number, or a number that is spread?"""
+    var = closed.jaxpr.outvars[number]
+    made = next((eqn for eqn in closed.jaxpr.eqns if var in eqn.outvars), None)
+    if made is not None and made.primitive.name in ("broadcast_in_dim", "convert_element_type"):
+        var = made.invars[0]
+    return bool(getattr(var, "val", None) is not None and not np.any(var.val))
 
 
 def own_rules(fun: Callable[..., Any], own: Own, *avals: Any) -> tuple[str, ...]:

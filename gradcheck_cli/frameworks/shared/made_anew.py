@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -25,7 +25,11 @@ G = TypeVar("G", bound=Any)
 
 
 class Anew:
-    """How a gradient is made again; `parts` are its fields that are called, `kept` others that change with it."""
+    """How a gradient is made again; `parts` are its fields that are called, `kept` others that change with it.
+
+    `learned` settings are numbers that are handed to the rule as arguments, as an object's attribute may be:
+    they are differentiated, too.
+    """
 
     def __init__(
         self,
@@ -33,13 +37,18 @@ class Anew:
         make: Callable[[Mapping[str, object]], Any],
         parts: tuple[str, ...],
         kept: tuple[str, ...] = (),
+        learned: frozenset[str] = frozenset(),
     ) -> None:
+        self.learned = learned
         self.settings, self._make, self._parts, self._kept = settings, make, parts, kept
         self._made: dict[str, Any] = {}
 
-    def dressed(self, gradient: G, made: Any) -> G:
-        """The gradient with the functions of what was made, which take the settings as keywords, and leave them be."""
-        called = {part: self._taking(getattr(made, part)) for part in self._parts}
+    def dressed(self, gradient: G, made: Any, given: Mapping[str, object] | None = None) -> G:
+        """The gradient with the functions of what was made of the `given`, which take the settings as keywords.
+
+        They leave them be, but make themselves anew of those that are learned.
+        """
+        called = {part: self._taking(part, made, given or {}) for part in self._parts}
         kept = {part: getattr(made, part) for part in self._kept}
         dressed: G = replace(gradient, **called, **kept)
         return dressed
@@ -53,7 +62,7 @@ class Anew:
         }
         if all(_same(value, self.settings[name].value) for name, value in given.items()):
             return gradient
-        return self.dressed(gradient, self._again(given))
+        return self.dressed(gradient, self._again(given), given)
 
     def _again(self, given: Mapping[str, object]) -> Any:
         key = repr(sorted(given.items()))
@@ -68,15 +77,22 @@ class Anew:
             )
         return self._made[key]
 
-    def _taking(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _taking(self, part: str, made: Any, given: Mapping[str, object]) -> Callable[..., Any]:
         """The function with the settings among its keywords."""
+        function: Callable[..., Any] = getattr(made, part)
 
         @functools.wraps(function, updated=())
         def called(*args: Any, **keywords: Any) -> Any:
             own = {name: v for name, v in keywords.items() if name not in self.settings}
-            return function(*args, **own)
+            learned = {
+                name: v
+                for name, v in keywords.items()
+                if name in self.learned and hasattr(v, "dtype")
+            }
+            there = getattr(self._make({**given, **learned}), part) if learned else function
+            return there(*args, **own)
 
-        called.__signature__ = _with(self.settings, function)  # type: ignore[attr-defined]
+        called.__signature__ = _with(self.settings, self.learned, function)  # type: ignore[attr-defined]
         return called
 
 
@@ -119,7 +135,9 @@ def _alike(one: Any, other: Any) -> bool:
     return bool(first == second)
 
 
-def _with(settings: Mapping[str, Setting], function: Callable[..., Any]) -> inspect.Signature:
+def _with(
+    settings: Mapping[str, Setting], learned: Collection[str], function: Callable[..., Any]
+) -> inspect.Signature:
     """The signature of the function with the settings as keywords."""
     try:
         own = list(inspect.signature(function).parameters.values())
@@ -129,7 +147,7 @@ def _with(settings: Mapping[str, Setting], function: Callable[..., Any]) -> insp
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if setting.guessed else setting.value,
-            annotation=setting.annotation or inspect.Parameter.empty,
+            annotation=setting.annotation or ("float" if name in learned else inspect.Parameter.empty),
         )
         for name, setting in settings.items()
     ]  # fmt: skip
