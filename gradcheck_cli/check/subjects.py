@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gradcheck_cli.check.attempt import attempt
 from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.invented import softened
+from gradcheck_cli.check.longer import of_its_formula
 from gradcheck_cli.check.other_shapes import richer_subjects
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
@@ -41,6 +42,7 @@ def _with(
     earlier = outcome.failures[before:]
     found = GradientOutcome()
     for step in attempt(request, subject, start.intents, earlier):
-        found += softened(request, subject.signature, step)
+        heard = softened(request, subject.signature, step)
+        found += of_its_formula(subject.signature, heard)
         yield outcome + found
     yield outcome + unless_unmeant(request, start, subject, found, earlier)

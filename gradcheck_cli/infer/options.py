@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gradcheck_cli.clues.annotations import annotated
-from gradcheck_cli.clues.classes import from_fields
 from gradcheck_cli.clues.trees import tree
-from gradcheck_cli.discover.makers import objects_of
-from gradcheck_cli.infer.calls import argument
 from gradcheck_cli.infer.divisible import divisible
+from gradcheck_cli.infer.objects import held, objects, of_tables
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.infer.static_values import (
     PLAIN_KINDS,
@@ -25,11 +21,9 @@ from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Hints, Leaf, Parameter, changed
 from gradcheck_cli.inputs.stand_ins import integers, mask, static_stand_ins, whole_numbers
-from gradcheck_cli.project.input_specs import parse
 
 _MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
 _FEW_PARTS = 2
-_MOST_OBJECTS = 4  # of a class
 # A weight and its bias, for instance.
 _KEY_SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (4,), ())
 
@@ -56,7 +50,7 @@ def _as_complex(part: Any) -> Any:
 
 def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[Any]:
     if parameter.name in hints.integers:
-        return _of_tables(parameter.name, shape, hints) or whole_numbers(shape)
+        return of_tables(parameter.name, shape, hints) or whole_numbers(shape)
     default = parameter.default
     if default is not OMITTED:
         if isinstance(default, float) and parameter.differentiable:
@@ -71,7 +65,7 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
         return [*_number(parameter, kind, hints), *plain]
     if not parameter.differentiable:
         return [
-            *_held(parameter.name, hints),
+            *held(parameter.name, hints),
             *several(parameter.name, hints),
             *plain,
             *static_stand_ins(shape, hints.functions),
@@ -109,7 +103,7 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
     shape = divisible(shape, hints.clues.get(name, ()))
     named = fixed_by_name(name, shape, hints.make_key)
     leaf = Leaf(name, shape, GUESS, domain=hints.domains.get(name))
-    nested = [*_objects(name, shape, hints), *_nested(name, shape, hints)]
+    nested = [*objects(name, shape, hints), *_nested(name, shape, hints)]
     if name in hints.guesses:
         nested = [specified(name, *hints.guesses[name]), *nested]
     nested = [_at_home(option, hints) for option in nested]
@@ -133,68 +127,6 @@ def _at_home(stated: Any, hints: Hints) -> Any:
         return replace(part, domain=domain)
 
     return changed(stated, within)
-
-
-def _objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
-    """An object of the annotated class: one that the module holds, or one made of its fields."""
-    if name not in hints.classes:
-        return []
-    if name in hints.instances:
-        return [argument(name, hints.instances[name], "an object of the module")]
-    return _object(name, shape, hints, lambda path, source: Leaf(path, shape, source))
-
-
-def _held(name: str, hints: Hints) -> list[Fixed]:
-    """Objects of its class for what is not differentiated: a configuration, the object whose method this was."""
-    cls, source = hints.classes.get(name), "an object of its class"
-    if name in hints.instances:
-        return [Fixed(hints.instances[name], type(hints.instances[name]).__name__, source)]
-    made = () if cls is None else itertools.islice(objects_of(cls), _MOST_OBJECTS)
-    return [Fixed(each, cls.__name__, source) for each in made if cls is not None]
-
-
-def _of_tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
-    """An object of the class whose fields are integers where nothing says otherwise: the two ends of pairs.
-
-    Then one of integers alone: brackets (`both [tokens, k]`) do not say that something holds floats.
-    """
-    if name not in hints.classes or name in hints.instances:
-        return []
-
-    def table(path: str, source: str) -> Fixed:
-        return replace(integers(shape[:1], source), path=path)
-
-    mixed = _object(name, shape, hints, table)
-    return [*mixed, *_object(name, shape, hints, table, said=False)]
-
-
-def _object(
-    name: str,
-    shape: tuple[int, ...],
-    hints: Hints,
-    unsaid: Callable[[str, str], Any],
-    *,
-    said: bool = True,
-) -> list[Any]:
-    """An object of its fields as sources state them; `unsaid` makes the others, or all arrays, of their path and a source."""
-
-    def option(field: str, annotation: str) -> Any:
-        path = f"{name}.{field}"
-        spec = annotated([Parameter(field, 0, True, False, annotation=annotation)]).get(field)
-        if spec is not None:
-            return specified(path, parse(f"{field}={spec}")[field], f"the annotation of {path}")
-        clues = hints.clues.get(path, ())
-        is_array = stated_kind(clues) is Kind.ARRAY
-        plain = is_array or len(field) == 1  # `y` of a point is no label
-        named = [] if plain else fixed_by_name(field, shape, hints.make_key)
-        source = f"a field of {hints.classes[name].__name__}"
-        if named:
-            return named[0]
-        floats = said and any(clue.spec.startswith("f32") for clue in clues)
-        return Leaf(path, shape, source) if floats else unsaid(path, source)
-
-    built = from_fields(hints.classes[name], option)
-    return [] if built is None else [built]
 
 
 def _nested(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:

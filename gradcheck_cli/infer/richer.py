@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.infer.template import Hole, template
-from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
+from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 
 _MOST_NUMBERS = 400  # in all arrays of a call
 _SHORT, _MORE = 5, 4
+_LONGER = ", longer for a text that loops"
 _MARKS = (-1, 0, 1, -100)  # of what does not count
 
 Shape = tuple[int, ...]
@@ -42,7 +43,17 @@ def odd(signature: Signature, hints: Hints) -> Iterator[Signature]:
 
 def longer(signature: Signature, hints: Hints) -> Iterator[Signature]:
     """For each short size the signature with all axes of that size a few longer: what a loop does late is seen."""
-    yield from _resized(signature, hints, lambda size: size + _MORE if size <= _SHORT else size)
+    for other in _resized(signature, hints, lambda size: size + _MORE if size <= _SHORT else size):
+        yield other.changed(_as_longer)
+
+
+def is_longer(signature: Signature) -> bool:
+    """Were its axes made longer than anything states, to see the whole of a loop?"""
+    return any(leaf.source.endswith(_LONGER) for leaf in signature.leaves)
+
+
+def _as_longer(part: object) -> object:
+    return replace(part, source=f"{part.source}{_LONGER}") if isinstance(part, Leaf) else part
 
 
 def _resized(

@@ -34,7 +34,7 @@ HOSTILE = {
     "dtype": ({"is": "int", "dtype": "object", "shape": [2]}, "dtype `object`"),
     "type": ({"is": "pickle", "data": "gASV"}, "no recording of ours"),
     "tower": (_tower(40), "nested too deeply"),
-    "tree": ({"is": "tree", "kind": "set", "items": []}, "no dict, list or tuple"),
+    "tree": ({"is": "tree", "kind": "set", "items": []}, "no dict, object, list or tuple"),
 }
 
 

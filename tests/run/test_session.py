@@ -232,8 +232,8 @@ def test_closed_standard_output_is_no_crash(project: Path) -> None:
 def test_guessed_arguments_are_told_with_the_witness(project: Path) -> None:
     (project / "a.py").write_text(
         "import jax\nfrom functools import partial\n\n\n"
-        "@partial(jax.custom_vjp, nondiff_argnums=(1,))\ndef scaled(x, lam):\n    return x\n\n\n"
-        "scaled.defvjp(lambda x, lam: (x, None), lambda lam, _, ct: (-lam * ct,))\n"
+        "@partial(jax.custom_vjp, nondiff_argnums=(1,))\ndef scaled(x, lam):\n    return 2 * x\n\n\n"
+        "scaled.defvjp(lambda x, lam: (2 * x, None), lambda lam, _, ct: (-lam * ct,))\n"
     )
     assert "lam = 0.5" in cgcheck("a.py", cwd=project).out
 

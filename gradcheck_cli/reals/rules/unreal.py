@@ -13,7 +13,7 @@ INTERNAL = "it belongs to JAX's own machinery and reaches no traced program"
 REASONS: dict[str, str] = {
     **dict.fromkeys(("bitcast_convert_type", "nextafter"), BITS),
     **dict.fromkeys(
-        ("call_exported", "debug_callback", "debug_print", "ffi_call", "io_callback", "pure_callback"),
+        ("call_exported", "debug_callback", "debug_print", "ffi_call", "io_callback", "mhlo_apply", "pure_callback"),
         OUTSIDE,
     ),
     **dict.fromkeys(

@@ -1,0 +1,84 @@
+"""Objects for one parameter: that the module holds, made of the fields of their class, or as its constructor makes them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from gradcheck_cli.clues.annotations import annotated
+from gradcheck_cli.clues.classes import from_fields
+from gradcheck_cli.discover.makers import objects_of
+from gradcheck_cli.infer.calls import argument
+from gradcheck_cli.infer.specs import specified
+from gradcheck_cli.infer.static_values import stated_kind
+from gradcheck_cli.inputs.clue import Kind
+from gradcheck_cli.inputs.names import fixed_by_name
+from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Parameter
+from gradcheck_cli.inputs.stand_ins import integers
+from gradcheck_cli.project.input_specs import parse
+
+_MOST = 4  # of a class
+
+
+def objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
+    """An object of the annotated class: one that the module holds, or one made of its fields."""
+    if name not in hints.classes:
+        return []
+    if name in hints.instances:
+        return [argument(name, hints.instances[name], "an object of the module")]
+    return _object(name, shape, hints, lambda path, source: Leaf(path, shape, source))
+
+
+def held(name: str, hints: Hints) -> list[Fixed]:
+    """Objects of its class for what is not differentiated: a configuration, the object whose method this was."""
+    cls, source = hints.classes.get(name), "an object of its class"
+    if name in hints.instances:
+        return [Fixed(hints.instances[name], type(hints.instances[name]).__name__, source)]
+    made = () if cls is None else itertools.islice(objects_of(cls), _MOST)
+    return [Fixed(each, cls.__name__, source) for each in made if cls is not None]
+
+
+def of_tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
+    """An object of the class whose fields are integers where nothing says otherwise: the two ends of pairs.
+
+    Then one of integers alone: brackets (`both [tokens, k]`) do not say that something holds floats.
+    """
+    if name not in hints.classes or name in hints.instances:
+        return []
+
+    def table(path: str, source: str) -> Fixed:
+        return replace(integers(shape[:1], source), path=path)
+
+    mixed = _object(name, shape, hints, table)
+    return [*mixed, *_object(name, shape, hints, table, said=False)]
+
+
+def _object(
+    name: str,
+    shape: tuple[int, ...],
+    hints: Hints,
+    unsaid: Callable[[str, str], Any],
+    *,
+    said: bool = True,
+) -> list[Any]:
+    """An object of its fields as sources state them; `unsaid` makes the others, or all arrays, of their path and a source."""
+
+    def option(field: str, annotation: str) -> Any:
+        path = f"{name}.{field}"
+        spec = annotated([Parameter(field, 0, True, False, annotation=annotation)]).get(field)
+        if spec is not None:
+            return specified(path, parse(f"{field}={spec}")[field], f"the annotation of {path}")
+        clues = hints.clues.get(path, ())
+        is_array = stated_kind(clues) is Kind.ARRAY
+        plain = is_array or len(field) == 1  # `y` of a point is no label
+        named = [] if plain else fixed_by_name(field, shape, hints.make_key)
+        source = f"a field of {hints.classes[name].__name__}"
+        if named:
+            return named[0]
+        floats = said and any(clue.spec.startswith("f32") for clue in clues)
+        return Leaf(path, shape, source) if floats else unsaid(path, source)
+
+    built = from_fields(hints.classes[name], option)
+    return [] if built is None else [built]
