@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from gradcheck_cli.infer.fitted import fitted
-from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Leaf, Parameter, Signature
+from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Leaf, Parameter, Signature, tables
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 
@@ -26,6 +26,8 @@ def second_chances(
     parameters = {p.name: p for p in gradient.parameters()}
     for subject in itertools.islice(subjects, _MOST):
         made = _as_made(subject.signature, parameters)
+        if made is None and not any(True for _ in tables(subject.signature)):
+            continue
         signature = made or subject.signature.changed(_without_gaps)
         try:
             again = fitted(gradient, signature, dtype)
