@@ -109,3 +109,19 @@ def test_a_truth_of_few_digits_cannot_judge_as_many() -> None:
         "it calls back to Python, and a truth of 30 bits cannot judge the digits of float32"
     )
     assert judged(reason="it calls back to Python", digits=53).outcome is Outcome.PASS
+
+
+def test_what_a_surrogate_loses_is_a_note() -> None:
+    """The truth of a step is zero; what its stand-in is, no derivative says."""
+
+    def stand_in(x: Any, weight: Any) -> Any:
+        return 0.3 * weight + 0 * x
+
+    m = measured(
+        POINTS,
+        np.sign,
+        lambda x, weight: 0 * x * weight,
+        rule=stand_in,
+        floats={"custom": lambda x, weight: stand_in(x, weight) * np.where(x == 100.0, 0.5, 1)},
+    )
+    assert [f.severity for f in judgement(PRECISION, m).failures] == [Severity.NOTE]
