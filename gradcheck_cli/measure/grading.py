@@ -17,13 +17,29 @@ from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.formula_gap import comparison, value_differs
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.reference import Reference
+from gradcheck_cli.measure.states import KINK, POLE
 from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
 
 
 @derived
 def grades(m: Measurements, mode: str, who: str) -> Grades:
     """Grades of the value, of the rule's gradient or of autodiff's in a mode."""
-    return _without_tails(m, _grade(m, mode, who))
+    graded = _without_tails(m, _grade(m, mode, who))
+    return graded if who != CUSTOM else _as_autodiff_does(m, mode, graded)
+
+
+def _as_autodiff_does(m: Measurements, mode: str, graded: Grades) -> Grades:
+    """Grades of the rule with a note, at most, for NaN at a kink or pole where autodiff gives NaN, too (SEMANTICS E4)."""
+    floats = m.floats[mode]
+    if floats.auto is None or floats.custom is None or not m.count:
+        return graded
+    rows, at = np.arange(m.count), graded.component
+    both = [columns(arrays, m.count)[rows, at] for arrays in (floats.custom, floats.auto)]
+    alike = np.isnan(both[0]) & np.isnan(both[1])
+    singular = np.isin(m.reference.states(GRADIENTS)[rows, at], (KINK, POLE))
+    note = Severity.NOTE.rank
+    graded.severity[alike & singular & (graded.severity > note)] = note
+    return graded
 
 
 def _without_tails(m: Measurements, graded: Grades) -> Grades:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from gradcheck_cli.measure.components import GRADIENTS, VALUES
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.run_alone import Alone
+from gradcheck_cli.measure.states import KINK
 from gradcheck_cli.subject.results import EAGER, JIT, OP_BY_OP
-from tests.support import measured
+from tests.support import Numbers, measured
 
 POINTS = [0.5, 1.0, 100.0, 2.0]
 
@@ -103,3 +105,22 @@ def test_an_error_that_shows_only_op_by_op_is_a_warning() -> None:
     assert (failure.severity, failure.modes) == (Severity.WARNING, (OP_BY_OP,))
     [failure] = failures(dataclasses.replace(bad, floats={**both, JIT: bad.floats[EAGER]}))
     assert (failure.severity, failure.modes) == (Severity.ERROR, (JIT, OP_BY_OP))
+
+
+def test_nan_at_a_kink_where_autodiff_gives_nan_too_is_a_note() -> None:
+    def with_nan(x: Any, weight: Any) -> Any:
+        return np.where(x == 0, np.nan, np.sign(x)) * weight
+
+    def severity(auto: Any) -> Severity:
+        m = measured(
+            [0.0, 1.0, -2.0],
+            np.abs,
+            lambda x, weight: np.sign(x) * weight,
+            truth=partial(Numbers, states={0.0: KINK}),
+            floats={"custom": with_nan, "auto": auto},
+        )
+        (failure,) = judgement(FINITE, m).failures
+        return failure.severity
+
+    assert severity(with_nan) is Severity.NOTE
+    assert severity(lambda x, weight: np.sign(x) * weight) is Severity.ERROR
