@@ -25,6 +25,9 @@ _SIZES, _REALS = (
 )  # of which a fixed tuple takes the first
 _OF_KIND: dict[str, tuple[Any, ...]] = {"int": (2, 3, 1), "float": (0.5, 2.0), "bool": (True,)}
 _SEVERAL = 3  # where any number would do
+_AXES = (4, 3, 5, 2, 7)  # sizes of axes that a text names
+# From an entry's name to its shape, within one sentence.
+_SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(]*[`(]*[\[(](?P<dims>\w+(?:,\s*\w+)*),?[\])]"
 _DEEP = 4  # guesses for each of several parameters that are tried in all combinations
 
 
@@ -41,9 +44,11 @@ def guesses(function: Function, functions: Sequence[Function] = (np.tanh,)) -> I
     if Need.RULE in wanted.values():
         return
     called = [wanted.get(p.name) is Need.FUNCTION and bool(functions) for p in parameters]
-    counts = parts(function)
+    counts, shapes = parts(function), _stated_shapes(function, [p.name for p in parameters])
     named = [
-        list(functions) if is_called else [*_numbers(p, counts), *_named(p, functions)]
+        list(functions)
+        if is_called
+        else [*_of_shape(shapes.get(p.name)), *_numbers(p, counts), *_named(p, functions)]
         for p, is_called in zip(parameters, called, strict=True)
     ]
     plain = _plain(functions, wanted)
@@ -78,6 +83,31 @@ def _plain(functions: Sequence[Function], wanted: Mapping[str, Need]) -> list[An
         np.float32(0.5), 2, np.ones(3, np.float32), *([] if wanted else functions[:1]),
         np.eye(3, dtype=np.float32), True, "relu",
     ]  # fmt: skip
+
+
+def _stated_shapes(function: Function, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The shapes that the docstring gives for arrays: `kernel: float array of shape [features, units]`.
+
+    Dimensions of one name are equal, others differ.
+    """
+    text = " ".join(filter(None, (function.__doc__, getattr(function.__init__, "__doc__", ""))))
+    sizes: dict[str, int] = {}
+    shapes = {}
+    for name in names:
+        match = re.search(rf"\b{re.escape(name)}\b{_SHAPE}", text)
+        dims = [] if match is None else re.findall(r"\w+", match["dims"])
+        for dim in dims:
+            sizes.setdefault(dim, int(dim) if dim.isdigit() else _AXES[len(sizes) % len(_AXES)])
+        if dims:
+            shapes[name] = tuple(sizes[dim] for dim in dims)
+    return shapes
+
+
+def _of_shape(shape: tuple[int, ...] | None) -> list[Any]:
+    """An array of that shape, of numbers that all differ."""
+    if shape is None:
+        return []
+    return [(0.25 + np.arange(np.prod(shape)) % 7 / 4).astype(np.float32).reshape(shape)]
 
 
 def _numbers(parameter: inspect.Parameter, counts: Mapping[str, int]) -> list[Any]:

@@ -51,3 +51,21 @@ def projector(image_shape, angles: Sequence[float], pad: tuple[int, int]):
 def test_what_holds_several_numbers_gets_several() -> None:
     first = next(guesses(projector))
     assert first == [(5, 4), [0.25, 0.75, 1.5], (5, 4)]
+
+
+class Projection:
+    """A linear map.
+
+    Args:
+      kernel: float array of shape `[features, units]`.
+      bias: an array (units,).
+    """
+
+    def __init__(self, kernel, bias):
+        self.kernel, self.bias = kernel, bias
+
+
+def test_arrays_have_the_shapes_that_the_docstring_gives() -> None:
+    kernel, bias = next(guesses(Projection))
+    assert (kernel.shape, bias.shape) == ((4, 3), (3,))
+    assert len(set(kernel.reshape(-1)[:7].tolist())) == 7
