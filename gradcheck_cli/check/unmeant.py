@@ -16,7 +16,7 @@ from gradcheck_cli.check.invented import as_notes
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Severity, Verdict
-from gradcheck_cli.infer.fewer_axes import all_alike, fewer_axes
+from gradcheck_cli.infer.fewer_axes import fewer_axes
 from gradcheck_cli.infer.template import is_guessed
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.measure.failure import Failure
@@ -35,11 +35,9 @@ def unless_unmeant(
 ) -> GradientOutcome:
     """What was found at the subject, as notes beside what is found with fewer axes, if that is no error."""
     guessed = _guessed(subject, found)
-    if guessed is None:
+    if not guessed:
         return found
     told = [*earlier, *(f for f in found.failures if f.severity is Severity.NOTE)]
-    if _is_wrong_alike(request, start, subject, guessed):
-        return found
     tries = fewer_axes(request.gradient, subject, guessed)
     for fewer, lower in itertools.islice(tries, _MOST_TRIES):
         there = sum(attempt(request, fewer, start.intents, told), GradientOutcome())
@@ -48,35 +46,34 @@ def unless_unmeant(
     return found
 
 
-def _is_wrong_alike(request: Request, start: Opening, subject: Subject, leaf: Leaf) -> bool:
-    """Is it wrong where all arrays are of one shape, too? What takes these is meant for any number of axes."""
-    alike = all_alike(request.gradient, subject, leaf)
-    if alike is None or alike is subject:
-        return alike is subject and sum(bool(each.shape) for each in subject.leaves) > 1
-    there = sum(attempt(request, alike, start.intents, ()), GradientOutcome())
-    return there.checked and verdict(there.findings) is Verdict.WRONG
-
-
-def _guessed(subject: Subject, found: GradientOutcome) -> Leaf | None:
-    """The array that all errors are about, if its shape is a guess."""
+def _guessed(subject: Subject, found: GradientOutcome) -> list[Leaf]:
+    """The arrays that all errors are about, if their shapes are guesses."""
     wrong = [f for f in found.findings if f.severity is not Severity.NOTE]
+    if verdict(wrong) is not Verdict.WRONG:
+        return []
     whole = {part.path: leaf for leaf in subject.signature.whole_leaves for part in leaf.parts}
-    arguments = {whole.get(f.witness.argument or "") if f.witness else None for f in wrong}
-    if verdict(wrong) is not Verdict.WRONG or len(arguments) != 1:
-        return None
-    leaf = arguments.pop()
-    return leaf if leaf is not None and len(leaf.shape) > 1 and is_guessed(leaf) else None
+    arguments = [whole.get(f.witness.argument or "") if f.witness else None for f in wrong]
+    leaves = list(dict.fromkeys(leaf for leaf in arguments if leaf is not None))
+    sure = None not in arguments and all(leaf.shape and is_guessed(leaf) for leaf in leaves)
+    return leaves if sure else []
 
 
-def _moved_aside(found: GradientOutcome, leaf: Leaf, lower: Leaf) -> GradientOutcome:
+def _moved_aside(
+    found: GradientOutcome, leaves: Sequence[Leaf], lower: Sequence[Leaf]
+) -> GradientOutcome:
     """What was found, as notes that say at which axes, and what to write if these are meant.
 
     The laws are judged at the other shapes.
     """
-    many, few = (" ".join(map(str, each.shape)) for each in (leaf, lower))
-    kind = "c64" if leaf.is_complex else "f32"
-    why = (
-        f"at {leaf.path}[{many}], which nothing states; at {leaf.path}[{few}] it is right "
-        f"(if it is meant: `# cgcheck: {leaf.path}={kind}[{many}]`)"
+    many, few = (
+        " and ".join(f"{leaf.path}[{_axes(leaf)}]" for leaf in each) for each in (leaves, lower)
     )
+    specs = ", ".join(
+        f"{leaf.path}={'c64' if leaf.is_complex else 'f32'}[{_axes(leaf)}]" for leaf in leaves
+    )
+    why = f"at {many}, which nothing states; at {few} it is right (if it is meant: `# cgcheck: {specs}`)"
     return replace(as_notes(found, why), laws=(), trials=(), inputs=())
+
+
+def _axes(leaf: Leaf) -> str:
+    return " ".join(map(str, leaf.shape))

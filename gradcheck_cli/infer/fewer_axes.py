@@ -1,8 +1,8 @@
-"""A subject again with fewer axes of one array, where these broadcast: its results keep their shapes."""
+"""A subject again with fewer axes of some arrays, where these broadcast: its results keep their shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gradcheck_cli.infer.fitted import fitted
@@ -13,11 +13,18 @@ from gradcheck_cli.subject.user_code import UserCodeError
 
 
 def fewer_axes(
-    gradient: CustomGradient, subject: Subject, leaf: Leaf
-) -> Iterator[tuple[Subject, Leaf]]:
-    """The subject with this array one, two … axes lower, and the array as it is there."""
-    for dropped in range(1, len(leaf.shape)):
-        lower = replace(leaf, shape=leaf.shape[dropped:], axes=leaf.axes[dropped:])
+    gradient: CustomGradient, subject: Subject, leaves: Sequence[Leaf]
+) -> Iterator[tuple[Subject, Sequence[Leaf]]]:
+    """The subject with these arrays one, two … axes lower, beside another that keeps its own; and these arrays there."""
+    most = max(len(leaf.shape) for leaf in leaves)
+    paths = {leaf.path for leaf in leaves}
+    others = [leaf for leaf in subject.signature.whole_leaves if leaf.path not in paths]
+    if not any(len(other.shape) >= most for other in others):
+        return  # what has no other array beside it that is as large is the function's own
+    for dropped in range(1, most + (len(leaves) > 1)):
+        lower = [
+            replace(leaf, shape=leaf.shape[dropped:], axes=leaf.axes[dropped:]) for leaf in leaves
+        ]
         try:
             fewer = fitted(gradient, _with(subject.signature, lower), subject.dtype)
         except (Rejected, RuleError, UserCodeError):
@@ -26,25 +33,10 @@ def fewer_axes(
             yield fewer, lower
 
 
-def all_alike(gradient: CustomGradient, subject: Subject, leaf: Leaf) -> Subject | None:
-    """The subject with all its arrays of this one's shape, so that nothing is broadcast; none where it is refused."""
+def _with(signature: Signature, leaves: Sequence[Leaf]) -> Signature:
+    by_path = {leaf.path: leaf for leaf in leaves}
 
     def change(part: object) -> object:
-        if isinstance(part, Leaf) and part.shape and part.path != leaf.path:
-            return replace(part, shape=leaf.shape, axes=leaf.axes, recorded=None)
-        return part
-
-    signature = subject.signature.changed(change)
-    if signature == subject.signature:
-        return subject
-    try:
-        return fitted(gradient, signature, subject.dtype)
-    except (Rejected, RuleError, UserCodeError):
-        return None
-
-
-def _with(signature: Signature, leaf: Leaf) -> Signature:
-    def change(part: object) -> object:
-        return leaf if isinstance(part, Leaf) and part.path == leaf.path else part
+        return by_path.get(part.path, part) if isinstance(part, Leaf) else part
 
     return signature.changed(change)

@@ -13,6 +13,7 @@ from gradcheck_cli.discover.makers import objects_of
 from gradcheck_cli.infer.calls import argument
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.infer.static_values import stated_kind
+from gradcheck_cli.infer.template import A_FIELD
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Parameter
@@ -74,7 +75,7 @@ def _object(
         is_array = stated_kind(clues) is Kind.ARRAY
         plain = is_array or len(field) == 1  # `y` of a point is no label
         named = [] if plain else fixed_by_name(field, shape, hints.make_key)
-        source = f"a field of {hints.classes[name].__name__}"
+        source = f"{A_FIELD}{hints.classes[name].__name__}"
         if named:
             return named[0]
         floats = said and any(clue.spec.startswith("f32") for clue in clues)

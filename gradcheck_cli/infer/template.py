@@ -14,7 +14,7 @@ import numpy as np
 from gradcheck_cli.infer.sizes import Size, unknown
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.names import is_splits
-from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature, changed
+from gradcheck_cli.inputs.signature import GUESS, Fixed, Leaf, Signature, changed
 from gradcheck_cli.inputs.stand_ins import mask, raised, splits, table, tuples
 
 _LAST_WORD = re.compile(r"([A-Za-z_]\w*)\W*$")
@@ -28,6 +28,7 @@ _AXES = re.compile(r"\[([^\[\]]*)\]")
 _CALLED = re.compile(r"^d(\d+)$")
 _MULTIPLE = re.compile(r"(?:(?P<times>\d+)\*)?(?P<name>[^\W\d]\w*)(?P<more>[+-]\d+)?")
 _SUM = re.compile(r"(?:\d+\*)?[^\W\d]\w*(?:\+(?:\d+\*)?[^\W\d]\w*)+")
+A_FIELD = "a field of "  # how the source of a field begins of which nothing is said
 _RICHEST = "the richest that function and rule take"
 _VECTOR_FIRST, _MATRIX_FIRST, _ANY = (1, 0, 2, 3, 4), (2, 1, 3, 4, 0), (2, 1, 0, 3, 4)
 
@@ -141,8 +142,8 @@ class Template:
 
 
 def is_guessed(leaf: Leaf) -> bool:
-    """Is its shape one that no source states: the richest of those that fit?"""
-    return leaf.source.endswith(_RICHEST)
+    """Is its shape one that no source states: the richest of those that fit, or the first that came to mind?"""
+    return leaf.source.endswith(_RICHEST) or leaf.source == GUESS or leaf.source.startswith(A_FIELD)
 
 
 @dataclass(frozen=True, slots=True)
