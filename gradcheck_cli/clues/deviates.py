@@ -20,7 +20,9 @@ _OF_GRADIENTS = re.compile(r"grad|cotangent|backward|derivative|adjoint|tangent|
 
 _ON_PURPOSE = re.compile(
     r"deliberate(?:ly)?|intentional(?:ly)?|on purpose|by design"
-    r"|not the (?:true|exact|actual|real) (?:gradient|derivative)|biased gradient",
+    r"|not the (?:true|exact|actual|real) (?:gradient|derivative)|biased gradient"
+    r"|(?:but with|instead of) an? \w+ (?:gradient|derivative)|\b(?:helpful|modified|alternative|different) (?:gradient|derivative)"
+    r"|instead pass(?:es)? the (?:gradient|cotangent)",
     re.IGNORECASE,
 )
 
