@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.inputs.clue import Clue, Kind
-from gradcheck_cli.inputs.names import fixed_by_name, is_axis
+from gradcheck_cli.inputs.names import ends_iterations, fixed_by_name, is_axis
 from gradcheck_cli.inputs.signature import GUESS, Fixed, Hints
 
 PLAIN_KINDS = frozenset(
@@ -32,7 +32,12 @@ _OF_KIND: dict[Kind, tuple[object, ...]] = {
 def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
     """Values that are no arrays of floats, each once, the likeliest first."""
     clues = hints.clues.get(name, ())
-    stated = [Fixed(v, repr(v), c.source) for c in clues for v in c.values if not _large(v, c)]
+    stated = [
+        Fixed(v, repr(v), c.source)
+        for c in clues
+        for v in c.values
+        if ends_iterations(name) or not _large(v, c)
+    ]
     if name in hints.guesses:
         guess = specified(name, *hints.guesses[name])
         stated += [guess] if isinstance(guess, Fixed) else []
@@ -50,6 +55,8 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
         Fixed(axes, repr(axes), source)
         for axes in (_SEVERAL_AXES if _takes_several(name, clues, kind) else ())
     ]
+    if ends_iterations(name):
+        of_kind = []
     return _distinct([*several_axes, *stated, *named, *of_kind])
 
 

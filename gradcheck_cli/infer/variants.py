@@ -25,6 +25,7 @@ _MOST_WORDS = 6  # each is another way of computing
 _MOST_WORDS_AT_ONCE = 2
 _MOST_PAIRS = 3  # of arguments that are moved at once, where all do not fit
 _MOST_SIZES = 4  # calls that are tried for one with an odd or a longer axis
+_MOST_TIMES = 3  # as many steps as the call that is made longer
 _MOST_WINDOWS = 2  # pairs of a length and a step
 
 
@@ -105,24 +106,35 @@ def _other_sizes(
     gradient: CustomGradient, signature: Signature, dtype: str, hints: Hints
 ) -> list[Subject]:
     """The richest call with an odd axis, where the text takes half of one, and with a longer one, where it loops."""
-    ways = ((odd, hints.halves), (longer, hints.loops))
-    found = (
-        _first_that_fits(gradient, way(signature, hints), dtype) for way, asked in ways if asked
-    )
-    return [subject for subject in found if subject is not None]
+    found: list[Subject] = []
+    if hints.halves:
+        found += itertools.islice(_that_fit(gradient, odd(signature, hints), dtype), 1)
+    if hints.loops:
+        here = map(_steps, _that_fit(gradient, iter([signature]), dtype))
+        most = _MOST_TIMES * max(here, default=0)
+        each = _that_fit(gradient, longer(signature, hints), dtype)
+        found += itertools.islice((subject for subject in each if _steps(subject) <= most), 1)
+    return found
 
 
-def _first_that_fits(
+def _that_fit(
     gradient: CustomGradient, signatures: Iterator[Signature], dtype: str
-) -> Subject | None:
+) -> Iterator[Subject]:
     for other in itertools.islice(signatures, _MOST_SIZES):
         try:
             subject = fitted(gradient, other, dtype)
             subject.traces()
         except (Rejected, RuleError):  # it may be meant for the others alone
             continue
-        return subject
-    return None
+        yield subject
+
+
+def _steps(subject: Subject) -> int:
+    """How many steps function and rule take: a loop over the corners of a cube doubles them with each axis."""
+    traces = subject.traces()
+    return sum(
+        len(program.steps) for program in (traces.primal, traces.rule) if program is not None
+    )
 
 
 def _move_at_once(trial: Trial, signature: Signature, moved: Mapping[str, Sequence[Any]]) -> None:

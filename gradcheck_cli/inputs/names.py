@@ -50,6 +50,10 @@ _WINDOW = re.compile(
     r"(?:\w+_)?(?:kernel|window|pool|frame|patch|filter|win)(?:_?(?:size|length|len|width|shape|dims|dimensions))?"
     r"|k|ksize|n_fft|fft_length|taps|block_size"
 )
+# How many steps an iteration takes at most: it ends before, or nothing is to be learned of it.
+_MOST_STEPS = re.compile(
+    r"max(?:imum)?_?(?:num(?:ber)?_?(?:of_?)?)?(?:iter(?:s|ations?)?|steps?|sweeps?|evals?)"
+)
 _STEP = re.compile(r"(?:\w+_)?(?:strides?|hop|step|shift)(?:_?(?:size|length|len))?")
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
 
@@ -83,13 +87,18 @@ def _plain_values(lowered: str) -> tuple[float | bool, ...]:
         return (1e-6,)
     if lowered in _BITS:
         return (8,)
-    if lowered.startswith("max_") or lowered.endswith("_max"):
-        return (1000.0, 1000)
+    if lowered.startswith("max") or lowered.endswith("_max"):
+        return (200, 100) if ends_iterations(lowered) else _large(lowered)
     if lowered in _COUNT or lowered.startswith(("num_", "n_")):
         return (3, 2)
     if is_window(lowered) or is_step(lowered):
         return (2, 3, 1)
     return ()
+
+
+def _large(lowered: str) -> tuple[float, ...]:
+    """A bound that nothing reaches."""
+    return (1000.0, 1000) if "max_" in lowered or "_max" in lowered else ()
 
 
 def leaves_out(name: str) -> bool:
@@ -100,6 +109,11 @@ def leaves_out(name: str) -> bool:
 def is_data(name: str) -> bool:
     """Does the name say that the argument is given with the data: labels, targets, masks?"""
     return _DATA.fullmatch(name.lower().strip("_")) is not None
+
+
+def ends_iterations(name: str) -> bool:
+    """Does the name say that the argument is after how many steps an iteration is given up?"""
+    return _MOST_STEPS.fullmatch(name.lower().strip("_")) is not None
 
 
 def is_splits(name: str) -> bool:
