@@ -17,7 +17,6 @@ _WORDS = re.compile(
 # A text may speak of clipping values: only what it says of gradients counts.
 _OF_GRADIENTS = re.compile(r"grad|cotangent|backward|derivative|adjoint|tangent|jvp|vjp", re.IGNORECASE)  # fmt: skip
 
-
 _ON_PURPOSE = re.compile(
     r"deliberate(?:ly)?|intentional(?:ly)?|on purpose|by design"
     r"|not the (?:true|exact|actual|real) (?:gradient|derivative)|biased gradient"

@@ -41,8 +41,7 @@ def _without_items(signature: Signature, names: Collection[str]) -> Iterator[Sig
     """The signature without an item of a dict, one at a time."""
     for name, value in signature.arguments:
         for without in _lacking(value, names):
-            arguments = tuple((n, without if n == name else v) for n, v in signature.arguments)
-            yield Signature(arguments, signature.keywords)
+            yield signature.with_argument(name, without)
 
 
 def _lacking(value: Any, names: Collection[str]) -> Iterator[Any]:

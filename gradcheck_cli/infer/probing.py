@@ -237,11 +237,8 @@ def broadcast_refused(
         for name, value in subject.signature.arguments:
             if not isinstance(value, Leaf) or not value.shape:
                 continue
-            single = tuple(
-                (n, replace(v, shape=(), recorded=None) if n == name else v)
-                for n, v in subject.signature.arguments
-            )
-            narrow = Signature(single, subject.signature.keywords)
+            single = replace(value, shape=(), recorded=None)
+            narrow = subject.signature.with_argument(name, single)
             try:
                 fitted(gradient, narrow, dtype).traces()
             except Rejected:

@@ -64,7 +64,12 @@ def _resized(
         n for axes in _free_axes(signature, hints) for n in reversed(axes) if n > 1
     )
     for size in sizes:
-        yield from _at_once(signature, hints, lambda n, size=size: other(n) if n == size else n)  # type: ignore[misc]
+        yield from _at_once(signature, hints, _of_one(size, other))
+
+
+def _of_one(size: int, other: Callable[[int], int]) -> Callable[[int], int]:
+    """The other size for one size, each other one as it is."""
+    return lambda n: other(n) if n == size else n
 
 
 def _at_once(
@@ -119,6 +124,4 @@ def with_other_entries(signature: Signature, name: str) -> Iterator[Signature]:
     for entry in dict.fromkeys((*sizes, *_MARKS)):
         ending = table.value.copy()
         ending[-1] = entry
-        other = replace(table, value=ending)
-        arguments = tuple((n, other if n == name else v) for n, v in signature.arguments)
-        yield Signature(arguments, signature.keywords)
+        yield signature.with_argument(name, replace(table, value=ending))
