@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.contract.report import NotCovered
 from gradcheck_cli.contract.worker import Mark, Unreached
+from gradcheck_cli.project.framework_marks import SOLUTIONS
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 from gradcheck_cli.subject.results import Missing
 
@@ -20,19 +21,46 @@ def unreached(
             yield _unreached(item.place.qualname, item.reason, item.add)
     met = {(g.place.definition or g.place.qualname).replace(".<locals>", "") for g in gradients}
     met |= {item.place.qualname.replace(".<locals>", "") for item in missing}
+    around = _around_solutions(gradients)
     names = [mark.name for mark in marks]
     made = {g.place.made for g in gradients}
     for mark in (m for m in marks if m.line not in made):
         name, scope = mark.name, mark.scope or ""
         single = names.count(name) == 1 and any(q.rpartition(".")[2] == name for q in met)
-        if not (single or mark.is_anonymous or f"{scope}.{name}".strip(".") in met):
+        if single or mark.is_anonymous or f"{scope}.{name}".strip(".") in met:
+            continue
+        if mark.kind in SOLUTIONS:
+            if not any(f"{scope}.".startswith(f"{owner}.") for owner in around):
+                yield _unsolved(mark)
+        else:
             yield _unreached(name, scopes.get(scope) or _why(scope))
+
+
+def _around_solutions(gradients: Sequence[CustomGradient]) -> set[str]:
+    """The functions that were met, and their rules: a solution that is asked for in one of these is judged there."""
+    functions = {
+        (g.place.definition or g.place.qualname).rpartition(".<locals>.") for g in gradients
+    }
+    met = {
+        before if name in SOLUTIONS else f"{before}.{name}".strip(".")
+        for before, _, name in functions
+    }
+    met |= {code.__qualname__ for g in gradients for code in g.rule_code()}
+    return {name.replace(".<locals>", "") for name in met}
 
 
 def _unreached(name: str, reason: str, add: str = "") -> Unreached:
     if not add and name.isidentifier():
         add = f"a line at module level that makes it, such as `{name} = …`"
     return Unreached(not_covered=NotCovered.whole(name, reason, add or None))
+
+
+def _unsolved(mark: Mark) -> Unreached:
+    """A function with an implicit derivative that nothing of the module leads to."""
+    reason = f"it calls `{mark.name}` (line {mark.line}), and what it is made by could not be called with guesses"
+    function = (mark.scope or "").rpartition(".")[2]
+    add = f"a line at module level that makes it, such as `{function} = …`"
+    return Unreached(not_covered=NotCovered.whole(mark.scope or mark.name, reason, add))
 
 
 def _why(scope: str) -> str:

@@ -1,5 +1,7 @@
 """Functions that define a custom gradient and call it themselves: what users call is the outer function.
 
+So is one that asks for a solution with an implicit derivative, itself or in what it defines.
+
 It may stand in the module, be a method of an object, or be what a factory gives back.
 """
 
@@ -13,11 +15,12 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from gradcheck_cli.discover.factories import attributes, invented
 from gradcheck_cli.discover.makers import Call, Setting, calls_of, construction
 from gradcheck_cli.discover.needs import Need, needs
+from gradcheck_cli.project.framework_marks import SOLUTIONS
 from gradcheck_cli.subject.results import Place
 from gradcheck_cli.subject.user_code import UserCodeError
 
@@ -49,7 +52,7 @@ class Origin:
 class Outer:
     """A function that calls a custom gradient of its own, `inner`; `through` are the parameters that it hands to it.
 
-    What else the inner function reads, it closes over: that cannot be differentiated.
+    What else the inner function reads, it closes over: that cannot be differentiated, but through a solution.
     """
 
     function: Function
@@ -100,15 +103,31 @@ def outer_functions(
 
 def _of_scope(module: ModuleType, scope: str, functions: Sequence[Function]) -> Iterator[Outer]:
     owner, _, name = scope.rpartition(".")
+    first, _, deeper = scope.partition(".")
     thing = getattr(module, owner or name, None)
-    outer: Iterator[Outer | None] = iter(())
-    if not owner and inspect.isfunction(thing):
-        outer = iter([_outer(thing, name)])
+    outer: list[Outer | None] = []
+    if not owner and is_function(thing):
+        outer = [_outer(thing, name)]
     elif owner and inspect.isclass(thing):
-        outer = iter([_of_object(module, thing, name)])
-    elif owner and inspect.isfunction(thing):
-        outer = _of_factory(module, thing, name, functions)
+        outer = [_of_object(module, thing, name)]
+    elif owner and is_function(thing):
+        outer = list(_of_factory(module, thing, name, functions))
+    if deeper and not any(outer) and is_function(getattr(module, first, None)):
+        outer = [_around_solution(getattr(module, first), first)]
     yield from (each for each in outer if each is not None)
+
+
+def is_function(thing: object) -> TypeGuard[Function]:
+    """Was it written as a function, whatever wraps it now?"""
+    return callable(thing) and isinstance(plain(thing), FunctionType)
+
+
+def _around_solution(function: Function, qualname: str) -> Outer | None:
+    """The function if something that it defines asks for a solution."""
+    node = _tree(function)
+    if node is None or not (solutions := _solutions(ast.walk(node))):
+        return None
+    return Outer(function, qualname, solutions[0][1], frozenset(_parameters(node)))
 
 
 def with_wholes(gradients: Sequence[G], wholes: Sequence[G], outer: Iterable[Outer]) -> list[G]:
@@ -212,9 +231,10 @@ def _outer(function: Function, qualname: str) -> Outer | None:
     own = [] if node is None else _called_inside(node)
     if node is None or not own:
         return None
-    handed = {n for call, _ in own for argument in call.args for n in _names(argument)}
-    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-    through = frozenset(_sources(node, handed)) & frozenset(names)
+    through = frozenset(_parameters(node))
+    if not _solutions(_of_its_own(node)):
+        handed = {n for call, _ in own for argument in call.args for n in _names(argument)}
+        through &= frozenset(_sources(node, handed))
     attributes = frozenset(a for call, _ in own for each in call.args for a in _attributes(each))
     return Outer(function, qualname, own[0][1], through, attributes)
 
@@ -228,14 +248,26 @@ def _attributes(node: ast.expr) -> Iterator[str]:
 
 
 def _called_inside(node: ast.FunctionDef) -> list[tuple[ast.Call, str]]:
-    """The calls of custom gradients that a function defines itself, each with the name."""
+    """The calls of custom gradients that a function defines itself, and of solutions, each with the name."""
     inner = {
         part.name
         for part in node.body
         if isinstance(part, ast.FunctionDef) and any(map(_is_custom, part.decorator_list))
     }
     calls = [part for part in _of_its_own(node) if isinstance(part, ast.Call)]
-    return [(c, c.func.id) for c in calls if isinstance(c.func, ast.Name) and c.func.id in inner]
+    own = [(c, c.func.id) for c in calls if isinstance(c.func, ast.Name) and c.func.id in inner]
+    return [*own, *_solutions(calls)]
+
+
+def _solutions(nodes: Iterable[ast.AST]) -> list[tuple[ast.Call, str]]:
+    """The calls that ask for a solution with an implicit derivative, each with the name."""
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    named = [(c, ast.unparse(c.func).rpartition(".")[2]) for c in calls]
+    return [(call, name) for call, name in named if name in SOLUTIONS]
+
+
+def _parameters(node: ast.FunctionDef) -> list[str]:
+    return [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
 
 
 def _sources(node: ast.FunctionDef, handed: set[str]) -> set[str]:

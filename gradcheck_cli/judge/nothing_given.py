@@ -72,7 +72,8 @@ def _gives_nothing(failure: Failure, m: Measurements) -> bool:
     error = failure.severity is Severity.ERROR and failure.rule == RuleName.GRADIENT_MISMATCH
     if not error or failure.what != GRADIENTS or len(m.subject.leaves) == 1:
         return False
-    return not _of_argument(failure, m, columns(m.floats[m.mode].custom or [], m.count)).any()
+    judged = getattr(m.floats[m.mode], m.judged) or []
+    return not _of_argument(failure, m, columns(judged, m.count)).any()
 
 
 def _of_argument(failure: Failure, m: Measurements, gradients: Array) -> Array:

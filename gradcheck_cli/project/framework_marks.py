@@ -1,7 +1,8 @@
 """The one table of frameworks: their names, packages and backends, and how their custom gradients look.
 
 Names only, nothing imported. `callables` are decorators or functions that make a custom gradient; `bases`
-are classes whose subclasses are one. `roots` are the top-level modules they come from.
+are classes whose subclasses are one. `solutions` are functions with an implicit derivative: what calls one of
+them is a custom gradient. `roots` are the top-level modules they come from.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Marks:
     roots: frozenset[str]
     callables: frozenset[str]
     bases: frozenset[str] = frozenset()
+    solutions: frozenset[str] = frozenset()
     backends: tuple[str, ...] = ()  # the frameworks that it runs on, one at a time
     plumbing: tuple[str, ...] = ()  # packages between a user's line and JAX
 
@@ -42,6 +44,7 @@ JAX = Marks(
             "filter_custom_jvp",
         }
     ),
+    solutions=frozenset({"custom_root", "custom_linear_solve"}),
 )
 
 TORCH = Marks(
@@ -80,5 +83,6 @@ WATCHED = tuple(sorted(NAMES - set(BACKENDS)))
 LIBRARIES = frozenset(root for marks in MARKS for root in marks.roots)
 # What the reals are walked in, and so always imported; a file that imports none of them is taken for its.
 DEFAULT = JAX.framework
+SOLUTIONS = frozenset(name for marks in MARKS for name in marks.solutions)
 # In the order in which an object is asked about: a plain function of any of them is one of the default's, too.
 ASKED = (*(m.framework for m in MARKS if m.framework not in {*BACKENDS, DEFAULT}), DEFAULT)

@@ -49,6 +49,7 @@ def _visit(node: ast.AST, names: Names, scope: str | None, owner: str | None) ->
             inner_owner = _join(scope or owner, child.name)
         elif isinstance(child, ast.Call):
             yield from _called(child, names, scope)
+            yield from _solution(child, names, scope)
         yield from _visit(child, names, inner_scope, inner_owner)
 
 
@@ -107,6 +108,15 @@ def _called(node: ast.Call, names: Names, scope: str | None) -> Iterator[Mark]:
         first = node.args[0]
         name = first.id if isinstance(first, ast.Name) else f"<{kind}>"
         yield Mark(name, node.lineno, marks.framework, kind, scope)
+
+
+def _solution(node: ast.Call, names: Names, scope: str | None) -> Iterator[Mark]:
+    """`lax.custom_root(…)` in a function, which has an implicit derivative by that."""
+    root, _, rest = names.full(node.func).partition(".")
+    last = rest.rpartition(".")[2]
+    for marks in MARKS:
+        if scope is not None and root in marks.roots and last in marks.solutions:
+            yield Mark(last, node.lineno, marks.framework, last, scope)
 
 
 def _custom(node: ast.AST, names: Names) -> tuple[Marks, str] | None:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from jax.extend import core as jex
 
-_JAX = str(Path(jax.__file__).parent) + os.sep
+JAX_FOLDER = str(Path(jax.__file__).parent) + os.sep
 
 # Primitives that only call: their body stands for them.
 _CALLS = {
@@ -49,7 +49,7 @@ def inlined(eqn: Any) -> Any | None:
 def is_jaxs_own(closed: Any) -> bool:
     """Was this function written in JAX? Traced once, it knows of its first caller only."""
     source = getattr(closed.jaxpr.debug_info, "func_filename", None) or ""
-    return source.startswith(_JAX)
+    return source.startswith(JAX_FOLDER)
 
 
 def call_param(name: str) -> str | None:

@@ -56,9 +56,17 @@ def find(
             continue
         adopted.append((each.thing, _made_anew(each, _bound(module, gradient), own)))
     gradients, more = distinct(adopted, module, unwrapped)
-    every = [each for of_scope in outer.values() for each in of_scope]
+    every = _unruled([each for of_scope in outer.values() for each in of_scope], gradients)
     wholes = [_whole(each, own) for each in every]
     return with_wholes(gradients, wholes, every), [*missing, *more]
+
+
+def _unruled(outer: Sequence[Outer], gradients: Sequence[JaxGradient]) -> list[Outer]:
+    """Each once, without what has a rule of its own, or is one: a forward rule that asks for a solution, say."""
+    written: list[Any] = [f for g in gradients for f in (*g.written, g.primal)]
+    rules = {plain(function) for function in written}
+    each = {one.qualname: one for one in outer if plain(one.function) not in rules}
+    return list(each.values())
 
 
 def _without_rule(thing: object, place: Place) -> Missing:

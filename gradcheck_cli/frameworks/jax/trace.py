@@ -1,6 +1,6 @@
 """Evaluate a jaxpr anew with some of its custom rules bypassed, or step by step.
 
-Both are one recursion over equations; what happens at an equation is passed in.
+Each is one recursion over equations.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from jax import lax
 from jax.extend import core as jex
 
 from gradcheck_cli.frameworks.jax.places import own_lines
+from gradcheck_cli.frameworks.jax.solves import asker, asking_file, plain_solution
+from gradcheck_cli.frameworks.shared.equations import bind, evaluate, inner_jaxprs, retraced
 from gradcheck_cli.frameworks.shared.tracing import with_pullback
 from gradcheck_cli.reals.facts import OPEN_LOOPS, Law, named
 from gradcheck_cli.reals.inner_jaxprs import call_param, inlined
@@ -97,7 +99,7 @@ def _traced(fun: Callable[..., Any], avals: Sequence[Any]) -> tuple[Any, Any]:
 
 def _has_open_loop(jaxpr: Any) -> bool:
     return any(
-        eqn.primitive.name in OPEN_LOOPS or any(map(_has_open_loop, _inner(eqn)))
+        eqn.primitive.name in OPEN_LOOPS or any(map(_has_open_loop, inner_jaxprs(eqn)))
         for eqn in jaxpr.eqns
     )
 
@@ -109,9 +111,9 @@ def _bound(closed: Any, args: Sequence[Any]) -> list[Any]:
         body = inlined(eqn)
         if body is not None and _has_open_loop(body.jaxpr):
             return _bound(body, values)
-        return _bind(eqn, values)
+        return bind(eqn, values)
 
-    return _evaluate(closed, args, equation)
+    return evaluate(closed, args, equation)
 
 
 def _cut_while(eqn: Any, values: list[Any]) -> list[Any]:
@@ -145,7 +147,11 @@ def _cut_while(eqn: Any, values: list[Any]) -> list[Any]:
 
 
 def _own(eqn: Any, own: Own) -> bool:
-    return eqn.primitive.name in _CUSTOM and own(_source(eqn)[1])
+    """Does user code give this equation a rule: a custom one, or an implicit one?"""
+    if eqn.primitive.name in _CUSTOM and own(_source(eqn)[1]):
+        return True
+    asked = asking_file(eqn)
+    return bool(asked) and own(asked)
 
 
 def _source(eqn: Any) -> tuple[str, str]:
@@ -159,40 +165,29 @@ def _source(eqn: Any) -> tuple[str, str]:
 def _names(jaxpr: Any, own: Own) -> Iterator[str]:
     for eqn in jaxpr.eqns:
         if _own(eqn, own):
-            yield _source(eqn)[0]
-        for sub in _inner(eqn):
+            yield asker(eqn) or _source(eqn)[0]
+        for sub in inner_jaxprs(eqn):
             yield from _names(sub, own)
 
 
 def _has_own(jaxpr: Any, own: Own) -> bool:
     return any(
-        _own(eqn, own) or any(_has_own(sub, own) for sub in _inner(eqn)) for eqn in jaxpr.eqns
+        _own(eqn, own) or any(_has_own(sub, own) for sub in inner_jaxprs(eqn)) for eqn in jaxpr.eqns
     )
-
-
-def _inner(eqn: Any) -> list[Any]:
-    jaxprs = []
-    for value in eqn.params.values():
-        for item in value if isinstance(value, (tuple, list)) else (value,):
-            if isinstance(item, jex.ClosedJaxpr):
-                jaxprs.append(item.jaxpr)
-            elif isinstance(item, jex.Jaxpr):
-                jaxprs.append(item)
-    return jaxprs
 
 
 def _strip(closed: Any, args: Sequence[Any], own: Own) -> list[Any]:
     def equation(eqn: Any, values: list[Any]) -> list[Any]:
         if _own(eqn, own):
-            return _strip(inlined(eqn), values, own)
-        if not any(_has_own(sub, own) for sub in _inner(eqn)):
-            return _bind(eqn, values)
+            return _strip(*plain_solution(eqn, values), own)
+        if not any(_has_own(sub, own) for sub in inner_jaxprs(eqn)):
+            return bind(eqn, values)
         if eqn.primitive.name in _CONTROL:
-            return _bind(eqn, values, _stripped_params(eqn, own))
+            return bind(eqn, values, _stripped_params(eqn, own))
         body = inlined(eqn)
-        return _bind(eqn, values) if body is None else _strip(body, values, own)
+        return bind(eqn, values) if body is None else _strip(body, values, own)
 
-    return _evaluate(closed, args, equation)
+    return evaluate(closed, args, equation)
 
 
 def _stripped_params(eqn: Any, own: Own) -> dict[str, Any]:
@@ -201,13 +196,7 @@ def _stripped_params(eqn: Any, own: Own) -> dict[str, Any]:
             return tuple(map(clean, sub))
         if not isinstance(sub, jex.ClosedJaxpr) or not _has_own(sub.jaxpr, own):
             return sub
-        avals = [
-            jax.ShapeDtypeStruct(
-                v.aval.shape, v.aval.dtype, weak_type=getattr(v.aval, "weak_type", False)
-            )
-            for v in sub.jaxpr.invars
-        ]
-        return jax.make_jaxpr(lambda *args: _strip(sub, args, own))(*avals)
+        return retraced(sub, lambda *args: _strip(sub, args, own))
 
     return {key: clean(value) for key, value in eqn.params.items()}
 
@@ -217,27 +206,6 @@ def _step(closed: Any, args: Sequence[Any]) -> list[Any]:
         body = inlined(eqn)
         if body is not None:
             return _step(body, values)
-        return list(lax.optimization_barrier(tuple(_bind(eqn, values))))
+        return list(lax.optimization_barrier(tuple(bind(eqn, values))))
 
-    return _evaluate(closed, args, equation)
-
-
-def _bind(eqn: Any, values: list[Any], params: dict[str, Any] | None = None) -> list[Any]:
-    bound = eqn.primitive.get_bind_params(eqn.params if params is None else params)
-    with eqn.ctx.manager:
-        outs = eqn.primitive.bind(*values, **bound)
-    return list(outs) if eqn.primitive.multiple_results else [outs]
-
-
-def _evaluate(
-    closed: Any, args: Sequence[Any], equation: Callable[[Any, list[Any]], list[Any]]
-) -> list[Any]:
-    env: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    env.update(zip(closed.jaxpr.invars, args, strict=True))
-
-    def read(atom: Any) -> Any:
-        return atom.val if isinstance(atom, jex.Literal) else env[atom]
-
-    for eqn in closed.jaxpr.eqns:
-        env.update(zip(eqn.outvars, equation(eqn, list(map(read, eqn.invars))), strict=True))
-    return [read(atom) for atom in closed.jaxpr.outvars]
+    return evaluate(closed, args, equation)
