@@ -20,6 +20,7 @@ FOLDERS = (
     "tensorflow",
     "keras",
     "intents",
+    "iterations",
     "ladder",
     "discovery",
     "discovery/package",

@@ -237,6 +237,19 @@ QUITE_ANOTHER = Limit(
     "benchmarks/limits.py `apart`: iterations that converge differ by 2.8e-7 at most, 100 steps of "
     "4y(1 − y) by 0.66 in the median. Such points are left open, never wrong.",
 )  # fmt: skip
+SETTLED = Limit(
+    2.0**-20, "relative gap after more trips of a loop", "B6",
+    "Convention: float64 has 32 bits more, of which a derivative through 300 trips may lose some. Decides "
+    "whether there is a limit, and whether a rule is its derivative; 0.9 times the right one is far apart.",
+)  # fmt: skip
+NEAR_ITS_LIMIT = Limit(
+    2.0**-8, "relative gap of a value and its limit", "B6",
+    "Convention: iterations that users stop at 1e-3 are at their limit; ten steps of an integrator are not.",
+)  # fmt: skip
+SEEKING = Limit(
+    0.25, "share of the values at ordinary points", "B6",
+    "Convention: a root of a positive number has no limit at half of the points.",
+)  # fmt: skip
 UNTRUE_TRACE = Limit(
     2.0**-6, "relative gap", "G",
     "Convention: floats within 1/64 of the truth, of a rule whose program over the reals is more than 1/64 "

@@ -40,6 +40,7 @@ class Truth:
     gradient_states: list[Array]
     sides: dict[int, list[Side]] = field(default_factory=dict)
     estimated: bool = False  # some row rests on midpoints that agree, not on narrow balls
+    by_limit: bool = False  # some row is the rule's own, which is the limit's in float64
 
     def arrays(self) -> list[Array]:
         """All balls and all states."""

@@ -11,8 +11,9 @@ import numpy as np
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.lattice import Points
-from gradcheck_cli.measure.ball_truth import Ask
+from gradcheck_cli.measure.ball_truth import Ask, Truth
 from gradcheck_cli.measure.casts import as_if_in, narrowest
+from gradcheck_cli.measure.iterations import admit_limits, leave_out_endless, seeks
 from gradcheck_cli.measure.measurements import Measurements, Probe, Rows
 from gradcheck_cli.measure.reference import Reference, goal_bits
 from gradcheck_cli.measure.shared_states import (
@@ -22,6 +23,7 @@ from gradcheck_cli.measure.shared_states import (
     share_poles,
 )
 from gradcheck_cli.measure.sources import Sources, sources
+from gradcheck_cli.reals.facts import OPEN_LOOPS
 from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Floats
@@ -79,17 +81,36 @@ def measure_rows(
     leave_out_refused(truth, floats.values())
     if not rungs.primal.over_reals:
         leave_open(truth, rule, next(iter(floats.values())).value)
-    if rule is not None:
-        share_domain(truth, rule)
     primal = rows.subject.traces().primal
+    endless: tuple[int, ...] = ()
+    if rule is not None:
+        rungs = _with_limits(rungs, rows, floats, truth, rule)
+        if rungs.seeks and primal is not None and primal.primitives() & OPEN_LOOPS:
+            endless = leave_out_endless(truth, next(iter(floats.values())).value)
+        share_domain(truth, rule)
     narrow = None if primal is None else narrowest(primal, fmt)
     judged_in = fmt if narrow is None else as_if_in(fmt, narrow)
     reference = Reference(rungs.primal, judged_in, points, cotangents, truth, rows.seed)
     spread = [p[~rows.beyond] for p in points]
     return Measurements(
         rows.subject, fmt, rows.seed, rows.probes, points, cotangents, rows.recipes,
-        floats, reference, rungs, rule, spread,
+        floats, reference, rungs, rule, spread, endless,
     )  # fmt: skip
+
+
+def _with_limits(
+    rungs: Sources, rows: Rows, floats: Mapping[str, Floats], truth: Truth, rule: Truth
+) -> Sources:
+    """The sources, and whether their function seeks a limit; if so, the truth admits its derivative."""
+    if rungs.seeks is False:
+        return rungs
+    limits = rows.subject.limits(rows.points, rows.cotangents)
+    is_one = limits is not None and (
+        rungs.seeks or seeks(limits, next(iter(floats.values())).value, rows)
+    )
+    if limits is not None and is_one:
+        admit_limits(truth, rule, limits, rows.count)
+    return replace(rungs, seeks=is_one)
 
 
 def moved(m: Measurements, row: int, point: Sequence[Array]) -> Measurements:

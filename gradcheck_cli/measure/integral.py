@@ -18,10 +18,10 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import GROWTH, NODES, SEGMENTS, half_of_the_digits
 from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
-from gradcheck_cli.measure.components import as_floats, columns
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.reals.balls.balls import exact
-from gradcheck_cli.reals.facts import named
+from gradcheck_cli.reals.facts import LOOPS, named
 from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.subject.results import Sample
 
@@ -54,23 +54,43 @@ class ThirdOpinion:
         """Does the residual stay where it is as v grows, as an iteration's tolerance does?"""
         return len(self.residuals) >= 3 and self.residuals[-1] <= GROWTH.value * self.residuals[0]
 
+    @property
+    def constant(self) -> bool:
+        """Does the function not change at any scale, as at the end of a bracket?"""
+        return bool(self.changes) and not any(self.changes)
+
+    @property
+    def smooth(self) -> bool:
+        """Does the function change in proportion to v, as what a bisection finds, and as no step function does?"""
+        if len(self.changes) < len(SEGMENTS.value) or not all(self.changes):
+            return False
+        slopes = [c / v for c, v in zip(self.changes, SEGMENTS.value, strict=True)]
+        return max(slopes) <= GROWTH.value * min(slopes)
+
 
 # Where the integral could only repeat what autodiff or differences have shown.
 SURELY_WRONG = ThirdOpinion(Opinion.WRONG)
 
 
-_ASKED: WeakKeyDictionary[Measurements, dict[int, ThirdOpinion | None]] = WeakKeyDictionary()
+_Place = tuple[int, int | None]
+_ASKED: WeakKeyDictionary[Measurements, dict[_Place, ThirdOpinion | None]] = WeakKeyDictionary()
 
 
-def third_opinion(m: Measurements, row: int) -> ThirdOpinion | None:
-    """What the integral of the rule says at one row, of all arguments at once; it is asked once."""
+def third_opinion(m: Measurements, row: int, component: int | None = None) -> ThirdOpinion | None:
+    """What the integral of the rule says at one row, of all arguments at once or of one component; it is asked once."""
     known = _ASKED.setdefault(m, {})
-    if row not in known:
-        known[row] = _third_opinion(m, row)
-    return known[row]
+    if (row, component) not in known:
+        known[row, component] = _third_opinion(m, row, component)
+    return known[row, component]
 
 
-def _third_opinion(m: Measurements, row: int) -> ThirdOpinion | None:
+def iterates(m: Measurements) -> bool:
+    """Does the function hold a loop, whose derivative may be another than its program's?"""
+    primal = m.subject.traces().primal
+    return bool(m.sources.seeks) or (primal is not None and bool(primal.primitives() & LOOPS))
+
+
+def _third_opinion(m: Measurements, row: int, component: int | None) -> ThirdOpinion | None:
     """An opinion, where it can say more than the truth does."""
     if m.sources.rule is None:
         return None
@@ -81,7 +101,22 @@ def _third_opinion(m: Measurements, row: int) -> ThirdOpinion | None:
         return SURELY_WRONG  # no loop, no step: autodiff is the derivative
     point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
     parts = m.subject.sample
-    return by_integral(m.sources.primal, m.sources.rule, point, cotangent, m.fmt.eps, m.seed, parts)
+    moving = None if component is None else _alone(m, component)
+    return by_integral(
+        m.sources.primal, m.sources.rule, point, cotangent, m.fmt.eps, m.seed, parts, moving
+    )
+
+
+def _alone(m: Measurements, component: int) -> Sample:
+    """All that is judged of the outputs, and one component of the arguments."""
+    outputs = tuple(elements for _, elements in m.components(VALUES))
+    leaves: list[Array] = []
+    start = 0
+    for _, elements in m.components(GRADIENTS):
+        at = component - start
+        leaves.append(elements[at : at + 1] if 0 <= at < len(elements) else elements[:0])
+        start += len(elements)
+    return Sample(outputs, tuple(leaves))
 
 
 def _kept(arrays: Sequence[Array], elements: Sequence[Array]) -> list[Array]:
@@ -110,16 +145,19 @@ def by_integral(
     eps: float,
     seed: int,
     parts: Sample | None = None,
+    moving: Sample | None = None,
 ) -> ThirdOpinion:
     """Compare ȳ·(f(x+v) − f(x)) with ∫⟨rule(x+tv, ȳ), v⟩dt at several sizes of v.
 
-    Of a part, v and ȳ are zero everywhere else.
+    `parts` are the components that the sources give. What is not `moving` is zero in v and ȳ; all of the
+    parts are, if that is left out.
     """
     residuals: list[float] = []
     changes: list[float] = []
     direction = _direction(point, seed)
-    if parts is not None:
-        direction, cotangent = _kept(direction, parts.leaves), _kept(cotangent, parts.outputs)
+    moving = moving or parts
+    if moving is not None:
+        direction, cotangent = _kept(direction, moving.leaves), _kept(cotangent, moving.outputs)
     for scale in SEGMENTS.value:
         pair = _compare(primal, rule, point, cotangent, [d * scale for d in direction], parts)
         if pair is None:

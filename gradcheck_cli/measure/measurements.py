@@ -104,6 +104,7 @@ class Measurements(Rows):
     sources: Sources
     rule: Truth | None
     spread: list[Array]  # the values that the whole subject was tried at
+    endless: tuple[int, ...] = ()  # rows at which an iteration did not end in floats
 
     def __post_init__(self) -> None:
         for truth in filter(None, (self.truth, self.rule)):
@@ -137,8 +138,9 @@ class Measurements(Rows):
         """What truth and formula rest on: the weakest of all rows."""
         strongest = self.sources.evidence
         estimated = self.truth.estimated or (self.rule is not None and self.rule.estimated)
-        weaker = max(strongest, Evidence.MULTIPRECISION, key=lambda e: e.rank)
-        return weaker if estimated else strongest
+        weaker = [Evidence.MULTIPRECISION] if estimated else []
+        weaker += [Evidence.FLOAT64] if self.truth.by_limit else []
+        return max([strongest, *weaker], key=lambda e: e.rank)
 
     @functools.cached_property
     def dear(self) -> bool:

@@ -29,7 +29,7 @@ from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction, Shaped, Subject, Traced
 from gradcheck_cli.subject.refusals import RuleError
-from gradcheck_cli.subject.results import VALUE, Array, Floats, Sample, Traces
+from gradcheck_cli.subject.results import VALUE, Array, Floats, Limits, Sample, Traces
 
 _PROBES = 4  # that laws ask for at each point, about
 _FEWEST_POINTS = 8
@@ -77,6 +77,10 @@ class Part:
     def distrust(self, reason: str, *, primal: bool) -> None:
         self.whole.distrust(reason, primal=primal)
         self._traces = None
+
+    def limits(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Limits | None:
+        whole = self.whole.limits(points, cotangents)
+        return None if whole is None else whole.sampled(self.sample)
 
     def rule_program(self) -> Program | None:
         return self._restricted(self.whole.rule_program())

@@ -31,6 +31,7 @@ class Sources:
     rule: Source | None
     digits: int | None = None  # what the truth can be trusted to, if it is not certified
     reason: str | None = None
+    seeks: bool | None = None  # is it an iteration with a limit? None: nobody has looked
 
     @property
     def over_reals(self) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradcheck_cli.reals.balls.balls import Balls, exact
 from gradcheck_cli.reals.enclose import working
+from gradcheck_cli.reals.facts import OPEN_LOOPS
 from gradcheck_cli.reals.program import SIGN_BIT, Program, Step
 from gradcheck_cli.reals.walk import apply
 
@@ -52,8 +53,8 @@ class Shadow:
 
 
 def shadow(program: Program, args: Sequence[Array], bits: int) -> Shadow | None:
-    """Run one point both ways; None for a program too long to look into."""
-    if len(program.steps) > _MOST_STEPS:
+    """Run one point both ways; None for a program too long to look into, or that may never end in floats."""
+    if len(program.steps) > _MOST_STEPS or program.primitives() & OPEN_LOOPS:
         return None
     floats: list[Any] = [None] * program.size
     balls: list[Any] = [None] * program.size

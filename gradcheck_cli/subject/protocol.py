@@ -20,6 +20,7 @@ from gradcheck_cli.subject.results import (
     Array,
     Floats,
     Found,
+    Limits,
     Missing,
     Place,
     Sample,
@@ -74,6 +75,8 @@ class Traced(Shaped, Protocol):
     def distrust(self, reason: str, *, primal: bool) -> None: ...
     # Of the rule as its text stands now, which may have been changed.
     def rule_program(self) -> Program | None: ...
+    # In float64, where the loops have run on; None if none of them seeks a limit.
+    def limits(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Limits | None: ...
 
 
 class Runner(Shaped, Protocol):

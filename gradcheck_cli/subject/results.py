@@ -47,6 +47,35 @@ class Traces:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """Values and gradients in float64, rows first, where the loops have run on."""
+
+    values: list[Array]
+    gradients: list[Array]
+
+    def sampled(self, sample: Sample) -> Reached:
+        """The components that are judged, each output's and each argument's in a line."""
+        return Reached(_picked(self.values, sample.outputs), _picked(self.gradients, sample.leaves))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a function and its rule give after more trips of their loops, and after some more."""
+
+    truth: tuple[Reached, Reached]
+    rule: tuple[Reached, Reached]
+
+    def sampled(self, sample: Sample) -> Limits:
+        near, far = (reached.sampled(sample) for reached in self.truth)
+        rule_near, rule_far = (reached.sampled(sample) for reached in self.rule)
+        return Limits((near, far), (rule_near, rule_far))
+
+
+def _picked(arrays: Sequence[Array], places: Sequence[Array]) -> list[Array]:
+    return [a.reshape(len(a), -1)[:, p] for a, p in zip(arrays, places, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where something is defined."""
 

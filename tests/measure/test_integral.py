@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gradcheck_cli.measure.integral import SURELY_WRONG, Opinion, by_integral, third_opinion
 from gradcheck_cli.subject.results import Sample
 from tests.support import Function, Numbers, Rule, measured
+from tests.traced import ruled, traced
 
 
 def of(value: Function, rule: Rule, x: float = 1.3) -> Opinion:
@@ -66,3 +71,31 @@ def test_of_a_part_only_that_part_moves() -> None:
 
     assert part(1.0) is Opinion.RIGHT
     assert part(0.9) is Opinion.WRONG
+
+
+def test_one_component_moves_alone_and_the_others_say_nothing() -> None:
+    """√ by halving of [0, 10]: at a negative number, beside a good one, the rule is another thing."""
+
+    def rule(inputs: Any, ct: Any) -> Any:
+        (a,) = inputs
+        return (ct / (2 * bisected(a)),)
+
+    m = traced(ruled(bisected, rule), [np.array([0.5, -0.125])], ran=True)
+    row = int(m.base_rows[0])
+    assert third_opinion(m, row, 0) == third_opinion(m, row, 0)
+    alone, at_its_end = third_opinion(m, row, 0), third_opinion(m, row, 1)
+    assert alone is not None
+    assert at_its_end is not None
+    assert (alone.opinion, alone.smooth, alone.constant) == (Opinion.RIGHT, True, False)
+    assert at_its_end.constant
+
+
+def bisected(a: Any) -> Any:
+    def halves(i: Any, ends: Any) -> Any:
+        low, high = ends
+        middle = 0.5 * (low + high)
+        below = middle * middle < a
+        return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+    low, high = jax.lax.fori_loop(0, 40, halves, (jnp.zeros_like(a), jnp.full_like(a, 10.0)))
+    return 0.5 * (low + high)

@@ -58,20 +58,6 @@ def _arguments(signature: Signature, leaves: Sequence[Any]) -> tuple[list[Any], 
     return args, kwargs
 
 
-def batch_size(count: int) -> int:
-    """The size of the compiled batch for so many rows: a power of two, so that there are few."""
-    return max(16, 1 << (count - 1).bit_length())
-
-
-def padded(array: Array, size: int, dtype: str) -> Array:
-    """Rows in the function's dtype, the last one repeated up to the batch's size."""
-    cast = np.asarray(array).astype(jnp.dtype(dtype))
-    if len(cast) == size:
-        return cast
-    fill = np.broadcast_to(cast[-1:], (size - len(cast), *cast.shape[1:]))
-    return np.concatenate([cast, fill])
-
-
 def host(arrays: Sequence[Any], count: int) -> list[Array]:
     """The first rows of each, as arrays of ours."""
     return [np.asarray(a)[:count].astype(np.float64) for a in arrays]

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradcheck_cli.frameworks.jax.call import batch_size, host, padded
+from gradcheck_cli.frameworks.jax.call import host
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.trace import (
     bounded,
@@ -25,12 +25,15 @@ from gradcheck_cli.frameworks.jax.trace import (
     stepwise,
     without_own_rules,
 )
+from gradcheck_cli.frameworks.shared.batches import batch_size, padded
 from gradcheck_cli.frameworks.shared.fitted import Batched, FittedGradient
+from gradcheck_cli.frameworks.shared.run_on import Iteration
 from gradcheck_cli.frameworks.shared.tracing import (
     brief,
     cast,
     has_open_loop,
     precision,
+    with_jacobian,
     with_pullback,
 )
 from gradcheck_cli.reals.draws import program_of
@@ -120,6 +123,24 @@ class JaxSubject(FittedGradient):
         except UserCodeError:  # reverse mode does not go through it
             return None
 
+    def iteration(self) -> Iteration | None:
+        wide = self.in_float64()
+        if wide is None:
+            return None
+        try:
+            with precision("float64"), calling_user_code():
+                forward = jax.make_jaxpr(wide.primal)(*wide.avals)
+                rule = self.in_dtype("float64").trace_gradient()
+        except (UserCodeError, RuleError):
+            return None
+        return Iteration(forward, rule)
+
+    def trace_gradient(self) -> Any:
+        """The rule's program, or that of a function with the rules that it calls."""
+        if self.gradient.has_rule:
+            return self.trace_rule()
+        return pullback_jaxpr(self.primal, self.avals, self.out_avals)
+
     def trace_rule(self) -> Any:
         try:
             traced = pullback_jaxpr(self.rule, self.avals, self.out_avals, self.gradient.rule)
@@ -160,21 +181,9 @@ class JaxSubject(FittedGradient):
     def _forward_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         """The pullback by forward mode: one tangent for each element."""
 
-        def both(*args: Any) -> Any:
-            leaves, cotangents = args[: len(self.avals)], args[len(self.avals) :]
-            values = fun(*leaves)
-            jacobians = jax.jacfwd(fun, argnums=tuple(range(len(leaves))))(*leaves)
-            gradients = [
-                sum(
-                    jnp.tensordot(ct, jacobian[i], axes=ct.ndim)
-                    for ct, jacobian in zip(cotangents, jacobians, strict=True)
-                )
-                for i in range(len(leaves))
-            ]
-            return tuple(values), tuple(gradients)
-
         try:
             with calling_user_code():
+                both = with_jacobian(fun, len(self.avals))
                 return jax.make_jaxpr(both)(*self.avals, *self.out_avals)
         except UserCodeError as raised:
             if self.gradient.has_rule:  # a rule for what autodiff cannot do

@@ -7,6 +7,7 @@ batches, the programs over the reals and what raises where are the same for all 
 from __future__ import annotations
 
 import abc
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +20,12 @@ import numpy as np
 from gradcheck_cli.frameworks.shared.draws import another
 from gradcheck_cli.frameworks.shared.fitted import Batched, FittedGradient
 from gradcheck_cli.frameworks.shared.rows import Row, row_by_row, same_as_alone, stacked
+from gradcheck_cli.frameworks.shared.run_on import Iteration
 from gradcheck_cli.frameworks.shared.tracing import (
     Untraceable,
     brief,
+    precision,
+    with_jacobian,
     with_pullback,
 )
 from gradcheck_cli.reals.draws import program_of
@@ -122,6 +126,18 @@ class EagerSubject(FittedGradient):
         self.elementwise = self.runs_elementwise(primal, rule)
         return Traces(primal, rule, trusting, inner=inner)
 
+    def iteration(self) -> Iteration | None:
+        wide = self.in_float64()
+        if wide is None or not self.has_rule:
+            return None
+        try:
+            with precision("float64"):
+                forward = wide.forward_jaxpr()
+                outs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
+                return Iteration(forward, wide.rule_jaxpr(outs))
+        except (UserCodeError, Untraceable):
+            return None
+
     def in_float64(self) -> Self | None:
         """The subject in float64; None where the function insists on its own dtype."""
         try:
@@ -171,16 +187,14 @@ class EagerSubject(FittedGradient):
         return jaxpr, functools.partial(row_by_row, one)
 
     def _pulled_back(self, forward: Any) -> Program | None:
-        """Value and pullback of a traced forward, where autodiff goes through it."""
+        """Value and pullback of a traced forward, where autodiff goes through it in either mode."""
         body = jax.extend.core.jaxpr_as_fun(forward)
         outs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in forward.out_avals]
-        both = with_pullback(lambda *xs: tuple(body(*xs)), len(self.leaves))
-        try:
-            with calling_user_code():
-                pullback = jax.make_jaxpr(both)(*self.avals, *outs)
-        except UserCodeError:
-            return None
-        return program_of(pullback)
+        for mode in (with_pullback, with_jacobian):
+            both = mode(lambda *xs: tuple(body(*xs)), len(self.leaves))
+            with contextlib.suppress(UserCodeError), calling_user_code():
+                return program_of(jax.make_jaxpr(both)(*self.avals, *outs))
+        return None
 
     def _of_inner_rules(self, primal: Program | None) -> Traces:
         """A plain function's programs; `reason` says why the rules that it calls have none."""

@@ -6,11 +6,14 @@ How it is traced and how it is run in floats differ; what follows from a trace d
 from __future__ import annotations
 
 import abc
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from gradcheck_cli.frameworks.shared.library import Offering, offered
+from gradcheck_cli.frameworks.shared.rolled import FEWEST_TRIPS
+from gradcheck_cli.frameworks.shared.run_on import Iteration
 from gradcheck_cli.frameworks.shared.tracing import (
     POINTWISE,
     Untraceable,
@@ -19,11 +22,12 @@ from gradcheck_cli.frameworks.shared.tracing import (
 )
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.reals.draws import program_of
+from gradcheck_cli.reals.facts import LOOPS
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction
 from gradcheck_cli.subject.refusals import Rejected, RuleError
-from gradcheck_cli.subject.results import Array, Sample, Spelled, Traces
+from gradcheck_cli.subject.results import Array, Limits, Sample, Spelled, Traces
 from gradcheck_cli.subject.user_code import UserCodeError
 
 # A derivative given as text, at a whole batch of points and cotangents.
@@ -40,6 +44,7 @@ class FittedGradient(abc.ABC):
     has_auto: bool = True
     elementwise: bool = False
     _traces: Traces | None = None
+    _iteration: Iteration | None = None
 
     @abc.abstractmethod
     def trace(self) -> Traces:
@@ -72,6 +77,18 @@ class FittedGradient(abc.ABC):
     @property
     def sample(self) -> Sample | None:
         return None
+
+    @abc.abstractmethod
+    def iteration(self) -> Iteration | None:
+        """Function and rule as float64 traces; None where there are none."""
+
+    def limits(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Limits | None:
+        """What function and rule give where their loops have run on; None if none of them seeks a limit."""
+        primal = self.traces().primal
+        if primal is None or not (primal.primitives() & LOOPS or _repeats(primal)):
+            return None
+        self._iteration = self._iteration or self.iteration()
+        return None if self._iteration is None else self._iteration.limits(points, cotangents)
 
     def traces(self) -> Traces:
         """Both programs, traced once."""
@@ -125,3 +142,9 @@ class FittedGradient(abc.ABC):
         except (UserCodeError, Untraceable, SyntaxError):  # it does not fit these arguments
             return None
         return Spelled(program_of(jaxpr), batched)
+
+
+def _repeats(program: Program) -> bool:
+    """May it be a loop that was unrolled: is one operation in it again and again?"""
+    counts = Counter(step.name for step in program.steps)
+    return max(counts.values(), default=0) >= FEWEST_TRIPS

@@ -74,3 +74,24 @@ def with_pullback(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
         return tuple(values), tuple(pullback(tuple(args[count:])))
 
     return both
+
+
+def with_jacobian(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """(leaves…, cotangents…) → (values, gradients) by forward mode, one tangent for each element.
+
+    For functions that reverse mode does not go through, such as loops that a condition ends.
+    """
+
+    def both(*args: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        leaves, cotangents = args[:count], args[count:]
+        jacobians = jax.jacfwd(fun, argnums=tuple(range(count)))(*leaves)
+        gradients = tuple(
+            sum(
+                jax.numpy.tensordot(ct, jacobian[i], axes=ct.ndim)
+                for ct, jacobian in zip(cotangents, jacobians, strict=True)
+            )
+            for i in range(count)
+        )
+        return tuple(fun(*leaves)), gradients
+
+    return both

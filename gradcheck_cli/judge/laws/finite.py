@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.floats import FloatRule, worst_failure
 from gradcheck_cli.judge.laws.law import Judgement, Reason, base_probes, judged
 from gradcheck_cli.measure.accuracy import INFINITE, NAN
+from gradcheck_cli.measure.components import VALUES
+from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.subject.results import VALUE
 
@@ -29,8 +32,21 @@ class Finite:
     def judge(self, m: Measurements) -> Judgement:
         value = FloatRule(RuleName.NON_FINITE_VALUE, VALUE, _CAUSES, _message("value"))
         gradient = FloatRule(RuleName.NON_FINITE_GRADIENT, m.judged, _CAUSES, _message("gradient"))
-        worst = (worst_failure(m, value), worst_failure(m, gradient))
-        return judged(self.name, m.count, [*filter(None, worst)])
+        found = (worst_failure(m, value), worst_failure(m, gradient), _endless(m))
+        return judged(self.name, m.count, [*filter(None, found)])
+
+
+def _endless(m: Measurements) -> Failure | None:
+    """An iteration that goes on for ever at some inputs, where its limit is a number: a note."""
+    within = [row for row in m.endless if not m.beyond[row]]
+    if not within:
+        return None
+    return Failure(
+        rule=RuleName.NON_FINITE_VALUE, severity=Severity.NOTE, row=within[0], what=VALUES, component=0,
+        ground=Ground(Kind.VALUE_FLOATS, "endless"),
+        message=f"the loop does not end in {m.fmt.name}: it was cut off, and has a limit over the reals",
+        help="end it after a number of trips, or with a tolerance that is above the dtype's resolution",
+    )  # fmt: skip
 
 
 def _message(what: str) -> Callable[[str], str]:

@@ -27,7 +27,7 @@ from gradcheck_cli.judge.laws.singularity import radius_around_singularities
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind, component_name
 from gradcheck_cli.measure.formula_gap import Comparison, comparison, only_at_points
-from gradcheck_cli.measure.integral import Opinion, third_opinion
+from gradcheck_cli.measure.integral import Opinion, ThirdOpinion, iterates, third_opinion
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 
@@ -168,9 +168,14 @@ def _near_singularities(mismatch: Mismatch, large: Array) -> Failure | None:
 
 
 def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
-    row, opinion = int(large[0]), _gravest_opinion(mismatch.m, large)
+    row = int(large[0])
+    of_components = iterates(mismatch.m)
+    asked = _of_components(mismatch, large) if of_components else _of_rows(mismatch.m, large)
+    opinion = _gravest({third.opinion for third in asked})
     if opinion is Opinion.RIGHT:
         return None
+    if opinion is Opinion.WRONG and any(third.smooth for third in asked):
+        return _wrong(mismatch, row)
     step = opinion is Opinion.STEP and not _gives_zero(mismatch)
     if step or mismatch.constant_primal:  # no bisection either: a step function
         return mismatch.failure(row, Kind.SURROGATE, _STEP)
@@ -179,8 +184,14 @@ def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
     return _wrong(mismatch, row)
 
 
-def _gravest_opinion(m: Measurements, rows: Array) -> Opinion:
-    """The gravest of the third opinions at a few plain rows; where one is open, the others decide."""
+def _gravest(opinions: set[Opinion]) -> Opinion:
+    """The gravest opinion; where one is open, the others decide."""
+    gravest_first = (Opinion.WRONG, Opinion.STEP, Opinion.RIGHT)
+    return next((opinion for opinion in gravest_first if opinion in opinions), Opinion.OPEN)
+
+
+def _of_rows(m: Measurements, rows: Array) -> list[ThirdOpinion]:
+    """The third opinions at a few plain rows."""
     size = np.abs(columns(m.points, m.count)).max(axis=1)
     states = np.concatenate([m.reference.states(VALUES), m.reference.states(GRADIENTS)], axis=1)
     # One element outside would hide the rest.
@@ -191,9 +202,27 @@ def _gravest_opinion(m: Measurements, rows: Array) -> Opinion:
         rows.tolist(), key=lambda r: (not inside[r], not floats[r], not low <= size[r] <= high, r)
     )
     asked = [third_opinion(m, row) for row in plain[: OPINIONS.value]]
-    opinions = {third.opinion for third in asked if third is not None}
-    gravest_first = (Opinion.WRONG, Opinion.STEP, Opinion.RIGHT)
-    return next((opinion for opinion in gravest_first if opinion in opinions), Opinion.OPEN)
+    return [third for third in asked if third is not None]
+
+
+def _of_components(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
+    """The third opinions on single components of an iteration, at different numbers.
+
+    Where the function does not move, at the end of a bracket, it has no derivative of its own; if it does
+    at others, these decide.
+    """
+    m, part = mismatch.m, mismatch.part
+    numbers = columns(m.points, m.count)[:, part]
+    low, high = ORDINARY.value
+    places = {
+        float(numbers[row, c]): (row, part.start + c)
+        for row in reversed(rows.tolist())
+        for c in np.flatnonzero(mismatch.gap[row] > half_of_the_digits(m.fmt.eps)).tolist()
+    }
+    plain = sorted(places, key=lambda x: (not low <= abs(x) <= high, x < 0, abs(x)))
+    asked = [third_opinion(m, *places[x]) for x in plain[: 2 * OPINIONS.value]]
+    given = [third for third in asked if third is not None]
+    return [third for third in given if not third.constant] or given
 
 
 def _within_floats(m: Measurements) -> Array:

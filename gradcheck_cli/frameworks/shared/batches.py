@@ -1,0 +1,22 @@
+"""Compiled batches: their sizes, and rows that fill them."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from gradcheck_cli.subject.results import Array
+
+
+def batch_size(count: int) -> int:
+    """The size of the compiled batch for so many rows: a power of two, so that there are few."""
+    return max(16, 1 << (count - 1).bit_length())
+
+
+def padded(array: Array, size: int, dtype: str) -> Array:
+    """Rows in the function's dtype, the last one repeated up to the batch's size."""
+    cast = np.asarray(array).astype(jnp.dtype(dtype))
+    if len(cast) == size:
+        return cast
+    fill = np.broadcast_to(cast[-1:], (size - len(cast), *cast.shape[1:]))
+    return np.concatenate([cast, fill])

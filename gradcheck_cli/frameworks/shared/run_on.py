@@ -1,0 +1,205 @@
+"""Iterations that run on (SEMANTICS B6): the same program with more trips of each loop that may seek a limit.
+
+A loop may seek one if it carries numbers, and neither takes a row of anything at each trip nor collects
+one. Whether it has found one is a matter of numbers: those after more trips, and after more still.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend import core as jex
+
+from gradcheck_cli.frameworks.shared.batches import batch_size, padded
+from gradcheck_cli.frameworks.shared.equations import (
+    Values,
+    asked_in,
+    bind,
+    evaluate,
+    inner_jaxprs,
+    retraced,
+)
+from gradcheck_cli.frameworks.shared.rolled import rolled
+from gradcheck_cli.frameworks.shared.tracing import precision, with_jacobian, with_pullback
+from gradcheck_cli.reals.facts import OPEN_LOOPS, Law, named
+from gradcheck_cli.reals.inner_jaxprs import JAX_FOLDER, inlined
+from gradcheck_cli.subject.results import Limits, Reached
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+Array = np.ndarray[Any, Any]
+Function = Callable[..., Any]
+
+# Trips beyond a loop's own, and some more: an odd number, so that a cycle of two shows.
+_MORE, _AND_MORE = 256, 37
+_MOST = 2000  # trips of a loop that a condition ends
+_TIMES = 3  # of a counted loop's own trips
+_LOOPS = ("fori_loop", "scan", "while_loop")  # what JAX offers; a library's own are its business
+_CONTROL = named(lambda facts: facts.law is Law.CONTROL)
+_INDEXING = named(lambda facts: facts.law is Law.INDEXING)
+
+
+@dataclass(slots=True)
+class Iteration:
+    """A function as float64 traces: itself, and its rule with (values, gradients)."""
+
+    forward: Any
+    rule: Any
+    _compiled: list[Function] | None = None
+
+    def limits(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Limits | None:
+        """What function and rule give where their loops have run on; None if none seeks a limit."""
+        if not _has_seeker(self.forward.jaxpr):
+            return None
+        rows = [np.asarray(a, np.float64) for a in (*points, *cotangents)]
+        count, size = len(points[0]), batch_size(len(points[0]))
+        with precision("float64"):
+            try:
+                self._compiled = self._compiled or self._all_four()
+            except UserCodeError:  # nothing differentiates it
+                return None
+            full = [padded(a, size, "float64") for a in rows]
+            near, far, *rule = (self._reached(f, full, count) for f in self._compiled)
+        return Limits((near, far), (rule[0], rule[1]))
+
+    def _all_four(self) -> list[Function]:
+        """Function and rule after more trips and after some more, each as a map over rows."""
+        rules = [functools.partial(_ran_on, self.rule, more) for more in (0, _AND_MORE)]
+        functions: list[Function] = [self._pullback(0), self._pullback(_AND_MORE), *rules]
+        return [jax.jit(functools.partial(_mapped, function)) for function in functions]
+
+    def _pullback(self, more: int) -> Function:
+        """(leaves…, cotangents…) → values and gradients of the function: in reverse mode, or else in forward mode."""
+        count = len(self.forward.in_avals)
+        function = functools.partial(_ran_on, self.forward, more)
+        reverse = with_pullback(function, count)
+        avals = [*self.forward.in_avals, *self.forward.out_avals]
+        structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
+        try:
+            with calling_user_code():
+                jax.make_jaxpr(reverse)(*structs)
+        except UserCodeError:
+            return with_jacobian(function, count)
+        return reverse
+
+    def _reached(self, function: Function, rows: Sequence[Array], count: int) -> Reached:
+        """Values and gradients of all rows."""
+        with calling_user_code():
+            outs = [np.asarray(out, np.float64)[:count] for out in function(*rows)]
+        values = len(self.forward.out_avals)
+        return Reached(outs[:values], outs[values:])
+
+
+def _ran_on(closed: Any, more: int, *args: Any) -> tuple[Any, ...]:
+    return tuple(run_on(closed, args, more))
+
+
+def _mapped(function: Function, *rows: Any) -> Any:
+    return lax.map(lambda row: jax.tree.leaves(function(*row)), rows)
+
+
+def run_on(closed: Any, args: Sequence[Any], more: int) -> list[Any]:
+    """The program's outputs where each loop that seeks a limit makes more trips than its own."""
+
+    def equation(eqn: Any, values: list[Any]) -> list[Any]:
+        if _seeks(eqn):
+            return _longer(eqn, values, more)
+        if not any(map(_has_seeker, inner_jaxprs(eqn))):
+            return bind(eqn, values)
+        if eqn.primitive.name in _CONTROL:
+            return bind(eqn, values, _longer_inside(eqn, more))
+        body = inlined(eqn)
+        return bind(eqn, values) if body is None else run_on(body, values, more)
+
+    loop = rolled(closed.jaxpr)
+
+    def after(number: int, values: Values) -> None:
+        if loop is None or number != loop.last:
+            return
+        state = [values[var] for var in loop.results]
+        trips = _MORE + _TIMES * loop.trips + more
+        state = _repeated(lambda inner: loop.trip(inner, values), state, trips)
+        values.update(zip(loop.results, state, strict=True))
+
+    return evaluate(closed, args, equation, after)
+
+
+def _repeated(trip: Function, state: list[Any], trips: int) -> list[Any]:
+    return list(lax.scan(lambda inner, _: (trip(inner), None), state, None, length=trips)[0])
+
+
+def _longer(eqn: Any, values: list[Any], more: int) -> list[Any]:
+    """The loop, and after it as many trips again, and some."""
+    p = eqn.params
+    if eqn.primitive.name in OPEN_LOOPS:
+        first = p["cond_nconsts"]
+        constants, body = values[first : first + p["body_nconsts"]], p["body_jaxpr"]
+        trips, ended = _MORE, _cut(eqn, values)
+    else:
+        constants, body = values[: p["num_consts"]], p["jaxpr"]
+        trips, ended = _MORE + _TIMES * p["length"], bind(eqn, values)
+
+    trip = functools.partial(jex.jaxpr_as_fun(body), *constants)
+    return _repeated(lambda state: trip(*state), list(ended), trips + more)
+
+
+def _cut(eqn: Any, values: list[Any]) -> list[Any]:
+    """The loop itself, which ends after very many trips in any case."""
+    p = eqn.params
+    first, last = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
+    condition, body = jex.jaxpr_as_fun(p["cond_jaxpr"]), jex.jaxpr_as_fun(p["body_jaxpr"])
+
+    def goes_on(state: Any) -> Any:
+        return jnp.all(condition(*values[:first], *state[1])[0]) & (state[0] < _MOST)
+
+    def trip(state: Any) -> Any:
+        return state[0] + 1, body(*values[first:last], *state[1])
+
+    return list(lax.while_loop(goes_on, trip, (0, list(values[last:])))[1])
+
+
+def _longer_inside(eqn: Any, more: int) -> dict[str, Any]:
+    """The parameters of an equation that controls others, with the loops in these running on."""
+
+    def changed(sub: Any) -> Any:
+        if type(sub) is tuple:  # of branches
+            return tuple(map(changed, sub))
+        if not isinstance(sub, jex.ClosedJaxpr) or not _has_seeker(sub.jaxpr):
+            return sub
+        return retraced(sub, lambda *args: run_on(sub, args, more))
+
+    return {key: changed(value) for key, value in eqn.params.items()}
+
+
+def _has_seeker(jaxpr: Any) -> bool:
+    each = (_seeks(eqn) or any(map(_has_seeker, inner_jaxprs(eqn))) for eqn in jaxpr.eqns)
+    return any(each) or rolled(jaxpr) is not None
+
+
+def _seeks(eqn: Any) -> bool:
+    p, name = eqn.params, eqn.primitive.name
+    if name in OPEN_LOOPS:
+        body, first = p["body_jaxpr"].jaxpr, p["body_nconsts"]
+    elif name == "scan":
+        body, first = p["jaxpr"].jaxpr, p["num_consts"]
+        rows = len(body.invars) > first + p["num_carry"] or len(body.outvars) > p["num_carry"]
+        if rows or p["length"] < 2:
+            return False
+    else:
+        return False
+    kinds = {np.dtype(v.aval.dtype).kind for v in body.invars[first:] if hasattr(v.aval, "dtype")}
+    by_place = "i" in kinds and _takes_rows(body)
+    return "f" in kinds and not by_place and not asked_in(eqn, _LOOPS).startswith(JAX_FOLDER)
+
+
+def _takes_rows(jaxpr: Any) -> bool:
+    return any(
+        eqn.primitive.name in _INDEXING or any(map(_takes_rows, inner_jaxprs(eqn)))
+        for eqn in jaxpr.eqns
+    )

@@ -1,0 +1,108 @@
+"""Iterations have two admissible derivatives: the program's, and the limit's (SEMANTICS B6).
+
+Where the loops of function and rule have run on, what has settled is compared: a rule that gives the
+derivative of the limit is right, and says at each point what it makes of the state that was reached.
+What never settles has no limit there: such points are outside the domain of a function that seeks one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.contract.limits import NEAR_ITS_LIMIT, SEEKING, SETTLED
+from gradcheck_cli.measure.ball_truth import Truth
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.measurements import Rows
+from gradcheck_cli.measure.states import OUTSIDE, REGULAR
+from gradcheck_cli.subject.results import Array, Limits, Reached
+
+_NEARLY_ALL = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Components of each row that are the same after more trips and after some more, and what they are."""
+
+    numbers: Array
+    are: Array
+
+
+def seeks(limits: Limits, values: Sequence[Array], rows: Rows) -> bool:
+    """Has the function come to its limit by itself at a share of the ordinary points, or is the rule the limit's at nearly all?"""
+    base = rows.base_rows if len(rows.base_rows) else np.arange(rows.count)
+    settled = _settled(limits.truth, VALUES, rows.count)
+    reached = columns(values, rows.count)
+    there = (settled.are & _same(reached, settled.numbers, NEAR_ITS_LIMIT.value))[base]
+    if there.size and there.mean() >= SEEKING.value:
+        return True
+    truth, rule = (_settled(each, GRADIENTS, rows.count) for each in (limits.truth, limits.rule))
+    telling = (truth.are & (truth.numbers != 0))[base]
+    right = (rule.are & _same(truth.numbers, rule.numbers, floor=0.0))[base]
+    return bool(telling.any() and right[telling].mean() > _NEARLY_ALL)
+
+
+def admit_limits(truth: Truth, rule: Truth, limits: Limits, count: int) -> None:
+    """Write into the truth what the limits say of it."""
+    values, gradients = (_settled(limits.truth, what, count) for what in (VALUES, GRADIENTS))
+    of_rule = _settled(limits.rule, GRADIENTS, count)
+    right = gradients.are & of_rule.are & _same(gradients.numbers, of_rule.numbers, floor=0.0)
+    _write(truth.value_states, ~values.are, OUTSIDE, count)
+    for each in (truth, rule):
+        _write(each.gradient_states, ~gradients.are, OUTSIDE, count)
+    _take_over(truth, rule, right, count)
+
+
+def leave_out_endless(truth: Truth, values: Sequence[Array]) -> tuple[int, ...]:
+    """Rows at which the loop was cut in floats, where it would not end: outside the domain, and named."""
+    gone: Array = np.asarray(np.isnan(columns(values, len(values[0]))).any(axis=1))
+    outside = (columns(truth.value_states, len(gone)) == OUTSIDE).any(axis=1)
+    for state in (*truth.value_states, *truth.gradient_states):
+        state[gone] = OUTSIDE
+    return tuple(np.flatnonzero(gone & ~outside).tolist())
+
+
+def _settled(reached: tuple[Reached, Reached], what: str, count: int) -> Settled:
+    near, far = (columns(getattr(each, what), count) for each in reached)
+    return Settled(far, np.isfinite(near) & np.isfinite(far) & _same(near, far))
+
+
+def _same(
+    a: Array, b: Array, share: float = SETTLED.value, floor: float = SETTLED.value**2
+) -> Array:
+    """Equal to this share of each component, or to `floor` of its row's largest."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = np.maximum(np.abs(a), np.abs(b))
+        largest = np.nan_to_num(size, posinf=0.0).max(axis=1, keepdims=True, initial=0.0)
+        allowed = np.maximum(share * size, floor * largest)
+        return np.asarray(np.abs(a - b) <= allowed)
+
+
+def _write(states: list[Array], where: Array, state: int, count: int) -> None:
+    start = 0
+    for each in states:
+        flat = each.reshape(count, -1)
+        part = where[:, start : start + flat.shape[1]]
+        start += flat.shape[1]
+        flat[part] = state
+
+
+def _take_over(truth: Truth, rule: Truth, right: Array, count: int) -> None:
+    """Where the rule is the limit's derivative, and not the program's, its own formula is the truth."""
+    start = 0
+    pairs = zip(
+        truth.gradients, truth.gradient_states, rule.gradients, rule.gradient_states, strict=True
+    )
+    for balls, states, given, given_states in pairs:
+        ours, theirs = balls.reshape(count, -1), given.reshape(count, -1)
+        here = right[:, start : start + ours.shape[1]] & (
+            given_states.reshape(count, -1) == REGULAR
+        )
+        start += ours.shape[1]
+        for row, component in zip(*np.nonzero(here), strict=True):
+            if not ours[row, component].overlaps(theirs[row, component]):
+                ours[row, component] = theirs[row, component]
+                states.reshape(count, -1)[row, component] = REGULAR
+                truth.by_limit = True

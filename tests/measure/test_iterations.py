@@ -1,0 +1,83 @@
+"""Iterations: the derivative of the limit is admitted, and points without one are left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from gradcheck_cli.contract.report import Evidence
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats
+from gradcheck_cli.measure.formula_gap import comparison
+from gradcheck_cli.measure.states import OUTSIDE, REGULAR
+from tests.traced import ruled, traced
+
+POINTS = [2.0, 3.0, 0.5, -1.5]
+
+
+def newton(a: Any) -> Any:
+    return lax.fori_loop(0, 30, lambda i, x: 0.5 * (x + a / x), jnp.maximum(a, 1.0))
+
+
+def loose(a: Any) -> Any:
+    """Three steps: far from the limit."""
+    return lax.fori_loop(0, 3, lambda i, x: 0.5 * (x + a / x), jnp.full_like(a, 4.0))
+
+
+def decay(a: Any) -> Any:
+    return lax.fori_loop(0, 10, lambda i, y: y - 0.1 * a * y, jnp.ones_like(a))
+
+
+def cell(a: Any) -> Any:
+    return lax.fori_loop(0, 10, lambda i, h: h + 0.1 * jnp.tanh(a - 0.1 * h), jnp.zeros_like(a))
+
+
+def of_root(function: Any, factor: float = 1.0) -> Any:
+    return ruled(function, lambda inputs, ct: (factor * ct / (2 * function(*inputs)),))
+
+
+def test_a_point_without_a_limit_is_outside_of_the_domain() -> None:
+    m = traced(of_root(newton), POINTS, ran=True)
+    assert m.sources.seeks
+    negative = m.points[0] < 0
+    assert (m.reference.states(VALUES)[negative] == OUTSIDE).all()
+    assert (m.reference.states(GRADIENTS)[negative] == OUTSIDE).all()
+    assert (m.reference.states(VALUES)[~negative] == REGULAR).all()
+    assert not comparison(m).differs.any()
+
+
+def test_far_from_the_limit_the_rule_of_the_limit_is_admitted() -> None:
+    m = traced(of_root(loose), [2.0, 3.0], ran=True)
+    assert m.sources.seeks
+    assert m.evidence is Evidence.FLOAT64
+    assert not comparison(m).differs.any()
+
+
+@pytest.mark.parametrize("function", [newton, loose])
+def test_a_share_of_the_right_rule_is_admitted_nowhere(function: Any) -> None:
+    m = traced(of_root(function, 0.9), [2.0, 3.0], ran=True)
+    assert comparison(m).differs.all()
+
+
+@pytest.mark.parametrize("function", [decay, cell])
+def test_steps_that_come_to_no_limit_are_a_program_like_any_other(function: Any) -> None:
+    m = traced(ruled(function, lambda inputs, ct: (0.0 * ct,)), [0.6, 0.5, 0.3], ran=True)
+    assert not m.sources.seeks
+    assert comparison(m).differs.all()
+    assert (as_floats(m.reference.balls(GRADIENTS)) != 0).all()
+
+
+def test_a_loop_that_never_ends_in_floats_is_named() -> None:
+    def function(a: Any) -> Any:
+        return lax.while_loop(
+            lambda s: jnp.abs(s[0] - s[1]) > 1e-6,
+            lambda s: (0.9 * jnp.cos(s[0]) + a, s[0]),
+            (jnp.zeros_like(a), jnp.ones_like(a)),
+        )[0]
+
+    rule = ruled(function, lambda i, ct: (ct / (1 + 0.9 * jnp.sin(function(*i))),))
+    m = traced(rule, [0.5, 1.0, 100.0], ran=True)
+    assert {float(m.points[0][row]) for row in m.endless} <= {100.0}
+    assert not comparison(m).differs.any()
