@@ -84,7 +84,7 @@ def test_a_function_is_judged_by_the_rules_it_rests_on() -> None:
 
 
 def test_a_function_by_implicit_differentiation_is_right() -> None:
-    run = check_json("fixtures/right/implicit.py:cube_root")
+    run = check_json("fixtures/iterations/solutions.py:cube_root")
     assert run.gradient("cube_root")["verdict"] == "correct"
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.contract.report import NotCovered
 from gradcheck_cli.contract.worker import Mark, Unreached
-from gradcheck_cli.project.framework_marks import SOLUTIONS
+from gradcheck_cli.project.framework_marks import SOLUTIONS, UNJUDGED
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 from gradcheck_cli.subject.results import Missing
+
+_UNJUDGED = f"rules of a `{UNJUDGED}` are not judged: write it as a `custom_vjp` to have it checked"
 
 
 def unreached(
@@ -29,7 +31,9 @@ def unreached(
         single = names.count(name) == 1 and any(q.rpartition(".")[2] == name for q in met)
         if single or mark.is_anonymous or f"{scope}.{name}".strip(".") in met:
             continue
-        if mark.kind in SOLUTIONS:
+        if mark.kind == UNJUDGED:
+            yield Unreached(not_covered=NotCovered.whole(name, _UNJUDGED))
+        elif mark.kind in SOLUTIONS:
             if not any(f"{scope}.".startswith(f"{owner}.") for owner in around):
                 yield _unsolved(mark)
         else:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.inputs.cotangents import BASE, cotangent
-from gradcheck_cli.inputs.floats import format_of
+from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.lattice import Points
-from gradcheck_cli.measure.ball_truth import Ask, Truth
+from gradcheck_cli.measure.ball_truth import Ask
 from gradcheck_cli.measure.casts import as_if_in, narrowest
-from gradcheck_cli.measure.iterations import admit_limits, leave_out_endless, seeks
+from gradcheck_cli.measure.iterations import admit_limits
 from gradcheck_cli.measure.measurements import Measurements, Probe, Rows
 from gradcheck_cli.measure.reference import Reference, goal_bits
 from gradcheck_cli.measure.shared_states import (
@@ -23,7 +22,6 @@ from gradcheck_cli.measure.shared_states import (
     share_poles,
 )
 from gradcheck_cli.measure.sources import Sources, sources
-from gradcheck_cli.reals.facts import OPEN_LOOPS
 from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Floats
@@ -41,16 +39,7 @@ def measure(
     ran: Callable[[], None] = lambda: None,
 ) -> Measurements:
     """Run and walk all probes of all laws at once, on the strongest rung that holds for all of them."""
-    probes = list(dict.fromkeys(probes))
-    index = np.array([p.point for p in probes], int)
-    named = {name: cotangent(name, subject.outputs) for name in {p.cotangent for p in probes}}
-    cotangents = [
-        np.stack([named[p.cotangent][k] for p in probes]) for k in range(len(subject.outputs))
-    ]
-    rows = Rows(
-        subject, format_of(subject.dtype), seed, probes, [leaf[index] for leaf in points.leaves],
-        cotangents, [points.recipes[i] for i in index],
-    )  # fmt: skip
+    rows = Rows.of(subject, points, probes, seed)
     floats = subject.run(rows.points, rows.cotangents)
     ran()  # what is slow or dies from here on is ours, not the user's
     try:
@@ -81,13 +70,13 @@ def measure_rows(
     leave_out_refused(truth, floats.values())
     if not rungs.primal.over_reals:
         leave_open(truth, rule, next(iter(floats.values())).value)
-    primal = rows.subject.traces().primal
     endless: tuple[int, ...] = ()
     if rule is not None:
-        rungs = _with_limits(rungs, rows, floats, truth, rule)
-        if rungs.seeks and primal is not None and primal.primitives() & OPEN_LOOPS:
-            endless = leave_out_endless(truth, next(iter(floats.values())).value)
+        values = next(iter(floats.values())).value
+        seeks, endless = admit_limits(rungs.seeks, rows, values, truth, rule)
+        rungs = replace(rungs, seeks=seeks)
         share_domain(truth, rule)
+    primal = rows.subject.traces().primal
     narrow = None if primal is None else narrowest(primal, fmt)
     judged_in = fmt if narrow is None else as_if_in(fmt, narrow)
     reference = Reference(rungs.primal, judged_in, points, cotangents, truth, rows.seed)
@@ -96,21 +85,6 @@ def measure_rows(
         rows.subject, fmt, rows.seed, rows.probes, points, cotangents, rows.recipes,
         floats, reference, rungs, rule, spread, endless,
     )  # fmt: skip
-
-
-def _with_limits(
-    rungs: Sources, rows: Rows, floats: Mapping[str, Floats], truth: Truth, rule: Truth
-) -> Sources:
-    """The sources, and whether their function seeks a limit; if so, the truth admits its derivative."""
-    if rungs.seeks is False:
-        return rungs
-    limits = rows.subject.limits(rows.points, rows.cotangents)
-    is_one = limits is not None and (
-        rungs.seeks or seeks(limits, next(iter(floats.values())).value, rows)
-    )
-    if limits is not None and is_one:
-        admit_limits(truth, rule, limits, rows.count)
-    return replace(rungs, seeks=is_one)
 
 
 def moved(m: Measurements, row: int, point: Sequence[Array]) -> Measurements:

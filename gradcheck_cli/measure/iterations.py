@@ -17,6 +17,7 @@ from gradcheck_cli.measure.ball_truth import Truth
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.measurements import Rows
 from gradcheck_cli.measure.states import OUTSIDE, REGULAR
+from gradcheck_cli.reals.facts import OPEN_LOOPS
 from gradcheck_cli.subject.results import Array, Limits, Reached
 
 _NEARLY_ALL = 0.9
@@ -30,7 +31,23 @@ class Settled:
     are: Array
 
 
-def seeks(limits: Limits, values: Sequence[Array], rows: Rows) -> bool:
+def admit_limits(
+    seeks: bool | None, rows: Rows, values: Sequence[Array], truth: Truth, rule: Truth
+) -> tuple[bool, tuple[int, ...]]:
+    """Write into the truth what the limits say of it, if the function seeks one.
+
+    Says whether it does (None: nobody has looked), and the rows at which it does not end in floats.
+    """
+    limits = None if seeks is False else rows.subject.limits(rows.points, rows.cotangents)
+    if limits is None or not (seeks or _seeks(limits, values, rows)):
+        return False, ()
+    _admit(truth, rule, limits, rows.count)
+    primal = rows.subject.traces().primal
+    may_go_on = primal is not None and primal.primitives() & OPEN_LOOPS
+    return True, _left_out(truth, values) if may_go_on else ()
+
+
+def _seeks(limits: Limits, values: Sequence[Array], rows: Rows) -> bool:
     """Has the function come to its limit by itself at a share of the ordinary points, or is the rule the limit's at nearly all?"""
     base = rows.base_rows if len(rows.base_rows) else np.arange(rows.count)
     settled = _settled(limits.truth, VALUES, rows.count)
@@ -44,7 +61,7 @@ def seeks(limits: Limits, values: Sequence[Array], rows: Rows) -> bool:
     return bool(telling.any() and right[telling].mean() > _NEARLY_ALL)
 
 
-def admit_limits(truth: Truth, rule: Truth, limits: Limits, count: int) -> None:
+def _admit(truth: Truth, rule: Truth, limits: Limits, count: int) -> None:
     """Write into the truth what the limits say of it."""
     values, gradients = (_settled(limits.truth, what, count) for what in (VALUES, GRADIENTS))
     of_rule = _settled(limits.rule, GRADIENTS, count)
@@ -55,7 +72,7 @@ def admit_limits(truth: Truth, rule: Truth, limits: Limits, count: int) -> None:
     _take_over(truth, rule, right, count)
 
 
-def leave_out_endless(truth: Truth, values: Sequence[Array]) -> tuple[int, ...]:
+def _left_out(truth: Truth, values: Sequence[Array]) -> tuple[int, ...]:
     """Rows at which the loop was cut in floats, where it would not end: outside the domain, and named."""
     gone: Array = np.asarray(np.isnan(columns(values, len(values[0]))).any(axis=1))
     outside = (columns(truth.value_states, len(gone)) == OUTSIDE).any(axis=1)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.contract.report import Evidence
-from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.inputs.lattice import BEYOND
+from gradcheck_cli.inputs.cotangents import BASE, cotangent
+from gradcheck_cli.inputs.floats import Format, format_of
+from gradcheck_cli.inputs.lattice import BEYOND, Points
 from gradcheck_cli.measure.ball_truth import Truth
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.reference import Reference
@@ -50,6 +50,20 @@ class Rows:
     points: list[Array]
     cotangents: list[Array]
     recipes: list[str]
+
+    @classmethod
+    def of(cls, subject: Subject, points: Points, probes: Sequence[Probe], seed: int) -> Rows:
+        """The rows of these probes, each once."""
+        probes = list(dict.fromkeys(probes))
+        index = np.array([p.point for p in probes], int)
+        named = {name: cotangent(name, subject.outputs) for name in {p.cotangent for p in probes}}
+        cotangents = [
+            np.stack([named[p.cotangent][k] for p in probes]) for k in range(len(subject.outputs))
+        ]
+        return Rows(
+            subject, format_of(subject.dtype), seed, probes, [leaf[index] for leaf in points.leaves],
+            cotangents, [points.recipes[i] for i in index],
+        )  # fmt: skip
 
     @property
     def count(self) -> int:

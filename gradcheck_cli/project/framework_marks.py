@@ -19,6 +19,10 @@ class Backend(StrEnum):
     TORCH = "torch"
 
 
+# A class of JAX's whose instances are primitives with rules; nothing judges them.
+UNJUDGED = "VJPHiPrimitive"
+
+
 @dataclass(frozen=True, slots=True)
 class Marks:
     framework: str
@@ -44,6 +48,7 @@ JAX = Marks(
             "filter_custom_jvp",
         }
     ),
+    bases=frozenset({UNJUDGED}),
     solutions=frozenset({"custom_root", "custom_linear_solve"}),
 )
 

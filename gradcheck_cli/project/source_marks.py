@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gradcheck_cli.contract.worker import Mark
-from gradcheck_cli.project.framework_marks import MARKS, Marks
+from gradcheck_cli.project.framework_marks import MARKS, UNJUDGED, Marks
 from gradcheck_cli.project.origins import Names, names_of
 
 _FURTHEST = 8  # classes between one and the library's: two may name each other
@@ -72,7 +72,8 @@ def _subclass(node: ast.ClassDef, names: Names, scope: str | None) -> Iterator[M
     for base in node.bases:
         marks = _function_of(base, names)
         if marks is not None:
-            yield Mark(node.name, node.lineno, marks.framework, "Function", scope)
+            kind = UNJUDGED if UNJUDGED in marks.bases else "Function"
+            yield Mark(node.name, node.lineno, marks.framework, kind, scope)
 
 
 def _function_of(base: ast.expr, names: Names, furthest: int = _FURTHEST) -> Marks | None:

@@ -19,7 +19,7 @@ from gradcheck_cli.frameworks.jax.solves import asker, asking_file, plain_soluti
 from gradcheck_cli.frameworks.shared.equations import bind, evaluate, inner_jaxprs, retraced
 from gradcheck_cli.frameworks.shared.tracing import with_pullback
 from gradcheck_cli.reals.facts import OPEN_LOOPS, Law, named
-from gradcheck_cli.reals.inner_jaxprs import call_param, inlined
+from gradcheck_cli.reals.inner_jaxprs import JAX_FOLDER, call_param, inlined
 from gradcheck_cli.subject.protocol import Own
 from gradcheck_cli.subject.user_code import calling_user_code
 
@@ -151,7 +151,7 @@ def _own(eqn: Any, own: Own) -> bool:
     if eqn.primitive.name in _CUSTOM and own(_source(eqn)[1]):
         return True
     asked = asking_file(eqn)
-    return bool(asked) and own(asked)
+    return bool(asked) and not asked.startswith(JAX_FOLDER) and own(asked)
 
 
 def _source(eqn: Any) -> tuple[str, str]:

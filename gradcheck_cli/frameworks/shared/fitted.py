@@ -6,14 +6,12 @@ How it is traced and how it is run in floats differ; what follows from a trace d
 from __future__ import annotations
 
 import abc
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from gradcheck_cli.frameworks.shared.library import Offering, offered
-from gradcheck_cli.frameworks.shared.rolled import FEWEST_TRIPS
-from gradcheck_cli.frameworks.shared.run_on import Iteration
+from gradcheck_cli.frameworks.shared.run_on import Iteration, may_iterate
 from gradcheck_cli.frameworks.shared.tracing import (
     POINTWISE,
     Untraceable,
@@ -22,7 +20,6 @@ from gradcheck_cli.frameworks.shared.tracing import (
 )
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.reals.draws import program_of
-from gradcheck_cli.reals.facts import LOOPS
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction
@@ -84,8 +81,7 @@ class FittedGradient(abc.ABC):
 
     def limits(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Limits | None:
         """What function and rule give where their loops have run on; None if none of them seeks a limit."""
-        primal = self.traces().primal
-        if primal is None or not (primal.primitives() & LOOPS or _repeats(primal)):
+        if not may_iterate(self.traces().primal):
             return None
         self._iteration = self._iteration or self.iteration()
         return None if self._iteration is None else self._iteration.limits(points, cotangents)
@@ -142,9 +138,3 @@ class FittedGradient(abc.ABC):
         except (UserCodeError, Untraceable, SyntaxError):  # it does not fit these arguments
             return None
         return Spelled(program_of(jaxpr), batched)
-
-
-def _repeats(program: Program) -> bool:
-    """May it be a loop that was unrolled: is one operation in it again and again?"""
-    counts = Counter(step.name for step in program.steps)
-    return max(counts.values(), default=0) >= FEWEST_TRIPS

@@ -7,6 +7,7 @@ one. Whether it has found one is a matter of numbers: those after more trips, an
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,10 +27,11 @@ from gradcheck_cli.frameworks.shared.equations import (
     inner_jaxprs,
     retraced,
 )
-from gradcheck_cli.frameworks.shared.rolled import rolled
+from gradcheck_cli.frameworks.shared.rolled import FEWEST_TRIPS, rolled
 from gradcheck_cli.frameworks.shared.tracing import precision, with_jacobian, with_pullback
-from gradcheck_cli.reals.facts import OPEN_LOOPS, Law, named
+from gradcheck_cli.reals.facts import LOOPS, OPEN_LOOPS, Law, named
 from gradcheck_cli.reals.inner_jaxprs import JAX_FOLDER, inlined
+from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.results import Limits, Reached
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -94,6 +96,14 @@ class Iteration:
             outs = [np.asarray(out, np.float64)[:count] for out in function(*rows)]
         values = len(self.forward.out_avals)
         return Reached(outs[:values], outs[values:])
+
+
+def may_iterate(program: Program | None) -> bool:
+    """Is there a loop in it, or one operation again and again, as where a loop was unrolled?"""
+    if program is None:
+        return False
+    counts = Counter(step.name for step in program.steps)
+    return bool(program.primitives() & LOOPS) or max(counts.values(), default=0) >= FEWEST_TRIPS
 
 
 def _ran_on(closed: Any, more: int, *args: Any) -> tuple[Any, ...]:
