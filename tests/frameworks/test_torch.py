@@ -190,3 +190,10 @@ def test_a_derivative_that_another_file_registers_is_found(project: Path) -> Non
     run = check_json("ops", cwd=project)
     assert run.gradient("square")["verdict"] == "wrong"
     assert not run.report["not_covered"]
+
+
+def test_a_rule_that_raises_when_differentiated_twice_is_not_told_that_it_is_wrong_there() -> None:
+    rules = {f["rule"] for f in check_json("fixtures/torch/right.py").findings("FirstOrderOnly")}
+    assert "wrong-second-derivative" not in rules
+    wrong = check_json("fixtures/torch/wrong.py").findings("ConstantForTheSecond")
+    assert "wrong-second-derivative" in {f["rule"] for f in wrong}

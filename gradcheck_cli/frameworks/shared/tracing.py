@@ -47,7 +47,11 @@ def brief(error: BaseException) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
     if "Traceback (most recent call last)" in text:  # of a callback: what it raised stands last
         return text.splitlines()[-1].strip()[:400]
-    paragraph = " ".join(text.split("\n\n")[0].split())
+    paragraph = " ".join(text.split("\n\n")[0].split()).partition(" The error occurred while")[0]
+    if isinstance(error, _ASKS_FOR_NUMBERS):
+        paragraph += (
+            " It asks in Python for the number behind a traced argument, as `if x > 0` does."
+        )
     return f"{type(error).__name__}: {paragraph[:400]}" if paragraph else type(error).__name__
 
 
@@ -56,6 +60,12 @@ def cast(arrays: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
     return [jax.numpy.asarray(a, aval.dtype) for a, aval in zip(arrays, avals, strict=True)]
 
 
+_ASKS_FOR_NUMBERS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
 _NO_KERNEL = re.compile(
     r"not implemented|unimplemented|no opkernel|not supported|unsupported", re.I
 )

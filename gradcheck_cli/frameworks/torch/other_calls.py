@@ -316,7 +316,8 @@ class _Ways(EagerCalls[Any]):
         self, body: Body[Any], point: Numbers, cotangent: Numbers
     ) -> Derivatives | None:
         """First and second derivatives; None if it raises, as `once_differentiable` does."""
-        weights = self.subject.cotangents(cotangent)
+        # `once_differentiable` raises only where the cotangent asks for a gradient, as a loss' does.
+        weights = [w.requires_grad_() for w in self.subject.cotangents(cotangent)]
         held = [x.requires_grad_() for x in self.tensors(point)]
         zero = held[0].new_zeros(())
         try:
@@ -328,6 +329,8 @@ class _Ways(EagerCalls[Any]):
                 first = _host(grads, held)
                 if not total.requires_grad:
                     return first, [np.zeros(tuple(x.shape)) for x in held]
+                if _raises(total.grad_fn):
+                    return None
                 return first, _host(torch.autograd.grad(total, held, allow_unused=True), held)
         except UserCodeError:
             return None
@@ -353,6 +356,20 @@ class _Recorded:
 
 def _copied(value: Any) -> Array:
     return host(value).copy()
+
+
+def _raises(node: Any) -> bool:
+    """Does a graph hold the node that raises when it is differentiated?"""
+    seen, left = set(), [node]
+    while left:
+        each = left.pop()
+        if each is None or each in seen:
+            continue
+        if type(each).__name__ == "Error":
+            return True
+        seen.add(each)
+        left += [before for before, _ in each.next_functions]
+    return False
 
 
 def _weighed(gradient: Any) -> Any:

@@ -102,13 +102,18 @@ def _gradient(
     at = shapes(gradient.inputs, room)
     tail = [(f" {at}", "dim")] if at else []
     yield [(gradient.qualname, "bold"), (on, ""), ("  ", ""), (word, style), *tail]
-    yield from _wrapped(_about(gradient), width, "  ", "dim")
+    everything = [report.findings[i] for i in gradient.findings]
+    findings = [f for f in everything if f.gradient_index == number]
+    order = (
+        " to first order"
+        if any(f.rule == RuleName.WRONG_SECOND_DERIVATIVE for f in findings)
+        else ""
+    )
+    yield from _wrapped(_about(gradient, order), width, "  ", "dim")
     if gradient.reason and gradient.evidence not in (None, Evidence.CERTIFIED):
         yield from _wrapped(f"not certified: {gradient.reason}", width, "  ", "dim")
     if gradient.adequacy is not None and (gradient.adequacy.unseen or verbose):
         yield from _wrapped(_seen(gradient.adequacy, verbose), width, "  ", "")
-    everything = [report.findings[i] for i in gradient.findings]
-    findings = [f for f in everything if f.gradient_index == number]
     yield from _elsewhere(everything, number, report, width)
     shown = [f for f in findings if verbose or f.severity is not Severity.NOTE]
     for finding in shown:
@@ -137,12 +142,12 @@ def _elsewhere(
         yield from _wrapped(f"as on {backend}: {', '.join(rules)}", width, "  ", "")
 
 
-def _about(gradient: Gradient) -> str:
+def _about(gradient: Gradient, order: str) -> str:
     parts = [f"line {gradient.line}", gradient.kind]
     formula = next((law for law in gradient.laws if law.law == "formula"), None)
     if formula is not None and formula.outcome is Outcome.PASS:
         declared = gradient.verdict is Verdict.INTENDED
-        parts.append("formula as declared" if declared else "formula right")
+        parts.append("formula as declared" if declared else f"formula right{order}")
     elif formula is not None and formula.outcome is Outcome.NOT_COVERED:
         parts.append("formula not covered")
     if gradient.evidence is not None:
