@@ -17,11 +17,17 @@ _WORDS = re.compile(
 # A text may speak of clipping values: only what it says of gradients counts.
 _OF_GRADIENTS = re.compile(r"grad|cotangent|backward|derivative|adjoint|tangent|jvp|vjp", re.IGNORECASE)  # fmt: skip
 
+_MEANT = r"deliberate(?:ly)?|intentional(?:ly)?|on purpose|by design"
+# What is meant may be another thing than the derivative: a rule may be stable by design.
+_MEANT_OTHERWISE = re.compile(
+    rf"(?:stab|cheap|fast|memory|efficien|robust)[^.;]*(?:{_MEANT})|(?:{_MEANT})[^.;]*(?:stab|cheap|fast|memory|efficien|robust)",
+    re.IGNORECASE,
+)
 _ON_PURPOSE = re.compile(
-    r"deliberate(?:ly)?|intentional(?:ly)?|on purpose|by design"
-    r"|not the (?:true|exact|actual|real) (?:gradient|derivative)|biased gradient"
+    rf"{_MEANT}|not the (?:true|exact|actual|real) (?:gradient|derivative)|biased gradient"
     r"|(?:but with|instead of) an? \w+ (?:gradient|derivative)|\b(?:helpful|modified|alternative|different) (?:gradient|derivative)"
-    r"|instead pass(?:es)? the (?:gradient|cotangent)",
+    r"|instead pass(?:es)? the (?:gradient|cotangent)|no (?:gradient|derivative|cotangent) (?:flows|passes|goes)"
+    r"|treat(?:s|ed|ing)? .{1,60}? as (?:an? )?constants?|(?:held|kept|taken|is) (?:as )?(?:an? )?constant\b",
     re.IGNORECASE,
 )
 
@@ -52,5 +58,6 @@ def _said(function: Callable[..., Any], words: re.Pattern[str], *, everywhere: b
         if text.near
         for sentence in re.split(r"[.;]\s|\n\s*\n", text.text)
     )
-    found = (words.search(s) for s in sentences if everywhere or _OF_GRADIENTS.search(s))
+    telling = (s for s in sentences if everywhere or _OF_GRADIENTS.search(s))
+    found = (words.search(s) for s in telling if not _MEANT_OTHERWISE.search(s))
     return next((match[0].lower() for match in found if match is not None), "")

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import NEAR_ITS_LIMIT, SEEKING, SETTLED
 from gradcheck_cli.measure.ball_truth import Truth
-from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.measurements import Rows
 from gradcheck_cli.measure.states import OUTSIDE, REGULAR
 from gradcheck_cli.reals.facts import OPEN_LOOPS
@@ -41,7 +41,7 @@ def admit_limits(
     limits = None if seeks is False else rows.subject.limits(rows.points, rows.cotangents)
     if limits is None or not (seeks or _seeks(limits, values, rows)):
         return False, ()
-    _admit(truth, rule, limits, rows.count)
+    _admit(truth, rule, limits, rows)
     primal = rows.subject.traces().primal
     may_go_on = primal is not None and primal.primitives() & OPEN_LOOPS
     return True, _left_out(truth, values) if may_go_on else ()
@@ -61,15 +61,16 @@ def _seeks(limits: Limits, values: Sequence[Array], rows: Rows) -> bool:
     return bool(telling.any() and right[telling].mean() > _NEARLY_ALL)
 
 
-def _admit(truth: Truth, rule: Truth, limits: Limits, count: int) -> None:
+def _admit(truth: Truth, rule: Truth, limits: Limits, rows: Rows) -> None:
     """Write into the truth what the limits say of it."""
+    count = rows.count
     values, gradients = (_settled(limits.truth, what, count) for what in (VALUES, GRADIENTS))
     of_rule = _settled(limits.rule, GRADIENTS, count)
     right = gradients.are & of_rule.are & _same(gradients.numbers, of_rule.numbers, floor=0.0)
     _write(truth.value_states, ~values.are, OUTSIDE, count)
     for each in (truth, rule):
         _write(each.gradient_states, ~gradients.are, OUTSIDE, count)
-    _take_over(truth, rule, right, count)
+    _take_over(truth, rule, right, rows)
 
 
 def _left_out(truth: Truth, values: Sequence[Array]) -> tuple[int, ...]:
@@ -106,20 +107,25 @@ def _write(states: list[Array], where: Array, state: int, count: int) -> None:
         flat[part] = state
 
 
-def _take_over(truth: Truth, rule: Truth, right: Array, count: int) -> None:
-    """Where the rule is the limit's derivative, and not the program's, its own formula is the truth."""
+def _take_over(truth: Truth, rule: Truth, right: Array, rows: Rows) -> None:
+    """Where the rule is the limit's derivative, and not the program's: outside, if it is the program's at most.
+
+    If it hardly ever is, the function is stopped far from its limit; then the rule's own formula is the truth.
+    """
+    count = rows.count
+    states = columns(rule.gradient_states, count)
+    ours, theirs = columns(truth.gradients, count), columns(rule.gradients, count)
+    told = right & (states == REGULAR)
+    apart = told & ~_same(as_floats(ours), as_floats(theirs), share=rows.fmt.eps, floor=0.0)
+    if 2 * apart.sum() < told.sum():
+        for each in (truth, rule):
+            _write(each.gradient_states, apart, OUTSIDE, count)
+        return
+    _write(truth.gradient_states, apart, REGULAR, count)
     start = 0
-    pairs = zip(
-        truth.gradients, truth.gradient_states, rule.gradients, rule.gradient_states, strict=True
-    )
-    for balls, states, given, given_states in pairs:
-        ours, theirs = balls.reshape(count, -1), given.reshape(count, -1)
-        here = right[:, start : start + ours.shape[1]] & (
-            given_states.reshape(count, -1) == REGULAR
-        )
-        start += ours.shape[1]
-        for row, component in zip(*np.nonzero(here), strict=True):
-            if not ours[row, component].overlaps(theirs[row, component]):
-                ours[row, component] = theirs[row, component]
-                states.reshape(count, -1)[row, component] = REGULAR
-                truth.by_limit = True
+    for balls, given in zip(truth.gradients, rule.gradients, strict=True):
+        mine, its = balls.reshape(count, -1), given.reshape(count, -1)
+        part = apart[:, start : start + mine.shape[1]]
+        start += mine.shape[1]
+        mine[part] = its[part]
+    truth.by_limit |= bool(apart.any())

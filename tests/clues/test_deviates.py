@@ -48,3 +48,34 @@ def sampled(x: Any) -> Any:
 def test_only_what_is_said_of_the_derivative_is_said_outright() -> None:
     assert on_purpose(bounded) == "deliberately"
     assert on_purpose(sampled) == ""
+
+
+def detached(x: Any) -> Any:
+    """The weight enters the value, yet no gradient flows through it."""
+
+
+def held(x: Any) -> Any:
+    """A weighted loss. The backward pass treats `w ** beta` as a constant."""
+
+
+def stable(x: Any) -> Any:
+    """The gradient is numerically stable by design."""
+
+
+def modified(x: Any) -> Any:
+    """By design the gradient passes where x is clipped."""
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (detached, "no gradient flows"),
+        (held, "treats `w ** beta` as a constant"),
+        (stable, ""),
+        (modified, "by design"),
+    ],
+)
+def test_what_is_held_constant_deviates_and_what_is_stable_does_not(
+    function: Callable[..., Any], words: str
+) -> None:
+    assert on_purpose(function) == words

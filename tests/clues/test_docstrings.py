@@ -539,3 +539,11 @@ class Attention:
 def test_a_method_is_told_of_by_those_that_call_it_whatever_its_object_is_made_with() -> None:
     found = clues(Attention.attend, ["heads", "value", "lengths"])
     assert {n: c[0].spec for n, c in found.items()} == {"value": "f32[n d]", "lengths": "i32[n]"}
+
+
+def test_axes_in_letters_as_einsum_has_them() -> None:
+    text = "Args:\n  q: float ``b h q d``.\n  mask: optional boolean `b h q k`; False is left out.\n  s: a b or c."
+    found = read(text, ["q", "mask", "s"])
+    assert found["q"].spec == "f32[b h q d]"
+    assert found["mask"].spec.endswith("[b h q k]")
+    assert "s" not in found or not found["s"].spec

@@ -29,6 +29,7 @@ _MENTIONED_TREE = re.compile(
 _CHOSEN = re.compile(
     r"\s*(?:(?:is|are|can be|may be|must be|should be|in|:|=|,)\s*)?(?:either\s+|one of\s+)?[\[({]?['\"]"
 )
+_MANY_AXES = 3  # `q: b h q d`: among so many, one may have the array's own letter
 PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 
 
@@ -61,6 +62,7 @@ def reading_of(
         and agreed.dims is not None
         and name.islower()
         and name in agreed.dims.names
+        and len(agreed.dims.names) < _MANY_AXES
     ):
         agreed = None  # `n` in "the n x n output" is a size, and no array
     if sort is not Kind.NOTHING and (agreed is None or agreed.dims is None):

@@ -45,6 +45,11 @@ _COMPONENTS_END = re.compile(
     re.IGNORECASE,
 )
 _BROADCAST = re.compile(rf"\bbroadcast\w*\s+(?:to|with|against)\s+(?:the\s+)?(?:shape\s+)?(?P<dims>{BRACKETS})", re.IGNORECASE)  # fmt: skip
+# As einsum and einops write it: float `b h q d`.
+_LETTERS = re.compile(
+    r"^\W*(?:(?:float\w*|b?float\d+|bool\w*|u?int\w*|array|tensor|optional|real|complex)\s+){0,3}`{0,2}(?P<dims>[a-z](?:\s[a-z]){1,5})`{0,2}(?=[.,;:]|\s*\(|\s*$)",
+    re.IGNORECASE,
+)
 _LENGTH = re.compile(
     r"\b(?:vectors?|arrays?|signals?|series|kernels?|filters?|windows?)\s+of\s+(?:length"
     r"|size|dimension)\s+(?P<dims>\w+)\b(?!\s*[-+*/(])",
@@ -199,6 +204,9 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
                 return Shape(match.group(), _richest(dims, text[match.end("dims") :]))
             if pattern is _SAID:
                 break  # what is said of others comes later
+    spaced = _LETTERS.match(text)
+    if spaced is not None and (dims := stated(spaced["dims"])) is not None:
+        return Shape(spaced["dims"], dims)
     sentence = SENTENCE_END.split(text)[0]
     for match in _BRACKETED.finditer(sentence):
         if match.start() and sentence[match.start() - 1].isalnum() and match.group()[0] == "(":

@@ -186,7 +186,9 @@ class JaxSubject(FittedGradient):
                 both = with_jacobian(fun, len(self.avals))
                 return jax.make_jaxpr(both)(*self.avals, *self.out_avals)
         except UserCodeError as raised:
-            if self.gradient.has_rule:  # a rule for what autodiff cannot do
+            if (
+                self.gradient.has_rule or fun is not self.primal
+            ):  # a rule for what autodiff cannot do
                 return None
             raise Rejected(
                 f"neither reverse nor forward mode goes through it: {brief(raised.error)}"

@@ -33,6 +33,8 @@ from gradcheck_cli.measure.states import LIMIT, REGULAR
 
 Array = np.ndarray[Any, Any]
 
+_MOSTLY = 0.5
+
 _REPORTED = {
     Kind.FORMULA: (RuleName.GRADIENT_MISMATCH, Severity.ERROR),
     Kind.DATA: (RuleName.GRADIENT_MISMATCH, Severity.NOTE),
@@ -176,6 +178,10 @@ def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
         return None
     if opinion is Opinion.WRONG and any(third.smooth for third in asked):
         return _wrong(mismatch, row)
+    if opinion is Opinion.STEP and _mostly_agrees(mismatch):
+        return _wrong(
+            mismatch, row
+        )  # so near that point only that no integral sees more than a step
     step = opinion is Opinion.STEP and not _gives_zero(mismatch)
     if step or mismatch.constant_primal:  # no bisection either: a step function
         return mismatch.failure(row, Kind.SURROGATE, _STEP)
@@ -246,6 +252,16 @@ def _wrong(mismatch: Mismatch, row: int) -> Failure:
     elif not everywhere:
         message += " at some inputs"
     return mismatch.failure(row, Kind.FORMULA, message, everywhere)
+
+
+def _mostly_agrees(mismatch: Mismatch) -> bool:
+    """Is the rule the derivative at most rows where that is not zero? Then the function is no step."""
+    m, part, facts = mismatch.m, mismatch.part, mismatch.facts
+    slopes = as_floats(m.reference.balls(GRADIENTS)[facts.rows, part]) != 0
+    slopes &= m.reference.states(GRADIENTS)[facts.rows, part] == REGULAR
+    differs = np.asarray(facts.differs[facts.rows, part])
+    at_slopes = differs[slopes]
+    return bool(at_slopes.any() and at_slopes.mean() < _MOSTLY)
 
 
 def _gives_zero(mismatch: Mismatch) -> bool:
