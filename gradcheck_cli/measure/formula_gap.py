@@ -16,6 +16,7 @@ from gradcheck_cli.contract.limits import (
     PIECES_BITS,
     SAME_LIMIT_BITS,
     VANISHING_BITS,
+    half_of_the_digits,
 )
 from gradcheck_cli.inputs.cotangents import BASE, OTHER
 from gradcheck_cli.measure.ball_truth import Ask
@@ -114,8 +115,28 @@ def only_at_points(m: Measurements, rows: Sequence[int], part: slice) -> bool:
 
     Then they differ on a set of measure zero: a mask, a limit value, of which no integral hears.
     """
+    truth, rule = _moved_aside(m, np.asarray(rows, int)[:_MOST_MOVED], part)
+    if truth is None or rule is None:
+        return False
+    return all(a.overlaps(b) for a, b in zip(truth.flat, rule.flat, strict=True))
+
+
+def is_the_limit(m: Measurements, rows: Array, part: slice) -> bool:
+    """Is the rule at these inputs what the truth is a little beside them, to half of the digits?"""
+    assert m.rule is not None
+    few = rows[:_MOST_MOVED]
+    truth, _ = _moved_aside(m, few, part)
+    if truth is None:
+        return False
+    here = as_floats(columns(m.rule.gradients, m.count)[few][:, part])
+    beside = as_floats(truth)
+    largest = np.abs(beside).max(axis=1, keepdims=True, initial=0.0)
+    return bool((np.abs(here - beside) <= half_of_the_digits(m.fmt.eps) * largest).all())
+
+
+def _moved_aside(m: Measurements, few: Array, part: slice) -> tuple[Array | None, Array | None]:
+    """Truth and rule a little beside some inputs; None where one of them is not regular there."""
     assert m.sources.rule is not None
-    few = np.asarray(rows, int)[:_MOST_MOVED]
     rng = np.random.default_rng(m.seed)
     moved = []
     with working(_BITS):
@@ -126,12 +147,12 @@ def only_at_points(m: Measurements, rows: Sequence[int], part: slice) -> bool:
             moved.append(exact(base) + exact(step * size))
     cotangents = [c[few] for c in m.cotangents]
     ask = Ask(m.reference.goal, ties=False, nudged=False)
-    truth, rule = (s.evaluate(moved, cotangents, ask) for s in (m.sources.primal, m.sources.rule))
-    states = [columns(source.gradient_states, len(few))[:, part] for source in (truth, rule)]
-    balls = [columns(source.gradients, len(few))[:, part] for source in (truth, rule)]
+    both = [s.evaluate(moved, cotangents, ask) for s in (m.sources.primal, m.sources.rule)]
+    states = [columns(source.gradient_states, len(few))[:, part] for source in both]
     if not all((state == REGULAR).all() for state in states):
-        return False
-    return all(a.overlaps(b) for a, b in zip(balls[0].flat, balls[1].flat, strict=True))
+        return None, None
+    truth, rule = (columns(source.gradients, len(few))[:, part] for source in both)
+    return truth, rule
 
 
 @derived

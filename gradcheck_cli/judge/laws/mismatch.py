@@ -26,7 +26,7 @@ from gradcheck_cli.judge.diagnose.explain import explain
 from gradcheck_cli.judge.laws.singularity import radius_around_singularities
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind, component_name
-from gradcheck_cli.measure.formula_gap import Comparison, comparison, only_at_points
+from gradcheck_cli.measure.formula_gap import Comparison, comparison, is_the_limit, only_at_points
 from gradcheck_cli.measure.integral import Opinion, ThirdOpinion, iterates, third_opinion
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import LIMIT, REGULAR
@@ -128,6 +128,8 @@ def verdict(mismatch: Mismatch) -> Failure | None:
     if not len(defined):
         return mismatch.failure(int(large[0]), Kind.SINGULARITY, _WITHOUT_VALUE)
     large = defined
+    if _autodiff_is_wrong_at_points(mismatch, large):
+        return None
     return (
         _wrong_at_points(mismatch, large)
         or _near_singularities(mismatch, large)
@@ -148,6 +150,19 @@ def _small(mismatch: Mismatch) -> Failure | None:
     size = f"{mismatch.worst.max():.1e}"
     message = f"the formula is an approximation: off by up to {size} of the gradient's scale"
     return mismatch.failure(row, Kind.APPROXIMATE, message)
+
+
+def _autodiff_is_wrong_at_points(mismatch: Mismatch, large: Array) -> bool:
+    """Is the truth autodiff's in floats, which knows of no ties, and the rule its limit on all sides?"""
+    m, part = mismatch.m, mismatch.part
+    if (
+        m.sources.primal.over_reals
+        or m.sources.primal.by_values
+        or mismatch.constant_primal
+        or m.dear
+    ):
+        return False
+    return only_at_points(m, large.tolist(), part) and is_the_limit(m, large, part)
 
 
 def _wrong_at_points(mismatch: Mismatch, large: Array) -> Failure | None:
