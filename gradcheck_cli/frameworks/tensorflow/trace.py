@@ -6,7 +6,7 @@ Each node remembers the line of user code that made it, so a lost digit can be b
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -65,6 +65,7 @@ def traced(
         stack.enter_context(tf2jax.override_config("convert_custom_gradient", inner_rules))
         stack.enter_context(tf2jax.override_config("raise_on_prevent_gradient", False))
         stack.enter_context(_located(inner, lines))
+        stack.enter_context(_ends_told_once(inner))
         specs = [tf.TensorSpec(a.shape, tf.dtypes.as_dtype(a.dtype)) for a in avals]
         graph = tf.function(function, autograph=False)
         with calling_user_code():
@@ -128,3 +129,40 @@ def _located(inner: Any, lines: dict[str, Any]) -> Iterator[None]:
         yield
     finally:
         inner._OpNode.__call__ = call
+
+
+@contextmanager
+def _ends_told_once(inner: Any) -> Iterator[None]:
+    """While active, the ends that a node leads to are looked for once each.
+
+    tf2jax lists one for each way there is: in an unrolled loop these double at every trip.
+    """
+    original = inner._get_consumers_and_producers_fns
+
+    def functions(nodes: Any) -> Any:
+        readers: dict[str, list[str]] = {node.name: [] for node in nodes}
+        for node in nodes:
+            for read in node.inputs:
+                readers[read.op_name].append(node.name)
+        sources = {node.name: [read.op_name for read in node.inputs] for node in nodes}
+
+        def ends(name: str) -> list[str]:
+            return [each for each in _reached(name, readers) if not readers[each]]
+
+        return ends, lambda name: set(_reached(name, sources))
+
+    inner._get_consumers_and_producers_fns = functions
+    try:
+        yield
+    finally:
+        inner._get_consumers_and_producers_fns = original
+
+
+def _reached(name: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
+    """All that is reached from a node, itself included, each once."""
+    reached, left = {name: None}, [name]
+    while left:
+        new = [each for each in edges[left.pop()] if each not in reached]
+        reached.update(dict.fromkeys(new))
+        left += new
+    return list(reached)
