@@ -50,6 +50,8 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
 
+_ENDED = "an argument that is held fixed holds a value of a trace that has ended"
+
 
 @dataclass(slots=True, kw_only=True)
 class JaxSubject(FittedGradient):
@@ -112,6 +114,9 @@ class JaxSubject(FittedGradient):
         programs = [
             None if traced is None else program_of(traced) for traced in (truth, rule, trusting)
         ]
+        constants = (c for p in programs if p is not None for c in p.all_constants())
+        if any(isinstance(constant, jax.core.Tracer) for constant in constants):
+            raise Rejected(_ENDED)
         self.loops = any(has_open_loop(p.primitives()) for p in programs[:2] if p is not None)
         self.elementwise = self.runs_elementwise(*programs[:2])
         inner = () if bare is self.primal else own_rules(self.primal, own, *self.avals)
