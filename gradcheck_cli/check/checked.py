@@ -77,10 +77,14 @@ def _numbered(signatures: Sequence[Sequence[Input]]) -> Iterator[Input]:
 
 
 def _shown(findings: Sequence[Finding]) -> list[Finding]:
-    """The gravest first; that a rule is redundant is not worth telling beside a fault of it."""
+    """The gravest first, and what is one fault once; that a rule is redundant is not worth telling beside one."""
     loud = any(f.severity is not Severity.NOTE for f in findings)
     left = [f for f in findings if not (loud and f.rule == RuleName.REDUNDANT_RULE)]
-    return sorted(left, key=lambda f: (_ORDER.index(f.severity), f.code, f.message))
+    ordered = sorted(left, key=lambda f: (_ORDER.index(f.severity), f.code, f.message))
+    each: dict[str, Finding] = {}
+    for finding in ordered:
+        each.setdefault(finding.fingerprint, finding)
+    return list(each.values())
 
 
 def _verdict(findings: Sequence[Finding], outcome: GradientOutcome) -> Verdict:

@@ -55,7 +55,7 @@ _UNTRACED = {
 @pytest.mark.parametrize(
     ("framework", "count", "kinds"),
     [
-        ("torch", 35, {"Function", "custom_op"}),
+        ("torch", 36, {"Function", "custom_op"}),
         ("tensorflow", 27, {"custom_gradient", "RegisterGradient"}),
     ],
 )
