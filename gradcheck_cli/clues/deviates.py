@@ -19,10 +19,8 @@ _OF_GRADIENTS = re.compile(r"grad|cotangent|backward|derivative|adjoint|tangent|
 
 _MEANT = r"deliberate(?:ly)?|intentional(?:ly)?|on purpose|by design"
 # What is meant may be another thing than the derivative: a rule may be stable by design.
-_MEANT_OTHERWISE = re.compile(
-    rf"(?:stab|cheap|fast|memory|efficien|robust)[^.;]*(?:{_MEANT})|(?:{_MEANT})[^.;]*(?:stab|cheap|fast|memory|efficien|robust)",
-    re.IGNORECASE,
-)
+_QUALITY = r"(?:stable|robust|cheap|fast|efficient|exact|safe)"
+_MEANT_OTHERWISE = re.compile(rf"{_QUALITY} (?:{_MEANT})|(?:{_MEANT}) {_QUALITY}", re.IGNORECASE)
 _ON_PURPOSE = re.compile(
     rf"{_MEANT}|not the (?:true|exact|actual|real) (?:gradient|derivative)|biased gradient"
     r"|(?:but with|instead of) an? \w+ (?:gradient|derivative)|\b(?:helpful|modified|alternative|different) (?:gradient|derivative)"

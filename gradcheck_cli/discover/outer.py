@@ -106,18 +106,18 @@ def _of_scope(module: ModuleType, scope: str, functions: Sequence[Function]) -> 
     first, _, deeper = scope.partition(".")
     thing = getattr(module, owner or name, None)
     outer: list[Outer | None] = []
-    if not owner and is_function(thing):
+    if not owner and _is_function(thing):
         outer = [_outer(thing, name)]
     elif owner and inspect.isclass(thing):
         outer = [_of_object(module, thing, name)]
-    elif owner and is_function(thing):
+    elif owner and _is_function(thing):
         outer = list(_of_factory(module, thing, name, functions))
-    if deeper and not any(outer) and is_function(getattr(module, first, None)):
+    if deeper and not any(outer) and _is_function(getattr(module, first, None)):
         outer = [_around_solution(getattr(module, first), first)]
     yield from (each for each in outer if each is not None)
 
 
-def is_function(thing: object) -> TypeGuard[Function]:
+def _is_function(thing: object) -> TypeGuard[Function]:
     """Was it written as a function, whatever wraps it now?"""
     return callable(thing) and isinstance(plain(thing), FunctionType)
 

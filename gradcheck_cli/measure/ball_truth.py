@@ -70,6 +70,7 @@ class Truth:
             [a[rows] for a in self.gradient_states],
             {index[row]: sides for row, sides in self.sides.items() if row in index},
             self.estimated,
+            self.by_limit,
         )
 
 

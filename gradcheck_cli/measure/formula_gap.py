@@ -124,34 +124,33 @@ def only_at_points(m: Measurements, rows: Sequence[int], part: slice) -> bool:
 def is_the_limit(m: Measurements, rows: Array, part: slice) -> bool:
     """Is the rule at these inputs what the truth is a little beside them, to half of the digits?"""
     assert m.rule is not None
-    few = rows[:_MOST_MOVED]
-    truth, _ = _moved_aside(m, few, part)
+    truth, _ = _moved_aside(m, rows, part)
     if truth is None:
         return False
-    here = as_floats(columns(m.rule.gradients, m.count)[few][:, part])
+    here = as_floats(columns(m.rule.gradients, m.count)[rows][:, part])
     beside = as_floats(truth)
     largest = np.abs(beside).max(axis=1, keepdims=True, initial=0.0)
     return bool((np.abs(here - beside) <= half_of_the_digits(m.fmt.eps) * largest).all())
 
 
-def _moved_aside(m: Measurements, few: Array, part: slice) -> tuple[Array | None, Array | None]:
+def _moved_aside(m: Measurements, rows: Array, part: slice) -> tuple[Array | None, Array | None]:
     """Truth and rule a little beside some inputs; None where one of them is not regular there."""
     assert m.sources.rule is not None
     rng = np.random.default_rng(m.seed)
     moved = []
     with working(_BITS):
         for points in m.points:
-            base = points[few]
+            base = points[rows]
             step = rng.choice([-1, 1], base.shape) * rng.integers(1 << 10, 1 << 11, base.shape)
             size = np.maximum(np.abs(base), 1.0) * ASIDE.value
             moved.append(exact(base) + exact(step * size))
-    cotangents = [c[few] for c in m.cotangents]
+    cotangents = [c[rows] for c in m.cotangents]
     ask = Ask(m.reference.goal, ties=False, nudged=False)
     both = [s.evaluate(moved, cotangents, ask) for s in (m.sources.primal, m.sources.rule)]
-    states = [columns(source.gradient_states, len(few))[:, part] for source in both]
+    states = [columns(source.gradient_states, len(rows))[:, part] for source in both]
     if not all((state == REGULAR).all() for state in states):
         return None, None
-    truth, rule = (columns(source.gradients, len(few))[:, part] for source in both)
+    truth, rule = (columns(source.gradients, len(rows))[:, part] for source in both)
     return truth, rule
 
 

@@ -62,6 +62,10 @@ def stable(x: Any) -> Any:
     """The gradient is numerically stable by design."""
 
 
+def kept_stable(x: Any) -> Any:
+    """The gradient is deliberately clipped, which keeps training stable."""
+
+
 def modified(x: Any) -> Any:
     """By design the gradient passes where x is clipped."""
 
@@ -72,6 +76,7 @@ def modified(x: Any) -> Any:
         (detached, "no gradient flows"),
         (held, "treats `w ** beta` as a constant"),
         (stable, ""),
+        (kept_stable, "deliberately"),
         (modified, "by design"),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from jax.extend import core as jex
 
@@ -43,6 +43,13 @@ class Rolled:
         for eqn in self.block:
             made.update(zip(eqn.outvars, bind(eqn, list(map(read, eqn.invars))), strict=True))
         return [made[var] for var in self.results]
+
+
+class _Made(NamedTuple):
+    """Where a variable is made: in which trip, by which equation of it, as which of its outputs."""
+
+    trip: int
+    place: tuple[int, int]
 
 
 @functools.lru_cache(maxsize=64)
@@ -81,37 +88,35 @@ def _loop(jaxpr: Any, first: int, period: int, trips: int) -> Rolled | None:
     """The stretch as a loop, if each trip takes its inputs from the same places."""
     end = first + period * trips
     made = {
-        var: (divmod(i - first, period), k)
-        for i, eqn in enumerate(jaxpr.eqns[first:end], first)
-        for k, var in enumerate(eqn.outvars)
+        var: _Made(number // period, (number % period, output))
+        for number, eqn in enumerate(jaxpr.eqns[first:end])
+        for output, var in enumerate(eqn.outvars)
     }
     wiring = [_wiring(jaxpr.eqns[i : i + period], made, n) for n, i in enumerate(range(first, end, period))]  # fmt: skip
     if any(each is None or each != wiring[-1] for each in wiring[1:]):
         return None
     used = [v for eqn in jaxpr.eqns[end:] for v in eqn.invars] + list(jaxpr.outvars)
-    later = {v for v in used if not isinstance(v, jex.Literal) and v in made}
-    if any(made[v][0][0] != trips - 1 for v in later):
+    later = [v for v in used if not isinstance(v, jex.Literal) and v in made]
+    if any(made[v].trip != trips - 1 for v in later):
         return None  # the rest reads of a trip before the last one
     return _rolled(jaxpr, end, period, trips, made, later)
 
 
 def _rolled(
-    jaxpr: Any, end: int, period: int, trips: int, made: Mapping[Any, Any], later: set[Any]
+    jaxpr: Any, end: int, period: int, trips: int, made: Mapping[Any, _Made], later: Sequence[Any]
 ) -> Rolled | None:
     block = tuple(jaxpr.eqns[end - period : end])
-    places = {made[var][0][1:] + made[var][1:]: var for eqn in block for var in eqn.outvars}
-    read = {v for eqn in block for v in eqn.invars if not isinstance(v, jex.Literal)}
-    carried = [v for v in read if v in made and made[v][0][0] == trips - 2]
+    here = {made[var].place: var for eqn in block for var in eqn.outvars}
+    read = dict.fromkeys(v for eqn in block for v in eqn.invars if not isinstance(v, jex.Literal))
+    carried = [v for v in read if v in made and made[v].trip == trips - 2]
     if not carried:
         return None  # no trip knows of the one before
-    keys = dict.fromkeys([made[v][0][1:] + made[v][1:] for v in carried])
-    keys |= dict.fromkeys(made[v][0][1:] + made[v][1:] for v in later)
-    order = list(keys)
-    before = {v: order.index(made[v][0][1:] + made[v][1:]) for v in carried}
-    return Rolled(end - 1, trips, block, before, tuple(places[key] for key in order))
+    order = list(dict.fromkeys(made[v].place for v in (*carried, *later)))
+    before = {v: order.index(made[v].place) for v in carried}
+    return Rolled(end - 1, trips, block, before, tuple(here[place] for place in order))
 
 
-def _wiring(block: Sequence[Any], made: Mapping[Any, Any], trip: int) -> list[Any] | None:
+def _wiring(block: Sequence[Any], made: Mapping[Any, _Made], trip: int) -> list[Any] | None:
     """Where the inputs of one trip come from; None if from another trip than this one and the one before."""
     sources: list[Any] = []
     for eqn in block:
@@ -121,8 +126,8 @@ def _wiring(block: Sequence[Any], made: Mapping[Any, Any], trip: int) -> list[An
             elif atom not in made:
                 sources.append(atom)
             else:
-                (of_trip, place), output = made[atom]
-                if trip - of_trip not in (0, 1):
+                back = trip - made[atom].trip
+                if back not in (0, 1):
                     return None
-                sources.append((trip - of_trip, place, output))
+                sources.append((back, made[atom].place))
     return sources

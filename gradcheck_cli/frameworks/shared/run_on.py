@@ -42,7 +42,7 @@ Function = Callable[..., Any]
 _MORE, _AND_MORE = 256, 37
 _MOST = 2000  # trips of a loop that a condition ends
 _TIMES = 3  # of a counted loop's own trips
-_LOOPS = ("fori_loop", "scan", "while_loop")  # what JAX offers; a library's own are its business
+_OFFERED = ("fori_loop", "scan", "while_loop")  # by JAX; a library's own loops are its business
 _CONTROL = named(lambda facts: facts.law is Law.CONTROL)
 _INDEXING = named(lambda facts: facts.law is Law.INDEXING)
 
@@ -205,7 +205,7 @@ def _seeks(eqn: Any) -> bool:
         return False
     kinds = {np.dtype(v.aval.dtype).kind for v in body.invars[first:] if hasattr(v.aval, "dtype")}
     by_place = "i" in kinds and _takes_rows(body)
-    return "f" in kinds and not by_place and not asked_in(eqn, _LOOPS).startswith(JAX_FOLDER)
+    return "f" in kinds and not by_place and not asked_in(eqn, _OFFERED).startswith(JAX_FOLDER)
 
 
 def _takes_rows(jaxpr: Any) -> bool:

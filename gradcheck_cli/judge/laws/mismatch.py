@@ -154,15 +154,11 @@ def _small(mismatch: Mismatch) -> Failure | None:
 
 def _autodiff_is_wrong_at_points(mismatch: Mismatch, large: Array) -> bool:
     """Is the truth autodiff's in floats, which knows of no ties, and the rule its limit on all sides?"""
-    m, part = mismatch.m, mismatch.part
-    if (
-        m.sources.primal.over_reals
-        or m.sources.primal.by_values
-        or mismatch.constant_primal
-        or m.dear
-    ):
+    m = mismatch.m
+    knows_ties = m.sources.primal.over_reals or m.sources.primal.by_values
+    if knows_ties or mismatch.constant_primal or m.dear:
         return False
-    return only_at_points(m, large.tolist(), part) and is_the_limit(m, large, part)
+    return is_the_limit(m, large, mismatch.part)
 
 
 def _wrong_at_points(mismatch: Mismatch, large: Array) -> Failure | None:
@@ -193,10 +189,9 @@ def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
         return None
     if opinion is Opinion.WRONG and any(third.smooth for third in asked):
         return _wrong(mismatch, row)
+    # Wrong so near one point only that no integral sees more than a step.
     if opinion is Opinion.STEP and _mostly_agrees(mismatch):
-        return _wrong(
-            mismatch, row
-        )  # so near that point only that no integral sees more than a step
+        return _wrong(mismatch, row)
     step = opinion is Opinion.STEP and not _gives_zero(mismatch)
     if step or mismatch.constant_primal:  # no bisection either: a step function
         return mismatch.failure(row, Kind.SURROGATE, _STEP)
