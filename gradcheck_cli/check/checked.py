@@ -34,8 +34,9 @@ def checked(request: Request, start: Opening, outcome: GradientOutcome) -> Check
     """Everything that the report says of one gradient; `start` is what was known before."""
     gradient, site = request.gradient, request.site
     findings = _shown((*outcome.findings, *unused(request, start, outcome)))
-    if _verdict(findings, outcome) is Verdict.INTENDED:  # then its second derivative deviates, too
-        findings = [f for f in findings if f.rule != RuleName.WRONG_SECOND_DERIVATIVE]
+    first = [f for f in findings if f.rule != RuleName.WRONG_SECOND_DERIVATIVE]
+    if _verdict(first, outcome) is Verdict.INTENDED:  # then its second derivative deviates, too
+        findings = first
     right = outcome.checked and _verdict(findings, outcome) in (Verdict.CORRECT, Verdict.INTENDED)
     adequacy = adequacy_of(request, outcome) if right else None
     findings += blind_inputs(request, adequacy)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gradcheck_cli.check.outcome import JUDGED, GradientOutcome, weakest
 from gradcheck_cli.check.request import Request
+from gradcheck_cli.check.second_order import as_wanted
 from gradcheck_cli.contract.report import LawResult, Outcome, Severity, Verdict
 from gradcheck_cli.judge.diagnose.correction import Trial
 from gradcheck_cli.judge.laws import LAWS
@@ -68,7 +69,7 @@ def _of_laws(request: Request, m: Measurements) -> Iterator[Judgement | Exceptio
     for law in LAWS:
         try:
             with request.progress.timing(law.name):
-                result: Judgement | Exception = judgement(law, m)
+                result: Judgement | Exception = as_wanted(request, judgement(law, m))
         except Exception as error:
             result = error
         yield result

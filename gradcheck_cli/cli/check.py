@@ -54,6 +54,7 @@ def check(
     dtype: Annotated[list[str] | None, typer.Option(help="float32, float64, float16, bfloat16. Repeatable.")] = None,
     points: Annotated[int | None, typer.Option(help="Points for each signature.", show_default=_default("points"))] = None,
     search: Annotated[int | None, typer.Option(help="Inputs that are searched beyond those, where no error was found.", show_default=_default("search"))] = None,
+    order: Annotated[int | None, typer.Option(min=1, max=2, help="2: a second derivative that is wrong is an error.", show_default=_default("order"))] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all random choices.", show_default=_default("seed"))] = None,
     max_time: Annotated[float | None, typer.Option(help="Seconds before a worker is killed.", show_default=_default("max_time"))] = None,
     at: Annotated[list[str] | None, typer.Option(help='Points to try first: "x=100" or "x=[1, 2], y=3". Repeatable.')] = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.documentation import plain_function, texts_about
@@ -25,6 +25,9 @@ _ON_PURPOSE = re.compile(
     rf"{_MEANT}|not the (?:true|exact|actual|real) (?:gradient|derivative)|biased gradient"
     r"|(?:but with|instead of) an? \w+ (?:gradient|derivative)|\b(?:helpful|modified|alternative|different) (?:gradient|derivative)"
     r"|instead pass(?:es)? the (?:gradient|cotangent)|no (?:gradient|derivative|cotangent) (?:flows|passes|goes)"
+    r"|guided[ -]?back[ -]?prop\w*|(?:positive|negative) (?:part|entries|values|components?) of the (?:\w+ )?(?:gradient|cotangent)"
+    r"|(?:gradient|cotangent|tangent)s?\b.{0,40}?\bunchanged|without being (?:multiplied|scaled)"
+    r"|\b(?:transform|rotat|project|redirect|rewrit)\w* (?:the |its )?(?:gradient|cotangent)s?\b"
     r"|treat(?:s|ed|ing)? .{1,60}? as (?:an? )?constants?|(?:held|kept|taken|is) (?:as )?(?:an? )?constant\b",
     re.IGNORECASE,
 )
@@ -32,26 +35,29 @@ _ON_PURPOSE = re.compile(
 _STRAIGHT = re.compile(r"straight[- ]?through|\bSTE\b")
 
 
-def deviates(function: Callable[..., Any]) -> str:
+def deviates(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> str:
     """The word that says so; none: nothing does."""
     named = _WORDS.search(getattr(plain_function(function), "__qualname__", ""))
-    return named[0].lower() if named is not None else _said(function, _WORDS)
+    return named[0].lower() if named is not None else _said([function, *rule], _WORDS)
 
 
-def on_purpose(function: Callable[..., Any]) -> str:
+def on_purpose(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> str:
     """The words by which a text says outright that the derivative is not that of the function."""
-    return _said(function, _ON_PURPOSE)
+    return _said([function, *rule], _ON_PURPOSE)
 
 
-def straight_through(function: Callable[..., Any]) -> bool:
+def straight_through(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> bool:
     """Does a text say that the cotangent passes as if a step were the identity?"""
-    return bool(_said(function, _STRAIGHT, everywhere=True))
+    return bool(_said([function, *rule], _STRAIGHT, everywhere=True))
 
 
-def _said(function: Callable[..., Any], words: re.Pattern[str], *, everywhere: bool = False) -> str:
-    """The first of the words in a sentence about gradients (or in any), in a text about this very function."""
+def _said(
+    functions: Sequence[Callable[..., Any]], words: re.Pattern[str], *, everywhere: bool = False
+) -> str:
+    """The first of the words in a sentence about gradients (or in any), in a text about one of these very functions."""
     sentences = (
-        sentence
+        re.sub(r"\s+", " ", sentence)
+        for function in functions
         for text in texts_about(function)
         if text.near
         for sentence in re.split(r"[.;]\s|\n\s*\n", text.text)

@@ -89,6 +89,7 @@ def _surroundings(function: Any) -> Iterator[Text]:
     scopes = _around(tree, code.co_firstlineno)
     if scopes and isinstance(scopes[-1], (ast.FunctionDef, ast.AsyncFunctionDef)):
         yield Text("a comment", _comments(scopes[-1], lines), near=True)
+        yield from _of_users(tree, scopes[-1])
     for scope in reversed(scopes[:-1]):
         doc = ast.get_docstring(scope) or ""
         if isinstance(scope, ast.ClassDef):
@@ -114,6 +115,25 @@ def _of_what_is_made(tree: ast.Module, factory: str, lines: Sequence[str]) -> It
             below = after.value if isinstance(after, ast.Expr) else None
             if isinstance(below, ast.Constant) and isinstance(below.value, str):
                 yield Text(f"the docstring of `{name}`", inspect.cleandoc(below.value), near=True)
+
+
+def _of_users(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Text]:
+    """The docstrings of the functions that take it by the name under which it is registered."""
+    names = {name for decorator in function.decorator_list for name in _words_in(decorator)}
+    for node in ast.walk(tree) if names else ():
+        if (
+            isinstance(node, ast.FunctionDef)
+            and node is not function
+            and names & set(_words_in(node))
+        ):
+            doc = ast.get_docstring(node) or ""
+            yield Text(f"the docstring of `{node.name}`", doc, near=True)
+
+
+def _words_in(node: ast.AST) -> Iterator[str]:
+    """The strings that stand in it."""
+    each = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
+    return (value for value in each if isinstance(value, str))
 
 
 def _calls(node: ast.expr, name: str) -> bool:

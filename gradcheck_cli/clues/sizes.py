@@ -15,6 +15,7 @@ _MOST = 4
 _HALF = re.compile(r"//\s*2\b|%\s*2\b|\b[ih]?r?fftn?\b|\b[ir]+fft[2n]?\b|nyquist", re.IGNORECASE)
 
 _SCANS = frozenset({"scan", "associative_scan", "cumsum", "cumprod", "cumlogsumexp", "map_fn"})
+_RANGES = frozenset({"range", "jnp.arange", "np.arange", "torch.arange", "tf.range"})
 
 
 def sizes(function: Callable[..., Any]) -> list[int]:
@@ -38,6 +39,37 @@ def loops(functions: Sequence[Callable[..., Any]]) -> bool:
     """Does one of these go along an axis step by step, by its text or a helper's? Then a short one ends too soon to tell."""
     nodes = (node for line in _lines(with_helpers(functions)) for node in ast.walk(line))
     return any(_goes_along(node) for node in nodes)
+
+
+def counts_axes(functions: Sequence[Callable[..., Any]]) -> frozenset[str]:
+    """The names of the arrays of which one of these takes all axes but some, by their number: `range(x.ndim - 1)`."""
+    nodes = (node for line in _lines(functions) for node in ast.walk(line))
+    ranges = (
+        argument
+        for node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in _RANGES
+        for argument in node.args
+    )
+    counted = (_counted(part) for argument in ranges for part in ast.walk(argument))
+    return frozenset(name for name in counted if name)
+
+
+def _counted(node: ast.AST) -> str:
+    """The name of the array whose axes are counted here, if any are."""
+    match node:
+        case (
+            ast.Attribute(value=ast.Name(id=name), attr="ndim")
+            | ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="dim"))
+            | ast.Call(
+                func=ast.Name(id="len"), args=[ast.Attribute(value=ast.Name(id=name), attr="shape")]
+            )
+            | ast.Call(func=ast.Attribute(attr="rank" | "ndim"), args=[ast.Name(id=name)])
+            | ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id=name), attr="shape"), attr="rank" | "ndims"
+            )
+        ):
+            return name
+    return ""
 
 
 def _goes_along(node: ast.AST) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
-from gradcheck_cli.clues.sizes import halves, loops, sizes
+from gradcheck_cli.clues.sizes import counts_axes, halves, loops, sizes
 from gradcheck_cli.clues.windows import windows
 from gradcheck_cli.inputs.signature import Hints
 
@@ -26,7 +26,8 @@ def with_traits(
         windows=windows(both, names),
         halves=halves(both),
         loops=loops(both),
-        deviates=deviates(function),
-        on_purpose=on_purpose(function),
-        straight_through=straight_through(function),
+        counts_axes=counts_axes(both) & set(names),
+        deviates=deviates(function, rule),
+        on_purpose=on_purpose(function, rule),
+        straight_through=straight_through(function, rule),
     )

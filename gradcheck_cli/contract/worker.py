@@ -151,6 +151,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     expects: dict[str, str] = {}  # declared intents, by the gradient's name or its line
     only_inputs: bool = False  # say what they would be, and check nothing
     script: str | None = None  # a fingerprint: write the script of that finding
+    order: int = 1  # 2: a second derivative is wanted of each gradient
     search: int = (
         0  # inputs that hypothesis tries for each signature, where the lattice found no error
     )

@@ -235,7 +235,8 @@ def _outer(function: Function, qualname: str) -> Outer | None:
     if not _solutions(_of_its_own(node)):
         handed = {n for call, _ in own for argument in call.args for n in _names(argument)}
         through &= frozenset(_sources(node, handed))
-    attributes = frozenset(a for call, _ in own for each in call.args for a in _attributes(each))
+    given = [argument for call, _ in own for argument in call.args]
+    attributes = frozenset(a for each in _made_of(node, given) for a in _attributes(each))
     return Outer(function, qualname, own[0][1], through, attributes)
 
 
@@ -272,16 +273,27 @@ def _parameters(node: ast.FunctionDef) -> list[str]:
 
 def _sources(node: ast.FunctionDef, handed: set[str]) -> set[str]:
     """The names that these are made of, by the function's own assignments."""
-    made_of = [
-        ({n for target in part.targets for n in _names(target)}, set(_names(part.value)))
-        for part in _of_its_own(node)
-        if isinstance(part, ast.Assign)
-    ]
     found = set(handed)
-    for targets, sources in reversed(made_of):
-        if targets & found:
-            found |= sources
+    for part in _assignments(node):
+        if found & {n for target in part.targets for n in _names(target)}:
+            found |= set(_names(part.value))
     return found
+
+
+def _made_of(node: ast.FunctionDef, given: Sequence[ast.expr]) -> list[ast.expr]:
+    """These expressions, and those that the names in them are assigned before."""
+    found = list(given)
+    for part in _assignments(node):
+        named = {n for each in found for n in _names(each)}
+        if named & {n for target in part.targets for n in _names(target)}:
+            found.append(part.value)
+    return found
+
+
+def _assignments(node: ast.FunctionDef) -> list[ast.Assign]:
+    """What the function itself assigns, the last first."""
+    own = [part for part in _of_its_own(node) if isinstance(part, ast.Assign)]
+    return own[::-1]
 
 
 def _names(node: ast.AST) -> Iterator[str]:

@@ -72,6 +72,7 @@ class Explorer:
     hopeless: bool = False  # no shape helps: it wants integers where it gets floats
     steps: int = 0
     refusals: dict[tuple[object, ...], str | None] = field(default_factory=dict)
+    overread: set[tuple[object, ...]] = field(default_factory=set)  # refused as it reads beyond
 
     def explored(self) -> Exploration:
         """The first stage at which function and rule agree on shapes."""
@@ -123,21 +124,35 @@ class Explorer:
         return self._solve(shapes, solution, False)
 
     def _tied(self, candidate: Candidate) -> Candidate:
-        """Tables of integers that may be shorter than an array's rows, but no longer, get its length."""
-        rows = next((s[0] for h, s in self._holes(candidate) if h.kind == "float" and s), None)
-        tables = [shape for hole, shape in self._holes(candidate) if hole.kind == "int" and shape]
-        if rows is None:
-            return candidate
-        for shape in tables:
-            size = candidate.solution.of(shape[0])
-            alone = size.terms and all(u in candidate.free for u, _ in size.terms)
-            larger = replace(candidate.solution, enlarged=frozenset(u for u, _ in size.terms))
-            if not alone or self._accepts(candidate, larger):
+        """Tables of integers that may be shorter than an array's rows, but no longer, get its length.
+
+        So does what counts rows that are read one by one, beyond the last one without a word.
+        """
+        for hole, shape in self._holes(candidate):
+            counts = bool(shape) and (len(shape) == 1 or hole.kind == "int")
+            if not counts or not self._may_be_no_longer(candidate, shape[0], hole):
                 continue
-            tied = candidate.solution.with_equations([(shape[0], rows)])
-            if tied is not None and self._accepts(candidate, tied):
-                candidate = replace(candidate, solution=tied)
+            for rows in self._rows(candidate, hole):
+                tied = candidate.solution.with_equations([(shape[0], rows)])
+                if tied is not None and self._accepts(candidate, tied):
+                    candidate = replace(candidate, solution=tied)
+                    break
         return candidate
+
+    def _may_be_no_longer(self, candidate: Candidate, size: Size, table: Hole) -> bool:
+        """Is the size free, and one that is larger than all others refused? Windows are shorter for reasons of their own."""
+        size = candidate.solution.of(size)
+        if not size.terms or any(u not in candidate.free for u, _ in size.terms):
+            return False
+        larger = replace(candidate.solution, enlarged=frozenset(u for u, _ in size.terms))
+        numbers = [tuple(map(larger.number, shape)) for shape in candidate.shapes]
+        refused = self._refusal(numbers, candidate.ascending) is not None
+        return refused and (table.kind == "int" or (*numbers, candidate.ascending) in self.overread)
+
+    def _rows(self, candidate: Candidate, table: Hole) -> Iterator[Size]:
+        """What another array has rows of: the first array of floats for a table of integers, else each in turn."""
+        others = [s[0] for h, s in self._holes(candidate) if h.kind == "float" and s and h != table]
+        yield from others[:1] if table.kind == "int" else others
 
     def _holes(self, candidate: Candidate) -> Iterator[tuple[Hole, tuple[Size, ...]]]:
         return zip(self.template.holes, candidate.shapes, strict=True)
@@ -185,17 +200,18 @@ class Explorer:
         if key not in self.refusals:
             few = _totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))
             self.calls += 1
-            self.refusals[key] = self._asked(self.template.at(shapes, few, ascending))
+            self.refusals[key] = self._asked(self.template.at(shapes, few, ascending), key)
         return self.refusals[key]
 
-    def _asked(self, signature: Signature) -> str | None:
+    def _asked(self, signature: Signature, key: tuple[object, ...]) -> str | None:
         try:
-            fitted(self.gradient, signature, self.dtype)
+            beyond = fitted(self.gradient, signature, self.dtype).reads_beyond()
         except RuleError:
             return None  # it is the rule that refuses
         except Rejected as error:
             return error.detail
-        return None
+        self.overread |= {key} if beyond else set()
+        return beyond or None
 
     def _richest(
         self, candidates: Sequence[Candidate], refused: list[tuple[Signature, RuleError]]

@@ -139,7 +139,8 @@ def _nested(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
     if name in hints.keys:
         keys = hints.keys[name]
         choices.append({k: Leaf(f"{name}[{k!r}]", shape, source) for k in keys})
-    if name in hints.unpacked and stated_kind(hints.clues.get(name, ())) is not Kind.ARRAY:
+    is_one = stated_kind(hints.clues.get(name, ())) in (Kind.ARRAY, Kind.INTEGERS, Kind.BOOLS)
+    if name in hints.unpacked and not is_one:
         count = hints.unpacked[name]
         choices.append(tuple(Leaf(f"{name}[{i}]", shape, source) for i in range(count)))
     return choices

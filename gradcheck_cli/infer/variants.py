@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradcheck_cli.infer.fitted import fitted
+from gradcheck_cli.infer.more_axes import with_more_axes
 from gradcheck_cli.infer.others import chooses, moves_axis, optional, other_values, same, value_of
 from gradcheck_cli.infer.overlap import overlapping, slides
 from gradcheck_cli.infer.richer import longer, odd
@@ -105,7 +106,7 @@ def _mark(
 def _other_sizes(
     gradient: CustomGradient, signature: Signature, dtype: str, hints: Hints
 ) -> list[Subject]:
-    """The richest call with an odd axis, where the text takes half of one, and with a longer one, where it loops."""
+    """The richest call with an odd axis, where the text takes half of one, a longer one, where it loops, or one more."""
     found: list[Subject] = []
     if hints.halves:
         found += itertools.islice(_that_fit(gradient, odd(signature, hints), dtype), 1)
@@ -114,6 +115,9 @@ def _other_sizes(
         most = _MOST_TIMES * max(here, default=0)
         each = _that_fit(gradient, longer(signature, hints), dtype)
         found += itertools.islice((subject for subject in each if _steps(subject) <= most), 1)
+    if hints.counts_axes:
+        higher = with_more_axes(gradient, signature, dtype, hints)
+        found += [] if higher is None else [higher]
     return found
 
 

@@ -31,8 +31,12 @@ _LABELS = frozenset(
     }
 )
 _MASK = frozenset({"mask", "masks", "where"})
+# A question that each row answers, or the whole call.
+_ASKS = re.compile(r"(?:is|has)_\w+")
 _KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
-_SMALL = frozenset({"eps", "epsilon", "tol", "tolerance", "atol", "rtol"})
+_SMALL = frozenset(
+    {"eps", "epsilon", "tol", "tolerance", "atol", "rtol", "abs_tol", "rel_tol", "xtol", "ftol", "gtol", "rcond"}
+)  # fmt: skip
 _BITS = frozenset(
     {"bits", "bit", "bit_num", "num_bits", "n_bits", "nbits", "bitwidth", "bit_width"}
 )
@@ -42,6 +46,7 @@ _LEFT_OUT = re.compile(
 # What a loss compares with, masks, tables of sines: as a rule it is data, and nobody learns it.
 _DATA = re.compile(
     r"(?:\w+_)?(?:labels?|targets?|y_true|ground_truth|gt|events?|censor(?:ed|ing)?|observed|dones?|terminals?|masks?)"
+    r"|(?:is|has)_\w+|(?:\w+_)?flags?"
     r"|(?:rope_|rotary_)?(?:cos|sin|freqs)(?:_(?:cis|table|cached?|emb))?"
 )
 # Where each row of a ragged array begins, and where the last one ends.
@@ -70,10 +75,12 @@ def fixed_by_name(
         return [splits(shape[:1] or (3,), 3, source)]
     if lowered in _LABELS or lowered.endswith(("_index", "_idx", "_ids", "_labels")):
         return [integers(shape, source), integers(shape[:1], source)]
-    if lowered in _MASK:
+    asks = _ASKS.fullmatch(lowered) is not None
+    if lowered in _MASK or asks:
         size = int(np.prod(shape, dtype=int))
         pattern = (np.arange(size) % 3 != 1).reshape(shape)
-        return [Fixed(pattern, f"bool{list(shape)}", source)]
+        flags = [Fixed(flag, repr(flag), source) for flag in (False, True) if asks]
+        return [Fixed(pattern, f"bool{list(shape)}", source), *flags]
     return [Fixed(value, repr(value), source) for value in _plain_values(lowered)]
 
 
@@ -138,4 +145,5 @@ def is_axis(name: str) -> bool:
 
 def says_not_a_float(name: str) -> bool:
     """A mask is boolean, an axis an integer, whatever else the function would accept."""
-    return name.lower().strip("_") in _MASK | _KEY | _AXIS | _FLAG
+    lowered = name.lower().strip("_")
+    return lowered in _MASK | _KEY | _AXIS | _FLAG or _ASKS.fullmatch(lowered) is not None

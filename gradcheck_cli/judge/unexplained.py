@@ -9,6 +9,7 @@ from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.deviation import as_meant, is_of_formula
 from gradcheck_cli.judge.intents.declarations import Declarations
+from gradcheck_cli.judge.projection import as_projected
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
@@ -26,7 +27,8 @@ def unexplained(
     words = said.get(ON_PURPOSE, "")
     if not words and _STRAIGHT_THROUGH in said and _steps(failures):
         words = _STRAIGHT_THROUGH
-    return on_purpose(as_meant(left, m, said.get(DEVIATES, "")), m, words), declarations
+    meant = as_projected(as_meant(left, m, said.get(DEVIATES, "")), m)
+    return on_purpose(meant, m, words), declarations
 
 
 def _steps(failures: Sequence[Failure]) -> bool:

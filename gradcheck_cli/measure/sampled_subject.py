@@ -78,6 +78,9 @@ class Part:
         self.whole.distrust(reason, primal=primal)
         self._traces = None
 
+    def reads_beyond(self) -> str:
+        return self.whole.reads_beyond()
+
     def limits(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Limits | None:
         whole = self.whole.limits(points, cotangents)
         return None if whole is None else whole.sampled(self.sample)

@@ -204,6 +204,7 @@ class TargetReader:
             dtypes=s.dtype,
             points=s.points,
             search=s.search,
+            order=s.order,
             seed=s.seed,
             max_time=s.max_time,
             at=list(self.asked),

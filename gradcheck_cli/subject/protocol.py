@@ -68,6 +68,9 @@ class Shaped(Protocol):
 class Traced(Shaped, Protocol):
     """A custom gradient as programs over the reals."""
 
+    # How the function silently reads beyond the end of an array: such sizes are taken by accident.
+    def reads_beyond(self) -> str: ...
+
     @property
     def differentiable(self) -> bool: ...  # does autodiff go through the primal?
     def traces(self) -> Traces: ...

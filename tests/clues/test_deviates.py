@@ -34,7 +34,7 @@ def averaged(x: Any) -> Any: ...
     ],
 )
 def test_the_word_that_says_so(function: Callable[..., Any], word: str) -> None:
-    assert deviates(function) == word
+    assert deviates(function, ()) == word
 
 
 def bounded(x: Any) -> Any:
@@ -46,8 +46,8 @@ def sampled(x: Any) -> Any:
 
 
 def test_only_what_is_said_of_the_derivative_is_said_outright() -> None:
-    assert on_purpose(bounded) == "deliberately"
-    assert on_purpose(sampled) == ""
+    assert on_purpose(bounded, ()) == "deliberately"
+    assert on_purpose(sampled, ()) == ""
 
 
 def detached(x: Any) -> Any:
@@ -70,6 +70,16 @@ def modified(x: Any) -> Any:
     """By design the gradient passes where x is clipped."""
 
 
+def moved(x: Any) -> Any:
+    # It does nothing in the forward pass, but it transforms the
+    # gradients into other coordinates.
+    return x
+
+
+def guided(x: Any) -> Any:
+    """Only the positive part of the incoming gradient goes through."""
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
@@ -78,9 +88,24 @@ def modified(x: Any) -> Any:
         (stable, ""),
         (kept_stable, "deliberately"),
         (modified, "by design"),
+        (moved, "transforms the gradients"),
+        (guided, "positive part of the incoming gradient"),
     ],
 )
 def test_what_is_held_constant_deviates_and_what_is_stable_does_not(
     function: Callable[..., Any], words: str
 ) -> None:
-    assert on_purpose(function) == words
+    assert on_purpose(function, ()) == words
+
+
+def boxed(box: Any, x: Any) -> Any:
+    """Positions in a box."""
+
+
+def boxed_jvp(primals: Any, tangents: Any) -> Any:
+    """Gradients flow through unchanged, without being multiplied by the box."""
+
+
+def test_what_the_rule_says_of_itself_counts() -> None:
+    assert on_purpose(boxed, [boxed_jvp]) == "gradients flow through unchanged"
+    assert on_purpose(boxed, []) == ""

@@ -38,3 +38,33 @@ def test_what_stands_around_the_call_of_a_factory(tmp_path: Path) -> None:
     assert said["a comment above `loglik`"] == "``loglik(x, w)``: x (N, D),\nand w (D,)."
     assert said["the docstring of `loglik`"] == "The likelihood of N rows."
     assert not any("another factory" in text for text in said.values())
+
+
+REGISTERED = '''
+    def register(name):
+        return lambda f: f
+
+    @register("GuidedRelu")
+    def _grad(op, g):
+        return g
+
+    def guided(x):
+        """Only what is positive goes back."""
+        return override({"Relu": "GuidedRelu"}, x)
+
+    def other(x):
+        """Of something else."""
+        return override({"Relu": "Plain"}, x)
+    '''
+
+
+def test_what_takes_it_by_its_registered_name_speaks_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "registered_here.py"
+    path.write_text(textwrap.dedent(REGISTERED), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("registered_here", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    said = [text.text for text in texts_about(module._grad) if text.near]
+    assert said == ["Only what is positive goes back."]

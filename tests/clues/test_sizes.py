@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.clues.sizes import halves, loops, sizes
+from gradcheck_cli.clues.sizes import counts_axes, halves, loops, sizes
 
 WEIGHT = np.ones((5, 7))
 
@@ -87,3 +87,28 @@ def fixed_count(x: Any) -> Any:
 )
 def test_loops(function: Any, expected: bool) -> None:
     assert loops([function]) is expected
+
+
+def without_the_last(v: Any) -> Any:
+    return v.sum(axis=tuple(range(v.ndim - 1)))
+
+
+def of_a_tensor(v: Any, g: Any) -> Any:
+    dims = list(range(1, v.dim()))
+    return v.sum(dims) * g
+
+
+def of_a_shape(v: Any) -> Any:
+    return [v.sum(i) for i in range(len(v.shape))]
+
+
+def asks_for_two(v: Any) -> Any:
+    return v if v.ndim == 2 else v.sum(range(3))
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [(without_the_last, {"v"}), (of_a_tensor, {"v"}), (of_a_shape, {"v"}), (asks_for_two, set())],
+)
+def test_arrays_whose_axes_are_counted(function: Any, names: set[str]) -> None:
+    assert counts_axes([function]) == names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from gradcheck_cli.discover.outer import Outer, outer_functions
 from tests.discover import outer_cases
@@ -38,8 +39,9 @@ def test_a_method_that_calls_what_it_makes_is_one() -> None:
     assert float(layer.origin.function({"factor": 3.0})(jnp.ones(()))) == 3.0
 
 
-def test_attributes_that_are_handed_on_are_known() -> None:
-    law = of("Law.log_prob")
+@pytest.mark.parametrize("scope", ["Law.log_prob", "Tilted.log_prob"])
+def test_attributes_that_are_handed_on_are_known(scope: str) -> None:
+    law = of(scope)
     assert law.attributes == {"rate", "low"}
     assert law.origin is not None
     assert set(law.origin.settings) == {"rate", "low"}

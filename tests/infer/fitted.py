@@ -29,10 +29,14 @@ class Fitted:
     signature: Signature
     dtype: str
     outputs: Sequence[tuple[int, ...]]
+    beyond: str = ""  # what is said of a read beyond the end of an array
 
     @property
     def leaves(self) -> Sequence[Leaf]:
         return self.signature.leaves
+
+    def reads_beyond(self) -> str:
+        return self.beyond
 
     def traces(self) -> Traces:
         return Traces(None, None)
@@ -56,6 +60,7 @@ class Gradient:
 
     function: Callable[..., Any]
     asked: list[Signature] = field(default_factory=list)  # every signature that it was offered
+    reading: Callable[[Signature], str] = lambda signature: ""  # says what is read beyond an end
 
     def parameters(self) -> list[Parameter]:
         return parameters_of(self.function)
@@ -73,7 +78,8 @@ class Gradient:
             out = call(self.function, signature, [np.ones(leaf.shape) for leaf in signature.leaves])
         except (TypeError, ValueError, IndexError) as error:
             raise Rejected(str(error)) from None
-        return Fitted(self.function, signature, dtype, [out.shape])
+        beyond = self.reading(signature)
+        return Fitted(self.function, signature, dtype, [out.shape], beyond)
 
 
 def shapes(subject: Any) -> dict[str, tuple[int, ...]]:

@@ -328,3 +328,17 @@ def test_a_shape_of_other_sizes_of_the_call_is_none_that_it_is_made_for() -> Non
             return subject
 
     assert explored(Turned(lambda x: x.T), {"x": [Clue("a docstring", "f32[n m]")]}).refused
+
+
+def test_what_counts_rows_is_no_longer_than_they_are() -> None:
+    def grouped(x, weights, sizes):
+        if (np.ndim(x), np.ndim(weights), np.ndim(sizes)) != (2, 3, 1):
+            raise ValueError("rows, a matrix for each group, sizes")
+        return np.sum(x @ weights.sum(0))
+
+    def beyond(signature: Signature) -> str:
+        _, (rows, *_), (sizes,) = (leaf.shape for leaf in signature.leaves)
+        return f"it reads beyond the {rows} rows of an array" if sizes > rows else ""
+
+    found = rich(Gradient(grouped, reading=beyond))
+    assert found["sizes"] == found["weights"][:1]

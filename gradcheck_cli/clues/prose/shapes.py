@@ -223,14 +223,14 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
 
 
 def _richest(dims: Dims, following: str) -> Dims:
-    """Of alternatives, as `(C), (N, C) or (N, C, ...)`, the one with the most named axes."""
+    """Of alternatives, as `(C), (N, C) or (N, C, ...)`, the one with the most named axes; `(d,)` rather than `(1,)`."""
     choices = [dims]
     while match := re.match(rf"\s*(?:,\s*or|,|or)\s*(?P<dims>{BRACKETS})", following):
         other = stated(match["dims"])
         choices += [] if other is None else [other]
         following = following[match.end() :]
     closed = [choice for choice in choices if not choice.is_open] or choices
-    return max(closed, key=lambda choice: len(choice.names))
+    return max(closed, key=lambda choice: (len(choice.names), sum(map(str.isalpha, choice.names))))
 
 
 def _sure(written: str) -> Dims | None:

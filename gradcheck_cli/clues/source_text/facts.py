@@ -250,12 +250,21 @@ class Facts:
             about = self.of(value.path, Weight.KIND)
             about.sizes = max(about.sizes, value.count)
             about.entries.setdefault(value.place, value.name)
+        if isinstance(value, Member) and value.name and kind in (Kind.INTEGERS, Kind.BOOLS):
+            self._rows(value, kind)
         if kind in (Kind.INTEGERS, Kind.BOOLS):  # what holds of the elements in any shape
             path = elements(value)
         if path:
             about = self.of(path, Weight.KIND)
             about.kinds.setdefault(kind)
             about.values |= dict.fromkeys(values)
+
+    def _rows(self, row: Member, kind: Kind) -> None:
+        """A table of so many rows, which the text unpacks: `sources, targets = edge_index`."""
+        table = Part(row.path)
+        self.rank(table, 2)
+        self.size(self.axis(table, 0), row.count)
+        self.kind(table, kind)
 
     def asked(self, value: Value) -> None:
         """The text asks of which type the value is: it may be of several."""

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradcheck_cli.frameworks.jax.bounds import reads_beyond
 from gradcheck_cli.frameworks.jax.call import host
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.trace import (
@@ -121,6 +122,10 @@ class JaxSubject(FittedGradient):
         self.elementwise = self.runs_elementwise(*programs[:2])
         inner = () if bare is self.primal else own_rules(self.primal, own, *self.avals)
         return Traces(programs[0], programs[1], programs[2], inner=inner)
+
+    def reads_beyond(self) -> str:
+        with precision(self.dtype):
+            return reads_beyond(self.primal, self.avals)
 
     def _pullback_jaxpr(self, fun: Callable[..., Any]) -> Any | None:
         try:

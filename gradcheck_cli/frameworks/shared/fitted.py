@@ -67,6 +67,10 @@ class FittedGradient(abc.ABC):
     def other_calls(self) -> Sequence[OtherCall]:
         """Other ways to make the call."""
 
+    def reads_beyond(self) -> str:
+        """How the function silently reads beyond the end of an array; nothing where that raises."""
+        return ""
+
     @property
     def leaves(self) -> Sequence[Leaf]:
         return self.signature.leaves

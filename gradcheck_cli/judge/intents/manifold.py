@@ -38,6 +38,8 @@ class Manifold:
         shape = m.subject.leaves[paths.index(argument)].shape
         if not shape:
             return None  # nothing to project: `covers` says that it answers nothing
+        if m.in_part:
+            return Doubt(f"only some components of the gradient of `{argument}` are judged")
         square = len(shape) > 1 and shape[-1] == shape[-2]
         laws = [_on_the_sphere, *([_symmetric] if square else [])]
         with working(START_BITS):
@@ -77,13 +79,47 @@ def _rows(m: Measurements, leaf: int) -> Iterator[tuple[int, Array, Array, Array
             yield row, point, ours[row, part].reshape(spec.shape), truth[row, part].reshape(spec.shape)  # fmt: skip
 
 
+def takes_what_points_outwards(m: Measurements, argument: str) -> bool:
+    """Is the gradient exactly the truth without its part along the argument?
+
+    That part is `(x·t) x`, as on unit vectors, or `(x·t) x / (x·x)`, anywhere.
+    """
+    paths = [leaf.path for leaf in m.subject.leaves]
+    shape = m.subject.leaves[paths.index(argument)].shape
+    if m.in_part or not shape or shape[-1] < 2:
+        return False
+    with working(START_BITS):
+        vectors = [v for _, *row in _rows(m, paths.index(argument)) for v in _vectors(*row)]
+        telling = [(x, g, t) for x, g, t in vectors if not _dot(x, t).contains(0)]
+        if len(telling) < _FEWEST:
+            return False
+        return any(
+            all(
+                _without(x, _dot(x, t) / (_dot(x, x) if anywhere else 1), g, t)
+                for x, g, t in telling
+            )
+            for anywhere in (False, True)
+        )
+
+
+def _without(x: Array, along: arb, ours: Array, truth: Array) -> bool:
+    """Is the gradient the truth less this much of the argument?"""
+    return all(a.overlaps(b - along * c) for a, b, c in zip(ours, truth, x, strict=True))
+
+
+def _vectors(x: Array, ours: Array, truth: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Point, gradient and truth of each vector along the last axis."""
+    size = x.shape[-1]
+    yield from zip(*(a.reshape(-1, size) for a in (x, ours, truth)), strict=True)
+
+
 def _on_the_sphere(x: Array, ours: Array, truth: Array) -> bool:
     """Does gradient minus truth point outwards only; on the sphere, is nothing outward left?
 
     A rounded x is only near the sphere: that distance is what tangency may be missed by.
     """
     size = x.shape[-1]
-    for q, g, t in zip(x.reshape(-1, size), ours.reshape(-1, size), truth.reshape(-1, size), strict=True):  # fmt: skip
+    for q, g, t in _vectors(x, ours, truth):
         taken = g - t
         k = int(np.abs(np.array([float(number) for number in q])).argmax())
         if any(not (taken[i] * q[k] - taken[k] * q[i]).contains(0) for i in range(size)):

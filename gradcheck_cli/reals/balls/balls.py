@@ -163,6 +163,9 @@ class Balls(Domain):
         return elements(out, x.shape)
 
     def binary(self, op: str, a: Array, b: Array) -> Array:
+        for one, other in ((a, b), (b, a)) if op == "mul" else ():
+            if _is_one(one):  # the very same numbers, not new balls
+                return np.array(np.broadcast_arrays(other, one)[0])
         return np.asarray(_binary(op)(a, b), dtype=object)
 
     def complex_binary(self, op: str, a: Array, b: Array) -> Array:
@@ -340,6 +343,10 @@ def _truncated(ball: arb) -> arb:
     return ball.floor() if ball >= 0 else ball.ceil()
 
 
+def _is_one(x: Array) -> bool:
+    return x.size == 1 and bool(x.flat[0] == 1)
+
+
 def _binary(op: str) -> Any:
     """A function of two numbers as one of whole arrays, which can reduce them too."""
     return _UFUNCS.get(op) or _ufunc(scalar.BINARY.get(op) or special.SPECIAL[op], 2)
@@ -351,7 +358,7 @@ def _ufunc(function: Any, arguments: int) -> Any:
     return np.frompyfunc(function, arguments, 1)
 
 
-_UFUNCS: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+_UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply}
 _MIDDLES = np.frompyfunc(lambda b: b if b.is_exact() else b.mid(), 1, 1)
 _COMPLEX = np.frompyfunc(acb, 2, 1)
 _AS_COMPLEX = np.frompyfunc(complexes.as_complex, 1, 1)

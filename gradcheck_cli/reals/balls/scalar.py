@@ -144,6 +144,11 @@ def smaller(a: arb, b: arb) -> arb:
     return b if b <= a else a.min(b)
 
 
+def difference(a: arb, b: arb) -> arb:
+    """Exactly 0 of one number and itself, however wide its ball is."""
+    return ZERO if a is b and a.is_finite() else a - b
+
+
 def union(a: arb, b: arb) -> arb:
     if a is b:
         return a
@@ -212,7 +217,7 @@ BINARY: dict[str, Binary] = {
     "mul": operator.mul,
     "pow": power,
     "rem": rem,
-    "sub": operator.sub,
+    "sub": difference,
 }
 
 # What changes nothing under a function of two numbers.

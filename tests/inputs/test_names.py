@@ -1,0 +1,32 @@
+"""What names of parameters suggest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.inputs.names import fixed_by_name, is_data, says_not_a_float
+
+
+@pytest.mark.parametrize("name", ["is_desirable", "has_edge", "mask"])
+def test_a_question_that_each_row_answers(name: str) -> None:
+    first = fixed_by_name(name, (4, 3), None)[0]
+    assert first.value.shape == (4, 3)
+    assert first.value.dtype == np.bool_
+    assert says_not_a_float(name)
+    assert is_data(name)
+
+
+def test_it_may_be_asked_of_the_whole_call() -> None:
+    assert [f.value for f in fixed_by_name("is_causal", (3,), None)][1:] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["tol", "rcond", "rel_tol"])
+def test_tolerances_are_small(name: str) -> None:
+    assert [f.value for f in fixed_by_name(name, (), None)] == [1e-6]
+
+
+@pytest.mark.parametrize("name", ["island", "history", "hash_table", "flagged"])
+def test_words_that_only_begin_alike(name: str) -> None:
+    assert not is_data(name)
+    assert fixed_by_name(name, (3,), None) == []
