@@ -25,7 +25,7 @@ from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.nudge import Side, half_to
 from gradcheck_cli.measure.same_floats import differs_in_the_same_floats
-from gradcheck_cli.measure.states import KINK, LIMIT, POLE, REGULAR
+from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.enclose import enclose, working
 
@@ -48,7 +48,7 @@ class Comparison:
     gap: Array
     outside_kink: Array  # at a kink, not between the sides (one flag a row)
     finite_at_pole: Array  # the truth has a pole, the formula a number
-    singular: Array  # rows with a pole or kink
+    singular: Array  # rows with a pole, a kink or a jump
     singular_at: Array  # the same for each component
     zero_truth: Array  # per component: the truth is zero at every row
     compared: bool  # was any component of any row held to a truth at all?
@@ -85,6 +85,9 @@ def comparison(m: Measurements) -> Comparison:
     differs = apart & ~amplifies
     trusts = _as_inner_rules_say(m, differs, formula)
     differs &= ~trusts
+    # Where the value jumps, as an angle does around the origin, it has no derivative either.
+    valued = np.isin(m.reference.states(VALUES), (REGULAR, LIMIT)).all(axis=1, keepdims=True)
+    singular = (states == POLE) | (states == KINK) | ((states == OUTSIDE) & valued)
     zero = np.array(
         [
             all(truth[r, k].contains(0) for r in rows if regular[r, k]) and regular[rows, k].any()
@@ -103,8 +106,8 @@ def comparison(m: Measurements) -> Comparison:
         & comparable
         & (formula_states != KINK)
         & np.isin(np.arange(count), m.base_rows)[:, None],
-        singular=((states == POLE) | (states == KINK)).any(axis=1),
-        singular_at=(states == POLE) | (states == KINK),
+        singular=singular.any(axis=1),
+        singular_at=singular,
         zero_truth=zero,
         compared=bool((regular & comparable)[rows].any() or apart[rows].any()),
     )

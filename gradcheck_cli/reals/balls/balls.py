@@ -169,7 +169,7 @@ class Balls(Domain):
         return np.asarray(_binary(op)(a, b), dtype=object)
 
     def complex_binary(self, op: str, a: Array, b: Array) -> Array:
-        ufunc = _UFUNCS.get(op) or _ufunc(complexes.BINARY[op], 2)
+        ufunc = _COMPLEX_UFUNCS.get(op) or _ufunc(complexes.BINARY[op], 2)
         return np.asarray(ufunc(a, b), dtype=object)
 
     def integer_pow(self, kind: str, x: Array, n: int) -> Array:
@@ -359,6 +359,7 @@ def _ufunc(function: Any, arguments: int) -> Any:
 
 
 _UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply}
+_COMPLEX_UFUNCS = _UFUNCS | {"sub": np.subtract}
 _MIDDLES = np.frompyfunc(lambda b: b if b.is_exact() else b.mid(), 1, 1)
 _COMPLEX = np.frompyfunc(acb, 2, 1)
 _AS_COMPLEX = np.frompyfunc(complexes.as_complex, 1, 1)
