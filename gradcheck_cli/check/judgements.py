@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.check.asked_laws import judgements_of_laws
 from gradcheck_cli.check.outcome import JUDGED, GradientOutcome, weakest
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.check.second_order import as_wanted
 from gradcheck_cli.contract.report import LawResult, Outcome, Severity, Verdict
 from gradcheck_cli.judge.diagnose.correction import Trial
-from gradcheck_cli.judge.laws import LAWS
-from gradcheck_cli.judge.laws.law import Judgement, judgement
+from gradcheck_cli.judge.laws.law import Judgement
 from gradcheck_cli.judge.unexplained import unexplained
 from gradcheck_cli.judge.unjudged import failed
 from gradcheck_cli.measure.failure import Failure, Kind
@@ -44,7 +43,7 @@ class Judgements:
 
 def judgements(request: Request, m: Measurements, intents: Sequence[Declared]) -> Judgements:
     """All laws are asked; what is declared answers for some of the failures."""
-    results = list(_of_laws(request, m))
+    results = list(judgements_of_laws(request, m))
     judged = [result for result in results if isinstance(result, Judgement)]
     bugs = [
         failed(request.gradient, request.site, m.subject, result)
@@ -62,17 +61,6 @@ def judgements(request: Request, m: Measurements, intents: Sequence[Declared]) -
         broken=frozenset(declarations.broken),
     )
     return Judgements(m, failures, undeclared, outcome)
-
-
-def _of_laws(request: Request, m: Measurements) -> Iterator[Judgement | Exception]:
-    """The judgement of each law, or a bug of ours in it: the other laws are left standing."""
-    for law in LAWS:
-        try:
-            with request.progress.timing(law.name):
-                result: Judgement | Exception = as_wanted(request, judgement(law, m))
-        except Exception as error:
-            result = error
-        yield result
 
 
 def _as_declared(each: Judgement, undeclared: Sequence[Failure]) -> Judgement:

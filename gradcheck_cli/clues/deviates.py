@@ -33,6 +33,7 @@ _ON_PURPOSE = re.compile(
 )
 
 _STRAIGHT = re.compile(r"straight[- ]?through|\bSTE\b")
+_STRAIGHT_NAME = re.compile(r"straight_?through|fake_?quant|(?:\b|_)ste(?:\b|_)", re.IGNORECASE)
 
 
 def deviates(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> str:
@@ -47,8 +48,9 @@ def on_purpose(function: Callable[..., Any], rule: Sequence[Callable[..., Any]])
 
 
 def straight_through(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> bool:
-    """Does a text say that the cotangent passes as if a step were the identity?"""
-    return bool(_said([function, *rule], _STRAIGHT, everywhere=True))
+    """Does a name or a text say that the cotangent passes as if a step were the identity?"""
+    named = _STRAIGHT_NAME.search(getattr(plain_function(function), "__qualname__", ""))
+    return named is not None or bool(_said([function, *rule], _STRAIGHT, everywhere=True))
 
 
 def _said(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import BEYOND_SEED
+from gradcheck_cli.inputs.ends import in_order
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.inputs.signature import Leaf
 
@@ -112,7 +113,7 @@ def make_points(
         _inside(leaf, fmt.round(np.stack([np.asarray(row[i], np.float64) for row in rows])), fmt)
         for i, leaf in enumerate(leaves)
     ]
-    return Points(arrays, recipes)
+    return Points(in_order(leaves, arrays, fmt), recipes)
 
 
 def _inside(leaf: Leaf, rows: Array, fmt: Format) -> Array:
@@ -140,13 +141,11 @@ def beyond_reach(leaves: Sequence[Leaf], fmt: Format, reach: float) -> Points:
         else:  # alike, uneven, and one of them alone
             rows.append([np.float64(size * (1 - i / 4)) for i in range(len(leaves))])
             rows.append([np.float64(size), *[np.float64(1.0)] * (len(leaves) - 1)])
-    return Points(
-        [
-            fmt.round(np.array([row[i] for row in rows]).reshape(len(rows), *leaf.shape))
-            for i, leaf in enumerate(leaves)
-        ],
-        [BEYOND] * len(rows),
-    )
+    arrays = [
+        fmt.round(np.array([row[i] for row in rows]).reshape(len(rows), *leaf.shape))
+        for i, leaf in enumerate(leaves)
+    ]
+    return Points(in_order(leaves, arrays, fmt), [BEYOND] * len(rows))
 
 
 def _scalars(

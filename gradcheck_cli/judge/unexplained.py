@@ -42,7 +42,7 @@ def on_purpose(failures: Sequence[Failure], m: Measurements, words: str) -> list
     No law says what the derivative should be then: neither right nor wrong is known.
     """
     wrong = [f for f in failures if is_of_formula(f)]
-    if not wrong or not words or not m.subject.has_rule:
+    if not wrong or not words or not m.ruled:
         return list(failures)
     told = replace(
         wrong[0],

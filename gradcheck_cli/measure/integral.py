@@ -48,6 +48,7 @@ class ThirdOpinion:
     opinion: Opinion
     residuals: tuple[float, ...] = ()
     changes: tuple[float, ...] = ()
+    against: bool = False  # on the largest scale the rule goes down where the function goes up
 
     @property
     def settles(self) -> bool:
@@ -154,6 +155,7 @@ def by_integral(
     """
     residuals: list[float] = []
     changes: list[float] = []
+    against = False
     direction = _direction(point, seed)
     moving = moving or parts
     if moving is not None:
@@ -162,9 +164,12 @@ def by_integral(
         pair = _compare(primal, rule, point, cotangent, [d * scale for d in direction], parts)
         if pair is None:
             continue
-        residuals.append(pair[0])
-        changes.append(pair[1])
-    return ThirdOpinion(_opinion(residuals, changes, eps), tuple(residuals), tuple(changes))
+        gap, change = pair
+        residuals.append(abs(gap))
+        changes.append(abs(change))
+        against = change * (change - gap) < 0
+    opinion = _opinion(residuals, changes, eps)
+    return ThirdOpinion(opinion, tuple(residuals), tuple(changes), against)
 
 
 def _opinion(residuals: Sequence[float], changes: Sequence[float], eps: float) -> Opinion:
@@ -210,7 +215,7 @@ def _compare(
     step: Sequence[Array],
     parts: Sample | None,
 ) -> tuple[float, float] | None:
-    """Residual and change of ȳ·f along one segment, by panels of Gauss nodes."""
+    """The change of ȳ·f along one segment less the integral of the rule, by panels of Gauss nodes; and the change."""
     nodes, weights = _gauss()
     panels = 4
     ts = [(k + t) / panels for k in range(panels) for t in nodes]
@@ -238,5 +243,5 @@ def _compare(
     flat_step = exact(_line(step, None if parts is None else parts.leaves))
     slopes = (gradients * flat_step[None]).sum(axis=1)
     integral = sum((slopes * exact(ws)).tolist())
-    gap, size = as_floats(np.array([abs(change - integral), abs(change)], object)).tolist()
+    gap, size = as_floats(np.array([change - integral, change], object)).tolist()
     return (gap, size) if math.isfinite(gap) and math.isfinite(size) else None

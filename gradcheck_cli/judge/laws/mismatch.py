@@ -182,6 +182,10 @@ def _near_singularities(mismatch: Mismatch, large: Array) -> Failure | None:
 
 def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
     row = int(large[0])
+    if _is_a_step_among_others(mismatch):
+        along = [third for third in _of_components(mismatch, large) if not third.constant]
+        if along and not any(third.against for third in along):
+            return mismatch.failure(row, Kind.SURROGATE, _STEP)
     of_components = iterates(mismatch.m)
     asked = _of_components(mismatch, large) if of_components else _of_rows(mismatch.m, large)
     opinion = _gravest({third.opinion for third in asked})
@@ -198,6 +202,15 @@ def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
     if opinion is Opinion.OPEN:
         return mismatch.failure(row, Kind.INCONCLUSIVE, _OPEN)
     return _wrong(mismatch, row)
+
+
+def _is_a_step_among_others(mismatch: Mismatch) -> bool:
+    """Is the function a step in this argument, for sure, and perhaps smooth in others?
+
+    A loop may find by steps what has a derivative.
+    """
+    several = len(mismatch.m.subject.leaves) > 1
+    return mismatch.constant_primal and several and not iterates(mismatch.m)
 
 
 def _gravest(opinions: set[Opinion]) -> Opinion:
@@ -222,7 +235,7 @@ def _of_rows(m: Measurements, rows: Array) -> list[ThirdOpinion]:
 
 
 def _of_components(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
-    """The third opinions on single components of an iteration, at different numbers.
+    """The third opinions on single components, at different numbers.
 
     Where the function does not move, at the end of a bracket, it has no derivative of its own; if it does
     at others, these decide.

@@ -1,0 +1,41 @@
+"""Both ends of a range, by their names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.inputs.ends import in_order
+from gradcheck_cli.inputs.floats import format_of
+from gradcheck_cli.inputs.signature import Leaf
+
+FMT = format_of("float32")
+
+
+def ordered(low: object, high: object, *names: str) -> list[np.ndarray]:
+    rows = [np.asarray(low, float), np.asarray(high, float)]
+    leaves = [Leaf(n, r.shape[1:], "test") for n, r in zip(names, rows, strict=True)]
+    return in_order(leaves, rows, FMT)
+
+
+@pytest.mark.parametrize(
+    "names", [("low", "high"), ("min_vals", "max_vals"), ("x_lower", "x_upper"), ("lo", "hi")]
+)
+def test_ends_are_exchanged_where_they_are_the_wrong_way_round(names: tuple[str, str]) -> None:
+    low, high = ordered([1.0, 5.0, 2.0], [3.0, 4.0, 2.0], *names)
+    assert low.tolist() == [1.0, 4.0, 2.0]
+    assert high.tolist() == [3.0, 5.0, 2.03125]
+
+
+def test_an_end_for_all_is_above_each() -> None:
+    low, high = ordered([[1.0, 7.0]], [[[3.0, 5.0], [4.0, 9.0]]], "low", "high")
+    assert low.tolist() == [[1.0, 7.0]]
+    assert high.tolist() == [[[3.0, 9.0], [4.0, 9.0]]]
+    low, high = ordered([[1.0, 7.0]], [3.0], "low", "high")
+    assert (low.tolist(), high.tolist()) == ([[1.0, 7.0]], [11.0])
+
+
+@pytest.mark.parametrize("names", [("left", "right"), ("slow", "high"), ("low", "top")])
+def test_other_names_are_left_alone(names: tuple[str, str]) -> None:
+    low, high = ordered([5.0], [4.0], *names)
+    assert (low.tolist(), high.tolist()) == ([5.0], [4.0])
