@@ -27,6 +27,7 @@ from gradcheck_cli.contract.report import (
 )
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.report.look import Look
+from gradcheck_cli.report.text.alike import listed, shared, with_one_reason
 from gradcheck_cli.report.text.caret import source_lines
 from gradcheck_cli.report.text.inputs import in_words, shapes
 from gradcheck_cli.report.text.plot import plot_lines
@@ -67,24 +68,38 @@ def render(report: Report, look: Look) -> str:
 
 
 def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Line]:
-    paths = [g.path for g in report.gradients] + [f.path for f in report.findings]
-    for path in sorted(set(paths)):
+    alike = shared(report)
+    for path in _paths(report):
         mine = [f for f in report.findings if f.path == path and f.gradient_index is None]
         if [f.rule for f in mine] == [RuleName.NO_CUSTOM_GRADIENTS] and not verbose:
             yield [(path, "bold underline"), (f"  {mine[0].message}", "dim")]
             continue
+        if alike.follows(path) and not verbose:
+            continue
         yield [(path, "bold underline")]
-        for finding in report.findings:
-            if finding.path == path and finding.gradient_index is None:
-                yield []
-                yield from _finding(finding, root, width, verbose=verbose)
+        for finding in mine:
+            yield []
+            yield from _finding(finding, root, width, verbose=verbose)
+        if path in alike.others and not verbose:
+            others = listed(alike.others[path])
+            yield from _labelled("same", f"in {others} (-v tells each)", width, "")
         for gradient in report.gradients:
-            if gradient.path == path and (gradient.status is Status.CHECKED or gradient.findings):
+            if gradient.path == path and _is_told(gradient):
                 yield []
                 yield from _gradient(gradient, report, root, width, verbose)
         yield []
-    yield from _not_covered(report.not_covered, report.summary.files > 1, width)
+    yield from _not_covered(report.not_covered, report.summary.files > 1, width, verbose)
     yield from _closing(report, width)
+
+
+def _paths(report: Report) -> list[str]:
+    """The files of which there is something to tell here; what could not be checked comes after all."""
+    told = [g.path for g in report.gradients if _is_told(g)]
+    return sorted({*told, *(f.path for f in report.findings)})
+
+
+def _is_told(gradient: Gradient) -> bool:
+    return gradient.status is Status.CHECKED or bool(gradient.findings)
 
 
 def _gradient(
@@ -281,13 +296,16 @@ def _details(gradient: Gradient, width: int) -> Iterator[Line]:
         yield from _wrapped(f"input {in_words(item)}", width, "  ", "dim")
 
 
-def _not_covered(items: Sequence[NotCovered], of_several: bool, width: int) -> Iterator[Line]:
+def _not_covered(
+    items: Sequence[NotCovered], of_several: bool, width: int, verbose: bool
+) -> Iterator[Line]:
     if not items:
         return
     yield [("Could not check", "bold yellow")]
-    for item in items:
-        where = f"{item.path}: " if of_several and item.path else ""
-        text = f"{where}{item.gradient}: {item.what}: {item.reason}"
+    each = [(item, item.gradient) for item in items]
+    for item, names in each if verbose else with_one_reason(items):
+        where = f"{item.path}: " if of_several and item.path and names == item.gradient else ""
+        text = f"{where}{names}: {item.what}: {item.reason}"
         yield from _wrapped(text, width, "  ", "")
         if item.add:
             yield from _wrapped(f"to check it, add {item.add}", width, "    ", "dim")
