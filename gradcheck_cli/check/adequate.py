@@ -8,10 +8,10 @@ from typing import Any
 from gradcheck_cli.adequacy.adequacy import adequacy
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
+from gradcheck_cli.inputs.names import counts_terms, ends_iterations
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Signature
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.reals.program import Program
-from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError
 
@@ -23,16 +23,17 @@ def adequate(request: Request, m: Measurements) -> GradientOutcome:
     if not m.ruled:
         return GradientOutcome()
     with request.progress.timing("adequacy"):
-        return GradientOutcome(showings=adequacy(m, list(_moved_statics(request, m.subject))))
+        return GradientOutcome(showings=adequacy(m, list(_moved_statics(request, m))))
 
 
-def _moved_statics(request: Request, subject: Subject) -> Iterator[tuple[str, Program]]:
+def _moved_statics(request: Request, m: Measurements) -> Iterator[tuple[str, Program]]:
     """Pullbacks of the function, each with another number or flag for one argument."""
     defaults = {p.name: p.default for p in request.gradient.parameters()}
-    signature, count = subject.signature, 0
+    subject, count = m.subject, 0
+    signature = subject.signature
     for name, value in signature.arguments:
         plain = defaults.get(name) if value is OMITTED else getattr(value, "value", None)
-        other = _other(plain)
+        other = None if _only_goes_on(name, plain, m) else _other(plain)
         if other is None or count == _MOST:
             continue
         count += 1
@@ -47,6 +48,12 @@ def _moved_statics(request: Request, subject: Subject) -> Iterator[tuple[str, Pr
             continue
         if program is not None:
             yield f"`{name}` = {plain!r} → {other!r}", program
+
+
+def _only_goes_on(name: str, value: Any, m: Measurements) -> bool:
+    """Is it how many steps or terms lead to a limit? With one more the function is the same."""
+    counts = counts_terms(name) or ends_iterations(name) or bool(m.sources.seeks)
+    return type(value) is int and counts
 
 
 def _other(value: Any) -> float | int | bool | None:

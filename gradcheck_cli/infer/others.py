@@ -8,7 +8,12 @@ from typing import Any
 from gradcheck_cli.infer.given import given_numbers
 from gradcheck_cli.infer.static_values import plain_values, several, stated_kind
 from gradcheck_cli.inputs.clue import Kind
-from gradcheck_cli.inputs.names import fixed_by_name, is_axis, says_not_a_float
+from gradcheck_cli.inputs.names import (
+    counts_terms,
+    fixed_by_name,
+    is_axis,
+    says_not_a_float,
+)
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 
 _GIVEN = 0.75  # what is left out by default
@@ -21,6 +26,9 @@ def other_values(
     """Other values of the argument, likeliest first; no count below the integers of a table that it bounds."""
     most = max((int(a.max()) for _, a in tables(signature) if a.dtype != bool), default=-1)
     value = value_of(parameter, here)
+    if counts_terms(parameter.name) and type(value) is int:  # with fewer it is another function
+        yield Fixed(value + 1, str(value + 1), "off its default")
+        return
     bounds = type(value) is int and value > most >= 0
     for other in _other_values(parameter, here, signature, hints):
         number = getattr(other, "value", None)

@@ -59,6 +59,10 @@ _WINDOW = re.compile(
 _MOST_STEPS = re.compile(
     r"max(?:imum)?_?(?:num(?:ber)?_?(?:of_?)?)?(?:iter(?:s|ations?)?|steps?|sweeps?|evals?)"
 )
+# How many terms, nodes or trips a result is added up of: with more of them it comes to a limit, or it does not.
+_TERMS = re.compile(
+    r"(?:(?:n|num|number_of|max)_?)?(?:terms|nodes|iters|iterations|sweeps|intervals)"
+)
 _STEP = re.compile(r"(?:\w+_)?(?:strides?|hop|step|shift)(?:_?(?:size|length|len))?")
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
 
@@ -97,7 +101,7 @@ def _plain_values(lowered: str) -> tuple[float | bool, ...]:
     if lowered.startswith("max") or lowered.endswith("_max"):
         return (200, 100) if ends_iterations(lowered) else _large(lowered)
     if lowered in _COUNT or lowered.startswith(("num_", "n_")):
-        return (3, 2)
+        return (12, 13) if counts_terms(lowered) else (3, 2)
     if is_window(lowered) or is_step(lowered):
         return (2, 3, 1)
     return ()
@@ -121,6 +125,11 @@ def is_data(name: str) -> bool:
 def ends_iterations(name: str) -> bool:
     """Does the name say that the argument is after how many steps an iteration is given up?"""
     return _MOST_STEPS.fullmatch(name.lower().strip("_")) is not None
+
+
+def counts_terms(name: str) -> bool:
+    """Does the name say that the argument is how many terms a result is added up of?"""
+    return _TERMS.fullmatch(name.lower().strip("_")) is not None
 
 
 def is_splits(name: str) -> bool:

@@ -39,12 +39,23 @@ def admit_limits(
     Says whether it does (None: nobody has looked), and the rows at which it does not end in floats.
     """
     limits = None if seeks is False else rows.subject.limits(rows.points, rows.cotangents)
+    if limits is None and seeks is not False and _differ(truth, rule, rows):
+        limits = rows.subject.limits_of_series(rows.points, rows.cotangents)
     if limits is None or not (seeks or _seeks(limits, values, rows)):
         return False, ()
     _admit(truth, rule, limits, rows)
     primal = rows.subject.traces().primal
     may_go_on = primal is not None and primal.primitives() & OPEN_LOOPS
     return True, _left_out(truth, values) if may_go_on else ()
+
+
+def _differ(truth: Truth, rule: Truth, rows: Rows) -> bool:
+    """Are truth and rule apart at an ordinary point, where both have a value?"""
+    both = [columns(each.gradients, rows.count)[rows.base_rows] for each in (truth, rule)]
+    states = [columns(each.gradient_states, rows.count)[rows.base_rows] for each in (truth, rule)]
+    regular = (states[0] == REGULAR) & (states[1] == REGULAR)
+    pairs = zip(both[0][regular], both[1][regular], strict=True)
+    return any(not a.overlaps(b) for a, b in pairs)
 
 
 def _seeks(limits: Limits, values: Sequence[Array], rows: Rows) -> bool:

@@ -85,6 +85,12 @@ class Part:
         whole = self.whole.limits(points, cotangents)
         return None if whole is None else whole.sampled(self.sample)
 
+    def limits_of_series(
+        self, points: Sequence[Array], cotangents: Sequence[Array]
+    ) -> Limits | None:
+        whole = self.whole.limits_of_series(points, cotangents)
+        return None if whole is None else whole.sampled(self.sample)
+
     def rule_program(self) -> Program | None:
         return self._restricted(self.whole.rule_program())
 

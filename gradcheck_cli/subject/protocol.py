@@ -80,6 +80,10 @@ class Traced(Shaped, Protocol):
     def rule_program(self) -> Program | None: ...
     # In float64, where the loops have run on; None if none of them seeks a limit.
     def limits(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Limits | None: ...
+    # The same where an argument says of how many terms a result is added up.
+    def limits_of_series(
+        self, points: Sequence[Array], cotangents: Sequence[Array]
+    ) -> Limits | None: ...
 
 
 class Runner(Shaped, Protocol):

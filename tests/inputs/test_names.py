@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.inputs.names import fixed_by_name, is_data, says_not_a_float
+from gradcheck_cli.inputs.names import counts_terms, fixed_by_name, is_data, says_not_a_float
 
 
 @pytest.mark.parametrize("name", ["is_desirable", "has_edge", "mask"])
@@ -30,3 +30,13 @@ def test_tolerances_are_small(name: str) -> None:
 def test_words_that_only_begin_alike(name: str) -> None:
     assert not is_data(name)
     assert fixed_by_name(name, (3,), None) == []
+
+
+@pytest.mark.parametrize("name", ["num_terms", "n_nodes", "iterations", "max_iters"])
+def test_how_many_terms_there_are(name: str) -> None:
+    assert counts_terms(name)
+
+
+@pytest.mark.parametrize("name", ["num_heads", "degree", "terms_of_use", "n"])
+def test_other_counts_are_none_of_terms(name: str) -> None:
+    assert not counts_terms(name)

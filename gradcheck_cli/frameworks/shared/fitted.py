@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from gradcheck_cli.frameworks.shared.counted import limits_of_series
 from gradcheck_cli.frameworks.shared.library import Offering, offered
 from gradcheck_cli.frameworks.shared.run_on import Iteration, may_iterate
 from gradcheck_cli.frameworks.shared.tracing import (
@@ -89,6 +90,12 @@ class FittedGradient(abc.ABC):
             return None
         self._iteration = self._iteration or self.iteration()
         return None if self._iteration is None else self._iteration.limits(points, cotangents)
+
+    def limits_of_series(
+        self, points: Sequence[Array], cotangents: Sequence[Array]
+    ) -> Limits | None:
+        """What function and rule give where their series have gone on; None if nothing counts terms."""
+        return limits_of_series(self, points, cotangents)
 
     def traces(self) -> Traces:
         """Both programs, traced once."""

@@ -70,6 +70,24 @@ class Iteration:
             near, far, *rule = (self._reached(f, full, count) for f in self._compiled)
         return Limits((near, far), (rule[0], rule[1]))
 
+    def ended(
+        self, points: Sequence[Array], cotangents: Sequence[Array]
+    ) -> tuple[Reached, Reached] | None:
+        """What function and rule give at the end of their loops; None if nothing differentiates the function."""
+        count, size = len(points[0]), batch_size(len(points[0]))
+        with precision("float64"):
+            full = [
+                padded(np.asarray(a, np.float64), size, "float64") for a in (*points, *cotangents)
+            ]
+            both = (self._pullback(0), functools.partial(_ran_on, self.rule, 0))
+            try:
+                truth, rule = (
+                    self._reached(jax.jit(functools.partial(_mapped, f)), full, count) for f in both
+                )
+            except UserCodeError:
+                return None
+        return truth, rule
+
     def _all_four(self) -> list[Function]:
         """Function and rule after more trips and after some more, each as a map over rows."""
         rules = [functools.partial(_ran_on, self.rule, more) for more in (0, _AND_MORE)]
