@@ -149,10 +149,11 @@ def call_factory(function: Function, functions: Sequence[Function]) -> Entry:
 
     The hooks record what is made; results that are callable are called in turn.
     """
-    reason = ""
+    reason, made_up = "", ""
     maker: Maker | None = None
     for call in calls_of(function, functions):
         maker = maker or Maker(call)
+        made_up = made_up or invented(call, functions)  # it may make something before it fails
         try:
             result = call.again({})
         except UserCodeError as raised:
@@ -161,7 +162,8 @@ def call_factory(function: Function, functions: Sequence[Function]) -> Entry:
             continue
         call_results(result)
         return Entry(invented=invented(call, functions), maker=Maker(call))
-    return Entry(reason or "it takes no arguments that could be guessed", maker=maker)
+    reason = reason or "it takes no arguments that could be guessed"
+    return Entry(reason, invented=made_up, maker=maker)
 
 
 def invented(call: Call, functions: Sequence[Function]) -> str:

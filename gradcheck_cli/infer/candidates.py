@@ -39,6 +39,10 @@ class Candidate:
     ascending: bool
     order: int  # in which it was met
 
+    def at(self, solution: Solution) -> list[tuple[int, ...]]:
+        """The sizes as explored, at another solution."""
+        return [tuple(map(solution.number, shape)) for shape in self.shapes]
+
     @property
     def free(self) -> list[int]:
         """The unknowns that nothing binds, the first array's first."""

@@ -36,6 +36,7 @@ _STAGES: tuple[tuple[int, ...], ...] = ((1, 2), (0, 1, 2), (1, 2, 3), (0, 1, 2, 
 _MOST_CALLS = 160  # of the function
 _MOST_RANKS = 40  # in one stage
 _MOST_STEPS = 10  # towards one solution
+_MOST_READS = 24  # of calls that are run to see whether they read beyond an array
 _MOST_PROPOSALS = 3  # of one refusal
 _FIRST_RULES, _MOST_RULES = 5, 12  # of which the rule is traced
 _MOST_NUMBERS = 180  # in all arrays of a call
@@ -72,7 +73,7 @@ class Explorer:
     hopeless: bool = False  # no shape helps: it wants integers where it gets floats
     steps: int = 0
     refusals: dict[tuple[object, ...], str | None] = field(default_factory=dict)
-    overread: set[tuple[object, ...]] = field(default_factory=set)  # refused as it reads beyond
+    reads: dict[tuple[object, ...], str] = field(default_factory=dict)  # beyond an array
 
     def explored(self) -> Exploration:
         """The first stage at which function and rule agree on shapes."""
@@ -134,7 +135,9 @@ class Explorer:
                 continue
             for rows in self._rows(candidate, hole):
                 tied = candidate.solution.with_equations([(shape[0], rows)])
-                if tied is not None and self._accepts(candidate, tied):
+                if tied is None or not self._accepts(candidate, tied):
+                    continue
+                if not self._overread(candidate.at(tied), candidate.ascending):
                     candidate = replace(candidate, solution=tied)
                     break
         return candidate
@@ -145,9 +148,9 @@ class Explorer:
         if not size.terms or any(u not in candidate.free for u, _ in size.terms):
             return False
         larger = replace(candidate.solution, enlarged=frozenset(u for u, _ in size.terms))
-        numbers = [tuple(map(larger.number, shape)) for shape in candidate.shapes]
-        refused = self._refusal(numbers, candidate.ascending) is not None
-        return refused and (table.kind == "int" or (*numbers, candidate.ascending) in self.overread)
+        if table.kind == "int" and not self._accepts(candidate, larger):
+            return True
+        return bool(self._overread(candidate.at(larger), candidate.ascending))
 
     def _rows(self, candidate: Candidate, table: Hole) -> Iterator[Size]:
         """What another array has rows of: the first array of floats for a table of integers, else each in turn."""
@@ -159,8 +162,7 @@ class Explorer:
 
     def _accepts(self, candidate: Candidate, solution: Solution) -> bool:
         """Does the function take these shapes at another solution?"""
-        numbers = [tuple(map(solution.number, shape)) for shape in candidate.shapes]
-        return self._refusal(numbers, candidate.ascending) is None
+        return self._refusal(candidate.at(solution), candidate.ascending) is None
 
     def _solve(self, shapes: Shapes, solution: Solution, ascending: bool) -> Candidate | None:
         """Shapes that the function takes, found by doing what its refusals ask for."""
@@ -169,6 +171,8 @@ class Explorer:
         self.steps += 1
         numbers = [tuple(map(solution.number, shape)) for shape in shapes]
         refusal = self._refusal(numbers, ascending)
+        if refusal is None:
+            refusal = self._overread(numbers, ascending) or None
         if refusal is None:
             return Candidate(shapes, solution, ascending, self.calls)
         if refusal == _TOO_LARGE and solution.scale in _SMALLER:
@@ -200,18 +204,29 @@ class Explorer:
         if key not in self.refusals:
             few = _totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))
             self.calls += 1
-            self.refusals[key] = self._asked(self.template.at(shapes, few, ascending), key)
+            self.refusals[key] = self._asked(self.template.at(shapes, few, ascending))
         return self.refusals[key]
 
-    def _asked(self, signature: Signature, key: tuple[object, ...]) -> str | None:
+    def _asked(self, signature: Signature) -> str | None:
         try:
-            beyond = fitted(self.gradient, signature, self.dtype).reads_beyond()
+            fitted(self.gradient, signature, self.dtype)
         except RuleError:
             return None  # it is the rule that refuses
         except Rejected as error:
             return error.detail
-        self.overread |= {key} if beyond else set()
-        return beyond or None
+        return None
+
+    def _overread(self, shapes: Sequence[tuple[int, ...]], ascending: bool) -> str:
+        """How the function reads beyond an array of these shapes, if it does; asked a few times, as it is run for that."""
+        key = (*shapes, ascending)
+        if key not in self.reads and len(self.reads) < _MOST_READS:
+            few = _totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))
+            signature = self.template.at(shapes, few, ascending)
+            try:
+                self.reads[key] = fitted(self.gradient, signature, self.dtype).reads_beyond()
+            except (Rejected, RuleError):
+                self.reads[key] = ""
+        return self.reads.get(key, "")
 
     def _richest(
         self, candidates: Sequence[Candidate], refused: list[tuple[Signature, RuleError]]
@@ -298,6 +313,8 @@ class Explorer:
                 continue
             try:
                 subject = fitted(self.gradient, signature, self.dtype)
+                if subject.reads_beyond():
+                    continue
                 subject.traces()
             except Rejected:
                 continue
