@@ -41,6 +41,7 @@ _REFERS = re.compile(
     r"|\b(?:arguments?|args|inputs|parameters|shapes)(?: are)? (?:the same )?as (?:in|for|of|those of)\s+",
     re.IGNORECASE,
 )
+_REGISTERS, _TAKES = "RegisterGradient", "gradient_override_map"
 _REFERENCE = re.compile(r"[`:~(]*(?:\w+:`)?(?P<name>[A-Za-z_][\w.]*)")
 
 
@@ -118,22 +119,28 @@ def _of_what_is_made(tree: ast.Module, factory: str, lines: Sequence[str]) -> It
 
 
 def _of_users(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Text]:
-    """The docstrings of the functions that take it by the name under which it is registered."""
-    names = {name for decorator in function.decorator_list for name in _words_in(decorator)}
+    """The docstrings of the functions that take a registered gradient by its name."""
+    names = [
+        call.args[0].value
+        for call in function.decorator_list
+        if isinstance(call, ast.Call) and _ends_in(call.func, _REGISTERS)
+        if call.args and isinstance(call.args[0], ast.Constant)
+    ]
     for node in ast.walk(tree) if names else ():
-        if (
-            isinstance(node, ast.FunctionDef)
-            and node is not function
-            and names & set(_words_in(node))
-        ):
+        if isinstance(node, ast.FunctionDef) and _takes(node, names):
             doc = ast.get_docstring(node) or ""
             yield Text(f"the docstring of `{node.name}`", doc, near=True)
 
 
-def _words_in(node: ast.AST) -> Iterator[str]:
-    """The strings that stand in it."""
-    each = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
-    return (value for value in each if isinstance(value, str))
+def _takes(function: ast.FunctionDef, names: Sequence[object]) -> bool:
+    """Does it put one of these names in the place of an operation's own gradient?"""
+    maps = (n for n in ast.walk(function) if isinstance(n, ast.Call) and _ends_in(n.func, _TAKES))
+    words = (n.value for call in maps for n in ast.walk(call) if isinstance(n, ast.Constant))
+    return any(word in names for word in words)
+
+
+def _ends_in(function: ast.expr, name: str) -> bool:
+    return getattr(function, "attr", getattr(function, "id", "")) == name
 
 
 def _calls(node: ast.expr, name: str) -> bool:

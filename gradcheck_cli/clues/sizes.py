@@ -15,7 +15,7 @@ _MOST = 4
 _HALF = re.compile(r"//\s*2\b|%\s*2\b|\b[ih]?r?fftn?\b|\b[ir]+fft[2n]?\b|nyquist", re.IGNORECASE)
 
 _SCANS = frozenset({"scan", "associative_scan", "cumsum", "cumprod", "cumlogsumexp", "map_fn"})
-_RANGES = frozenset({"range", "jnp.arange", "np.arange", "torch.arange", "tf.range"})
+_RANGES = frozenset({"range", "arange"})
 
 
 def sizes(function: Callable[..., Any]) -> list[int]:
@@ -47,11 +47,15 @@ def counts_axes(functions: Sequence[Callable[..., Any]]) -> frozenset[str]:
     ranges = (
         argument
         for node in nodes
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in _RANGES
+        if isinstance(node, ast.Call) and _last_word(node.func) in _RANGES
         for argument in node.args
     )
     counted = (_counted(part) for argument in ranges for part in ast.walk(argument))
     return frozenset(name for name in counted if name)
+
+
+def _last_word(function: ast.expr) -> str:
+    return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
 def _counted(node: ast.AST) -> str:

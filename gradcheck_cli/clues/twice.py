@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,16 +24,62 @@ _GIVES_A_SECOND_ONE = re.compile(
 )
 _TAPE = re.compile(r"tensorflow(?:\.\w+)*\.GradientTape")
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Definitions = Mapping[str, Sequence[ast.AST]]
 
 
 @dataclass(frozen=True, slots=True)
 class Twice:
-    """A call that differentiates twice, and the names that it reaches in the file that it is asked for."""
+    """A call that differentiates twice, and the names of the home file that it reaches."""
 
     path: Path
     line: int
     names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the names of a file are bound to: in the file itself, and in the home file that it imports from."""
+
+    own: Definitions
+    home: Definitions
+    imported: Mapping[str, str]  # its names for those of the home file
+    modules: frozenset[str]  # its names for the home file itself
+    libraries: Mapping[str, str]  # what its imports are called in full
+
+    def full(self, function: ast.expr) -> str:
+        """The function by its full name in a library: `jax.grad`; nothing for what is in none."""
+        rest: list[str] = []
+        while isinstance(function, ast.Attribute):
+            rest.insert(0, function.attr)
+            function = function.value
+        library = self.libraries.get(function.id, "") if isinstance(function, ast.Name) else ""
+        return ".".join([library, *rest]) if library else ""
+
+    def reached(self, nodes: Iterable[ast.AST], bound: Collection[str]) -> frozenset[str]:
+        """The names of the home file that stand in these, and in what these call; `bound` are parameters around."""
+        local = _read(nodes) - set(bound)
+        homely = self._of_home(nodes, local)
+        for _ in range(_CALLS):
+            bodies = _bodies(local, self.own)
+            further = _read(bodies)
+            homely |= _read(_bodies(homely, self.home)) | self._of_home(bodies, further)
+            local |= further
+        return frozenset(homely)
+
+    def bodies(self, nodes: Iterable[ast.AST]) -> list[ast.AST]:
+        """What the names in these are bound to."""
+        local = _read(nodes)
+        return [*_bodies(local, self.own), *_bodies(self._of_home(nodes, local), self.home)]
+
+    def _of_home(self, nodes: Iterable[ast.AST], names: Collection[str]) -> set[str]:
+        """The names of the home file among these, and those that are asked of the module."""
+        found = {self.imported[name] for name in names if name in self.imported}
+        for node in (inner for each in nodes for inner in ast.walk(each)):
+            match node:
+                case ast.Attribute(value=ast.Name(id=module), attr=name) if module in self.modules:
+                    found.add(name)
+        return found
 
 
 def differentiated_twice(path: Path, root: Path, name: str) -> str:
@@ -42,7 +88,10 @@ def differentiated_twice(path: Path, root: Path, name: str) -> str:
         changed = path.stat().st_mtime_ns
     except OSError:
         return ""
-    found = next((call for call in _calls(path, root, changed) if name in call.names), None)
+    try:
+        found = next((call for call in _calls(path, root, changed) if name in call.names), None)
+    except RecursionError:  # an expression too deep to be written by hand
+        return ""
     if found is None:
         return ""
     shown = found.path.relative_to(root) if found.path.is_relative_to(root) else found.path
@@ -56,82 +105,57 @@ def _calls(path: Path, root: Path, changed: int) -> tuple[Twice, ...]:
     if home is None:
         return ()
     own = _definitions(home)
-    found = [*_of_file(path, home, own, {name: name for name in own})]
+    itself = Names({}, own, {name: name for name in own}, frozenset(), _libraries(home))
+    found = [*_of_file(path, home, itself)]
     for other in users(path, root, set(own)):
         tree = parsed(other)
         if tree is not None:
-            meant = _imported(tree, path, other)
-            imported = {name: own.get(original, []) for name, original in meant.items()}
-            found += _of_file(other, tree, {**own, **imported, **_definitions(tree)}, meant)
+            found += _of_file(other, tree, _names_of(tree, own, path, other))
     return tuple(found)
 
 
-def _of_file(
-    path: Path, tree: ast.Module, known: Definitions, meant: Mapping[str, str]
-) -> Iterator[Twice]:
-    """The calls of one file; `meant` are its names for those of the file that is asked for."""
-    for line, nodes in _Sites(tree, known).found():
-        reached = _reached(nodes, known)
-        names = frozenset(meant.get(name, name) for name in reached)
-        yield Twice(path, line, names)
+def _of_file(path: Path, tree: ast.Module, names: Names) -> Iterator[Twice]:
+    for functions, node in _with_functions(tree, ()):
+        if isinstance(node, ast.Call):
+            differentiated = _by_call(node, functions, names)
+        elif isinstance(node, ast.With):
+            differentiated = _by_tapes(node, names)
+        else:
+            continue
+        if differentiated:
+            reached = names.reached(differentiated, _parameters(functions))
+            yield Twice(path, node.lineno, reached)
 
 
-class _Sites:
-    """Where a file differentiates twice, and what stands there to be differentiated."""
+def _by_call(call: ast.Call, functions: Sequence[Function], names: Names) -> Sequence[ast.AST]:
+    """What a call differentiates twice: its function, that of an inner call, or the function that it stands in."""
+    name = names.full(call.func)
+    if _GIVES_A_SECOND_ONE.fullmatch(name):
+        return call.args[:1]
+    if any(k.arg == "create_graph" and _is_true(k.value) for k in call.keywords):
+        return functions[-1:]
+    if not _GIVES_A_DERIVATIVE.fullmatch(name):
+        return []
+    bodies = [*call.args[:1], *names.bodies(call.args[:1])]
+    inner = [n for b in bodies for n in ast.walk(b) if isinstance(n, ast.Call) and n is not call]
+    return [
+        a for n in inner if _GIVES_A_DERIVATIVE.fullmatch(names.full(n.func)) for a in n.args[:1]
+    ]
 
-    def __init__(self, tree: ast.Module, known: Definitions) -> None:
-        self._tree, self._known = tree, known
-        self._libraries = _libraries(tree)
 
-    def found(self) -> Iterator[tuple[int, Sequence[ast.AST]]]:
-        for around, node in _with_function(self._tree):
-            if isinstance(node, ast.Call):
-                differentiated = self._by_call(node, around)
-            elif isinstance(node, ast.With):
-                differentiated = self._by_tapes(node)
-            else:
-                continue
-            if differentiated:
-                yield node.lineno, differentiated
+def _by_tapes(outer: ast.With, names: Names) -> Sequence[ast.AST]:
+    """What is recorded on an inner tape of which an outer one records the gradient."""
+    if not _is_tape(outer, names):
+        return []
+    inside = [node for statement in outer.body for node in ast.walk(statement)]
+    inner = [node for node in inside if isinstance(node, ast.With) and _is_tape(node, names)]
+    asked = {_tape_asked(node) for node in inside}
+    return [statement for tape in inner if _tape_name(tape) in asked for statement in tape.body]
 
-    def _by_call(self, call: ast.Call, around: ast.AST) -> Sequence[ast.AST]:
-        """What a call differentiates twice: its function, the function inside an inner call, or all that is around."""
-        name = self._name(call.func)
-        if _GIVES_A_SECOND_ONE.fullmatch(name):
-            return call.args[:1]
-        if any(k.arg == "create_graph" and _is_true(k.value) for k in call.keywords):
-            return [around]
-        if not _GIVES_A_DERIVATIVE.fullmatch(name):
-            return []
-        bodies = [*call.args[:1], *_bodies(_reached(call.args[:1], self._known, 1), self._known)]
-        inner = [
-            n for b in bodies for n in ast.walk(b) if isinstance(n, ast.Call) and n is not call
-        ]
-        return [
-            a
-            for n in inner
-            if _GIVES_A_DERIVATIVE.fullmatch(self._name(n.func))
-            for a in n.args[:1]
-        ]
 
-    def _by_tapes(self, outer: ast.With) -> Sequence[ast.AST]:
-        """What is recorded on an inner tape of which an outer one records the gradient."""
-        if not self._is_tape(outer):
-            return []
-        inside = [node for statement in outer.body for node in ast.walk(statement)]
-        inner = [node for node in inside if isinstance(node, ast.With) and self._is_tape(node)]
-        asked = {_tape_asked(node) for node in inside}
-        return [s for tape in inner if _tape_name(tape) in asked for s in tape.body]
-
-    def _is_tape(self, node: ast.With) -> bool:
-        calls = (i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call))
-        return any(_TAPE.fullmatch(self._name(call.func)) for call in calls)
-
-    def _name(self, function: ast.expr) -> str:
-        """The function by its full name in a library: `jax.grad`."""
-        first, _, rest = ast.unparse(function).partition(".")
-        library = self._libraries.get(first, "")
-        return f"{library}.{rest}" if library and rest else library
+def _is_tape(node: ast.With, names: Names) -> bool:
+    calls = (i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call))
+    return any(_TAPE.fullmatch(names.full(call.func)) for call in calls)
 
 
 def _tape_name(node: ast.With) -> str:
@@ -151,11 +175,38 @@ def _is_true(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
-def _with_function(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Each node below the module's statements, with the outermost statement around it."""
-    for statement in tree.body:
-        for node in ast.walk(statement):
-            yield statement, node
+def _with_functions(
+    node: ast.AST, around: tuple[Function, ...]
+) -> Iterator[tuple[tuple[Function, ...], ast.AST]]:
+    """Each node below this one, with the functions that it stands in, the innermost last."""
+    for child in ast.iter_child_nodes(node):
+        yield around, child
+        inner = (*around, child) if isinstance(child, Function) else around
+        yield from _with_functions(child, inner)
+
+
+def _parameters(functions: Iterable[Function]) -> set[str]:
+    """The names of all their parameters, which nobody knows what they stand for."""
+    return {
+        node.arg for each in functions for node in ast.walk(each.args) if isinstance(node, ast.arg)
+    }
+
+
+def _names_of(tree: ast.Module, own: Definitions, home: Path, here: Path) -> Names:
+    """The names of a file that imports from the home file."""
+    imported: dict[str, str] = {}
+    modules: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {a.asname or a.name for a in node.names if is_module(home, here, a.name, 0)}
+        elif isinstance(node, ast.ImportFrom):
+            module, level = node.module or "", node.level
+            if is_module(home, here, module, level):
+                imported |= {a.asname or a.name: a.name for a in node.names}
+            else:
+                inner = {a.asname or a.name: f"{module}.{a.name}".strip(".") for a in node.names}
+                modules |= {n for n, full in inner.items() if is_module(home, here, full, level)}
+    return Names(_definitions(tree), own, imported, frozenset(modules), _libraries(tree))
 
 
 def _libraries(tree: ast.Module) -> dict[str, str]:
@@ -169,13 +220,6 @@ def _libraries(tree: ast.Module) -> dict[str, str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             full |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
     return full
-
-
-def _imported(tree: ast.Module, home: Path, here: Path) -> dict[str, str]:
-    """The names under which a file knows those of the home file."""
-    froms = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
-    own = (node for node in froms if is_module(home, here, node.module or "", node.level))
-    return {alias.asname or alias.name: alias.name for node in own for alias in node.names}
 
 
 def _definitions(tree: ast.Module) -> dict[str, list[ast.AST]]:
@@ -192,24 +236,15 @@ def _definitions(tree: ast.Module) -> dict[str, list[ast.AST]]:
     return found
 
 
-def _reached(nodes: Iterable[ast.AST], known: Definitions, calls: int = _CALLS) -> frozenset[str]:
-    """The names that stand in these, and in what these call."""
-    names = _names(nodes)
-    for _ in range(calls):
-        names |= _names(_bodies(names, known))
-    return frozenset(names)
-
-
 def _bodies(names: Iterable[str], known: Definitions) -> list[ast.AST]:
     return [body for name in sorted(names) for body in known.get(name, ())]
 
 
-def _names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Names that are read, also those of a module: `ops` and `relu` of `ops.relu(x)`."""
+def _read(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that are read in these, but parameters of functions that stand in them."""
     found: set[str] = set()
-    for node in (inner for each in nodes for inner in ast.walk(each)):
-        if isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found.add(node.attr)
+    for each in nodes:
+        inside = [node for node in ast.walk(each) if isinstance(node, Function)]
+        names = {node.id for node in ast.walk(each) if isinstance(node, ast.Name)}
+        found |= names - _parameters(inside)
     return found

@@ -74,9 +74,20 @@ class Explorer:
     steps: int = 0
     refusals: dict[tuple[object, ...], str | None] = field(default_factory=dict)
     reads: dict[tuple[object, ...], str] = field(default_factory=dict)  # beyond an array
+    may_overread: bool = False
 
     def explored(self) -> Exploration:
-        """The first stage at which function and rule agree on shapes."""
+        """The first stage at which function and rule agree on shapes.
+
+        If they do at none, what reads beyond an array may mean to.
+        """
+        found = self._explored()
+        if found.subject is None and any(self.reads.values()):
+            self.may_overread = True
+            found = self._explored()
+        return found
+
+    def _explored(self) -> Exploration:
         refused: list[tuple[Signature, RuleError]] = []
         looked_at: set[tuple[int, ...]] = set()
         for stage in _STAGES:
@@ -219,6 +230,8 @@ class Explorer:
     def _overread(self, shapes: Sequence[tuple[int, ...]], ascending: bool) -> str:
         """How the function reads beyond an array of these shapes, if it does; asked a few times, as it is run for that."""
         key = (*shapes, ascending)
+        if self.may_overread:
+            return ""
         if key not in self.reads and len(self.reads) < _MOST_READS:
             few = _totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))
             signature = self.template.at(shapes, few, ascending)
@@ -313,7 +326,7 @@ class Explorer:
                 continue
             try:
                 subject = fitted(self.gradient, signature, self.dtype)
-                if subject.reads_beyond():
+                if not self.may_overread and subject.reads_beyond():
                     continue
                 subject.traces()
             except Rejected:

@@ -103,7 +103,8 @@ def _nearby(default: float) -> Iterator[Fixed]:
     An exponent of 1.5 is one between 1 and 2, a momentum of 0.9 lies below 1. What is 0 is often a share,
     a smoothing or a rate that is off.
     """
-    for moved in [float(f"{part * default:.12g}") for part in (0.75, 1.25) if default] or [_SHARE]:
+    near = [float(f"{part * default:.12g}") for part in (0.75, 1.25) if default]
+    for moved in near or [_SHARE]:
         yield Fixed(moved, repr(moved), "off its default")
 
 

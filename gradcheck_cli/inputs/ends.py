@@ -1,4 +1,4 @@
-"""The two ends of a range, known by their names: `low` is below `high`, `min_vals` below `max_vals`, at every point.
+"""The two ends of a range, known by their names: `low` is below `high`, `min_vals` below `max_vals`.
 
 Where both are of one number, or the wrong way round, there is no range, and nobody means what comes out.
 """
@@ -23,10 +23,14 @@ _APART = 2.0**-6  # how far equal ends are moved, beside their size
 
 
 def in_order(leaves: Sequence[Leaf], rows: Sequence[Array], fmt: Format) -> list[Array]:
-    """The rows of all arguments, with the ends of each range in their order and apart."""
+    """The rows of all arguments, with the ends of each range in their order and apart, as far as their domains go."""
     ordered = list(rows)
     for low, high in _ranges(leaves):
-        ordered[low], ordered[high] = _apart(ordered[low], ordered[high], fmt)
+        for number, moved in zip(
+            (low, high), _apart(ordered[low], ordered[high], fmt), strict=True
+        ):
+            domain = leaves[number].domain
+            ordered[number] = moved if domain is None else domain.into(moved, fmt)
     return ordered
 
 
@@ -49,7 +53,7 @@ def _apart(low: Array, high: Array, fmt: Format) -> tuple[Array, Array]:
     least = _APART * np.maximum(np.maximum(np.abs(beside), np.abs(high)), 1.0)
     gap = high - beside
     above = beside + np.maximum(np.abs(gap), least)
-    return low, fmt.round(np.where(gap >= least, high, above))
+    return low, fmt.round(np.clip(np.where(gap >= least, high, above), -fmt.max, fmt.max))
 
 
 def _beside(low: Array, high: Array) -> Array:

@@ -33,6 +33,7 @@ _LABELS = frozenset(
 _MASK = frozenset({"mask", "masks", "where"})
 # A question that each row answers, or the whole call.
 _ASKS = re.compile(r"(?:is|has)_\w+")
+_OF_THE_CALL = re.compile(r"is_(?:causal|train\w*|eval\w*|infer\w*|test\w*)|has_(?:bias|aux|mask)")
 _KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
 _SMALL = frozenset(
     {"eps", "epsilon", "tol", "tolerance", "atol", "rtol", "abs_tol", "rel_tol", "xtol", "ftol", "gtol", "rcond"}
@@ -84,7 +85,8 @@ def fixed_by_name(
         size = int(np.prod(shape, dtype=int))
         pattern = (np.arange(size) % 3 != 1).reshape(shape)
         flags = [Fixed(flag, repr(flag), source) for flag in (False, True) if asks]
-        return [Fixed(pattern, f"bool{list(shape)}", source), *flags]
+        rows = Fixed(pattern, f"bool{list(shape)}", source)
+        return [*flags, rows] if _OF_THE_CALL.fullmatch(lowered) else [rows, *flags]
     return [Fixed(value, repr(value), source) for value in _plain_values(lowered)]
 
 

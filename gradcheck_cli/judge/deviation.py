@@ -24,6 +24,8 @@ from gradcheck_cli.project.intent_specs import Declared
 
 # What a text may mean and no comment can declare: gradients that are normalised.
 _RESIZED = Declared("resized", None)
+# What is done to it then, no law says.
+_OTHERWISE = ("transform", "rotat", "project")
 _ANSWERED = (RuleName.GRADIENT_MISMATCH, RuleName.NONLINEAR_COTANGENT)
 
 
@@ -37,6 +39,19 @@ def as_meant(failures: Sequence[Failure], m: Measurements, word: str) -> list[Fa
     meant = _deviation(wrong, m, stays)
     if meant is None and stays and word and _never_turned(m):
         meant = _RESIZED
+    if meant is None and stays and word in _OTHERWISE:
+        told = replace(
+            wrong[0],
+            rule=RuleName.INCONCLUSIVE_GRADIENT,
+            severity=Severity.WARNING,
+            ground=Ground(Kind.DOUBT, "on purpose"),
+            message="the function hands its input on as it is, and the rule gives another gradient, as its name or "
+            f"its text says (“{word}”): what it should be, no law tells",
+            everywhere=True,
+            holds=None,
+            as_grave=None,
+        )
+        return [told if f is wrong[0] else f for f in failures if f is wrong[0] or f not in wrong]
     if meant is None:
         return list(failures)
     visible = _sign(meant, m, word)
@@ -69,10 +84,12 @@ def _deviation(failures: Sequence[Failure], m: Measurements, stays: bool) -> Dec
 
 
 def _never_turned(m: Measurements) -> bool:
-    """Has the rule's gradient the sign of the truth wherever both are known?"""
+    """Has the rule's gradient the sign of the truth wherever both are known, and is it nothing where that is zero?"""
     ours, truth = formula(m), m.reference.balls(GRADIENTS)
     pairs = [(ours[cell], truth[cell]) for cell in common_cells(m)]
-    return all((a >= 0 and b >= 0) or (a <= 0 and b <= 0) for a, b in pairs)
+    return all((a >= 0 and b >= 0) or (a <= 0 and b <= 0) for a, b in pairs) and all(
+        a.contains(0) for a, b in pairs if b.is_zero()
+    )
 
 
 def _sign(meant: Declared, m: Measurements, word: str) -> str:

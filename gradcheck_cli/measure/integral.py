@@ -48,7 +48,7 @@ class ThirdOpinion:
     opinion: Opinion
     residuals: tuple[float, ...] = ()
     changes: tuple[float, ...] = ()
-    against: bool = False  # on the largest scale the rule goes down where the function goes up
+    against: bool = False  # on the largest scale that gave numbers the rule goes down where the function goes up
 
     @property
     def settles(self) -> bool:

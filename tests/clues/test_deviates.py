@@ -88,7 +88,7 @@ def guided(x: Any) -> Any:
         (stable, ""),
         (kept_stable, "deliberately"),
         (modified, "by design"),
-        (moved, "transforms the gradients"),
+        (moved, ""),
         (guided, "positive part of the incoming gradient"),
     ],
 )
@@ -107,5 +107,5 @@ def boxed_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def test_what_the_rule_says_of_itself_counts() -> None:
-    assert on_purpose(boxed, [boxed_jvp]) == "gradients flow through unchanged"
+    assert on_purpose(boxed, [boxed_jvp]) == "flow through unchanged"
     assert on_purpose(boxed, []) == ""

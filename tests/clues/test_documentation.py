@@ -41,20 +41,20 @@ def test_what_stands_around_the_call_of_a_factory(tmp_path: Path) -> None:
 
 
 REGISTERED = '''
-    def register(name):
+    def RegisterGradient(name):
         return lambda f: f
 
-    @register("GuidedRelu")
+    @RegisterGradient("GuidedRelu")
     def _grad(op, g):
         return g
 
     def guided(x):
         """Only what is positive goes back."""
-        return override({"Relu": "GuidedRelu"}, x)
+        return graph.gradient_override_map({"Relu": "GuidedRelu"}, x)
 
     def other(x):
         """Of something else."""
-        return override({"Relu": "Plain"}, x)
+        return graph.gradient_override_map({"Relu": "Plain"}, x)
     '''
 
 

@@ -92,3 +92,45 @@ def train(x):
 """
     assert asked(tmp_path, TAPES + body.format("inner")) == "ops.py:6"
     assert asked(tmp_path, TAPES + "\n" + body.format("outer")) == ""
+
+
+@pytest.mark.parametrize(
+    "train",
+    [
+        "from ops import energy\ndef cube(x): ...\nh = jax.hessian(cube)",
+        "from ops import energy\nh = jax.hessian(lambda x: np.cube(x))",
+        "from ops import energy\ndef t(cube): return jax.hessian(cube)",
+        "from ops import energy\nh = jax.hessian(lambda cube: cube ** 2)",
+        f"from ops import energy\nh = jax.jit(q{'.a(1)' * 190})",
+    ],
+)
+def test_other_things_of_the_same_name(tmp_path: Path, train: str) -> None:
+    assert asked(tmp_path, JAX, train=f"import jax\nimport numpy as np\n{train}\n") == ""
+
+
+@pytest.mark.parametrize(
+    "train",
+    [
+        "import ops\nh = jax.hessian(ops.energy)",
+        "from ops import energy as e\nh = jax.hessian(lambda x: e(x))",
+        "from ops import energy\ndef mine(x): return energy(x)\nh = jax.hessian(mine)",
+    ],
+)
+def test_what_another_file_reaches(tmp_path: Path, train: str) -> None:
+    where = asked(tmp_path, JAX, train=f"import jax\n{train}\n")
+    assert where == f"train.py:{len(train.splitlines()) + 1}"
+
+
+def test_a_kept_graph_speaks_of_its_own_method_alone(tmp_path: Path) -> None:
+    train = """
+import torch
+from ops import cube
+
+class Trainer:
+    def penalty(self, x):
+        return torch.autograd.grad(self.other(x).sum(), x, create_graph=True)
+
+    def forward(self, x):
+        return cube(x)
+"""
+    assert asked(tmp_path, TORCH, train=train) == ""

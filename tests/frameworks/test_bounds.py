@@ -48,3 +48,23 @@ def test_sizes_that_are_taken_by_accident(function: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("function", [by_floats, written])
 def test_what_rests_on_numbers_or_only_writes_is_left_alone(function: Callable[..., Any]) -> None:
     assert asked(function, 3, 5) == ""
+
+
+def clipped(x: Any, weights: Any) -> Any:
+    """The last row again and again, as it says itself."""
+    return jnp.take(x, jnp.arange(weights.shape[0]), mode="clip") * weights
+
+
+def searched(x: Any, weights: Any) -> Any:
+    """Beyond the end where all numbers are one, else not."""
+    return x[jnp.searchsorted(x, weights[:1], side="right")]
+
+
+def until(x: Any, weights: Any) -> Any:
+    """It may not end."""
+    return jax.lax.while_loop(lambda i: i < 9, lambda i: i + x[7].astype(int) * 0 + 1, 0) + weights
+
+
+@pytest.mark.parametrize("function", [clipped, searched, until])
+def test_what_is_meant_or_cannot_be_asked_is_left_alone(function: Callable[..., Any]) -> None:
+    assert asked(function, 3, 5) == ""

@@ -6,43 +6,60 @@ means anything.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.experimental import checkify
 
+from gradcheck_cli.frameworks.shared.equations import inner_jaxprs
 from gradcheck_cli.reals.draws import program_of
+from gradcheck_cli.reals.facts import OPEN_LOOPS
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+Numbers = Callable[[Any], Any]
 
 _READS = frozenset({"gather", "dynamic_slice"})
 _INDEX = re.compile(r"is out of bounds for axis \d+ with size (?P<size>\d+)")
-# An index that is made of floats may be inside at one of these.
-_NUMBERS = (0.0, 0.5, 1.0)
 
 
 def reads_beyond(function: Callable[..., Any], avals: Sequence[Any]) -> str:
-    """How the function reads beyond the end of an array whatever its floats are; nothing if it does not."""
+    """How the function reads beyond the end of an array whatever its floats are; nothing if it does not.
+
+    What says itself what is to be read there (`mode="clip"`, `mode="fill"`) means it. A loop on a condition
+    is not asked: it may not end.
+    """
     with calling_user_code():
-        traced = program_of(jax.make_jaxpr(function)(*avals))
-    if not _READS & traced.primitives():
+        traced = jax.make_jaxpr(function)(*avals)
+    if OPEN_LOOPS & program_of(traced).primitives() or not any(_trusts_its_index(traced.jaxpr)):
         return ""
     checked = checkify.checkify(function, errors=checkify.index_checks)
     said = ""
-    for number in _NUMBERS:
-        said = _said(checked, avals, number)
+    for numbers in _NUMBERS:
+        said = _said(checked, avals, numbers)
         if not said:
             return ""
     return said
 
 
-def _said(checked: Callable[..., Any], avals: Sequence[Any], number: float) -> str:
+def _trusts_its_index(jaxpr: Any) -> Iterator[bool]:
+    """For each step, also of inner programs: does it read where it is told, without a word of what is beyond?"""
+    for step in jaxpr.eqns:
+        name, mode = step.primitive.name, step.params.get("mode")
+        yield name == "dynamic_slice" or (name == "gather" and mode is _TRUSTED)
+        for inner in inner_jaxprs(step):
+            yield from _trusts_its_index(inner)
+
+
+def _said(checked: Callable[..., Any], avals: Sequence[Any], numbers: Numbers) -> str:
     """What is said of the first read beyond an end: beside the rows that there are, what may count them."""
     try:
         with calling_user_code():
-            error, _ = checked(*(jnp.full(aval.shape, number, aval.dtype) for aval in avals))
+            error, _ = checked(*(numbers(aval).astype(aval.dtype) for aval in avals))
             found = error.get_exception()
     except UserCodeError:  # what cannot be asked in this way
         return ""
@@ -52,3 +69,16 @@ def _said(checked: Callable[..., Any], avals: Sequence[Any], number: float) -> s
     counted = [str(list(aval.shape)) for aval in avals if len(aval.shape) == 1]
     given = f", given {', '.join(counted)}" if counted else ""
     return f"it reads beyond the {match['size']} rows of an array{given}"
+
+
+def _all(number: float) -> Numbers:
+    return lambda aval: jnp.full(aval.shape, number)
+
+
+def _rising(aval: Any) -> Any:
+    return jnp.linspace(0.1, 0.9, max(1, math.prod(aval.shape))).reshape(aval.shape)
+
+
+_TRUSTED = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+# An index that is made of floats may be inside at one of these.
+_NUMBERS: tuple[Numbers, ...] = (_all(0.0), _rising, _all(1.0))

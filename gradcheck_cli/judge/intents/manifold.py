@@ -91,7 +91,9 @@ def takes_what_points_outwards(m: Measurements, argument: str) -> bool:
     with working(START_BITS):
         vectors = [v for _, *row in _rows(m, paths.index(argument)) for v in _vectors(*row)]
         telling = [(x, g, t) for x, g, t in vectors if not _dot(x, t).contains(0)]
-        if len(telling) < _FEWEST:
+        # Where nothing is left, the gradient may as well have been forgotten.
+        left = [g for _, g, _ in telling if not all(number.contains(0) for number in g)]
+        if min(len(telling), len(left)) < _FEWEST:
             return False
         return any(
             all(

@@ -164,7 +164,7 @@ class Balls(Domain):
 
     def binary(self, op: str, a: Array, b: Array) -> Array:
         for one, other in ((a, b), (b, a)) if op == "mul" else ():
-            if _is_one(one):  # the very same numbers, not new balls
+            if _is_one(one) and self.holds(other):  # the very same numbers, not new balls
                 return np.array(np.broadcast_arrays(other, one)[0])
         return np.asarray(_binary(op)(a, b), dtype=object)
 

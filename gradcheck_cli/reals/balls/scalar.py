@@ -145,8 +145,8 @@ def smaller(a: arb, b: arb) -> arb:
 
 
 def difference(a: arb, b: arb) -> arb:
-    """Exactly 0 of one number and itself, however wide its ball is."""
-    return ZERO if a is b and a.is_finite() else a - b
+    """Exactly 0 of one number and itself, however wide its ball is: one object is one number."""
+    return ZERO if a is b and isinstance(a, arb) and a.is_finite() else a - b
 
 
 def union(a: arb, b: arb) -> arb:
