@@ -84,12 +84,10 @@ def _deviation(failures: Sequence[Failure], m: Measurements, stays: bool) -> Dec
 
 
 def _never_turned(m: Measurements) -> bool:
-    """Has the rule's gradient the sign of the truth wherever both are known, and is it nothing where that is zero?"""
+    """Has the rule's gradient the sign of the truth wherever both are known?"""
     ours, truth = formula(m), m.reference.balls(GRADIENTS)
     pairs = [(ours[cell], truth[cell]) for cell in common_cells(m)]
-    return all((a >= 0 and b >= 0) or (a <= 0 and b <= 0) for a, b in pairs) and all(
-        a.contains(0) for a, b in pairs if b.is_zero()
-    )
+    return all((a >= 0 and b >= 0) or (a <= 0 and b <= 0) for a, b in pairs)
 
 
 def _sign(meant: Declared, m: Measurements, word: str) -> str:
