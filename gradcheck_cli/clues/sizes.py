@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from gradcheck_cli.clues.source_text.helpers import with_helpers
+from gradcheck_cli.clues.source_text.named_functions import with_helpers
 from gradcheck_cli.clues.source_text.tree import text_of
 
 _MOST = 4

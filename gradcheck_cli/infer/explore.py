@@ -26,6 +26,7 @@ from gradcheck_cli.infer.mismatch import (
 )
 from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.infer.sizes import Size, Solution, unknown
+from gradcheck_cli.infer.table_counts import counts, totals
 from gradcheck_cli.infer.template import Hole, Template, as_called, unknown_shapes
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
@@ -77,10 +78,7 @@ class Explorer:
     may_overread: bool = False
 
     def explored(self) -> Exploration:
-        """The first stage at which function and rule agree on shapes.
-
-        If they do at none, what reads beyond an array may mean to.
-        """
+        """The first stage at which function and rule agree; if at none, what reads beyond an array may mean to."""
         found = self._explored()
         if found.subject is None and any(self.reads.values()):
             self.may_overread = True
@@ -213,7 +211,7 @@ class Explorer:
             return _TOO_LARGE
         key = (*shapes, ascending)
         if key not in self.refusals:
-            few = _totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))
+            few = totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))
             self.calls += 1
             self.refusals[key] = self._asked(self.template.at(shapes, few, ascending))
         return self.refusals[key]
@@ -221,10 +219,10 @@ class Explorer:
     def _asked(self, signature: Signature) -> str | None:
         try:
             fitted(self.gradient, signature, self.dtype)
-        except RuleError:
-            return None  # it is the rule that refuses
         except Rejected as error:
             return error.detail
+        except RuleError:
+            pass  # it is the rule that refuses
         return None
 
     def _overread(self, shapes: Sequence[tuple[int, ...]], ascending: bool) -> str:
@@ -233,7 +231,7 @@ class Explorer:
         if self.may_overread:
             return ""
         if key not in self.reads and len(self.reads) < _MOST_READS:
-            few = _totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))
+            few = totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))
             signature = self.template.at(shapes, few, ascending)
             try:
                 self.reads[key] = fitted(self.gradient, signature, self.dtype).reads_beyond()
@@ -376,8 +374,8 @@ class Explorer:
             small = [smallest]
         for shapes in small:
             for count in _COUNTS if self._has_tables else _COUNTS[:1]:
-                counts = _counts(self.template.holes, shapes, count)
-                yield self.template.at(shapes, counts, candidate.ascending, names)
+                below = counts(self.template.holes, shapes, count)
+                yield self.template.at(shapes, below, candidate.ascending, names)
 
     @property
     def _counts_something(self) -> bool:
@@ -400,35 +398,3 @@ class Explorer:
     @property
     def _has_tables(self) -> bool:
         return any(hole.kind == "int" for hole in self.template.holes)
-
-
-def _counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int) -> list[int]:
-    """What the integers of each array are below: a number, an axis by its name, or the usual."""
-    named = {
-        dim: size
-        for hole, shape in zip(holes, shapes, strict=True)
-        for dim, size in zip(hole.dims or (), shape, strict=False)
-    }
-    counts = []
-    for hole, shape in zip(holes, shapes, strict=True):
-        below, axis = hole.below or "", hole.members(len(shape))
-        least = usual if axis is None else max(usual, shape[axis])
-        high = int(below) if _is_number(below) else named.get(below)
-        counts.append(least if high is None else max(high - hole.least, 1))
-    return _totals(holes, shapes, counts)
-
-
-def _totals(
-    holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], counts: Sequence[int]
-) -> list[int]:
-    """The counts, with that of splits as many as there are items: of another table, else of the first array."""
-    if not any(hole.splits for hole in holes):
-        return list(counts)
-    others = [(h, s) for h, s in zip(holes, shapes, strict=True) if s and not h.splits]
-    tables = [shape for hole, shape in others if hole.kind == "int"]
-    items = next(iter([*tables, *(shape for _, shape in others)]), (0,))[0]
-    return [items if h.splits else n for h, n in zip(holes, counts, strict=True)]
-
-
-def _is_number(text: str) -> bool:
-    return text.lstrip("-").isdigit()

@@ -40,18 +40,11 @@ def as_meant(failures: Sequence[Failure], m: Measurements, word: str) -> list[Fa
     if meant is None and stays and word and _never_turned(m):
         meant = _RESIZED
     if meant is None and stays and word in _OTHERWISE:
-        told = replace(
-            wrong[0],
-            rule=RuleName.INCONCLUSIVE_GRADIENT,
-            severity=Severity.WARNING,
-            ground=Ground(Kind.DOUBT, "on purpose"),
-            message="the function hands its input on as it is, and the rule gives another gradient, as its name or "
-            f"its text says (“{word}”): what it should be, no law tells",
-            everywhere=True,
-            holds=None,
-            as_grave=None,
+        message = (
+            "the function hands its input on as it is, and the rule gives another gradient, as its name or "
+            f"its text says (“{word}”): what it should be, no law tells"
         )
-        return [told if f is wrong[0] else f for f in failures if f is wrong[0] or f not in wrong]
+        return as_question(failures, wrong, message)
     if meant is None:
         return list(failures)
     visible = _sign(meant, m, word)
@@ -66,6 +59,30 @@ def as_meant(failures: Sequence[Failure], m: Measurements, word: str) -> list[Fa
         holds=None,
         as_grave=None,
     )
+    return _in_place_of(wrong, told, failures)
+
+
+def as_question(
+    failures: Sequence[Failure], wrong: Sequence[Failure], message: str
+) -> list[Failure]:
+    """The failures, with the wrong ones as one question: it deviates on purpose, and no law says how it should."""
+    told = replace(
+        wrong[0],
+        rule=RuleName.INCONCLUSIVE_GRADIENT,
+        severity=Severity.WARNING,
+        ground=Ground(Kind.DOUBT, "on purpose"),
+        message=message,
+        everywhere=True,
+        holds=None,
+        as_grave=None,
+    )
+    return _in_place_of(wrong, told, failures)
+
+
+def _in_place_of(
+    wrong: Sequence[Failure], told: Failure, failures: Sequence[Failure]
+) -> list[Failure]:
+    """The failures, with one that is told in the place of those that it stands for."""
     return [told if f is wrong[0] else f for f in failures if f is wrong[0] or f not in wrong]
 
 

@@ -1,6 +1,7 @@
 """Rules that give the gradient without its part along the argument: of what moves on a sphere (SEMANTICS G).
 
-No slip of a formula takes exactly that part away: quaternions and directions are differentiated so.
+A slip of a formula hardly takes exactly that part away, and leaves the rest: quaternions and directions are
+differentiated so.
 """
 
 from __future__ import annotations

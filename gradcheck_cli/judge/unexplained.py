@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.deviation import as_meant, is_of_formula
+from gradcheck_cli.judge.deviation import as_meant, as_question, is_of_formula
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.projection import as_projected
-from gradcheck_cli.measure.failure import Failure, Ground, Kind
+from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
 
@@ -44,15 +42,8 @@ def on_purpose(failures: Sequence[Failure], m: Measurements, words: str) -> list
     wrong = [f for f in failures if is_of_formula(f)]
     if not wrong or not words or not m.ruled:
         return list(failures)
-    told = replace(
-        wrong[0],
-        rule=RuleName.INCONCLUSIVE_GRADIENT,
-        severity=Severity.WARNING,
-        ground=Ground(Kind.DOUBT, "on purpose"),
-        message="the formula is not the derivative of the function, and its text says that it is "
-        f"another one (“{words}”): what it should be, no law tells",
-        everywhere=True,
-        holds=None,
-        as_grave=None,
+    message = (
+        "the formula is not the derivative of the function, and its text says that it is "
+        f"another one (“{words}”): what it should be, no law tells"
     )
-    return [told if f is wrong[0] else f for f in failures if f is wrong[0] or f not in wrong]
+    return as_question(failures, wrong, message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import textwrap
 from pathlib import Path
+from typing import Any
 
 from gradcheck_cli.clues.documentation import texts_about
 
@@ -26,14 +27,19 @@ MODEL = '''
     '''
 
 
-def test_what_stands_around_the_call_of_a_factory(tmp_path: Path) -> None:
-    path = tmp_path / "made_here.py"
-    path.write_text(textwrap.dedent(MODEL), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("made_here", path)
+def loaded(path: Path, text: str) -> Any:
+    """The module of this text."""
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_what_stands_around_the_call_of_a_factory(tmp_path: Path) -> None:
+    module = loaded(tmp_path / "made_here.py", MODEL)
     said = {text.source: text.text for text in texts_about(module.loglik) if text.near}
     assert said["a comment above `loglik`"] == "``loglik(x, w)``: x (N, D),\nand w (D,)."
     assert said["the docstring of `loglik`"] == "The likelihood of N rows."
@@ -59,12 +65,6 @@ REGISTERED = '''
 
 
 def test_what_takes_it_by_its_registered_name_speaks_of_it(tmp_path: Path) -> None:
-    path = tmp_path / "registered_here.py"
-    path.write_text(textwrap.dedent(REGISTERED), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("registered_here", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded(tmp_path / "registered_here.py", REGISTERED)
     said = [text.text for text in texts_about(module._grad) if text.near]
     assert said == ["Only what is positive goes back."]

@@ -1,4 +1,4 @@
-"""Functions with the helpers of their own module that their texts name."""
+"""Functions with those of their own module that their texts name: their helpers."""
 
 from __future__ import annotations
 

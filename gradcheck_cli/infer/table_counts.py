@@ -1,0 +1,39 @@
+"""What the integers of tables are below, where shapes are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradcheck_cli.infer.template import Hole
+
+
+def counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int) -> list[int]:
+    """What the integers of each array are below: a number, an axis by its name, or the usual."""
+    named = {
+        dim: size
+        for hole, shape in zip(holes, shapes, strict=True)
+        for dim, size in zip(hole.dims or (), shape, strict=False)
+    }
+    below_each = []
+    for hole, shape in zip(holes, shapes, strict=True):
+        below, axis = hole.below or "", hole.members(len(shape))
+        least = usual if axis is None else max(usual, shape[axis])
+        high = int(below) if _is_number(below) else named.get(below)
+        below_each.append(least if high is None else max(high - hole.least, 1))
+    return totals(holes, shapes, below_each)
+
+
+def totals(
+    holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], counts: Sequence[int]
+) -> list[int]:
+    """The counts, with that of splits as many as there are items: of another table, else of the first array."""
+    if not any(hole.splits for hole in holes):
+        return list(counts)
+    others = [(h, s) for h, s in zip(holes, shapes, strict=True) if s and not h.splits]
+    tables = [shape for hole, shape in others if hole.kind == "int"]
+    items = next(iter([*tables, *(shape for _, shape in others)]), (0,))[0]
+    return [items if h.splits else n for h, n in zip(holes, counts, strict=True)]
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").isdigit()
