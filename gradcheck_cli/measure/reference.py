@@ -31,6 +31,7 @@ from gradcheck_cli.reals.enclose import START_BITS, working
 Array = np.ndarray[Any, Any]
 
 _MANY_ELEMENTS = 8  # of an argument: one of them that is large says nothing of the others
+_GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples, less their whole parts, are spread evenly
 _SHORT_DIGITS = 40  # with the digits of a share of an ulp, a float64 holds them
 
 
@@ -170,7 +171,7 @@ class Reference:
     def _measure_scale(self, rows: Array) -> None:
         factors = self._factors()
         points = [
-            np.concatenate([_scaled(p[rows], factor[i]) for factor in factors])
+            np.concatenate([_scaled(p[rows], factor[i], self.source.mixed) for factor in factors])
             for i, p in enumerate(self.points)
         ]
         cotangents = [np.concatenate([c[rows]] * len(factors)) for c in self.cotangents]
@@ -240,13 +241,18 @@ def _jumps(
     return np.where(jumps[:, None] & np.isfinite(room), room, 0.0)
 
 
-def _scaled(values: Array, factor: float) -> Array:
-    """Each argument times the factor; one that is all zero has no size, so it is moved instead."""
+def _scaled(values: Array, factor: float, mixed: bool) -> Array:
+    """Each argument times the factor; one that is all zero has no size, so it is moved instead.
+
+    Its elements go different ways: where all are alike, what cancels has no size either. Of what
+    is summed, each zero goes: beside one tiny element among zeros, weights are as good as alike.
+    """
     flat = values.reshape(len(values), -1)
-    zero = (flat == 0).all(axis=1) & (factor != 1)
-    moved: Array = flat * factor
-    moved[zero] = math.copysign(factor, factor - 0.6) / 8
-    return moved.reshape(values.shape)
+    zero = flat == 0 if mixed else np.broadcast_to((flat == 0).all(axis=1, keepdims=True), flat.shape)
+    apart = 1 - np.arange(flat.shape[1]) * _GOLDEN % 1 / 2
+    away = math.copysign(factor, factor - 0.6) / 8 * apart
+    moved = np.where(zero & (factor != 1), away, flat * factor)
+    return np.asarray(moved).reshape(values.shape)
 
 
 def _typical_size(values: Array) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcheck_cli.measure.ball_truth import Truth
 from gradcheck_cli.measure.components import GRADIENTS, VALUES
-from gradcheck_cli.measure.reference import _jumps
+from gradcheck_cli.measure.reference import _jumps, _scaled
 from gradcheck_cli.reals.balls.balls import exact
 from tests.measure.by_hand import reference
 
@@ -22,6 +22,18 @@ def test_the_scale_is_the_largest_number_nearby() -> None:
 def test_at_zero_the_neighbourhood_is_not_zero() -> None:
     line = reference([0.0], lambda x: 3 * x, lambda x, weight: 3 * weight)
     assert line.scale(ROW, VALUES)[0] > 0
+
+
+def test_the_elements_of_what_is_zero_go_different_ways() -> None:
+    difference = reference(np.zeros((1, 2)), lambda x: x[:, :1] - x[:, 1:], lambda x, weight: 0 * x)
+    assert difference.scale(ROW, VALUES)[0] > 0.01
+
+
+def test_beside_one_tiny_element_zeros_go_their_own_way_only_where_all_are_summed() -> None:
+    tiny = np.array([[1e-6, 0.0, 0.0]])
+    assert _scaled(tiny, 2.0, mixed=False).tolist() == [[2e-6, 0.0, 0.0]]
+    assert (np.abs(_scaled(tiny, 2.0, mixed=True)[0, 1:]) > 0.1).all()
+    assert _scaled(tiny, 1.0, mixed=True).tolist() == tiny.tolist()
 
 
 def test_a_gradient_that_is_always_zero_is_measured_beside_the_value() -> None:
