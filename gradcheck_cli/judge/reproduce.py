@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.measure.failure import Failure
@@ -26,6 +28,8 @@ def reproducing(failure: Failure, m: Measurements, site: Site) -> str:
             for leaf, p in zip(leaves, m.points, strict=True)
         )
         command += f' --at "{values}"'
+    if failure.rule == RuleName.WRONG_SECOND_DERIVATIVE and failure.severity is Severity.ERROR:
+        command += " --order 2"
     return command if m.subject.dtype == "float32" else f"{command} --dtype {m.subject.dtype}"
 
 
