@@ -13,7 +13,7 @@ from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.judge.finding import GroundedFinding, make_finding
 from gradcheck_cli.judge.nothing_given import as_one, with_comment
 from gradcheck_cli.judge.script import written
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Kind
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.run_alone import with_reruns
 
@@ -47,13 +47,16 @@ def _outcome(request: Request, failure: Failure, grounded: GroundedFinding) -> G
 
 
 def _is_repeated(failure: Failure, earlier: Sequence[Failure]) -> bool:
-    """Was it reported for a simpler signature: the same argument's formula, or the same instability?"""
-    return any(
-        old.rule == failure.rule
-        and old.severity.rank >= failure.severity.rank
-        and (old.ground == failure.ground or failure.rule != RuleName.GRADIENT_MISMATCH)
-        for old in earlier
-    )
+    """Was it reported before: the same argument's formula, or the same instability?"""
+    return any(_tells_as_much(old, failure) for old in earlier)
+
+
+def _tells_as_much(old: Failure, new: Failure) -> bool:
+    """No argument is approximated whose formula is wrong elsewhere."""
+    if new.ground.kind is Kind.APPROXIMATE and old.ground.kind is Kind.FORMULA:
+        return old.ground.detail == new.ground.detail
+    alike = old.ground == new.ground or new.rule != RuleName.GRADIENT_MISMATCH
+    return old.rule == new.rule and old.severity.rank >= new.severity.rank and alike
 
 
 def _at_unit(failure: Failure, m: Measurements) -> bool:

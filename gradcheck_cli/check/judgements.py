@@ -35,6 +35,11 @@ class Judgements:
         return any(f.severity is Severity.ERROR for f in self.failures)
 
     @property
+    def approximates(self) -> bool:
+        """Is the formula of some argument off by so little that it may be meant?"""
+        return any(f.ground.kind is Kind.APPROXIMATE for f in self.undeclared)
+
+    @property
     def is_wrong(self) -> bool:
         """Is the rule itself wrong, not only its floats?"""
         errors = (f for f in self.failures if f.severity is Severity.ERROR)

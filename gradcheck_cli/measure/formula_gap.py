@@ -267,8 +267,18 @@ def _gaps(m: Measurements, differs: Array, truth: Array, formula: Array) -> Arra
             distance = float(as_floats(np.array([size], object))[0])
             if distance < m.fmt.tiny:
                 continue  # below the smallest normal, nothing is promised
-            gap[row, k] = distance / scale[i] if scale[i] > 0 and np.isfinite(distance) else np.inf
+            if not np.isfinite(distance):
+                gap[row, k] = _beyond_float64(size, truth[row, k], formula[row, k])
+            else:
+                gap[row, k] = distance / scale[i] if scale[i] > 0 else np.inf
     return gap
+
+
+def _beyond_float64(distance: arb, truth: arb, formula: arb) -> float:
+    """A gap that no float64 holds, beside the larger of both: what overflows has no other scale."""
+    with working(_BITS):
+        share = distance / abs(truth).max(abs(formula))
+    return float(share.mid()) if share.is_finite() else np.inf
 
 
 def _outside_kink(m: Measurements, rows: Array, formula: Array, states: Array) -> Array:

@@ -22,7 +22,7 @@ def square(x):  # cgcheck: x=f32[]
 
 square.defvjp(
     lambda x: (square(x), x),
-    lambda x, g: (jnp.where(jnp.abs(x * x - 1444) < 500, g * x, 2 * g * x),),
+    lambda x, g: (2 * g * x * (1 - jnp.exp(-(((x - 38) / 6) ** 2))),),
 )
 """
 
@@ -35,10 +35,10 @@ def test_a_hidden_fault_is_found_and_its_witness_is_simple(tmp_path: Path) -> No
     assert runs[0].out == runs[1].out
     finding = next(f for f in runs[0].report["findings"] if f["severity"] == "error")
     assert finding["rule"] == "gradient-mismatch"
-    assert 30 < abs(finding["witness"]["inputs"][0]["value"]) < 45
+    assert 15 < abs(finding["witness"]["inputs"][0]["value"]) < 65
 
 
 def test_what_is_right_stays_right(tmp_path: Path) -> None:
-    (tmp_path / "hidden.py").write_text(HIDDEN.replace("g * x, 2", "2 * g * x, 2"))
+    (tmp_path / "hidden.py").write_text(HIDDEN.replace(" * (1 - ", " * (1 - 0 * "))
     run = check_json("hidden.py", "--search", "100", cwd=tmp_path)
     assert run.gradient("square")["verdict"] == "correct"

@@ -143,7 +143,9 @@ def _has_value(m: Measurements, rows: Array) -> Array:
 
 
 def _small(mismatch: Mismatch) -> Failure | None:
-    row = int(mismatch.worst.argmax())
+    row = int(
+        (mismatch.worst >= _MOSTLY * mismatch.worst.max()).argmax()
+    )  # the simplest of the worst
     third = third_opinion(mismatch.m, row)
     if third is not None and third.settles:
         return None
