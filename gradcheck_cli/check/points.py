@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradcheck_cli.adequacy.turning_points import turning_points
 from gradcheck_cli.contract.worker import Task
 from gradcheck_cli.infer.first_points import asked_first, recorded_first
 from gradcheck_cli.inputs.cotangents import BASE
@@ -29,6 +30,9 @@ def points_of(subject: Subject, task: Task, rungs: Sources) -> Points:
     constants = mined(programs)
     budget = _budget(subject, task, rungs)
     points = make_points(subject.leaves, fmt, constants, task.reach, budget, task.seed)
+    if not rungs.primal.dear:
+        beside = turning_points(programs, subject.leaves, subject.outputs, points, fmt, task.reach)
+        points = points.followed_by(beside)
     points = recorded_first(subject.leaves, fmt, points)
     return asked_first(task.at, subject.leaves, fmt, points)
 
