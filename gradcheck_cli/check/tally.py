@@ -13,11 +13,13 @@ from gradcheck_cli.inputs.signature import Parameter
 from gradcheck_cli.measure.components import GRADIENTS, VALUES
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
+from gradcheck_cli.measure.valued import valued
 
 
 def lies_inside(m: Measurements) -> bool:
-    """Is there a row at which there is a gradient to judge?"""
-    return bool(np.isin(m.reference.states(GRADIENTS), (REGULAR, LIMIT, KINK)).any())
+    """Is there a row at which there is a gradient to judge, by autodiff or by the function's own change?"""
+    derived = np.isin(m.reference.states(GRADIENTS), (REGULAR, LIMIT, KINK)).any()
+    return bool(derived or valued(m).any())
 
 
 def tried(trial: SubjectTrial, parameters: Sequence[Parameter]) -> GradientOutcome:

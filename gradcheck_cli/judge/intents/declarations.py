@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents import INTENTS
-from gradcheck_cli.judge.intents.intent import Doubt
+from gradcheck_cli.judge.intents.intent import Doubt, argument_of, common_cells
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.measurements import Measurements
@@ -61,13 +61,21 @@ class Declarations:
 
 def comment_for(failure: Failure, m: Measurements) -> str | None:
     """The comment that declares the failure, if the rule keeps the law of such a deviation."""
-    if failure.severity is not Severity.ERROR or m.rule is None:
+    if failure.severity is not Severity.ERROR or m.rule is None or not _compared(failure, m):
         return None
     for intent in INTENTS:
         for argument in intent.candidates(failure, m) if failure.rule in intent.answers else ():
             if intent.broken(m, argument) is None:
                 return f"expect({Declared(intent.name, argument).text})"
     return None
+
+
+def _compared(failure: Failure, m: Measurements) -> bool:
+    """Has the argument a truth anywhere? Without one each law seems to hold."""
+    if failure.what != GRADIENTS:
+        return True
+    name = argument_of(m, failure.component)
+    return any(argument_of(m, component) == name for _, component in common_cells(m))
 
 
 def _parts(argument: str | None, m: Measurements) -> list[str | None]:

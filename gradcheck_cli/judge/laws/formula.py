@@ -14,9 +14,11 @@ from gradcheck_cli.inputs.cotangents import one_hot_names
 from gradcheck_cli.judge.laws.law import Judgement, Reason, base_probes, judged, over_the_reals
 from gradcheck_cli.judge.laws.mismatch import mismatches, verdict
 from gradcheck_cli.judge.laws.singularity import singularities
+from gradcheck_cli.judge.laws.underivable import Underivable, underivable
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import Comparison, comparison
+from gradcheck_cli.measure.integral import Opinion
 from gradcheck_cli.measure.measurements import Measurements, Probe
 
 _ONE_HOT_POINTS = 6
@@ -24,6 +26,7 @@ _MOST_ONE_HOT = 6
 _BY_INTEGRAL = (
     "judged by the integral of the rule: autodiff differentiates the program here, not the function"
 )
+_WITHOUT_AUTODIFF = "judged by the integral of the rule: autodiff through the primal has no derivative at any point that was tried"
 _NOTHING_TO_COMPARE = "at no point that was tried has the gradient a value to compare with: all are kinks, poles or undecided"
 
 
@@ -47,14 +50,26 @@ class Formula:
         verdicts = [verdict(mismatch) for mismatch in mismatches(m, facts)]
         wrong = [failure for failure in verdicts if failure is not None]
         inner = m.subject.traces().inner
+        without = list(underivable(m, facts))
+        several = len(m.subject.leaves) > 1
+        wrong += [each.failure(several) for each in without if each.opinion is Opinion.WRONG]
         failures = [*wrong, *_trusting(facts, inner), *singularities(facts)]
-        if not failures and not facts.compared:
+        if not failures and not facts.compared and not without:
             return Judgement(self.name, Outcome.NOT_COVERED, reason=_NOTHING_TO_COMPARE)
         judgement = judged(self.name, len(facts.rows), failures)
-        if len(wrong) == len(verdicts):
+        if not wrong and any(each.opinion is not Opinion.RIGHT for each in without):
+            return Judgement(self.name, Outcome.NOT_COVERED, reason=_no_derivative(without))
+        if len(wrong) == len(verdicts) and not without:
             return judgement
-        evidence = Evidence.MULTIPRECISION
-        return dataclasses.replace(judgement, reason=_BY_INTEGRAL, evidence=evidence)
+        reason = _BY_INTEGRAL if len(wrong) < len(verdicts) else _WITHOUT_AUTODIFF
+        return dataclasses.replace(judgement, reason=reason, evidence=Evidence.MULTIPRECISION)
+
+
+def _no_derivative(without: Sequence[Underivable]) -> str:
+    names = " and ".join(f"`{each.name}`" for each in without if each.opinion is not Opinion.RIGHT)
+    return (
+        f"autodiff through the primal has no derivative along {names} at any point that was tried"
+    )
 
 
 def _trusting(facts: Comparison, inner: Sequence[str]) -> Iterator[Failure]:

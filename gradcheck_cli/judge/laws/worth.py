@@ -13,7 +13,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.floats import Fault
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, base_probes, judged
 from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO
-from gradcheck_cli.measure.components import GRADIENTS
+from gradcheck_cli.measure.components import GRADIENTS, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.grading import grades
@@ -85,11 +85,22 @@ def _repair(fault: Fault, alone: Alone) -> Failure:
 def _never_better(m: Measurements) -> bool:
     if m.rule is not None and comparison(m).differs.any():
         return False
+    if any(_only_the_rule_has_numbers(m, mode) for mode in m.floats):
+        return False
     return all(
         grades(m, mode, who).fine[~m.beyond].all()
         for mode in m.floats
         for who in (VALUE, CUSTOM, AUTO)
     )
+
+
+def _only_the_rule_has_numbers(m: Measurements, mode: str) -> bool:
+    """Is autodiff NaN somewhere, and the rule not? So it may be where no truth is known."""
+    custom, auto = m.floats[mode].custom, m.floats[mode].auto
+    if custom is None or auto is None:
+        return False
+    ours, theirs = (columns(arrays, m.count)[~m.beyond] for arrays in (custom, auto))
+    return bool((np.isnan(theirs) & np.isfinite(ours)).any())
 
 
 def _redundant() -> Failure:

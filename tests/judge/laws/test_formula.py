@@ -20,7 +20,7 @@ from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import Comparison, comparison
 from gradcheck_cli.measure.measurements import Measurements, Probe
-from gradcheck_cli.measure.states import KINK, LIMIT, POLE
+from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE
 from tests.support import Numbers, measured
 
 POINTS = [0.5, 1.0, 2.0, -3.0, 100.0]
@@ -196,8 +196,18 @@ def test_a_number_at_a_pole_is_a_note() -> None:
     assert (failure.row, failure.component, failure.ground) == (1, 0, Ground(Kind.POLE))
 
 
-def test_where_all_points_are_kinks_nothing_is_right() -> None:
-    result = judged(points=[0.0], truth=singular(KINK))
+def test_where_all_points_are_kinks_the_integral_of_the_rule_decides() -> None:
+    right = judged(points=[0.0], truth=singular(KINK))
+    assert (right.outcome, right.evidence) == (Outcome.PASS, Evidence.MULTIPRECISION)
+    wrong = judged(lambda x, weight: 3 * x * weight, points=[0.0], truth=singular(KINK))
+    assert only(wrong).message.startswith(
+        "the formula is wrong: the function does not change as it"
+    )
+
+
+def test_where_neither_truth_nor_value_is_there_nothing_is_right() -> None:
+    outside = partial(Numbers, states={0.0: OUTSIDE}, value_states={0.0: OUTSIDE})
+    result = judged(points=[0.0], truth=outside)
     assert result.outcome is Outcome.NOT_COVERED
     assert result.reason is not None
     assert "all are kinks, poles or undecided" in result.reason

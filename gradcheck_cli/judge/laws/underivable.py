@@ -1,0 +1,94 @@
+"""Arguments of which the program has a value and no derivative, at every point that was tried.
+
+The root of what is always zero, as the distance of a point from itself, makes autodiff NaN everywhere, though
+the function is smooth. Nothing was compared then; the integral of the rule is, with the value's own change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.contract.limits import ORDINARY
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.measure.components import GRADIENTS, columns
+from gradcheck_cli.measure.failure import Failure, Ground, Kind, component_name
+from gradcheck_cli.measure.formula_gap import Comparison
+from gradcheck_cli.measure.integral import Opinion, third_opinion
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.states import LIMIT, REGULAR
+from gradcheck_cli.measure.valued import valued
+
+_MOST_ROWS = 3
+_MOST_COMPONENTS = 3
+_WRONG = (
+    "the formula is wrong: the function does not change as it says (autodiff has no derivative here, at any "
+    "point that was tried)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Underivable:
+    """One argument's components; what the integral says of the rule, and where."""
+
+    name: str
+    opinion: Opinion
+    row: int
+    component: int
+
+    def failure(self, several: bool) -> Failure:
+        """The failure that a wrong rule is."""
+        name = self.name if several else None
+        message = _WRONG if name is None else f"d/d{name}: {_WRONG}"
+        return Failure(
+            RuleName.GRADIENT_MISMATCH, Severity.ERROR, self.row, GRADIENTS, self.component,
+            Ground(Kind.FORMULA, name), message, everywhere=True,
+        )  # fmt: skip
+
+
+def underivable(m: Measurements, facts: Comparison) -> Iterator[Underivable]:
+    """The arguments of which nothing was compared, though function and rule have numbers."""
+    if m.rule is None or m.dear or not len(facts.rows):
+        return
+    states = m.reference.states(GRADIENTS)
+    start = 0
+    for _, elements in m.components(GRADIENTS):
+        part = slice(start, start + len(elements))
+        start = part.stop
+        judged = states[facts.rows, part]
+        known = np.isin(judged, (REGULAR, LIMIT)).any() or facts.differs[:, part].any()
+        rows = [] if known else facts.rows[valued(m, part)[facts.rows]].tolist()
+        if len(elements) and rows:
+            leaf, _ = component_name(m, GRADIENTS, part.start)
+            yield _judged(m, m.subject.leaves[leaf].path, part, _ordinary(m, rows))
+
+
+def _ordinary(m: Measurements, rows: Sequence[int]) -> list[int]:
+    """Rows of ordinary numbers first, of which no two are alike."""
+    low, high = ORDINARY.value
+    flat = columns(m.points, m.count)
+    apart = [len(np.unique(flat[row])) for row in rows]
+    size = np.abs(flat).max(axis=1)
+    order = sorted(
+        range(len(rows)), key=lambda i: (not low <= size[rows[i]] <= high, -apart[i], rows[i])
+    )
+    return [rows[i] for i in order[:_MOST_ROWS]]
+
+
+def _judged(m: Measurements, name: str, part: slice, rows: Sequence[int]) -> Underivable:
+    """The gravest opinion at a few components of a few rows."""
+    places = np.unique(np.linspace(part.start, part.stop - 1, _MOST_COMPONENTS).astype(int))
+    asked: list[Underivable] = []
+    for row in rows:
+        for component in places.tolist():
+            third = third_opinion(m, row, component)
+            opinion = Opinion.OPEN if third is None else third.opinion
+            asked.append(Underivable(name, opinion, row, component))
+    for opinion in (Opinion.WRONG, Opinion.OPEN, Opinion.STEP):
+        for each in asked:
+            if each.opinion is opinion:
+                return each
+    return asked[0]
