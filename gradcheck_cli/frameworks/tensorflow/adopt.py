@@ -79,7 +79,7 @@ def registered(recorded: Found, overridden: dict[str, str], own: Own) -> TfGradi
             place,
             f"no op has the type `{name}`, and no `gradient_override_map` of this file maps one to it",
         )
-    names = tuple(arg.name for arg in definition.input_arg)
+    names = _names_of_inputs(definition, raw)
 
     def call(*inputs: Any, **settings: Any) -> Any:
         return raw(**dict(zip(names, inputs, strict=True)), **settings)
@@ -99,6 +99,15 @@ def registered(recorded: Found, overridden: dict[str, str], own: Own) -> TfGradi
         name=function.__name__, kind=REGISTERED, place=place, primal=function, rule=rule,
         split=split, own=own, fitter=fit, parameter_names=names, settings=_settings(definition),
     )  # fmt: skip
+
+
+def _names_of_inputs(definition: Any, raw: Any) -> tuple[str, ...]:
+    """The op's inputs in its own order, by their names in Python: `reduction_indices` is `axis` there."""
+    attributes = {attribute.name for attribute in definition.attr}
+    python = [p for p in inspect.signature(raw).parameters if p != "name" and p not in attributes]
+    given = [arg.name for arg in definition.input_arg]
+    others = iter([name for name in python if name not in given])
+    return tuple(name if name in python else next(others, name) for name in given)
 
 
 def _settings(definition: Any) -> dict[str, bool | int | float]:
