@@ -30,7 +30,9 @@ _SORTS = tuple(
 )  # fmt: skip
 _BOOLEANS = re.compile(r"\b(?:bool|booleans?|bool_|booltensor|binary masks?)\b", re.IGNORECASE)
 _INTEGERS = re.compile(
-    r"\b(?:u?int(?:\d+)?|integers?|whole numbers?|longtensor|int(?:32|64)?tensor|long)\b",
+    r"\b(?:u?int(?:\d+)?|integers?|whole numbers?|longtensor|int(?:32|64)?tensor)\b"
+    # the dtype, not the word: `torch.long`, `(long)`, `long tensor`
+    r"|\btorch\.long\b|(?:^|[(,])\W*long\b(?! as\b)|\blong (?:tensor|array|vector)",
     re.IGNORECASE,
 )
 _INTEGERS_FIRST = re.compile(

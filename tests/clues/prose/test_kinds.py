@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradcheck_cli.clues.prose.kinds import array_of_integers, integer_range
+from gradcheck_cli.clues.prose.kinds import array_of_integers, element_kind, integer_range
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,21 @@ from gradcheck_cli.clues.prose.kinds import array_of_integers, integer_range
 )
 def test_ranges_and_listed_integers(text: str, within: str) -> None:
     assert integer_range(text) == within
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("torch.long, the ids", "i32"),
+        ("(long) class of each row", "i32"),
+        ("a long tensor", "i32"),
+        ("rows made as long as `length`", "f32"),
+        ("a long signal", "f32"),
+        ("how long each step is", "f32"),
+    ],
+)
+def test_long_is_a_dtype_only_where_a_dtype_stands(text: str, kind: str) -> None:
+    assert element_kind(text) == kind
 
 
 @pytest.mark.parametrize(
