@@ -22,7 +22,7 @@ def stated(
     names = [p.name for p in parameters]
     sources = [clues_of_annotations(function, parameters), docstrings.clues(function, names)]
     calls = with_names_of(called, [of for source in sources for of in source.items()])
-    usual = usual_domains.clues(getattr(function, "__name__", ""), names)
+    usual = usual_domains.clues(usual_domains.named(function), names)
     sources += [{name: [clue] for name, clue in each.items()} for each in (calls, usual)]
     sources.append(constants.clues(function, names))
     sources.append(complex_numbers.clues(function, parameters))

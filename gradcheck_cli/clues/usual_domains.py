@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from gradcheck_cli.inputs.clue import Clue
 
@@ -21,11 +22,19 @@ _POSITIVE_IN_DENSITIES = re.compile(
     rf"(?:alpha|beta|scale|rate|lam|lambda_?|nu|df|tau|precision|var|shape|kappa|concentration|dof|sigma|std){_PLURAL}"
 )
 _DENSITY = re.compile(r"log_?(?:pdf|pmf|prob|lik|cdf)|(?:^|_)(?:pdf|pmf|cdf|nll|density|likelihood|entropy)(?:$|_)")  # fmt: skip
+# Inverses of distribution functions, and samples that are made with them.
+_INVERSE = re.compile(
+    r"from_?uniform|icdf|(?:^|_)ppf|inverse_?cdf|percent_?point|(?:^|_)quantile_?f"
+)
+_SHARES = re.compile(r"u\d?|us|uniforms?|unif|quantiles?|probs?|p|q")
+_POSITIVE_IN_SAMPLES = re.compile(rf"(?:scale|rate|sigma|std|concentration|dof|df){_PLURAL}")
+_INVERTED = re.compile(f"{_SHARES.pattern}|{_POSITIVE_IN_SAMPLES.pattern}")
 _LOGARITHM = re.compile(
     r"(?:\w+_)?log_?(?:scale|std|sigma|var|variance|length_?scale|bandwidth|temperature|rate|alpha|beta|amplitude|noise|sd|precision|period|mass|width|radius|gain|decay"
     r"|shape|temp|t|tau|lam(?:bda)?|kappa|nu|ls|amp|diag(?:onal)?|diffusivity|viscosity|ratio|rho|step|step_?size|dt|conc(?:entration)?|depth|slope|freq(?:uency)?|volume|density)s?"
 )
 # What such numbers are in models; a source that says `> 0` is believed to the last float.
+_OF_SHARES = "in (0, 1)"
 _OF_DENSITIES, _OF_WIDTHS = "in [1e-3, 1e4]", "in [1e-6, 1e6]"
 _STEP = re.compile(r"dt|delta_?t|time_?step|step_?size|learning_?rate|lr")
 
@@ -33,12 +42,33 @@ _STEP = re.compile(r"dt|delta_?t|time_?step|step_?size|learning_?rate|lr")
 _LAST = re.compile(r"(?P<own>\w+)['\"]?\]?$")  # of `params['log_scale']`, of `state.mass`
 
 
+_CALLS = ("forward", "__call__", "call", "apply")  # of classes whose own names say more
+
+
+def named(function: Callable[..., Any]) -> str:
+    """What says what a function is: its name, or the name of the class that it is the call of."""
+    name, whole = (str(getattr(function, a, "")) for a in ("__name__", "__qualname__"))
+    return whole.rpartition(".")[0].rpartition(".")[2] or name if name in _CALLS else name
+
+
 def clues(function: str, paths: Iterable[str]) -> dict[str, Clue]:
     """What the names of a function, of its parameters and of what these hold suggest; every other source is stronger."""
     of_density = _DENSITY.search(function.lower()) is not None
+    inverts = _INVERSE.search(function.lower()) is not None
     own = {path: name["own"] for path in paths if (name := _LAST.search(path)) is not None}
-    found = {path: _clue(name, of_density) for path, name in own.items()}
+    found = {
+        path: _of_inverse(name)
+        if inverts and _INVERTED.fullmatch(name)
+        else _clue(name, of_density)
+        for path, name in own.items()
+    }
     return {path: clue for path, clue in found.items() if clue is not None}
+
+
+def _of_inverse(name: str) -> Clue:
+    """What an inverse of a distribution function takes: shares, and the distribution's own widths."""
+    shares = _SHARES.fullmatch(name) is not None
+    return Clue(f"the name `{name}`", domain=_OF_SHARES if shares else _OF_DENSITIES)
 
 
 def _clue(name: str, of_density: bool) -> Clue | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradcheck_cli.clues.usual_domains import clues
+from gradcheck_cli.clues.usual_domains import clues, named
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,11 @@ from gradcheck_cli.clues.usual_domains import clues
         ("clip_loss", "log_t", "in [-20, 20]"),
         ("weibull", "log_shape", "in [-20, 20]"),
         ("layer", "x", ""),
+        ("kumaraswamy_from_uniform", "u", "in (0, 1)"),
+        ("GeneralizedParetoFromUniformFunction", "scale", "in [1e-3, 1e4]"),
+        ("beta_icdf", "p", "in (0, 1)"),
+        ("quantile_huber", "q", ""),
+        ("matvec", "u", ""),
         ("dispersal", "distance", "in [0, 1e6]"),
         ("tally", "cell_areas", "in [0, 1e6]"),
         ("page", "pages", ""),
@@ -38,3 +43,13 @@ def test_domains_by_name(function: str, name: str, domain: str) -> None:
 
 def test_a_step_is_a_single_number() -> None:
     assert clues("euler", ["dt"])["dt"].spec == "f32[]"
+
+
+class FromUniformFunction:
+    def forward(self, u: float) -> float:
+        return u
+
+
+def test_the_call_of_a_class_is_named_by_it() -> None:
+    assert named(FromUniformFunction.forward) == "FromUniformFunction"
+    assert named(clues) == "clues"
