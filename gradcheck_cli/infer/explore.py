@@ -21,6 +21,7 @@ from gradcheck_cli.infer.mismatch import (
     divided,
     proposals,
     refilled,
+    returned_for,
     returned_shapes,
     wants_integers,
 )
@@ -36,6 +37,7 @@ from gradcheck_cli.subject.refusals import Rejected, RuleError
 _STAGES: tuple[tuple[int, ...], ...] = ((1, 2), (0, 1, 2), (1, 2, 3), (0, 1, 2, 3, 4))
 _MOST_CALLS = 160  # of the function
 _MOST_RANKS = 40  # in one stage
+_MOST_OWN_AXES = 4  # arrays whose axes the rule tells, one after the other
 _MOST_STEPS = 10  # towards one solution
 _MOST_READS = 24  # of calls that are run to see whether they read beyond an array
 _MOST_PROPOSALS = 3  # of one refusal
@@ -50,6 +52,11 @@ _FEW_AXES = 2  # of an array that may be long along each
 _MOST_ELEMENTS = 1 << 22  # of one array while shapes are explored: some frameworks make it
 _TOO_LARGE = "too large"
 _COUNTS = (3, 2)  # what integers are below, where nothing says it
+
+
+def sizes_of(refused: Sequence[tuple[Signature, RuleError]]) -> set[int]:
+    """The sizes of all axes of these calls."""
+    return {n for signature, _ in refused for leaf in signature.leaves for n in leaf.shape}
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +262,7 @@ class Explorer:
             subject = self._preferred(candidate, refused)
             if subject is not None:
                 return subject
-        return self._of_fixed_shape(first, refused)
+        return self._of_fixed_shape(first, refused) or self._of_own_axes(first, refused)
 
     def _of_given_sizes(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
         """The candidates with an axis of as many as a whole number of the call says: a rule may count on that alone."""
@@ -287,6 +294,50 @@ class Explorer:
                 refused.clear()
                 return subject
         return None
+
+    def _of_own_axes(
+        self, candidates: Sequence[Candidate], refused: list[tuple[Signature, RuleError]]
+    ) -> Subject | None:
+        """The subject whose axes are as long as the rule returns them, one array after the other: `points @ m[:2, :2]`."""
+        found = (self._made_as_returned(candidate) for candidate in candidates)
+        subject = next((each for each in found if each is not None), None)
+        if subject is not None:
+            refused.clear()
+        return subject
+
+    def _made_as_returned(self, candidate: Candidate) -> Subject | None:
+        own: list[tuple[Size, Size]] = []
+        for turn in range(_MOST_OWN_AXES):
+            again: list[tuple[Signature, RuleError]] = []
+            subject = self._preferred(candidate, again)
+            if subject is not None or not again:
+                return subject
+            told = self._axes_returned(candidate, *again[0])
+            # A size that another array has may be that of a rule that takes one for the other.
+            if not turn and {n.constant for _, n in told} <= sizes_of(again):
+                return None
+            own += told
+            self.steps = 0
+            bound = Solution().with_equations(own)
+            solved = bound and self._solve(candidate.shapes, bound, candidate.ascending)
+            if not isinstance(solved, Candidate):
+                return None
+            candidate = solved
+        return None
+
+    def _axes_returned(
+        self, candidate: Candidate, signature: Signature, error: RuleError
+    ) -> list[tuple[Size, Size]]:
+        """The axes of an array that are of other sizes in the gradient that the rule returns for it, and these sizes."""
+        shapes = {leaf.path: leaf.shape for leaf in signature.leaves}
+        return [
+            (size, Size(constant=n))
+            for got, wanted in returned_for(error.message)
+            for hole, sizes in self._holes(candidate)
+            if len(got) == len(sizes) and shapes.get(hole.path) == wanted
+            for size, n, was in zip(sizes, got, wanted, strict=True)
+            if n != was
+        ]
 
     def _with_array_of(
         self, wanted: tuple[int, ...], candidates: Sequence[Candidate]

@@ -24,11 +24,13 @@ _PRODUCT = re.compile(
     r"contract|dot|matmul|mat1|multipl|Matrix size|inner|\bmv\b|\bvec\b", re.IGNORECASE
 )
 # How frameworks say, and we do, that a gradient is not of its argument's shape.
-_GOT = r"(?P<got>\[[\d, ]*\])"
+_GOT, _WANTED = r"(?P<got>\[[\d, ]*\])", r"(?P<wanted>\[[\d, ]*\])"
 _RETURNED = (
-    re.compile(rf"output of type \w+{_GOT} corresponding to an input of type"),
-    re.compile(rf"invalid gradient at index \d+ - got {_GOT} but expected shape"),
-    re.compile(rf"has the shape {_GOT}, its argument \["),
+    re.compile(rf"output of type \w+{_GOT} corresponding to an input of type \w+{_WANTED}"),
+    re.compile(
+        rf"invalid gradient at index \d+ - got {_GOT} but expected shape compatible with {_WANTED}"
+    ),
+    re.compile(rf"has the shape {_GOT}, its argument {_WANTED}"),
 )
 _JOINED = re.compile(r"oncat\w* along dimension (-?\d+)")
 _DIVIDES = re.compile(r"divi[sd]|equal division|reshape|invalid for input|split", re.IGNORECASE)
@@ -139,8 +141,13 @@ def divided(message: str, sizes: Sequence[Size], solution: Solution) -> Solution
 
 def returned_shapes(message: str) -> list[Shape]:
     """The shape of a gradient, where an error says that it is not its argument's."""
+    return [got for got, _ in returned_for(message)]
+
+
+def returned_for(message: str) -> list[tuple[Shape, Shape]]:
+    """The shape of a gradient, and of the argument that it is returned for, where they are not one."""
     matches = [match for pattern in _RETURNED if (match := pattern.search(message)) is not None]
-    return [_numbers(match["got"]) for match in matches]
+    return [(_numbers(match["got"]), _numbers(match["wanted"])) for match in matches]
 
 
 def asks_to_divide(message: str) -> bool:

@@ -316,6 +316,33 @@ def test_a_rule_of_one_shape_gets_that() -> None:
     assert not found.refused, "it is made for that shape"
 
 
+def test_axes_that_the_rule_tells_one_after_the_other() -> None:
+    """A projection of points by a matrix of three rows and columns, whose rule reads the first two of each."""
+
+    class Rule(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            subject = super().fit(signature, dtype)
+            matrix, points = (list(leaf.shape) for leaf in signature.leaves)
+            returned = ([3, matrix[1]], matrix), ([*points[:-1], 2], points)
+            for got, wanted in returned:
+                if got != wanted:
+                    message = f"the gradient of it has the shape {got}, its argument {wanted}"
+                    raise RuleError("shape", message)
+            return subject
+
+    def projected(matrix, points):
+        if (np.ndim(matrix), np.ndim(points)) != (2, 2):
+            raise ValueError("a matrix and points")
+        along = np.concatenate([points, np.ones_like(points[:, :1])], axis=-1) @ matrix.T
+        return along[:, :2] / along[:, 2:]
+
+    found = explored(Rule(projected))
+    assert found.subject is not None
+    sizes = shapes(found.subject)
+    assert sizes["matrix"] == (3, 3)
+    assert sizes["points"][-1] == 2
+
+
 def test_a_shape_of_other_sizes_of_the_call_is_none_that_it_is_made_for() -> None:
     class Turned(Gradient):
         def fit(self, signature: Signature, dtype: str) -> Any:
