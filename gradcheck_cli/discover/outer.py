@@ -268,7 +268,9 @@ def _solutions(nodes: Iterable[ast.AST]) -> list[tuple[ast.Call, str]]:
 
 
 def _parameters(node: ast.FunctionDef) -> list[str]:
-    return [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    given = node.args
+    many = [given.vararg] if given.vararg else []
+    return [a.arg for a in (*given.posonlyargs, *given.args, *many, *given.kwonlyargs)]
 
 
 def _sources(node: ast.FunctionDef, handed: set[str]) -> set[str]:

@@ -102,3 +102,13 @@ class Tilted:
 
         args = (jnp.asarray(v) for v in (x, self.rate, self.low))
         return op(*args)
+
+
+def joined(*parts):
+    """Takes any number of arrays."""
+
+    @jax.custom_gradient
+    def op(*each):
+        return sum(each), lambda g: tuple(g for _ in each)
+
+    return op(*parts)

@@ -66,3 +66,7 @@ def test_what_the_module_holds_of_a_factory_stands_for_it() -> None:
     squared = of("squared_by.squared")
     assert (squared.place.qualname, squared.origin) == ("squared", None)
     assert squared.place.definition == "squared_by.<locals>.squared.<locals>.op"
+
+
+def test_any_number_of_arguments_reaches_it() -> None:
+    assert of("joined").through == {"parts"}
