@@ -107,7 +107,11 @@ def _unforgiven(truth: Reference, got: Array, what: str) -> Array:
             with np.errstate(all="ignore"):
                 suspect[rows] &= ~_close(got[rows], low, high, truth.fmt, room)
                 if normwise:  # of a matrix that is singular to these digits, NaN is right
-                    suspect[rows] &= np.isfinite(got[rows]) | ~_lost(low, high, mid[rows])
+                    lost = _lost(low, high, mid[rows])
+                    if what == GRADIENTS:  # at a cotangent of 0 the gradient has no range
+                        values = truth.hull(rows, VALUES, level)
+                        lost |= _lost(*values, truth.middle(VALUES)[rows])
+                    suspect[rows] &= np.isfinite(got[rows]) | ~lost
     return suspect
 
 

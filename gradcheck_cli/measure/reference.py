@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import (
+    FLUSH,
     JUMP,
     MARGIN,
     MOVE_ULP,
@@ -98,7 +99,8 @@ class Reference:
         moved, distances = [], []
         for points in self.points:
             base = np.concatenate([points[rows]] * moves)
-            ulp = np.abs(self.fmt.moved(base, 1) - base)
+            # Subnormals may act as 0: what lies closer to it than the smallest normal is no neighbour.
+            ulp = np.maximum(np.abs(self.fmt.moved(base, 1) - base), FLUSH.value * self.fmt.tiny)
             if self.source.normwise:
                 ulp = np.broadcast_to(_largest(ulp), ulp.shape)
             # Reals, not floats: whole ulps of a large number may all be periods of a sine.
@@ -248,7 +250,9 @@ def _scaled(values: Array, factor: float, mixed: bool) -> Array:
     is summed, each zero goes: beside one tiny element among zeros, weights are as good as alike.
     """
     flat = values.reshape(len(values), -1)
-    zero = flat == 0 if mixed else np.broadcast_to((flat == 0).all(axis=1, keepdims=True), flat.shape)
+    zero = (
+        flat == 0 if mixed else np.broadcast_to((flat == 0).all(axis=1, keepdims=True), flat.shape)
+    )
     apart = 1 - np.arange(flat.shape[1]) * _GOLDEN % 1 / 2
     away = math.copysign(factor, factor - 0.6) / 8 * apart
     moved = np.where(zero & (factor != 1), away, flat * factor)
