@@ -78,7 +78,7 @@ def _judged(folder: Path, module: str, names: dict[str, Any], reports: Path | No
     gradients = json.loads(report)["gradients"]
     judged = []
     for name, entry in names.items():
-        of_name = _belonging(gradients, name, _definition_of(source, name))
+        of_name = _belonging(gradients, name, _definition_of(source, name), _registered(source))
         adequacies = [g["adequacy"] for g in of_name if g.get("adequacy")]
         shown, counted = (sum(a[key] for a in adequacies) for key in ("shown", "counted"))
         judged.append(Judged(entry["verdict"], _verdict(of_name), shown, counted))
@@ -101,9 +101,15 @@ def _report(folder: Path, module: str) -> str:
 
 
 def _belonging(
-    gradients: list[dict[str, Any]], name: str, definition: ast.stmt | None
+    gradients: list[dict[str, Any]],
+    name: str,
+    definition: ast.stmt | None,
+    registered: dict[str, str],
 ) -> list[dict[str, Any]]:
-    """The gradients of the function or class of that name; if none bears it, those that stand inside it, or that it calls."""
+    """The gradients of the function or class of that name; if none bears it, those that stand inside it, or that it calls.
+
+    Calls may be by the name that a gradient is registered under, or by an attribute that the class makes.
+    """
     named = [g for g in gradients if name in (g["name"], *_names_of(g["qualname"]))]
     # A function or method that calls what it defines is judged as a whole.
     named = named or [g for g in gradients if _plain(name).startswith(f"{_plain(g['qualname'])}.")]
@@ -112,7 +118,24 @@ def _belonging(
     lines = range(definition.lineno, (definition.end_lineno or definition.lineno) + 1)
     inside = [g for g in gradients if g["line"] in lines]
     called = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
-    return inside or [g for g in gradients if g["qualname"] in called]
+    texts = {node.value for node in ast.walk(definition) if isinstance(node, ast.Constant)}
+    called |= {function for text, function in registered.items() if text in texts}
+    made = [g for g in gradients if g["qualname"].startswith(f"{name.partition('.')[0]}.__")]
+    return inside or [g for g in gradients if g["qualname"] in called] or made
+
+
+def _registered(source: str) -> dict[str, str]:
+    """The functions that are registered as gradients, by the names that they are registered under."""
+    return {
+        decorator.args[0].value: node.name
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call)
+        and ast.unparse(decorator.func).endswith("RegisterGradient")
+        and isinstance(decorator.args[0], ast.Constant)
+        and isinstance(decorator.args[0].value, str)
+    }
 
 
 def _names_of(qualname: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.measure.correct_bits import correct_bits
 from gradcheck_cli.reals.float_trace import Shadow, single
-from gradcheck_cli.reals.program import Step
+from gradcheck_cli.reals.program import Aval, Step
 
 Array = np.ndarray[Any, Any]
 
@@ -72,4 +72,5 @@ def _strays(run: Shadow, slot: int) -> Array:
 
 
 def _is_float(value: Any) -> bool:
-    return getattr(value, "dtype", np.dtype(int)).kind == "f"
+    """Is it an array of floats, numpy's own or bfloat16?"""
+    return Aval((), getattr(value, "dtype", np.dtype(int))).kind == "f"

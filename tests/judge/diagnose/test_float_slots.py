@@ -78,3 +78,10 @@ def test_a_step_that_leaves_the_range_says_what_it_should_be(x: float, text: str
 def test_a_zero_and_an_infinity_that_are_the_truth_stay_in_range() -> None:
     both = run(lambda x: jnp.sin(x) * 2, 0.0)
     assert out_of_range(both, step_with(both, "sin").outs) is None
+
+
+def test_bfloat16_overflows_as_float32_does() -> None:
+    both = run(lambda x: jnp.exp(x.astype(jnp.bfloat16)).astype(jnp.float32) / 2, 100.0)
+    step = step_with(both, "exp")
+    assert out_of_range(both, step.outs) == step.outs[0]
+    assert in_words(both, step) == "overflows in bfloat16: it is 2.69e+43"
