@@ -170,8 +170,10 @@ def test_the_pullback_is_the_right_formula_and_linear(seed: int) -> None:
     m = traced(ruled(pieces.function), *columns, cotangents=COTANGENTS)
     for law in (FORMULA, LINEARITY):
         result = judgement(law, m)
-        assert result.outcome is Outcome.PASS, result
         if law is FORMULA and not comparison(m).compared:  # a kink at every point
-            assert result.evidence is Evidence.MULTIPRECISION
+            by_integral = result.evidence is Evidence.MULTIPRECISION
+            assert result.outcome is (Outcome.PASS if by_integral else Outcome.NOT_COVERED), result
+        else:
+            assert result.outcome is Outcome.PASS, result
         assert [f for f in result.failures if f.severity is not Severity.NOTE] == []
         assert {f.rule for f in result.failures} <= NOTES

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from gradcheck_cli.clues import usual_domains
 from gradcheck_cli.inputs.clue import Clue, Kind
@@ -34,14 +35,15 @@ def with_orders(
 
 
 def domains(
-    clues: Mapping[str, Sequence[Clue]], function: str, paths: Iterable[str]
+    clues: Mapping[str, Sequence[Clue]], function: Callable[..., Any], paths: Iterable[str]
 ) -> dict[str, Domain]:
     """The first domain that is said of each argument and of what it holds, or usual by its name.
 
     Those of matrices stay with their spec.
     """
     found: dict[str, Domain] = {}
-    usual = {path: [clue] for path, clue in usual_domains.clues(function, paths).items()}
+    of_names = usual_domains.clues(usual_domains.named(function), paths)
+    usual = {path: [clue] for path, clue in of_names.items()}
     every = {path: [*clues.get(path, ()), *usual.get(path, ())] for path in {**clues, **usual}}
     for name, of_name in every.items():
         clue = next((c for c in of_name if c.domain), None)

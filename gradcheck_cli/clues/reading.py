@@ -21,7 +21,6 @@ from gradcheck_cli.clues.left_out import left_out
 from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.clues.subscripts import keys_read, unpacked
 from gradcheck_cli.clues.traits import with_traits
-from gradcheck_cli.clues.usual_domains import named
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Hints, Parameter
 
@@ -54,7 +53,7 @@ def read(
     keys = keys_read(function)
     held = [*merged, *(f"{name}[{key!r}]" for name, read in keys.items() for key in read)]
     marks = left_out([function, *rule], names)
-    found = domains(with_orders(clues, texts), named(function), held)
+    found = domains(with_orders(clues, texts), function, held)
     real = _with_numbers("real", merged)
     hints = Hints(
         keys=keys,

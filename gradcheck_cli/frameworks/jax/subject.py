@@ -221,11 +221,13 @@ class JaxSubject(FittedGradient):
             padded(a, size, dtype) for a, dtype in zip(cotangents, self.output_dtypes, strict=True)
         ]
         with precision(self.dtype):
-            self._compile_all(size, modes)
             try:
+                self._compile_all(size, modes)
                 return {
                     mode: self._unpacked(self._compiled[mode, size](*rows), count) for mode in modes
                 }
+            except NotImplementedError as error:  # no factorization in bfloat16, say
+                raise Rejected(f"JAX has no code for it in {self.dtype}: {brief(error)}") from None
             except jax.errors.JaxRuntimeError as error:  # a callback of the user's
                 raise Rejected(f"it raises while it runs: {brief(error)}") from None
 

@@ -42,6 +42,7 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 Tensors = Sequence[Any]
 
 KEPT = RuleName.TENSOR_KEPT_ON_CTX
+_PARTS = (torch.float16, torch.float32, torch.float64)  # of which there are complex numbers
 _FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}"
 _COMPLEX = "{}, re + 0.75 im of the gradient is {}, of autograd through the forward's body {}"
 
@@ -291,6 +292,8 @@ class _Ways(EagerCalls[Any]):
     def _in_complex(self, body: Body[Any], point: Numbers) -> list[Array] | None:
         """Of outputs that are complex there, too, both parts have a weight."""
         leaves = self.tensors(point)
+        if any(x.dtype not in _PARTS for x in leaves):
+            return None
         turned = [torch.complex(x, x.flip(tuple(range(x.dim()))) * 0.5 + 0.25) for x in leaves]
         held = [x.clone().requires_grad_() for x in turned]
         try:
