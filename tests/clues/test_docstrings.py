@@ -203,6 +203,7 @@ NOTHING = [
     "x is the spectral density on [0, 4]",
     "x: array of shape (...)",
     "one for x > 0",
+    "multiplying the matrix by x gives the softly sorted x.",
     "with mean x, S is the covariance matrix",
     "x is expected to contain the logits for each class (which do not need to sum to 1)",
     "x: the diagonal, a positive value refers to an upper one",

@@ -109,6 +109,8 @@ _OTHERWISE = re.compile(
     r"|becomes?|returns?|outputs?|results?|gradients?|e\.g)\b",
     re.IGNORECASE,
 )
+# `multiplying it by x gives the sorted x`: not x is sorted, what comes out is.
+_OF_A_RESULT = re.compile(r"\b(?:gives?|yields?|produces?|makes?)\b[^.;,]*$", re.IGNORECASE)
 _BOTH = re.compile(
     r"\b(?:positive|negative)\W+(?:or|and|nor)\W+(?:negative|positive|zero)\b", re.IGNORECASE
 )
@@ -245,6 +247,8 @@ def _of_mention(passage: Passage) -> str:
     if described := _behind_brackets(after):
         return described
     if _OTHERWISE.search(before[-60:]) or _OTHERWISE.search(after[:60]):
+        return ""
+    if _OF_A_RESULT.search(before):
         return ""
     compared = _compared(before, after)
     if compared is not None:
