@@ -77,7 +77,9 @@ class Candidate:
         deep = len(self.shapes[0]) > 2
         usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
         choices = (*sliding, *usual) if slides else usual
-        every = (*_without(choices, self.numbers), *choices)
+        others = list(_without(choices, self.numbers))
+        apart = [*filter(self._tells_apart, others), *filter(self._tells_apart, choices[:1])]
+        every = (*(() if slides else apart), *others, *choices)
         leasts = (_FIRST_SIZE, *((_LEAST_WITH_TABLE,) if tables else ()))[::-1]
         for least, choice in itertools.product(leasts, every):
             sizes_of_three = len(self.free) if len(self.shapes) > 2 else None
@@ -90,6 +92,11 @@ class Candidate:
             yield [
                 tuple(self.solution.of(size).at(numbers) for size in shape) for shape in self.shapes
             ]
+
+    def _tells_apart(self, choice: Sequence[int]) -> bool:
+        """Has each free axis a size of its own? Where two have one, a rule may take one for the other."""
+        sizes = choice[: len(self.free)]
+        return len(set(sizes)) == len(sizes) == len(self.free)
 
 
 def count_of(shapes: Sequence[tuple[int, ...]]) -> int:

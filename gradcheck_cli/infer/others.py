@@ -16,6 +16,7 @@ from gradcheck_cli.inputs.names import (
 )
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 
+_BODY = "the body"
 _GIVEN = 0.75  # what is left out by default
 _SHARE = 0.25  # what is off by default (0.0) when it is on
 
@@ -58,15 +59,15 @@ def _other_values(
     if isinstance(value, bool):
         yield Fixed(not value, str(not value), "the flag the other way")
         return
-    if here is OMITTED and isinstance(value, float) and not _others_stated(parameter, hints):
-        yield from _nearby(value)
+    if here is OMITTED and isinstance(value, float):
+        yield from _beside_float(parameter, value, plain, hints)
     if here is OMITTED and isinstance(value, tuple) and not moves_axis(parameter.name, hints):
         yield from _moved(value)
     if isinstance(here, Fixed) and isinstance(value, tuple):
         yield from (f for f in several(parameter.name, hints) if not same(f.value, value))
     yield from (f for f in plain if not same(f.value, value) and not hasattr(f.value, "shape"))
-    named = bool(fixed_by_name(parameter.name, shapes[0], None))
     if isinstance(here, Fixed):
+        named = bool(fixed_by_name(parameter.name, shapes[0], None))
         yield from _beside_guess(value, plain, named)
     elif here is OMITTED and isinstance(value, int):
         yield Fixed(value + 1, str(value + 1), "off its default")
@@ -95,6 +96,23 @@ def _others_stated(parameter: Parameter, hints: Hints) -> bool:
     clues = hints.clues.get(parameter.name, ())
     others = any(not same(v, parameter.default) for clue in clues for v in clue.values)
     return others or bool(fixed_by_name(parameter.name, (), None))
+
+
+def _beside_float(
+    parameter: Parameter, default: float, plain: Sequence[Fixed], hints: Hints
+) -> Iterator[Fixed]:
+    """Numbers near a default, unless others are stated; but after those with which it takes another way."""
+    special = are_special(parameter, hints)
+    if special:
+        yield from (f for f in plain if f.value != default and f.source.startswith(_BODY))
+    if special or not _others_stated(parameter, hints):
+        yield from _nearby(default)
+
+
+def are_special(parameter: Parameter, hints: Hints) -> bool:
+    """Are the values beside the default those that the body compares it with? There it takes another way."""
+    clues = [clue for clue in hints.clues.get(parameter.name, ()) if clue.values]
+    return bool(clues) and all(clue.source.startswith(_BODY) for clue in clues)
 
 
 def _nearby(default: float) -> Iterator[Fixed]:

@@ -9,7 +9,15 @@ from typing import Any
 
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.more_axes import with_more_axes
-from gradcheck_cli.infer.others import chooses, moves_axis, optional, other_values, same, value_of
+from gradcheck_cli.infer.others import (
+    are_special,
+    chooses,
+    moves_axis,
+    optional,
+    other_values,
+    same,
+    value_of,
+)
 from gradcheck_cli.infer.overlap import overlapping, slides
 from gradcheck_cli.infer.richer import longer, odd
 from gradcheck_cli.infer.static_values import stated_kind
@@ -20,10 +28,10 @@ from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Paramete
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 
-_MOST = 7
+_MOST = 8
 _MOST_EACH = 2  # of one argument: words are few, axes two
 _MOST_WORDS = 6  # each is another way of computing
-_MOST_WORDS_AT_ONCE = 2
+_MOST_WORDS_AT_ONCE = 4
 _MOST_PAIRS = 3  # of arguments that are moved at once, where all do not fit
 _MOST_SIZES = 4  # calls that are tried for one with an odd or a longer axis
 _MOST_TIMES = 3  # as many steps as the call that is made longer
@@ -184,7 +192,8 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]
     ]
     plain = all(isinstance(other, Fixed) for other in others)
     counts = type(value_of(parameter, here)) is int
-    wanted = _MOST_EACH if plain and (counts or _selects(parameter.name, trial.hints)) else 1
+    chosen = _selects(parameter.name, trial.hints) or are_special(parameter, trial.hints)
+    wanted = _MOST_EACH if plain and (counts or chosen) else 1
     if stated_kind(trial.hints.clues.get(parameter.name, ())) is Kind.WORD:
         wanted = _MOST_WORDS
     fitting: list[Any] = []
