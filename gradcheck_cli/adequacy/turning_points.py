@@ -32,7 +32,7 @@ _MOST_NUMBERS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Two numbers of a program that are compared; a step's own, neither of them always 0 or infinite."""
+    """Two numbers of a program that are compared; a step's own, neither of them infinite."""
 
     program: int
     left: Slot
@@ -53,12 +53,13 @@ def turning_points(
         p.reshape(len(points), *leaf.shape) for p, leaf in zip(points.leaves, leaves, strict=True)
     ]
     bounds = [b for i, program in enumerate(programs) for b in _bounds(i, program)]
-    if not bounds or not len(points):
+    if not bounds or not _generic(arrays).any():
         return none
-    seen = _sides(programs, bounds, arrays, outputs)
+    seen = _sides(programs, bounds, [a[_generic(arrays)] for a in arrays], outputs)
     if seen is None or seen.any(axis=0).all():
         return none
-    starts = np.unique(np.linspace(0, len(points) - 1, _MOST_STARTS).astype(int))
+    usable = np.flatnonzero(_generic(arrays))
+    starts = usable[np.unique(np.linspace(0, len(usable) - 1, _MOST_STARTS).astype(int))]
     tried = _tried([a[starts] for a in arrays], leaves, fmt, reach)
     affordable = _MOST_NUMBERS // max(1, *(program.numbers() for program in programs))
     tried = [t[:affordable] for t in tried]
@@ -67,6 +68,13 @@ def turning_points(
         return none
     chosen = list(_chosen(there & ~seen.any(axis=0)))
     return Points([t[chosen] for t in tried], [RECIPE] * len(chosen))
+
+
+def _generic(points: Sequence[Array]) -> Array:
+    """Rows in which no number is zero and no two of an array are one: others lie on kinks of all sorts."""
+    flat = [np.sort(p.reshape(len(p), -1), axis=1) for p in points]
+    apart = [(f != 0).all(axis=1) & (np.diff(f, axis=1) != 0).all(axis=1) for f in flat]
+    return np.asarray(np.all(apart, axis=0))
 
 
 def _bounds(number: int, program: Program) -> Iterator[Bound]:
@@ -88,11 +96,8 @@ def _compared(step: Step) -> list[tuple[Slot, Slot]]:
 
 
 def _says_nothing(constant: Any) -> bool:
-    """Is it a zero, whose sides every lattice has, or an infinity?"""
-    if constant is None:
-        return False
-    values = np.asarray(constant, np.float64)
-    return bool((values == 0).all() or np.isinf(values).any())
+    """Is it an infinity?"""
+    return constant is not None and bool(np.isinf(np.asarray(constant, np.float64)).any())
 
 
 def _sides(
@@ -117,6 +122,7 @@ def _beside(run: Replay, bound: Bound, count: int) -> Array:
     with np.errstate(all="ignore"):
         apart = left - right
         close = np.abs(apart) <= _CLOSE * np.maximum(np.abs(left), np.abs(right))
+        close |= right == 0  # nothing is near zero but itself
     both = [(close & (side * apart > 0)).reshape(len(apart), -1).any(axis=1) for side in (-1, 1)]
     return np.stack([np.broadcast_to(one, (count,)) for one in both], axis=1)
 
