@@ -196,7 +196,7 @@ def _nudged(
     rows = np.flatnonzero(holes | (tied & asked if few else False))[: _most(program, points)]
     left = np.setdiff1d(np.flatnonzero(tied), rows)
     if len(left) and not few:
-        left = left[~_idle(program, points, cotangents, left, first)]
+        left = left[~_idle(program, points, cotangents, left, asked, first)]
     for state in truth.gradient_states:
         state[left] = np.where(state[left] == REGULAR, KINK, state[left])
     if len(rows):
@@ -208,15 +208,27 @@ def _idle(
     points: Sequence[Array],
     cotangents: Sequence[Array],
     rows: Array,
+    asked: Array,
     first: Enclosed,
 ) -> Array:
-    """Of tied rows, those whose ties decide nothing."""
-    asked = rows[:_MOST_IDLE]
+    """Of tied rows, those whose ties decide nothing; of many, some of the `asked` ones from all over and the first others."""
+    wanted = _spread(np.flatnonzero(asked[rows]), _MOST_IDLE * 3 // 4)
+    others = np.setdiff1d(np.arange(len(rows)), wanted)[: _MOST_IDLE - len(wanted)]
+    chosen = np.sort(np.concatenate([wanted, others]))
+    looked = rows[chosen]
     idle = np.zeros(len(rows), bool)
-    idle[: len(asked)] = idle_ties(
-        program, [p[asked] for p in points], [c[asked] for c in cotangents], [o[asked] for o in first.outs]
+    idle[chosen] = idle_ties(
+        program, [p[looked] for p in points], [c[looked] for c in cotangents],
+        [o[looked] for o in first.outs],
     )  # fmt: skip
     return idle
+
+
+def _spread(places: Array, most: int) -> Array:
+    """Some of these, the first and the last among them."""
+    if len(places) <= most:
+        return places
+    return np.asarray(places[np.unique(np.linspace(0, len(places) - 1, most).astype(int))])
 
 
 def _most(program: Program, points: Sequence[Array]) -> int | None:

@@ -40,7 +40,7 @@ class Scaled:
         factor = ratio([truth[p] for p in pairs], [ours[p] for p in pairs])
         # What is only handed on has no mean whose size this could be.
         sized = factor is not None and size_of(abs(factor), m.sizes) and origins(m) is None
-        if factor is not None and not sized:
+        if factor is not None and not sized and not factor.overlaps(arb(1)):
             yield m.fmt.show(float(factor.mid()))
         for leaf in m.subject.leaves:  # gradient reversal is mostly by one of its arguments
             if len(m.subject.leaves) > 1:

@@ -1,4 +1,4 @@
-"""Arguments of which the program has a value and no derivative, at every point that was tried.
+"""Arguments of which the program has a value and no derivative, at every point that was tried or in a region.
 
 The root of what is always zero, as the distance of a point from itself, makes autodiff NaN everywhere, though
 the function is smooth. Nothing was compared then; the integral of the rule is, with the value's own change.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.contract.limits import ORDINARY
+from gradcheck_cli.contract.limits import ORDINARY, half_of_the_digits
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.measure.components import GRADIENTS, columns
@@ -19,15 +20,14 @@ from gradcheck_cli.measure.failure import Failure, Ground, Kind, component_name
 from gradcheck_cli.measure.formula_gap import Comparison
 from gradcheck_cli.measure.integral import Opinion, third_opinion
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.measure.states import LIMIT, REGULAR
+from gradcheck_cli.measure.states import LIMIT, OUTSIDE, REGULAR
 from gradcheck_cli.measure.valued import valued
 
+Array = np.ndarray[Any, Any]
+
 _MOST_ROWS = 3
-_MOST_COMPONENTS = 3
-_WRONG = (
-    "the formula is wrong: the function does not change as it says (autodiff has no derivative here, at any "
-    "point that was tried)"
-)
+_MOST_COMPONENTS = 6
+_WRONG = "the formula is wrong: the function does not change as it says (autodiff has no derivative there)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Underivable:
 
 
 def underivable(m: Measurements, facts: Comparison) -> Iterator[Underivable]:
-    """The arguments of which nothing was compared, though function and rule have numbers."""
+    """The arguments of which nothing was compared, though function and rule have numbers; and what is wrong in a region."""
     if m.rule is None or m.dear or not len(facts.rows):
         return
     states = m.reference.states(GRADIENTS)
@@ -60,10 +60,22 @@ def underivable(m: Measurements, facts: Comparison) -> Iterator[Underivable]:
         start = part.stop
         judged = states[facts.rows, part]
         known = np.isin(judged, (REGULAR, LIMIT)).any() or facts.differs[:, part].any()
-        rows = [] if known else facts.rows[valued(m, part)[facts.rows]].tolist()
-        if len(elements) and rows:
-            leaf, _ = component_name(m, GRADIENTS, part.start)
-            yield _judged(m, m.subject.leaves[leaf].path, part, _ordinary(m, rows))
+        rows = facts.rows[valued(m, part)[facts.rows]]
+        if known:  # somewhere; where no number is special, autodiff should have one, too
+            rows = rows[(states[rows, part] == OUTSIDE).all(axis=1) & _generic(m)[rows]]
+        if not len(elements) or not len(rows):
+            continue
+        leaf, _ = component_name(m, GRADIENTS, part.start)
+        judged_here = _judged(m, m.subject.leaves[leaf].path, part, _ordinary(m, rows.tolist()))
+        if not known or judged_here.opinion is Opinion.WRONG:
+            yield judged_here
+
+
+def _generic(m: Measurements) -> Array:
+    """Rows in which no number is zero and no two of an argument are one."""
+    flat = [np.sort(p.reshape(m.count, -1), axis=1) for p in m.points]
+    apart = [(f != 0).all(axis=1) & (np.diff(f, axis=1) != 0).all(axis=1) for f in flat]
+    return np.asarray(np.all(apart, axis=0))
 
 
 def _ordinary(m: Measurements, rows: Sequence[int]) -> list[int]:
@@ -84,11 +96,18 @@ def _judged(m: Measurements, name: str, part: slice, rows: Sequence[int]) -> Und
     asked: list[Underivable] = []
     for row in rows:
         for component in places.tolist():
-            third = third_opinion(m, row, component)
-            opinion = Opinion.OPEN if third is None else third.opinion
-            asked.append(Underivable(name, opinion, row, component))
+            asked.append(Underivable(name, _opinion(m, row, component), row, component))
     for opinion in (Opinion.WRONG, Opinion.OPEN, Opinion.STEP):
         for each in asked:
             if each.opinion is opinion:
                 return each
     return asked[0]
+
+
+def _opinion(m: Measurements, row: int, component: int) -> Opinion:
+    """The third opinion; wrong on large scales alone is open, for the value may jump there."""
+    third = third_opinion(m, row, component)
+    if third is None or not third.residuals:
+        return Opinion.OPEN
+    near = third.residuals[0] > half_of_the_digits(m.fmt.eps) * third.changes[0]
+    return Opinion.OPEN if third.opinion is Opinion.WRONG and not near else third.opinion
