@@ -104,7 +104,9 @@ def _beside_float(
     """Numbers near a default, unless others are stated; but after those with which it takes another way."""
     special = are_special(parameter, hints)
     if special:
-        yield from (f for f in plain if f.value != default and f.source.startswith(_BODY))
+        stated = [v for clue in hints.clues.get(parameter.name, ()) for v in clue.values]
+        told = [f for f in plain if any(same(f.value, v) for v in stated)]
+        yield from (f for f in told if f.value != default)
     if special or not _others_stated(parameter, hints):
         yield from _nearby(default)
 

@@ -41,8 +41,17 @@ def test_a_bound_of_one_argument_is_met_by_that_one_alone() -> None:
     assert ((x * y > 700) & (x * y < 1500)).any()
 
 
-def test_zero_and_infinity_are_no_bounds_that_need_points() -> None:
-    assert len(beside(lambda x: jnp.maximum(x, 0.0) + jnp.minimum(x, jnp.inf), [1.0])) == 0
+def test_infinity_is_no_bound() -> None:
+    assert len(beside(lambda x: jnp.minimum(x, jnp.inf), [1.0])) == 0
+
+
+def test_both_sides_of_zero_are_met_where_what_is_compared_is_computed() -> None:
+    """Inside of a box: no coordinate lies beyond its half."""
+    points = beside(
+        lambda x, y: jnp.minimum(jnp.max(jnp.abs(x) - y), 0.0), [[2.0, 3.0]], [[1.0, 1.5]]
+    )
+    x, y = points.leaves
+    assert (np.abs(x) < y).all(axis=1).any()
 
 
 def test_nothing_is_added_where_both_sides_are_there() -> None:

@@ -316,6 +316,21 @@ def test_a_rule_of_one_shape_gets_that() -> None:
     assert not found.refused, "it is made for that shape"
 
 
+def test_the_axes_of_a_grid_have_sizes_of_their_own_beside_coordinates_of_three() -> None:
+    def looked_up(grid, coords):
+        if np.ndim(grid) != 4 or np.ndim(coords) != 2 or np.shape(coords)[1] != 3:
+            raise ValueError(f"coords must have shape (n, 3), not {np.shape(coords)}")
+        return np.zeros((len(coords), grid.shape[3]))
+
+    clues = {
+        "grid": [Clue("a docstring", "f32[d h w c]")],
+        "coords": [Clue("a docstring", "f32[n 3]")],
+    }
+    found = explored(Gradient(looked_up), clues)
+    assert found.subject is not None
+    assert len(set(shapes(found.subject)["grid"])) == 4
+
+
 def test_axes_that_the_rule_tells_one_after_the_other() -> None:
     """A projection of points by a matrix of three rows and columns, whose rule reads the first two of each."""
 

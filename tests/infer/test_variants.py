@@ -110,6 +110,25 @@ def test_what_is_moved_at_once_is_moved_with_each_word() -> None:
     ]
 
 
+def test_each_word_of_four_is_there_beside_what_is_left_out() -> None:
+    words = ("mean", "sum", "none", "by_weight")
+
+    def loss(x, weight=None, reduction="mean"):
+        return x if weight is None else x * weight
+
+    clues = {"reduction": [Clue("the docstring", values=words, kind=Kind.WORD)]}
+    subjects, _ = variants(Gradient(loss), replace(NO_HINTS, clues=clues))
+    with_weight = [s.signature for s in subjects if "weight" in shapes(s)]
+    assert {fixed(s).get("reduction", "mean") for s in with_weight} == set(words)
+
+
+def test_beside_a_number_that_the_body_takes_another_way_for_stands_one_that_it_does_not() -> None:
+    clues = {"p": [Clue("the body `if p == 1:`", values=(2.0, 1), kind=Kind.NUMBER)]}
+    hints = replace(NO_HINTS, clues=clues)
+    subjects, _ = variants(Gradient(lambda x, p=2.0: x), hints)
+    assert [fixed(s.signature)["p"] for s in subjects] == [1, 1.5]
+
+
 def test_what_the_function_refuses_is_no_variant() -> None:
     def plain(x, flag=True):
         if not flag:
