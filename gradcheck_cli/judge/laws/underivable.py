@@ -18,7 +18,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.measure.components import GRADIENTS, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Kind, component_name
 from gradcheck_cli.measure.formula_gap import Comparison
-from gradcheck_cli.measure.integral import Opinion, third_opinion
+from gradcheck_cli.measure.integral import Opinion, iterates, third_opinion
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import LIMIT, OUTSIDE, REGULAR
 from gradcheck_cli.measure.valued import valued
@@ -62,7 +62,10 @@ def underivable(m: Measurements, facts: Comparison) -> Iterator[Underivable]:
         known = np.isin(judged, (REGULAR, LIMIT)).any() or facts.differs[:, part].any()
         rows = facts.rows[valued(m, part)[facts.rows]]
         if known:  # somewhere; where no number is special, autodiff should have one, too
-            rows = rows[(states[rows, part] == OUTSIDE).all(axis=1) & _generic(m)[rows]]
+            undefined = not iterates(
+                m
+            )  # what has not settled is outside of the domain for that reason
+            rows = rows[(states[rows, part] == OUTSIDE).all(axis=1) & _generic(m)[rows] & undefined]
         if not len(elements) or not len(rows):
             continue
         leaf, _ = component_name(m, GRADIENTS, part.start)
