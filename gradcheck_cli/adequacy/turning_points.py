@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcheck_cli.adequacy.replay import NotReplayed, Replay, replay
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.inputs.lattice import Points
+from gradcheck_cli.inputs.lattice import Points, generic
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.reals.program import Program, Slot, Step
 
@@ -53,12 +53,12 @@ def turning_points(
         p.reshape(len(points), *leaf.shape) for p, leaf in zip(points.leaves, leaves, strict=True)
     ]
     bounds = [b for i, program in enumerate(programs) for b in _bounds(i, program)]
-    if not bounds or not _generic(arrays).any():
+    usable = np.flatnonzero(generic(arrays))
+    if not bounds or not len(usable):
         return none
-    seen = _sides(programs, bounds, [a[_generic(arrays)] for a in arrays], outputs)
+    seen = _sides(programs, bounds, [a[usable] for a in arrays], outputs)
     if seen is None or seen.any(axis=0).all():
         return none
-    usable = np.flatnonzero(_generic(arrays))
     starts = usable[np.unique(np.linspace(0, len(usable) - 1, _MOST_STARTS).astype(int))]
     tried = _tried([a[starts] for a in arrays], leaves, fmt, reach)
     affordable = _MOST_NUMBERS // max(1, *(program.numbers() for program in programs))
@@ -68,13 +68,6 @@ def turning_points(
         return none
     chosen = list(_chosen(there & ~seen.any(axis=0)))
     return Points([t[chosen] for t in tried], [RECIPE] * len(chosen))
-
-
-def _generic(points: Sequence[Array]) -> Array:
-    """Rows in which no number is zero and no two of an array are one: others lie on kinks of all sorts."""
-    flat = [np.sort(p.reshape(len(p), -1), axis=1) for p in points]
-    apart = [(f != 0).all(axis=1) & (np.diff(f, axis=1) != 0).all(axis=1) for f in flat]
-    return np.asarray(np.all(apart, axis=0))
 
 
 def _bounds(number: int, program: Program) -> Iterator[Bound]:

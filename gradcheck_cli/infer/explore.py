@@ -1,7 +1,8 @@
 """Exploring: which shapes a function takes, and which of these show the most of its rule.
 
 Every axis begins as an unknown; what the function refuses states which have to be equal. Among the
-shapes that function and rule both take, the richest are the likeliest that are meant.
+shapes that function and rule both take, the richest are the likeliest that are meant. Long because it
+is one search, whose steps share what was asked before.
 """
 
 from __future__ import annotations

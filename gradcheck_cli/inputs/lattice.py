@@ -63,6 +63,13 @@ class Points:
         return Points([np.concatenate(pair) for pair in pairs], self.recipes + other.recipes)
 
 
+def generic(points: Sequence[Array]) -> Array:
+    """Rows in which no number is zero and no two of an array are one: others lie on kinks of all sorts."""
+    flat = [np.sort(p.reshape(len(p), -1), axis=1) for p in points]
+    apart = [(f != 0).all(axis=1) & (np.diff(f, axis=1) != 0).all(axis=1) for f in flat]
+    return np.asarray(np.all(apart, axis=0))
+
+
 def stress_values(fmt: Format, constants: Sequence[float], reach: float) -> list[float]:
     """One-dimensional stress values within reach, without repetition."""
     overflow = math.log(fmt.max)

@@ -143,9 +143,8 @@ def _has_value(m: Measurements, rows: Array) -> Array:
 
 
 def _small(mismatch: Mismatch) -> Failure | None:
-    row = int(
-        (mismatch.worst >= _MOSTLY * mismatch.worst.max()).argmax()
-    )  # the simplest of the worst
+    among_the_worst = mismatch.worst >= _MOSTLY * mismatch.worst.max()
+    row = int(among_the_worst.argmax())  # the simplest
     third = third_opinion(mismatch.m, row)
     if third is not None and third.settles:
         return None

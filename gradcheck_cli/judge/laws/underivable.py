@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.contract.limits import ORDINARY, half_of_the_digits
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.inputs.lattice import generic
 from gradcheck_cli.measure.components import GRADIENTS, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Kind, component_name
 from gradcheck_cli.measure.formula_gap import Comparison
@@ -22,8 +22,6 @@ from gradcheck_cli.measure.integral import Opinion, iterates, third_opinion
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import LIMIT, OUTSIDE, REGULAR
 from gradcheck_cli.measure.valued import valued
-
-Array = np.ndarray[Any, Any]
 
 _MOST_ROWS = 3
 _MOST_COMPONENTS = 6
@@ -62,23 +60,15 @@ def underivable(m: Measurements, facts: Comparison) -> Iterator[Underivable]:
         known = np.isin(judged, (REGULAR, LIMIT)).any() or facts.differs[:, part].any()
         rows = facts.rows[valued(m, part)[facts.rows]]
         if known:  # somewhere; where no number is special, autodiff should have one, too
-            undefined = not iterates(
-                m
-            )  # what has not settled is outside of the domain for that reason
-            rows = rows[(states[rows, part] == OUTSIDE).all(axis=1) & _generic(m)[rows] & undefined]
+            rows = rows[(states[rows, part] == OUTSIDE).all(axis=1) & generic(m.points)[rows]]
+            if iterates(m):  # what has not settled is outside of the domain for that reason
+                continue
         if not len(elements) or not len(rows):
             continue
         leaf, _ = component_name(m, GRADIENTS, part.start)
         judged_here = _judged(m, m.subject.leaves[leaf].path, part, _ordinary(m, rows.tolist()))
         if not known or judged_here.opinion is Opinion.WRONG:
             yield judged_here
-
-
-def _generic(m: Measurements) -> Array:
-    """Rows in which no number is zero and no two of an argument are one."""
-    flat = [np.sort(p.reshape(m.count, -1), axis=1) for p in m.points]
-    apart = [(f != 0).all(axis=1) & (np.diff(f, axis=1) != 0).all(axis=1) for f in flat]
-    return np.asarray(np.all(apart, axis=0))
 
 
 def _ordinary(m: Measurements, rows: Sequence[int]) -> list[int]:
