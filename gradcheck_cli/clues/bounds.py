@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gradcheck_cli.clues.usual_numbers import usual_numbers
 from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.ends import pairs
 from gradcheck_cli.inputs.signature import OMITTED, Parameter
 
-_ENDS = (
-    ("min", "max"),
-    ("minimum", "maximum"),
-    ("low", "high"),
-    ("lo", "hi"),
-    ("lower", "upper"),
-    ("near", "far"),
-    ("inner", "outer"),
-)
 _WHOLE = ((1, 0), (3, 2, 4))  # any of the first below any of the second
 _REAL = ((0.5, 0.375, -0.75), (2.0, 1.25))
 
@@ -33,14 +24,17 @@ def with_ends(
 
 
 def clues(names: Sequence[str], known: Mapping[str, Sequence[Clue]]) -> dict[str, Clue]:
-    """Numbers for both ends of each pair; whole ones where a source says that one of them is."""
+    """Numbers for both ends of each pair: a source's own, else whole ones where one says that they are whole."""
     found: dict[str, Clue] = {}
-    free = [n for n in names if not any(_is_chosen(clue, n) for clue in known.get(n, ()))]
-    for low, high in _pairs(free):
+    for low, high in pairs(names):
         kinds = {clue.kind for name in (low, high) for clue in known.get(name, ())}
         source = f"the names `{low}` and `{high}`"
-        values = _WHOLE if Kind.WHOLE in kinds else _REAL
-        found |= {n: Clue(source, values=v) for n, v in zip((low, high), values, strict=True)}
+        stated = [_chosen(known.get(name, ()), name) for name in (low, high)]
+        values: Sequence[tuple[object, ...]] = _WHOLE if Kind.WHOLE in kinds else _REAL
+        if any(stated):
+            values = [v.values for v in stated if v] if all(stated) else ()
+            source = next(v.source for v in stated if v)
+        found |= {n: Clue(source, values=v) for n, v in zip((low, high), values, strict=False)}
     return found
 
 
@@ -50,16 +44,7 @@ def _beside(end: Clue, others: Sequence[Clue]) -> list[Clue]:
     return [end, *(replace(c, spec=s, values=()) for c, s in zip(others, of_arrays, strict=True))]
 
 
-def _is_chosen(clue: Clue, name: str) -> bool:
-    """Does a source give numbers of its own, and not the usual ones of a whole number?"""
-    return bool(clue.values) and clue.values != usual_numbers(name)[1]
-
-
-def _pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for name in names:
-        for low, high in _ENDS:
-            # `qmin`, `min_val`, `lo`: the word may stand at either end of the name.
-            other = re.sub(rf"(?<![^\W_]{{2}}){low}(?![^\W_])", high, name, count=1)
-            if other != name and other in names:
-                yield name, other
-                break
+def _chosen(clues: Sequence[Clue], name: str) -> Clue | None:
+    """The clue that gives numbers of its own, and not the usual ones of a whole number."""
+    usual = usual_numbers(name)[1]
+    return next((clue for clue in clues if clue.values and clue.values != usual), None)

@@ -9,7 +9,9 @@ from gradcheck_cli.infer.explore import Exploration, Explorer
 from gradcheck_cli.infer.multiples import with_multiples
 from gradcheck_cli.infer.options import options
 from gradcheck_cli.infer.orders import by_weight
+from gradcheck_cli.infer.others import moves_axis
 from gradcheck_cli.infer.overlap import slides
+from gradcheck_cli.infer.static_values import plain_values
 from gradcheck_cli.infer.template import Template, template, with_columns
 from gradcheck_cli.inputs.signature import Hints, Parameter, Signature, tables
 from gradcheck_cli.reals.facts import Law, named
@@ -17,6 +19,7 @@ from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import RuleError
 
 _MOST_TEMPLATES = 12
+_MOST_AXES = 3
 # What a program consists of whose results each rest on the operands' elements at their own place.
 _ELEMENTWISE = named(
     lambda facts: facts.pointwise or facts.spreads or facts.law in (Law.CREATION, Law.CONTROL)
@@ -84,7 +87,9 @@ def _opened(
     """The calls as they are, whatever divides their axes."""
     kept = list(hints.specs)
     if small:
-        yield template(small[0].signature, hints.clues, kept)
+        first = small[0].signature
+        for signature in (first, *_along_other_axes(first, parameters, hints)):
+            yield template(signature, hints.clues, kept)
         return
     choices = [options(parameter, (3,), hints) for parameter in parameters]
     keywords = frozenset(p.name for p in parameters if p.keyword_only)
@@ -95,6 +100,16 @@ def _opened(
         if opened.text not in seen:  # choices of other shapes alone are one call with open arrays
             seen.add(opened.text)
             yield opened
+
+
+def _along_other_axes(
+    signature: Signature, parameters: Sequence[Parameter], hints: Hints
+) -> Iterator[Signature]:
+    """The call with a number for what is an axis: None, its default, may want other shapes."""
+    for parameter in parameters:
+        if parameter.default is None and moves_axis(parameter.name, hints):
+            for other in plain_values(parameter.name, (), hints)[:_MOST_AXES]:
+                yield signature.with_argument(parameter.name, other)
 
 
 def _broken(opened: Template, explored: Exploration) -> Broken | None:

@@ -11,6 +11,7 @@ from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.multiples import with_multiples
 from gradcheck_cli.infer.others import chooses
 from gradcheck_cli.infer.template import Template, template
+from gradcheck_cli.inputs.ends import are_crossed
 from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -39,6 +40,8 @@ class Trial:
         """The signature with these arguments, if function and rule take it; in other shapes if need be."""
         arguments = tuple((n, changed.get(n, v)) for n, v in signature.arguments)
         tried = Signature(arguments, signature.keywords)
+        if are_crossed(tried):
+            return False
         try:
             subject = fitted(self.gradient, tried, self.dtype)
             subject.traces()

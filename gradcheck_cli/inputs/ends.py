@@ -5,21 +5,52 @@ Where both are of one number, or the wrong way round, there is no range, and nob
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.inputs.signature import Leaf
+from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 
 Array = np.ndarray[Any, Any]
 
-_ENDS = {
-    "min": "max", "low": "high", "lower": "upper", "lo": "hi", "minimum": "maximum",
-    "minval": "maxval", "vmin": "vmax", "xmin": "xmax", "amin": "amax",
-}  # fmt: skip
+_ENDS = (
+    ("min", "max"),
+    ("minimum", "maximum"),
+    ("low", "high"),
+    ("lo", "hi"),
+    ("lower", "upper"),
+    ("near", "far"),
+    ("inner", "outer"),
+    ("minval", "maxval"),
+    ("vmin", "vmax"),
+    ("xmin", "xmax"),
+    ("amin", "amax"),
+)
 _APART = 2.0**-6  # how far equal ends are moved, beside their size
+
+
+def pairs(names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The lower and the upper end of each range."""
+    for name in names:
+        for low, high in _ENDS:
+            # `qmin`, `min_val`, `lo`: the word may stand at either end of the name.
+            other = re.sub(rf"(?<![^\W_]{{2}}){low}(?![^\W_])", high, name, count=1)
+            if other != name and other in names:
+                yield name, other
+                break
+
+
+def are_crossed(signature: Signature) -> bool:
+    """Is the lower of two plain numbers, which are the ends of a range, not below the upper one?"""
+    plain = {
+        name: value.value
+        for name, value in signature.arguments
+        if isinstance(value, Fixed) and isinstance(value.value, int | float)
+    }
+    return any(plain[low] >= plain[high] for low, high in pairs(plain))
 
 
 def in_order(leaves: Sequence[Leaf], rows: Sequence[Array], fmt: Format) -> list[Array]:
@@ -37,12 +68,7 @@ def in_order(leaves: Sequence[Leaf], rows: Sequence[Array], fmt: Format) -> list
 def _ranges(leaves: Sequence[Leaf]) -> Iterator[tuple[int, int]]:
     """The numbers of the arguments that are the ends of one range."""
     numbers = {leaf.path: number for number, leaf in enumerate(leaves)}
-    for path, number in numbers.items():
-        words = path.split("_")
-        for place, word in enumerate(words):
-            end = "_".join([*words[:place], _ENDS.get(word.lower(), ""), *words[place + 1 :]])
-            if word.lower() in _ENDS and end in numbers:
-                yield number, numbers[end]
+    return ((numbers[low], numbers[high]) for low, high in pairs(numbers))
 
 
 def _apart(low: Array, high: Array, fmt: Format) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.deviation import as_meant, as_question, is_of_formula
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.projection import as_projected
+from gradcheck_cli.judge.through_steps import as_passed
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
@@ -26,6 +27,7 @@ def unexplained(
     if not words and _STRAIGHT_THROUGH in said and _steps(failures):
         words = _STRAIGHT_THROUGH
     meant = as_projected(as_meant(left, m, said.get(DEVIATES, "")), m)
+    meant = as_passed(meant, m, visible=_STRAIGHT_THROUGH in said)
     return on_purpose(meant, m, words), declarations
 
 

@@ -1,4 +1,7 @@
-"""`expect(straight-through)`: the cotangent passes as it is, as if the function were the identity."""
+"""`expect(straight-through)`: the cotangent passes as it is, as if the function were the identity.
+
+Or each rounding in it were: a quantizer with a learned step differentiates all else.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,14 @@ from gradcheck_cli.judge.intents.intent import (
     gets_nothing,
     shown,
 )
+from gradcheck_cli.measure.ball_truth import Ask, Reals, Truth
 from gradcheck_cli.measure.components import columns
+from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.handed_on import origins
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.states import REGULAR
+from gradcheck_cli.reals.passed_steps import with_passed_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,9 @@ class StraightThrough:
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         name = self._argument(m, argument)
+        return None if passes_steps(m, name) else self._not_the_identity(m, name)
+
+    def _not_the_identity(self, m: Measurements, name: str) -> str | None:
         gradients, weights = formula(m), columns(m.cotangents, m.count)
         first: int | None = None
         for row, k in formula_cells(m):
@@ -54,10 +64,38 @@ class StraightThrough:
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
         """Its own argument, and those that get nothing: an identity does not hang on them."""
         name = argument_of(m, failure.component)
-        return name == self._argument(m, argument) or gets_nothing(m, name)
+        if name == self._argument(m, argument) or gets_nothing(m, name):
+            return True
+        return argument is None and passes_steps(m, name)
 
     def _argument(self, m: Measurements, argument: str | None) -> str:
         return argument or m.subject.leaves[0].path
+
+
+def passes_steps(m: Measurements, argument: str) -> bool:
+    """Is the argument's gradient that of the function with its roundings taken for the identity?"""
+    truth = _with_passed_steps(m)
+    if truth is None:
+        return False
+    ours, meant = formula(m), columns(truth.gradients, m.count)
+    states = columns(truth.gradient_states, m.count)
+    both = [
+        c for c in formula_cells(m) if argument_of(m, c[1]) == argument and states[c] == REGULAR
+    ]
+    return bool(both) and all(ours[cell].overlaps(meant[cell]) for cell in both)
+
+
+@derived
+def _with_passed_steps(m: Measurements) -> Truth | None:
+    """The truth of such a function; None if it takes no step, or has no program over the reals."""
+    primal = m.subject.traces().primal
+    if primal is None or m.in_part or m.dear:
+        return None
+    passed = with_passed_steps(primal, len(m.subject.leaves), len(m.subject.outputs))
+    if passed is None:
+        return None
+    ask = Ask(m.reference.goal, ties=True, nudged=False)
+    return Reals(passed).evaluate(m.points, m.cotangents, ask)
 
 
 STRAIGHT_THROUGH = StraightThrough()
