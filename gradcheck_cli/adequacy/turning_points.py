@@ -111,13 +111,21 @@ def _sides(
 
 
 def _beside(run: Replay, bound: Bound, count: int) -> Array:
-    left, right = (np.asarray(run.slots[slot], np.float64) for slot in (bound.left, bound.right))
+    left, right = _aligned(run.slots[bound.left], run.slots[bound.right])
     with np.errstate(all="ignore"):
         apart = left - right
         close = np.abs(apart) <= _CLOSE * np.maximum(np.abs(left), np.abs(right))
         close |= right == 0  # nothing is near zero but itself
     both = [(close & (side * apart > 0)).reshape(len(apart), -1).any(axis=1) for side in (-1, 1)]
     return np.stack([np.broadcast_to(one, (count,)) for one in both], axis=1)
+
+
+def _aligned(left: Any, right: Any) -> tuple[Array, Array]:
+    """Both in float64, with axes behind a single number's row: a clamp takes one for all elements."""
+    both = [np.asarray(number, np.float64) for number in (left, right)]
+    axes = max(array.ndim for array in both)
+    ones = [(*array.shape, *[1] * (axes - array.ndim)) for array in both]
+    return both[0].reshape(ones[0]), both[1].reshape(ones[1])
 
 
 def _tried(

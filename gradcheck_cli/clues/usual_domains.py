@@ -12,7 +12,7 @@ _PLURAL = r"s?\d?"
 _POSITIVE = re.compile(
     r"(?:\w+_)?(?:sigma|std|std_?dev|variance|length_?scale|bandwidth|(?:band)?width|radius|radii|cut_?off|r_?cut|r_?max"
     rf"|kappa|concentration|temperature|mass(?:es)?|box|box_size|cell_size|period|dof"
-    rf"|spot|strike|vol|volatility|maturity|expiry|viscosity|diffusivity|conductivity|stiffness|step){_PLURAL}"
+    rf"|spot|strike|vol|volatility|maturity|expiry|viscosity|diffusivity|conductivity|stiffness|jitter|nugget|damping){_PLURAL}"
 )
 _NOT_NEGATIVE = re.compile(
     r"(?:\w+_)?(?:dist(?:ance)?|area|duration|volume|exposure|age|arc_?length)s?\d?"
@@ -22,6 +22,9 @@ _POSITIVE_IN_DENSITIES = re.compile(
     rf"(?:alpha|beta|scale|rate|lam|lambda_?|nu|df|tau|precision|var|shape|kappa|concentration|dof|sigma|std){_PLURAL}"
 )
 _DENSITY = re.compile(r"log_?(?:pdf|pmf|prob|lik|cdf)|(?:^|_)(?:pdf|pmf|cdf|nll|density|likelihood|entropy)(?:$|_)")  # fmt: skip
+# What a quantizer divides by: the width of a step.
+_QUANTIZER = re.compile(r"[Qq]uant|[Ll][Ss][Qq]|(?:^|_)qat|(?:^|_)ste(?:$|_)|fake_?q|STE\b|Ste\b")
+_WIDTH = re.compile(rf"(?:\w+_)?(?:scale|step|delta|alpha){_PLURAL}|s")
 # Inverses of distribution functions, and samples that are made with them.
 _INVERSE = re.compile(
     r"from_?uniform|icdf|(?:^|_)ppf|inverse_?cdf|percent_?point|(?:^|_)quantile_?f"
@@ -55,11 +58,12 @@ def clues(function: str, paths: Iterable[str]) -> dict[str, Clue]:
     """What the names of a function, of its parameters and of what these hold suggest; every other source is stronger."""
     of_density = _DENSITY.search(function.lower()) is not None
     inverts = _INVERSE.search(function.lower()) is not None
+    quantizes = _QUANTIZER.search(function) is not None
     own = {path: name["own"] for path in paths if (name := _LAST.search(path)) is not None}
     found = {
         path: _of_inverse(name)
         if inverts and _INVERTED.fullmatch(name)
-        else _clue(name, of_density)
+        else _clue(name, of_density, quantizes)
         for path, name in own.items()
     }
     return {path: clue for path, clue in found.items() if clue is not None}
@@ -71,7 +75,7 @@ def _of_inverse(name: str) -> Clue:
     return Clue(f"the name `{name}`", domain=_OF_SHARES if shares else _OF_DENSITIES)
 
 
-def _clue(name: str, of_density: bool) -> Clue | None:
+def _clue(name: str, of_density: bool, quantizes: bool) -> Clue | None:
     lowered, source = name.lower(), f"the name `{name}`"
     if _STEP.fullmatch(lowered):
         return Clue(source, spec="f32[]", domain=_OF_WIDTHS)
@@ -79,7 +83,7 @@ def _clue(name: str, of_density: bool) -> Clue | None:
         return Clue(source, domain="in [-20, 20]")
     if of_density and _POSITIVE_IN_DENSITIES.fullmatch(lowered):
         return Clue(source, domain=_OF_DENSITIES)
-    if _POSITIVE.fullmatch(lowered):
+    if _POSITIVE.fullmatch(lowered) or (quantizes and _WIDTH.fullmatch(lowered)):
         return Clue(source, domain=_OF_WIDTHS)
     if _NOT_NEGATIVE.fullmatch(lowered):
         return Clue(source, domain="in [0, 1e6]")

@@ -6,6 +6,8 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gradcheck_cli.clues.trees import tree
 from gradcheck_cli.infer.divisible import divisible
 from gradcheck_cli.infer.objects import held, objects, of_tables
@@ -18,6 +20,8 @@ from gradcheck_cli.infer.static_values import (
     stated_kind,
 )
 from gradcheck_cli.inputs.clue import Kind
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Hints, Leaf, Parameter, changed
 from gradcheck_cli.inputs.stand_ins import integers, mask, static_stand_ins, whole_numbers
@@ -42,6 +46,12 @@ def options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list[
     return [*real, *(option for option in with_parts if _key(option) not in keys)]
 
 
+def _around(default: float, domain: Domain | None) -> Domain | None:
+    """The domain, if the default lies in it."""
+    holds = domain is not None and domain.has(np.array([default]), format_of("float64"))
+    return domain if holds else None
+
+
 def _as_complex(part: Any) -> Any:
     """The part, as complex numbers where it is an array that is differentiated."""
     free = isinstance(part, Leaf) and part.centre is None
@@ -54,7 +64,8 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
     default = parameter.default
     if default is not OMITTED:
         if isinstance(default, float) and parameter.differentiable:
-            return [Leaf(parameter.name, (), "its default", centre=default), OMITTED]
+            domain = _around(default, hints.domains.get(parameter.name))
+            return [Leaf(parameter.name, (), "its default", domain=domain, centre=default), OMITTED]
         return [OMITTED, *_parts(parameter, hints)]
     kind = stated_kind(hints.clues.get(parameter.name, ()))
     if kind is Kind.FUNCTION or "Callable" in (parameter.annotation or ""):

@@ -41,6 +41,8 @@ class Domain:
         """Rows of values (the first axis counts them), each moved into the domain."""
         if self.bounds.family in _JOINT and rows.ndim > 1:
             return fmt.round(_JOINT[self.bounds.family](_tamed(rows)))
+        if self.bounds.family == "nonzero":
+            return np.where(rows == 0, 1.0, rows)
         if self.bounds.family == "binary":
             return np.asarray(rows > 0, np.float64)
         if self.bounds.family == "signs":

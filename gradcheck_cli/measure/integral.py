@@ -30,6 +30,7 @@ Array = np.ndarray[Any, Any]
 _ASK = Ask(goal=80, ties=False, nudged=False, most_bits=1024)
 # With these, the derivative of the program may be another than the function's.
 _NOT_BY_THE_CHAIN_RULE = named(lambda facts: not facts.smooth)
+_NEAREST = 2  # of the segments
 
 
 class Opinion(Enum):
@@ -177,8 +178,10 @@ def _opinion(residuals: Sequence[float], changes: Sequence[float], eps: float) -
         return Opinion.OPEN
     allowed = [half_of_the_digits(eps) * change for change in changes]
     over = [r > a for r, a in zip(residuals, allowed, strict=True)]
-    if not any(over):
-        return Opinion.RIGHT
+    if not any(over[:_NEAREST]):
+        return (
+            Opinion.RIGHT
+        )  # what comes further off is another place, or bends too much for the nodes
     first, last = residuals[0], residuals[-1]
     grown = last > GROWTH.value * first if first > 0 else last > 0
     if over[-1] and grown:

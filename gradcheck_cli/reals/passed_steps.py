@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from gradcheck_cli.reals.facts import named
 from gradcheck_cli.reals.program import SIGN_BIT, Aval, Program, Step, alive, build
@@ -53,11 +52,21 @@ def with_passed_steps(program: Program, arguments: int, values: int) -> Program 
 
 def _outs(step: Step, ins: Sequence[Any]) -> Sequence[Any]:
     args = [jnp.asarray(v, aval.dtype) if aval.kind != "k" else v for v, aval in zip(ins, step.in_avals, strict=True)]  # fmt: skip
+    if step.name in STEPS and step.in_avals[0].kind == "f":
+        return [_passed(step, args[0])]
     outs = step.eqn.primitive.bind(*args, **step.params)
-    outs = outs if step.eqn.primitive.multiple_results else [outs]
-    if step.name not in STEPS or step.in_avals[0].kind != "f":
-        return list(outs)
-    return [args[0] + lax.stop_gradient(out - args[0]) for out in outs]
+    return list(outs) if step.eqn.primitive.multiple_results else [outs]
+
+
+def _passed(step: Step, x: Any) -> Any:
+    """The step itself, exactly; its tangent is the argument's."""
+
+    @jax.custom_jvp
+    def passed(x: Any) -> Any:
+        return step.eqn.primitive.bind(x, **step.params)
+
+    passed.defjvp(lambda primals, tangents: (passed(*primals), tangents[0]))
+    return passed(x)
 
 
 def _like(aval: Aval) -> jax.ShapeDtypeStruct:

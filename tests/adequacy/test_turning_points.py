@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from gradcheck_cli.adequacy.turning_points import RECIPE, turning_points
 from gradcheck_cli.inputs.floats import format_of
@@ -56,3 +57,13 @@ def test_both_sides_of_zero_are_met_where_what_is_compared_is_computed() -> None
 
 def test_nothing_is_added_where_both_sides_are_there() -> None:
     assert len(beside(lambda x: jnp.minimum(x, 6.0), [5.0, 7.0])) == 0
+
+
+def clamped(x: Any, bound: Any) -> Any:
+    return lax.clamp(-bound, x, bound)
+
+
+def test_a_clamp_may_take_one_number_for_all_elements() -> None:
+    points = beside(lambda x, y: clamped(x, lax.stop_gradient(y)), [[0.1, 0.2]], [1000.0])
+    x, y = points.leaves
+    assert (np.abs(x) > y[:, None]).any()

@@ -11,7 +11,7 @@ from gradcheck_cli.infer.options import options, options_of_shapes
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import OMITTED, Built, Fixed, Leaf, Parameter
-from gradcheck_cli.project.input_specs import Bounds, parse
+from gradcheck_cli.project.input_specs import Bounds, condition, parse
 from tests.infer.fitted import NO_HINTS
 
 X = Parameter("x", 0, differentiable=True, keyword_only=False)
@@ -181,3 +181,12 @@ def test_what_is_not_differentiated_may_be_an_object_of_its_class() -> None:
     parameter = Parameter("config", 0, False, False)
     first_option = options(parameter, (3,), replace(NO_HINTS, classes={"config": Settings}))[0]
     assert first_option.value == Settings(2, 0.5)
+
+
+def test_a_default_keeps_the_domain_that_it_lies_in() -> None:
+    domain = Domain(condition("x > 0")[1], "a docstring")
+    above, below = (
+        options(replace(X, default=d), (3,), replace(NO_HINTS, domains={"x": domain}))[0]
+        for d in (2.5, -1.0)
+    )
+    assert (above.domain, below.domain) == (domain, None)

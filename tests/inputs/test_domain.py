@@ -21,3 +21,8 @@ def test_increasing_numbers_have_no_ties(row: list[float]) -> None:
 def test_sorted_numbers_may_have_ties() -> None:
     (moved,) = Domain(condition("x in sorted")[1]).into(np.array([[3.0, 1.0, 3.0]]), F32)
     assert moved.tolist() == [1.0, 3.0, 3.0]
+
+
+def test_a_nonzero_number_is_one_where_it_was_zero() -> None:
+    moved = Domain(condition("x in nonzero")[1]).into(np.array([0.0, -2.0]), F32)
+    assert moved.tolist() == [1.0, -2.0]

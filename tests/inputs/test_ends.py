@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.inputs.ends import in_order
+from gradcheck_cli.inputs.ends import are_crossed, in_order
 from gradcheck_cli.inputs.floats import format_of
-from gradcheck_cli.inputs.signature import Leaf
+from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 
 FMT = format_of("float32")
 
@@ -39,3 +39,13 @@ def test_an_end_for_all_is_above_each() -> None:
 def test_other_names_are_left_alone(names: tuple[str, str]) -> None:
     low, high = ordered([5.0], [4.0], *names)
     assert (low.tolist(), high.tolist()) == ([5.0], [4.0])
+
+
+def test_plain_ends_are_crossed_where_they_leave_no_range() -> None:
+    def call(low: object, high: object) -> Signature:
+        ends = {"qmin": low, "qmax": high}
+        return Signature(tuple((n, Fixed(v, repr(v), "test")) for n, v in ends.items()))
+
+    assert are_crossed(call(3, 3))
+    assert not are_crossed(call(-8, 7))
+    assert not are_crossed(call(None, 7))

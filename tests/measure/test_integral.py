@@ -99,3 +99,14 @@ def bisected(a: Any) -> Any:
 
     low, high = jax.lax.fori_loop(0, 40, halves, (jnp.zeros_like(a), jnp.full_like(a, 10.0)))
     return 0.5 * (low + high)
+
+
+def test_what_bends_far_from_a_point_says_nothing_of_the_rule_there() -> None:
+    """A corner within the longest segments, where the nodes do not add up."""
+    assert (
+        of(
+            lambda x: np.where(x < 1.5, x, 1e6 * (x - 1.5) + 1.5),
+            lambda x, weight: weight * np.where(x < 1.5, 1.0, 1e6),
+        )
+        is Opinion.RIGHT
+    )

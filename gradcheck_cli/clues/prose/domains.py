@@ -53,7 +53,7 @@ _FAMILIES = tuple(
             "in orthogonal",
         ),
         (
-            r"\bnon-?zero (?:quaternions?|vectors?|rows?|directions?|norms?|lengths?)\b"
+            r"\bnon-?zero (?:quaternions?|vectors?|rows?|directions?|norms?|lengths?|scalars?|numbers?)\b"
             r"|\b(?:any|some|positive|arbitrary) (?:positive )?(?:length|norm)(?: > 0)?(?=\W|$)"
             r"|\bneed not be (?:of unit length|normali[sz]ed|unit)",
             "in nonzero",

@@ -6,7 +6,7 @@ import re
 
 from gradcheck_cli.inputs.clue import Kind
 
-_LEAD = r"^[\W_]*(?:(?:an?|the|optional|python|plain|single|positive|non-?negative|small|real|static)\s+)*"
+_LEAD = r"^[\W_]*(?:(?:an?|the|optional|python|plain|single|positive|non-?negative|non-?zero|small|real|static|learned|learnable|trainable)\s+)*"
 _SORTS = tuple(
     (kind, re.compile(_LEAD + pattern, re.IGNORECASE))
     for kind, pattern in (

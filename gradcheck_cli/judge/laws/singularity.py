@@ -47,7 +47,16 @@ def radius_around_singularities(m: Measurements, facts: Comparison, rows: Array)
     apart = np.abs(x[rows][:, None] - x[singular][None])
     joint = apart.max(axis=2).min(axis=1)
     # Where each element has singularities of its own, its own distance counts.
-    own = np.where(facts.singular_at[singular][None], apart, np.inf).min(axis=1)
+    judged = apart[..., _judged(m)]
+    own = np.where(facts.singular_at[singular][None], judged, np.inf).min(axis=1)
     alone = np.where(facts.differs[rows], own, 0.0).max(axis=1)
     radius = float(np.minimum(joint, alone).max())
     return radius if 0 < radius <= RADIUS.value else None
+
+
+def _judged(m: Measurements) -> Array:
+    """The numbers of the judged components among those of all arguments."""
+    sizes = [int(np.prod(leaf.shape, dtype=int)) for leaf in m.subject.leaves]
+    starts = np.cumsum([0, *sizes[:-1]])
+    parts = m.components(GRADIENTS)
+    return np.concatenate([start + each for start, (_, each) in zip(starts, parts, strict=True)])
