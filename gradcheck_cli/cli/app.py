@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from gradcheck_cli.cli.check import check
 from gradcheck_cli.cli.explain import explain
 from gradcheck_cli.cli.inputs import inputs
+from gradcheck_cli.cli.lint import lint
 from gradcheck_cli.cli.plain_text import spell_what_is_lacking
 from gradcheck_cli.cli.record import record
 from gradcheck_cli.cli.replay import replay, repro
@@ -60,6 +61,7 @@ def root(
 app.command()(check)
 app.command()(explain)
 app.command()(inputs)
+app.command()(lint)
 app.command(context_settings={"ignore_unknown_options": True})(record)
 app.command()(replay)
 app.command()(repro)

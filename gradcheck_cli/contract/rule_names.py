@@ -1,4 +1,7 @@
-"""The names of all rules, for code that speaks of one; their pages are in `rules/`."""
+"""The names of rules, for code that speaks of one; their pages are in `rules/`.
+
+Of the linter's rules no code speaks: a page is all that there is of one.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from enum import StrEnum
 
 
 class RuleName(StrEnum):
-    """One member for each page in `rules/`, in the order of their codes."""
+    """One member for each page that code speaks of, in the order of their codes."""
 
     GRADIENT_MISMATCH = "gradient-mismatch"
     NONLINEAR_COTANGENT = "nonlinear-cotangent"

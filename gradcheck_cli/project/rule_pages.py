@@ -11,15 +11,25 @@ import msgspec
 
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Finding, Severity, Verdict
-from gradcheck_cli.contract.rule_names import RuleName
 
 FENCE = "+++"
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """What a pattern's page claims, in the pattern language: bad at a point, good and equal when rewritten."""
+
+    naive: str
+    stable: str
+    at: dict[str, float]  # where the naive one fails, in float32
+    where: list[dict[str, float]] = []  # and where both are equal over the reals, beside that point
+    gradient: bool = False  # only the gradient fails there
+    value_only: bool = False  # the stable form's gradient is not claimed to keep its digits
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """One rule page: its place, its front matter and its text."""
 
-    name: RuleName
+    name: str
     family: str
     code: str
     severity: Severity
@@ -34,7 +44,18 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
     death: bool = False  # its worker died
     example_options: list[str] = []  # what the page's example is checked with
     example_settings: dict[str, int] = {}
+    patterns: list[str] = []  # of the linter: `log(1 + exp(x)) if grows(x)`
+    gradient_only: bool = False  # the value is fine, so only code that is differentiated is meant
+    digits: bool = False  # it costs digits of float32, which float64 has to spare
+    at_zero: bool = False  # it fails at zero alone, which a comparison before it may keep away
+    only_in: list[str] = []  # frameworks by their modules; empty: all
+    proof: list[Proof] = []
     body: str
+
+    @property
+    def is_static(self) -> bool:
+        """Is it one of the linter's, which reads source alone?"""
+        return bool(self.patterns)
 
     @property
     def about_floats(self) -> bool:

@@ -112,7 +112,10 @@ def test_rules_are_found_by_name_code_prefix_and_family() -> None:
 def test_every_rule_is_raised_somewhere() -> None:
     """A page without code behind it would be a promise that nobody keeps."""
     code = "".join(p.read_text() for p in (ROOT / "gradcheck_cli").rglob("*.py"))
-    assert [name for name in rules() if f'"{name}"' not in code] == []
+    named = [
+        name for name, rule in rules().items() if not rule.is_static
+    ]  # the others are patterns
+    assert [name for name in named if f'"{name}"' not in code] == []
 
 
 def test_severities_are_ordered() -> None:

@@ -1,0 +1,154 @@
+"""One source: its findings, each at the expression that fails."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.contract.report import Finding
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.lint.lifting import Lifted, imports, lift
+from gradcheck_cli.lint.rulebook import Hit, forms
+from gradcheck_cli.lint.spans import Span
+from gradcheck_cli.lint.terms import PRODUCT, Term
+from gradcheck_cli.lint.vocabulary import FRAMEWORKS
+from gradcheck_cli.project.rule_pages import Rule, find
+
+# Frameworks that differentiate; in a file that imports none of them only values count.
+_DIFFERENTIATE = FRAMEWORKS - {"numpy", "scipy", "math", "cmath", "cupy"} | {
+    "flax", "equinox", "optax", "haiku", "pytorch_lightning", "lightning", "tensorflow_probability", "distrax", "numpyro",
+}  # fmt: skip
+WHERE = "where"
+_MOST_LETTERS = 2_000_000
+
+
+def linted(source: str, path: str) -> list[Finding]:
+    """The findings in a source, in the order of their places."""
+    if len(source) > _MOST_LETTERS:
+        return [_unread(path, 1, f"{len(source)} letters are more than are read")]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+            terms = lift(tree)
+    except SyntaxError as error:
+        return [find(RuleName.SYNTAX_ERROR).finding(path, error.lineno or 1, error.msg)]
+    except ValueError as error:  # a zero byte
+        return [_unread(path, 1, str(error))]
+    except (RecursionError, MemoryError):
+        return [_unread(path, 1, "nested too deeply to be read")]
+    roots = _roots(tree)
+    hits = [hit for lifted in terms for hit in _hits(lifted, roots)]
+    choices = _choices(terms)
+    found: dict[tuple[Span, str], Finding] = {}
+    divided: set[tuple[str, frozenset[Term]]] = set()
+    for hit in hits:
+        if any(hit is not other and other.explains(hit) for other in hits):
+            continue
+        if choices.hold(hit):
+            continue
+        if hit.lifted.term.head == PRODUCT:  # what is multiplied further is the same quotient
+            factor = (hit.form.rule.name, hit.explained - {hit.lifted.term})
+            if factor in divided:
+                continue
+            divided.add(factor)
+        key = (hit.lifted.span, hit.form.rule.name)
+        found.setdefault(key, _finding(hit.form.rule, hit.lifted.span, path, source))
+    return [found[key] for key in _outermost(list(found))]
+
+
+def _hits(lifted: Lifted, roots: frozenset[str]) -> Iterator[Hit]:
+    """The patterns that the term has, each rule's first."""
+    told: set[str] = set()
+    for form in forms().get(lifted.term.head, ()):
+        if form.rule.name in told or not _is_meant(form.rule, roots):
+            continue
+        hit = form.hit(lifted)
+        if hit is not None:
+            told.add(form.rule.name)
+            yield hit
+
+
+def _is_meant(rule: Rule, roots: frozenset[str]) -> bool:
+    """Is the rule about a file that imports these?"""
+    if rule.gradient_only and not roots & _DIFFERENTIATE:
+        return False
+    return not rule.only_in or not roots.isdisjoint(rule.only_in)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What is computed in branches of a `where` that asks for its own arguments: no value of it need be taken."""
+
+    terms: frozenset[Term]
+    wheres: Sequence[tuple[Span, frozenset[Term]]]  # with the parts of what they ask
+    bounded: frozenset[Term]  # what is cut off above, and may be infinite
+
+    def hold(self, hit: Hit) -> bool:
+        term, span = hit.lifted.term, hit.lifted.span
+        if hit.form.rule.at_zero and term in self.bounded:
+            return True
+        if term.head == WHERE:
+            return False
+        inside = (asked for where, asked in self.wheres if where != span and _covers(where, span))
+        return term in self.terms or any(not asked.isdisjoint(term.parts()) for asked in inside)
+
+
+def _choices(terms: Sequence[Lifted]) -> _Choices:
+    chosen: set[Term] = set()
+    wheres: list[tuple[Span, frozenset[Term]]] = []
+    for lifted in terms:
+        if lifted.term.head != WHERE:
+            continue
+        condition, *branches = lifted.term.args
+        asked = frozenset(part for part in condition.parts() if part.number is None)
+        wheres.append((lifted.span, asked))
+        for branch in branches:
+            chosen |= {p for p in branch.parts() if p.args and not asked.isdisjoint(p.parts())}
+    bounded = frozenset(a for t in terms if t.term.head == "minimum" for a in t.term.args if a.args)
+    return _Choices(frozenset(chosen), wheres, bounded)
+
+
+def _outermost(keys: Sequence[tuple[Span, str]]) -> list[tuple[Span, str]]:
+    """Of one rule's findings inside of each other the outer one alone; sorted by place."""
+    kept = [
+        (span, rule)
+        for span, rule in keys
+        if not any(r == rule and s != span and _covers(s, span) for s, r in keys)
+    ]
+    return sorted(kept)
+
+
+def _covers(outer: Span, inner: Span) -> bool:
+    return (outer.line, outer.column) <= (inner.line, inner.column) and (
+        (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)
+    )
+
+
+def _finding(rule: Rule, span: Span, path: str, source: str) -> Finding:
+    lines = source.splitlines()
+    text = lines[span.line - 1] if span.line <= len(lines) else ""
+    made = rule.finding(path, span.line, rule.summary, about=text.strip())
+    return Finding(
+        rule=made.rule, code=made.code, severity=made.severity, path=path, line=span.line,
+        message=rule.summary, column=_letters(text, span.column), end_line=span.end_line,
+        end_column=_letters(lines[span.end_line - 1] if span.end_line <= len(lines) else "", span.end_column),
+        help=rule.help, fingerprint=made.fingerprint,
+    )  # fmt: skip
+
+
+def _letters(line: str, column: int) -> int:
+    """A column in letters, of one in bytes."""
+    return len(line.encode()[: column - 1].decode(errors="ignore")) + 1
+
+
+def _roots(tree: ast.Module) -> frozenset[str]:
+    """The packages that a module imports."""
+    imported, stars = imports(tree)
+    return frozenset(name.partition(".")[0] for name in (*imported.values(), *stars))
+
+
+def _unread(path: str, line: int, why: str) -> Finding:
+    return find(RuleName.UNREADABLE_FILE).finding(path, line, why)

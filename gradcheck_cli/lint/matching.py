@@ -1,0 +1,95 @@
+"""Does a term have the form of a pattern? Sums and products match in any order.
+
+A name of a pattern stands for any term, the same one wherever it occurs; `_more` in a sum or a product takes what is
+left of it. At the root, a sum or a product may hold more than the pattern says.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+
+from gradcheck_cli.lint.lifting import lift
+from gradcheck_cli.lint.terms import NAME, NUMBER, PRODUCT, SUM, Term, negative
+
+Found = Mapping[str, Term]
+
+REST = "_more"
+_MOST = 7  # operands of a sum that are tried in every order
+
+
+@functools.cache
+def pattern(text: str) -> Term:
+    """The term of a pattern: `log(1 + exp(x))`; functions go by the names that heads have."""
+    expression = ast.parse(text, mode="eval")
+    called = (n.func for n in ast.walk(expression) if isinstance(n, ast.Call))
+    names = sorted({f.id for f in called if isinstance(f, ast.Name)})
+    imports = "".join(f"from numpy import {name}\n" for name in names)
+    return lift(ast.parse(f"{imports}({text})\n"))[-1].term
+
+
+def matches(form: Term, term: Term) -> Iterator[Found]:
+    """What the pattern's names stand for, each way in which it matches the whole term, or a part of its sum."""
+    yield from _match(form, term, {}, root=True)
+
+
+def _match(form: Term, term: Term, found: Found, *, root: bool = False) -> Iterator[Found]:
+    if form.head == NAME:
+        bound = found.get(str(form.value))
+        if bound is None:
+            yield {**found, str(form.value): term}
+        elif bound == term:
+            yield found
+        return
+    if form.head == NUMBER:
+        if term.head == NUMBER and form.value == term.value:
+            yield found
+        return
+    if form.head in (SUM, PRODUCT) and term.head == form.head:
+        yield from _in_any_order(form.args, term.args, found, root)
+        return
+    if form.head != term.head or form.value != term.value:
+        # A difference with its sign turned is one that is taken away.
+        return
+    if len(form.args) != len(term.args) and len(form.args) > len(term.args):
+        return
+    yield from _in_order(form.args, term.args, found)
+
+
+def _in_order(forms: Sequence[Term], args: Sequence[Term], found: Found) -> Iterator[Found]:
+    if not forms:
+        yield found
+        return
+    for one in _match(forms[0], args[0], found):
+        yield from _in_order(forms[1:], args[1:], one)
+
+
+def _in_any_order(
+    forms: Sequence[Term], args: Sequence[Term], found: Found, root: bool
+) -> Iterator[Found]:
+    takes_rest = any(f.head == NAME and f.value == REST for f in forms)
+    wanted = [f for f in forms if not (f.head == NAME and f.value == REST)]
+    if len(wanted) > len(args) or len(args) > _MOST + 5:
+        return
+    # What says most comes first: names match anything.
+    wanted = sorted(wanted, key=lambda f: (f.head == NAME, f.head == NUMBER))
+    for one, left in _assigned(wanted, list(args), found):
+        if not left or takes_rest or root:
+            yield one
+
+
+def _assigned(
+    forms: Sequence[Term], args: list[Term], found: Found
+) -> Iterator[tuple[Found, list[Term]]]:
+    if not forms:
+        yield found, args
+        return
+    for i, arg in enumerate(args):
+        for one in _match(forms[0], arg, found):
+            yield from _assigned(forms[1:], args[:i] + args[i + 1 :], one)
+
+
+def turned(term: Term) -> Term:
+    """The term with its sign turned: `b - a` has the form of `a - b`."""
+    return negative(term)

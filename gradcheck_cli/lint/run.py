@@ -1,0 +1,105 @@
+"""A run of the linter: files, comments that suppress, the report."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tokenize
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradcheck_cli.contract.report import SCHEMA_VERSION, Finding, Report, Severity, Summary, Tool
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.contract.version import __version__
+from gradcheck_cli.lint.linted import linted
+from gradcheck_cli.project.comments import parse
+from gradcheck_cli.project.files import resolve
+from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.project.suppressions import Filter
+
+STANDARD_INPUT = "-"
+_ALONE = 24  # files that one process reads by itself: starting others takes longer
+_CHUNK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A file and its findings, those that a comment suppresses left out."""
+
+    display: str
+    findings: tuple[Finding, ...]
+
+
+def lint_files(paths: Sequence[str], settings: Settings, root: Path) -> list[Read]:
+    """All files in their order; many are shared out to all cores."""
+    if list(paths) == [STANDARD_INPUT]:
+        return [_read_source(sys.stdin.read(), "<stdin>")]
+    files = [t.path for t in resolve(paths, settings.exclude) if t.path is not None]
+    work = [(str(file), _display(file, root)) for file in files]
+    cores = os.cpu_count() or 1
+    if len(work) < _ALONE or cores == 1:
+        return [_read_file(each) for each in work]
+    with ProcessPoolExecutor(cores) as pool:
+        return list(pool.map(_read_file, work, chunksize=_CHUNK))
+
+
+def report_of(files: Sequence[Read], settings: Settings) -> Report:
+    """The report, with what the settings select."""
+    chosen = Filter.of(settings.select, settings.ignore)
+    findings = [f for file in files for f in chosen.keep(file.findings)]
+    levels = [f.severity for f in findings]
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        tool=Tool(name="cgcheck", version=__version__, jax=None),
+        summary=Summary(
+            exit_code=_exit_code(findings, settings), files=len(files), gradients=0, checked=0, unchecked=0,
+            errors=levels.count(Severity.ERROR), warnings=levels.count(Severity.WARNING),
+            notes=levels.count(Severity.NOTE),
+        ),
+        gradients=[],
+        findings=findings,
+        not_covered=[],
+    )  # fmt: skip
+
+
+def _exit_code(findings: Sequence[Finding], settings: Settings) -> int:
+    if any(f.rule == RuleName.INTERNAL_ERROR for f in findings):
+        return 3
+    if any(find(f.rule).could_not_check for f in findings):
+        return 2
+    if settings.fail_on == "never":
+        return 0
+    least = Severity.WARNING if settings.strict else Severity(settings.fail_on)
+    return int(any(f.severity.rank >= least.rank for f in findings))
+
+
+def _display(file: Path, root: Path) -> str:
+    resolved = file.resolve()
+    return (
+        resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else file.as_posix()
+    )
+
+
+def _read_file(work: tuple[str, str]) -> Read:
+    path, display = work
+    try:
+        with tokenize.open(path) as file:
+            source = file.read()
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        return Read(display, (find(RuleName.UNREADABLE_FILE).finding(display, 1, str(error)),))
+    return _read_source(source, display)
+
+
+def _read_source(source: str, display: str) -> Read:
+    try:
+        findings = linted(source, display)
+    except Exception as error:  # noqa: BLE001 — a bug of ours costs one file one finding
+        rule = find(RuleName.INTERNAL_ERROR)
+        return Read(display, (rule.finding(display, 1, f"cgcheck itself failed: {error!r}"),))
+    if not findings:
+        return Read(display, ())
+    ignores = parse(source).ignores
+    return Read(display, tuple(Filter(None, frozenset()).keep(findings, ignores)))
