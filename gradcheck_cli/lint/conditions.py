@@ -198,7 +198,18 @@ def small(x: Term) -> bool:
 
 
 def small_integer(x: Term) -> bool:
-    return x.head == "small"
+    """Is it of one or two bytes, as far as its functions keep that?"""
+    if (
+        x.head in ("mean", "std", "var", "integer", "double", "widened", "low", "sum")
+        or x.number is not None
+    ):
+        return False
+    return x.head == "small" or (bool(x.args) and small_integer(x.args[0]))
+
+
+def shares(a: Term, b: Term) -> bool:
+    """Are both made of one name: is the one zero where the other is?"""
+    return not _names(a).isdisjoint(_names(b))
 
 
 def squares(x: Term) -> bool:
@@ -224,9 +235,17 @@ def distance(x: Term) -> bool:
 
 def poisoned(condition: Term, value: Term) -> bool:
     """Does the value compute what has no derivative just where the condition does not hold?"""
-    asked = _names(condition)
-    arguments = (_fragile(step) for step in _differentiated(value))
-    return any(a is not None and not _kept_away(a) and _is_about(a, asked) for a in arguments)
+    arguments = [a for a in map(_fragile, _differentiated(value)) if a and not _kept_away(a)]
+    return any(_is_about(a, asked) for asked in _asked(condition) for a in arguments)
+
+
+def _asked(condition: Term) -> Iterator[frozenset[Term]]:
+    """The names of each comparison of few."""
+    comparisons = [p for p in condition.parts() if p.head in ("gt", "ge", "lt", "le", "eq", "ne")]
+    for one in comparisons or [condition]:
+        names = _names(one)
+        if len(names) <= _SCALED:
+            yield names
 
 
 def _is_about(argument: Term, asked: frozenset[Term]) -> bool:
@@ -285,7 +304,7 @@ _TABLE: dict[str, Callable[..., bool]] = {
     f.__name__: f
     for f in (
         grows, falls, near_zero, free, opaque, reaches_zero, may_be_zero, positive, of_logits, of_softmax, of_sigmoid, drawn,
-        probability, rounds_to_one, low, lost_in_half, fractional, negative_power, within_ends, whole, same, distance, poisoned, guarded, given, of_gradients, unshifted, small, small_integer, squares, far, inside, may_vanish,
+        probability, rounds_to_one, low, lost_in_half, fractional, negative_power, within_ends, whole, same, distance, poisoned, guarded, given, shares, of_gradients, unshifted, small, small_integer, squares, far, inside, may_vanish,
     )
 }  # fmt: skip
 

@@ -418,7 +418,7 @@ class _Lifter:
     ) -> Term:  # fmt: skip
         """`x.log()` as `log(x)`; a method of nobody knows what as a call of it."""
         receiver = self.expression(function.value, scope)
-        if function.attr.rstrip("_") in METHODS:
+        if head_of(function.attr) in METHODS or function.attr.rstrip("_") in METHODS:
             return term_of_call(
                 Call(head_of(function.attr), [receiver, *args], held, keywords, node)
             )
@@ -466,12 +466,25 @@ class _Lifter:
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or node.id in scope.values:
+        if not isinstance(node, ast.Name):
             return ""
+        if node.id in scope.values:
+            return self.alias(scope.values[node.id], parts)
         if node.id not in self.imported:
             starred = [f"{module}.{node.id}" for module in self.stars if not parts]
             return starred[0] if starred and head_of(node.id) in METHODS else ""
         return ".".join([self.imported[node.id], *reversed(parts)])
+
+    def alias(self, held: Term, parts: Sequence[str]) -> str:
+        """The whole name behind a variable that holds a module or a function: `tfm = tf.math`."""
+        if held.head != terms.NAME:
+            return ""
+        first, *rest = str(held.value).split(".")
+        return (
+            ".".join([self.imported[first], *rest, *reversed(parts)])
+            if first in self.imported
+            else ""
+        )
 
     def constant_of_library(self, node: ast.expr) -> Term | None:
         """`np.pi`, `math.e`, `torch.inf`."""
@@ -529,11 +542,20 @@ def _setting(name: str, default: float, unknown: Term) -> Term | None:
 def _settings(node: ast.ClassDef) -> dict[str, Term]:
     """What an object's settings are by default: `floor: float = 1e-4`, `self.temperature = 0.1`."""
     found: dict[str, Term] = {}
+    defaults: dict[str, float] = {}
+    for function in (
+        s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"
+    ):
+        args = function.args.args[len(function.args.args) - len(function.args.defaults) :]
+        pairs = zip(args, function.args.defaults, strict=True)
+        defaults |= {a.arg: v for a, d in pairs if (v := _number(d)) is not None}
     for statement in ast.walk(node):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             name, value = statement.target.id, _number(statement.value)
         elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Attribute):
             name, value = statement.targets[0].attr, _number(statement.value)
+            if isinstance(statement.value, ast.Name):
+                value = defaults.get(statement.value.id)
         else:
             continue
         known = None if value is None else _setting(name, value, terms.name(f"self.{name}"))

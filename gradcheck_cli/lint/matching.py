@@ -1,7 +1,7 @@
 """Does a term have the form of a pattern? Sums and products match in any order.
 
 A name of a pattern stands for any term, the same one wherever it occurs; `_more` in a sum or a product takes what is
-left of it. At the root, a sum or a product may hold more than the pattern says.
+left of it. At the root, a product may hold more than the pattern says.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from gradcheck_cli.lint.lifting import lift
-from gradcheck_cli.lint.terms import NAME, NUMBER, PRODUCT, SUM, Term, negative
+from gradcheck_cli.lint.terms import NAME, NUMBER, PRODUCT, SUM, Term
 
 Found = Mapping[str, Term]
 
@@ -47,10 +47,9 @@ def _match(form: Term, term: Term, found: Found, *, root: bool = False) -> Itera
             yield found
         return
     if form.head in (SUM, PRODUCT) and term.head == form.head:
-        yield from _in_any_order(form.args, term.args, found, root)
+        yield from _in_any_order(form.args, term.args, found, root and form.head == PRODUCT)
         return
     if form.head != term.head or form.value != term.value:
-        # A difference with its sign turned is one that is taken away.
         return
     if len(form.args) != len(term.args) and len(form.args) > len(term.args):
         return
@@ -88,8 +87,3 @@ def _assigned(
     for i, arg in enumerate(args):
         for one in _match(forms[0], arg, found):
             yield from _assigned(forms[1:], args[:i] + args[i + 1 :], one)
-
-
-def turned(term: Term) -> Term:
-    """The term with its sign turned: `b - a` has the form of `a - b`."""
-    return negative(term)

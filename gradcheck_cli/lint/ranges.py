@@ -49,7 +49,7 @@ class Range:
 ANY = Range()
 _POSITIVE = Range(1e-30, INF)
 # What is positive by its name.
-_WIDTH = re.compile(r"(?:^|[_.])(?:temperature|temp|sigma|std|stddev|scale|tau|bandwidth|lengthscale|length_scale|variance|ell|sd)(?:#\d+)?$", re.IGNORECASE)  # fmt: skip
+_WIDTH = re.compile(r"(?:^|[_.])(?:temperature|temp|sigma|std|stddev|scale|tau|bandwidth|lengthscale|length_scale|variance|ell|sd|eps|tiny|epsilon|smallest_normal)(?:#\d+)?$", re.IGNORECASE)  # fmt: skip
 _UNIT, _SIGNED_UNIT, _NOT_NEGATIVE = Range(0, 1), Range(-1, 1), Range(0, INF)
 
 

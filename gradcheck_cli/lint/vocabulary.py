@@ -71,7 +71,7 @@ _ALIAS = {alias: head for head, names in _HEADS.items() for alias in names.split
 # Calls of methods that are meant so on any array.
 _METHODS = """
 abs absolute acos acosh add arccos arccosh asin asinh astype atan atan2 atanh bfloat16 bmm clamp clamp_max
-clamp_min clip clone contiguous copy cos cosh cpu cuda cumprod cumsum det detach diagonal digamma div div_
+clamp_min clip clone contiguous copy cos cosh cpu cuda cumprod cumsum det detach diag diag_part diagonal digamma div div_
 divide dot double erf erfc erfinv exp exp2 expand expand_as expm1 flatten float half inverse lgamma log log10
 log1p log2 log_softmax logaddexp logdet logit logsumexp masked_fill matmul max mean min mm mul multiply neg
 norm normalize numpy permute pow prod ravel reciprocal relu repeat reshape rsqrt sigmoid sign sin sinh slogdet
@@ -82,7 +82,7 @@ METHODS = frozenset(_METHODS.split())
 # What hands its first operand on: shapes, copies, devices, and what stops a gradient.
 _SAME_VALUES = """
 array as_tensor asarray atleast_1d block_until_ready broadcast_to clone contiguous convert_to_tensor copy cpu
-cuda detach diag_part diagonal double expand expand_as expand_dims flatten float float32 float64 identity mT
+cuda detach diag_part diag diag_part diagonal double expand expand_as expand_dims flatten float float32 float64 identity mT
 moveaxis numpy permute ravel repeat reshape squeeze stop_gradient swapaxes t tensor tile transpose unsqueeze
 view
 """
