@@ -268,6 +268,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     warnings: int
     notes: int
+    linted: int = 0  # files of which only the source was read
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

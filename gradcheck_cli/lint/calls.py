@@ -68,7 +68,7 @@ def term_of_call(call: Call) -> Term:
         return Term(call.head + "imum", tuple(operands))
     if call.head in _REDUCTIONS:
         return _cast(Term(call.head, (operands[0],), options=_options(call)), _dtype(call))
-    return Term(call.head, tuple(operands), options=_options(call))
+    return _cast(Term(call.head, tuple(operands), options=_options(call)), _dtype(call))
 
 
 def _is_axis(call: Call, place: int) -> bool:
@@ -89,10 +89,21 @@ def _options(call: Call) -> terms.Options:
 def _dtype(call: Call) -> str:
     """The last part of the name of a dtype that is given."""
     places = [call.written[k] for k in ("dtype", "acc_dtype") if k in call.written]
-    texts = [ast.unparse(node) for node in places or call.node.args]
-    texts += [str(t.value) for t in (*call.args[1:], *call.held.values()) if t.head == terms.NAME]
+    written = places or [node for node in call.node.args if _may_name_a_dtype(node)]
+    texts = [ast.unparse(node) for node in written]
+    held = (t for t in (*call.args[1:], *call.held.values()) if t.head == terms.NAME)
+    texts += [str(t.value) for t in held if "." in str(t.value)]
     lasts = [text.strip("'\"").rpartition(".")[2] for text in texts]
     return next((last for last in lasts if last in DTYPES), "")
+
+
+def _may_name_a_dtype(node: ast.expr) -> bool:
+    """Is it `np.float16`, `"float16"` or `float`, and no variable that happens to be called so?"""
+    if isinstance(node, ast.Name):
+        return node.id in ("float", "int", "bool")
+    return isinstance(node, ast.Attribute) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def product_of_matrices(left: Term, right: Term, alike: bool) -> Term:

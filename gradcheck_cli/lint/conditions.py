@@ -1,6 +1,6 @@
 """What a pattern may ask of the terms that its names stand for: `grows(x) and not drawn(x)`.
 
-A condition is one function and one line in the table.
+A condition is one function.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from gradcheck_cli.lint.ranges import is_shifted, range_of
 from gradcheck_cli.lint.terms import NAME, POWER, PRODUCT, SUM, Term, is_negated
@@ -21,40 +22,59 @@ _OF_LOGITS = ("sigmoid", "softmax")
 # What keeps a probability one, on the way from the function that made it.
 _CARRIES = (SUM, PRODUCT, "maximum", "minimum", "index", "where", "gather", "max", "sum", "mean", "take_along_axis", "boolean_mask", "low", "widened")  # fmt: skip
 _PROBABILITY = re.compile(r"(?:^|_)(?:p|q|probs?|probabilit(?:y|ies)|preds?|y_?hat|y_?pred|predictions?|softmax\w*|sigmoid\w*|posteriors?|y_?conv|y_)\d*(?:$|_|#)", re.IGNORECASE)  # fmt: skip
+_MASK = re.compile(r"(?:^|_)masks?(?:#|$|_)")
 _GRADIENT = re.compile(r"(?:^|_)g(?:rad(?:ient)?s?)?(?:#|$)")
 _DRAWS = ("rand", "uniform", "random_uniform", "rand_like", "random_sample", "random")
 
 
+_Test = TypeVar("_Test", bound=Callable[..., bool])
+_TABLE: dict[str, Callable[..., bool]] = {}
+
+
+def condition(test: _Test) -> _Test:
+    """Makes a function one that patterns may ask by its name."""
+    _TABLE[test.__name__] = test
+    return test
+
+
+@condition
 def grows(x: Term) -> bool:
     """Can it be so large that its exponential overflows?"""
     return x.number is None and range_of(x).high > _OVERFLOW
 
 
+@condition
 def falls(x: Term) -> bool:
     """Can it be so low that its exponential is nothing?"""
     return x.number is None and range_of(x).low < _VANISH
 
 
+@condition
 def near_zero(x: Term) -> bool:
     """Can it be nearly zero, and is it a float?"""
-    return x.number is None and x.head != "integer" and range_of(x).has(0)
+    off_axis = any(part.head == "complex" for part in x.parts())
+    return x.number is None and x.head != "integer" and not off_axis and range_of(x).has(0)
 
 
+@condition
 def free(x: Term) -> bool:
     """Is it no number that is written there?"""
     return x.number is None
 
 
+@condition
 def opaque(x: Term) -> bool:
     """Is it a name, or what some other function gives?"""
     return x.head in _OPAQUE
 
 
+@condition
 def given(x: Term) -> bool:
     """Is it a name of which nothing is known?"""
     return x.head == NAME
 
 
+@condition
 def reaches_zero(x: Term) -> bool:
     """Is it exactly zero at some inputs, by what it is made of, and never below?"""
     if x.head in ("norm", "var", "std", "relu"):
@@ -65,6 +85,7 @@ def reaches_zero(x: Term) -> bool:
     return test is not None and test(x)
 
 
+@condition
 def of_gradients(x: Term) -> bool:
     """Is it made of gradients, which nobody differentiates?"""
     return any(_GRADIENT.search(str(part.value)) for part in x.parts() if part.head == NAME)
@@ -97,38 +118,40 @@ _REACHES: dict[str, Callable[[Term], bool]] = {
 }
 
 
+@condition
 def may_vanish(x: Term) -> bool:
     """Can it be zero, for all that is seen?"""
     return x.number is None and range_of(x).has(0) and not guarded(x)
 
 
+@condition
 def guarded(x: Term) -> bool:
     """Was it chosen by a condition, or kept from something?"""
     return any(part.head in ("where", "branch") for part in x.parts())
 
 
-def may_be_zero(x: Term) -> bool:
-    """Is nothing known that keeps it from zero?"""
-    return not opaque(x) and range_of(x).has(0)
-
-
+@condition
 def positive(x: Term) -> bool:
     return range_of(x).low > 0
 
 
+@condition
 def of_logits(x: Term) -> bool:
     """Is it a sigmoid or a softmax, or one that was clipped, moved or picked from?"""
     return _is_of(x, _OF_LOGITS)
 
 
+@condition
 def of_softmax(x: Term) -> bool:
     return _is_of(x, ("softmax",))
 
 
+@condition
 def of_sigmoid(x: Term) -> bool:
     return _is_of(x, ("sigmoid",))
 
 
+@condition
 def drawn(x: Term) -> bool:
     """Is it a uniform random number, which may be exactly zero?"""
     bare = _without_casts(x)
@@ -138,6 +161,7 @@ def drawn(x: Term) -> bool:
     return name.partition("#")[0] in _DRAWS
 
 
+@condition
 def probability(x: Term) -> bool:
     """Is it called a probability?"""
     bare = _without_casts(x)
@@ -146,12 +170,14 @@ def probability(x: Term) -> bool:
     return bare.head in (NAME, "attribute") and _PROBABILITY.search(str(bare.value)) is not None
 
 
+@condition
 def rounds_to_one(x: Term) -> bool:
     """Is it a number below 1 that is 1 in float32?"""
     value = x.number
     return value is not None and _ONE_BELOW <= value < 1
 
 
+@condition
 def low(x: Term) -> bool:
     """Is it held in half precision?"""
     if x.head in ("widened", "double", "integer"):
@@ -159,44 +185,43 @@ def low(x: Term) -> bool:
     return x.head == "low" or any(low(a) for a in x.args)
 
 
+@condition
 def lost_in_half(x: Term) -> bool:
     """Is it a number that is zero in float16?"""
     return x.number is not None and 0 < abs(x.number) < 2.0**-25
 
 
+@condition
 def fractional(x: Term) -> bool:
     """Is it an exponent between 0 and 1?"""
     return x.number is not None and 0 < x.number < 1
 
 
+@condition
 def negative_power(x: Term) -> bool:
     return x.number is not None and x.number < 0
 
 
+@condition
 def within_ends(x: Term) -> bool:
     """Does it stay away from 1 and -1, between them?"""
     r = range_of(x)
     return r.low > -1 and r.high < 1
 
 
-def whole(x: Term) -> bool:
-    return x.number is not None and x.number.is_integer()
-
-
-def same(a: Term, b: Term) -> bool:
-    return a == b
-
-
+@condition
 def unshifted(x: Term) -> bool:
     """Was no maximum taken from it, and can its exponential overflow or vanish?"""
     return not is_shifted(x) and (grows(x) or falls(x))
 
 
+@condition
 def small(x: Term) -> bool:
     """Is it a small number, as an eps is?"""
     return x.number is not None and 0 < x.number <= 1e-3
 
 
+@condition
 def small_integer(x: Term) -> bool:
     """Is it of one or two bytes, as far as its functions keep that?"""
     if (
@@ -207,52 +232,88 @@ def small_integer(x: Term) -> bool:
     return x.head == "small" or (bool(x.args) and small_integer(x.args[0]))
 
 
+@condition
 def shares(a: Term, b: Term) -> bool:
     """Are both made of one name: is the one zero where the other is?"""
-    return not _names(a).isdisjoint(_names(b))
+    return not names(a).isdisjoint(names(b))
 
 
+@condition
 def squares(x: Term) -> bool:
     inner = x.args[0] if x.head == "each" else x
     return inner.head == POWER and inner.args[1].number == 2
 
 
+@condition
 def far(x: Term) -> bool:
     """Can it be so large that nothing of a normal tail is left?"""
     return x.number is None and range_of(x).high > 5
 
 
+@condition
 def inside(x: Term) -> bool:
     """Is it never beyond 1 or -1?"""
     r = range_of(x)
     return r.low >= -1 and r.high <= 1
 
 
+@condition
+def wide(x: Term) -> bool:
+    """Can it be so large that its hyperbolic tangent is 1?"""
+    return x.number is None and (range_of(x).high > 8 or range_of(x).low < -8)
+
+
+@condition
+def masked(x: Term) -> bool:
+    """Is it a mask, or multiplied with one: is all of it zero where the mask is?"""
+    bare = (f.args[0] if f.args and f.head not in (SUM, POWER, "exp") else f for f in _factors(x))
+    return any(f.head == NAME and _MASK.search(str(f.value)) is not None for f in bare)
+
+
+@condition
+def taken_away(x: Term) -> bool:
+    return is_negated(x)
+
+
+@condition
 def distance(x: Term) -> bool:
     """Is it a difference of two terms?"""
     return x.head == SUM and len(x.args) == 2 and sum(map(is_negated, x.args)) == 1
 
 
+@condition
 def poisoned(condition: Term, value: Term) -> bool:
     """Does the value compute what has no derivative just where the condition does not hold?"""
     arguments = [a for a in map(_fragile, _differentiated(value)) if a and not _kept_away(a)]
-    return any(_is_about(a, asked) for asked in _asked(condition) for a in arguments)
+    compared = [frozenset(_factors(side)) for one in comparisons(condition) for side in one.args]
+    return any(
+        any(_is_about(a, asked) for asked in asked_names(condition))
+        or any(sides and sides <= frozenset(_factors(a)) for sides in compared if len(sides) > 1)
+        for a in arguments
+    )
 
 
-def _asked(condition: Term) -> Iterator[frozenset[Term]]:
+def comparisons(condition: Term) -> list[Term]:
+    return [p for p in condition.parts() if p.head in ("gt", "ge", "lt", "le", "eq", "ne")]
+
+
+def _factors(term: Term) -> tuple[Term, ...]:
+    return term.args if term.head == PRODUCT else (term,)
+
+
+def asked_names(condition: Term) -> Iterator[frozenset[Term]]:
     """The names of each comparison of few."""
-    comparisons = [p for p in condition.parts() if p.head in ("gt", "ge", "lt", "le", "eq", "ne")]
-    for one in comparisons or [condition]:
-        names = _names(one)
-        if len(names) <= _SCALED:
-            yield names
+    for one in comparisons(condition) or [condition]:
+        few = names(one)
+        if len(few) <= _SCALED:
+            yield few
 
 
 def _is_about(argument: Term, asked: frozenset[Term]) -> bool:
     """Does the condition speak of the argument: of all its names, or of one that the others only scale?"""
-    names = _names(argument)
-    scaled = argument.head == PRODUCT and len(names) <= _SCALED
-    return names <= asked or (scaled and not names.isdisjoint(asked))
+    own = names(argument)
+    scaled = argument.head == PRODUCT and len(own) <= _SCALED
+    return own <= asked or (scaled and not own.isdisjoint(asked))
 
 
 def _differentiated(term: Term) -> Iterator[Term]:
@@ -262,16 +323,28 @@ def _differentiated(term: Term) -> Iterator[Term]:
         yield from _differentiated(arg)
 
 
-def _names(term: Term) -> frozenset[Term]:
+def names(term: Term) -> frozenset[Term]:
     return frozenset(part for part in term.parts() if part.head in _OPAQUE and not part.args)
 
 
 def _kept_away(argument: Term) -> bool:
     """Is it a number, or chosen or clamped before?"""
-    guards = ("where", "maximum", "minimum", "branch")
     if argument.head == SUM and any((part.number or 0) > 0 for part in argument.args):
         return True  # it has an eps of its own
-    return not _names(argument) or any(part.head in guards for part in argument.parts())
+    return not names(argument) or _is_chosen(argument)
+
+
+def _is_chosen(term: Term) -> bool:
+    """Was it taken by a condition or a clamp, and only computed with since?"""
+    if term.head in ("where", "maximum", "minimum", "branch"):
+        return True
+    mixed = (
+        "softmax",
+        "sigmoid",
+        "log_softmax",
+        "matmul",
+    )  # what comes out of these is another thing
+    return term.head not in mixed and any(map(_is_chosen, term.args))
 
 
 def _fragile(step: Term) -> Term | None:
@@ -298,15 +371,6 @@ def _without_casts(x: Term) -> Term:
     while x.head in ("low", "widened"):
         x = x.args[0]
     return x
-
-
-_TABLE: dict[str, Callable[..., bool]] = {
-    f.__name__: f
-    for f in (
-        grows, falls, near_zero, free, opaque, reaches_zero, may_be_zero, positive, of_logits, of_softmax, of_sigmoid, drawn,
-        probability, rounds_to_one, low, lost_in_half, fractional, negative_power, within_ends, whole, same, distance, poisoned, guarded, given, shares, of_gradients, unshifted, small, small_integer, squares, far, inside, may_vanish,
-    )
-}  # fmt: skip
 
 
 def holds(text: str, found: Mapping[str, Term]) -> bool:

@@ -26,6 +26,7 @@ _LONGEST, _DEEPEST_CALL = (
     12,
     3,
 )  # statements of a function that is looked into, and calls inside of calls
+_HALF_ULP = 2.0**-24  # beside 1, of float32
 _PAIRS = ("max", "min")  # of torch, with places beside the values
 _DEEPEST = 60  # of terms inside terms: beyond, a value is a name
 _OPERATIONS: dict[type[ast.operator], Callable[[Term, Term], Term]] = {
@@ -121,7 +122,7 @@ class _Lifter:
                 self.forget([*node.body], scope)
                 self.condition(node.test, scope)
                 self.loop([*node.body, *node.orelse], scope, [])
-            case ast.Try():
+            case ast.Try() | ast.TryStar():
                 self.body([*node.body, *node.orelse], scope)
                 for handler in node.handlers:
                     self.body(handler.body, scope.inner())
@@ -285,6 +286,8 @@ class _Lifter:
         constant = _number(node)
         if constant is not None:
             return terms.number(constant)
+        if isinstance(node, ast.Constant) and isinstance(node.value, complex):
+            return Term("complex")
         lift = _BY_KIND.get(type(node))
         if lift is not None:
             return lift(self, node, scope)
@@ -353,6 +356,8 @@ class _Lifter:
             return product_of_matrices(
                 left, right, ast.unparse(node.left) == ast.unparse(node.right)
             )
+        if isinstance(node.op, ast.Add) and _absorbs(left, right):
+            self.found.append(Lifted(terms.call("absorbed", left, right), Span.of(node)))
         combine = _OPERATIONS.get(type(node.op))
         if combine is None:
             return terms.call(type(node.op).__name__.lower(), left, right)
@@ -530,6 +535,12 @@ def lift(tree: ast.Module) -> list[Lifted]:
     return lifter.found
 
 
+def expression(text: str, functions: Sequence[str]) -> Term:
+    """The term of one expression, whose functions go by these bare names."""
+    lifter = _Lifter({name: f"numpy.{name}" for name in functions}, [])
+    return lifter.lift(ast.parse(text, mode="eval").body, _Scope({}))
+
+
 def _setting(name: str, default: float, unknown: Term) -> Term | None:
     """A small number is what it is by default; a factor is a name of about that size; of others nothing is known."""
     if any(word in name.lower() for word in _SMALL) and 0 < abs(default) <= _LARGEST_SMALL:
@@ -603,6 +614,14 @@ def _number(node: ast.expr | None) -> float | None:
         except OverflowError:
             return None
     return None
+
+
+def _absorbs(left: Term, right: Term) -> bool:
+    """Is the sum of two numbers the larger one, in float32?"""
+    if left.number is None or right.number is None:
+        return False
+    small, large = sorted((abs(left.number), abs(right.number)))
+    return 0 < small < large * _HALF_ULP
 
 
 def _as_read(target: ast.expr) -> ast.expr:

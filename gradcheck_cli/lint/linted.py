@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.lint.conditions import asked_names, names
 from gradcheck_cli.lint.lifting import Lifted, imports, lift
 from gradcheck_cli.lint.rulebook import Hit, forms
 from gradcheck_cli.lint.spans import Span
@@ -82,33 +84,40 @@ def _is_meant(rule: Rule, roots: frozenset[str]) -> bool:
 class _Choices:
     """What is computed in branches of a `where` that asks for its own arguments: no value of it need be taken."""
 
-    terms: frozenset[Term]
-    wheres: Sequence[tuple[Span, frozenset[Term]]]  # with the parts of what they ask
+    asked: Mapping[
+        Term, Sequence[frozenset[Term]]
+    ]  # the names that are asked for each term of a branch
+    wheres: Sequence[tuple[Span, frozenset[Term]]]
     bounded: frozenset[Term]  # what is cut off above, and may be infinite
 
     def hold(self, hit: Hit) -> bool:
-        term, span = hit.lifted.term, hit.lifted.span
-        if hit.form.rule.at_zero and term in self.bounded:
+        """Digits are saved where a condition asks for one of its names, all else where it asks for all."""
+        term, span, rule = hit.lifted.term, hit.lifted.span, hit.form.rule
+        if rule.at_zero and term in self.bounded:
             return True
         if term.head == WHERE:
             return False
-        inside = (asked for where, asked in self.wheres if where != span and _covers(where, span))
-        return term in self.terms or any(not asked.isdisjoint(term.parts()) for asked in inside)
+        inside = [asked for where, asked in self.wheres if where != span and _covers(where, span)]
+        own = names(term)
+        return any(
+            not own.isdisjoint(asked) if rule.digits else own <= asked
+            for asked in (*inside, *self.asked.get(term, ()))
+        )
 
 
 def _choices(terms: Sequence[Lifted]) -> _Choices:
-    chosen: set[Term] = set()
+    found: dict[Term, list[frozenset[Term]]] = defaultdict(list)
     wheres: list[tuple[Span, frozenset[Term]]] = []
     for lifted in terms:
         if lifted.term.head != WHERE:
             continue
         condition, *branches = lifted.term.args
-        asked = frozenset(part for part in condition.parts() if part.number is None)
-        wheres.append((lifted.span, asked))
-        for branch in branches:
-            chosen |= {p for p in branch.parts() if p.args and not asked.isdisjoint(p.parts())}
+        for asked in asked_names(condition):
+            wheres.append((lifted.span, asked))
+            for part in (part for branch in branches for part in branch.parts() if part.args):
+                found[part].append(asked)
     bounded = frozenset(a for t in terms if t.term.head == "minimum" for a in t.term.args if a.args)
-    return _Choices(frozenset(chosen), wheres, bounded)
+    return _Choices(found, wheres, bounded)
 
 
 def _outermost(keys: Sequence[tuple[Span, str]]) -> list[tuple[Span, str]]:

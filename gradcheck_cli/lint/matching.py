@@ -10,7 +10,7 @@ import ast
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradcheck_cli.lint.lifting import lift
+from gradcheck_cli.lint.lifting import expression
 from gradcheck_cli.lint.terms import NAME, NUMBER, PRODUCT, SUM, Term
 
 Found = Mapping[str, Term]
@@ -22,11 +22,8 @@ _MOST = 7  # operands of a sum that are tried in every order
 @functools.cache
 def pattern(text: str) -> Term:
     """The term of a pattern: `log(1 + exp(x))`; functions go by the names that heads have."""
-    expression = ast.parse(text, mode="eval")
-    called = (n.func for n in ast.walk(expression) if isinstance(n, ast.Call))
-    names = sorted({f.id for f in called if isinstance(f, ast.Name)})
-    imports = "".join(f"from numpy import {name}\n" for name in names)
-    return lift(ast.parse(f"{imports}({text})\n"))[-1].term
+    called = (n.func for n in ast.walk(ast.parse(text, mode="eval")) if isinstance(n, ast.Call))
+    return expression(text, sorted({f.id for f in called if isinstance(f, ast.Name)}))
 
 
 def matches(form: Term, term: Term) -> Iterator[Found]:

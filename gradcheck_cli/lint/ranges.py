@@ -23,7 +23,6 @@ from gradcheck_cli.lint.terms import (
     negative,
     number,
     power,
-    total,
 )
 
 INF = math.inf
@@ -75,7 +74,9 @@ def range_of(term: Term) -> Range:
 
 def _sum(term: Term) -> Range:
     if _is_shifted(term.args):
-        return Range(-INF, 0.0)
+        return Range(
+            -INF, 0.0
+        )  # as far as what is added beside it is one of a distribution's logarithms
     ranges = [range_of(a) for a in term.args]
     return Range(sum(r.low for r in ranges), sum(r.high for r in ranges))
 
@@ -87,11 +88,10 @@ def is_shifted(term: Term) -> bool:
 
 def _is_shifted(args: Sequence[Term]) -> bool:
     """Is it x less its maximum, or less the logarithm of a sum of exponentials that holds it?"""
-    for place, other in enumerate(args):
-        if is_negated(other):
-            rest = total([*args[:place], *args[place + 1 :]])
-            if any(top == rest or _holds(top, rest) for top in _tops(negative(other))):
-                return True
+    for other in args:
+        tops = _tops(negative(other)) if is_negated(other) else []
+        if any(_holds(top, args) for top in tops):
+            return True
     return False
 
 
@@ -104,8 +104,11 @@ def _tops(term: Term) -> list[Term]:
     return []
 
 
-def _holds(whole: Term, part: Term) -> bool:
-    return whole.head in ("tuple", "maximum", "each") and part in whole.args
+def _holds(top: Term, args: Sequence[Term]) -> bool:
+    """Does a sum hold what the maximum was taken of, or one of several that it was taken of?"""
+    if top.head in ("tuple", "maximum", "each"):
+        return any(inner in args for inner in top.args)
+    return set(top.args if top.head == SUM else (top,)) <= set(args)
 
 
 def _product(term: Term) -> Range:

@@ -21,6 +21,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
 
 STANDARD_INPUT = "-"
+_MARK = "cgcheck:"  # of comments that say something to us
 _ALONE = 24  # files that one process reads by itself: starting others takes longer
 _CHUNK = 16
 
@@ -58,6 +59,7 @@ def report_of(files: Sequence[Read], settings: Settings) -> Report:
             exit_code=_exit_code(findings, settings), files=len(files), gradients=0, checked=0, unchecked=0,
             errors=levels.count(Severity.ERROR), warnings=levels.count(Severity.WARNING),
             notes=levels.count(Severity.NOTE),
+            linted=len(files),
         ),
         gradients=[],
         findings=findings,
@@ -99,7 +101,13 @@ def _read_source(source: str, display: str) -> Read:
     except Exception as error:  # noqa: BLE001 — a bug of ours costs one file one finding
         rule = find(RuleName.INTERNAL_ERROR)
         return Read(display, (rule.finding(display, 1, f"cgcheck itself failed: {error!r}"),))
-    if not findings:
-        return Read(display, ())
-    ignores = parse(source).ignores
-    return Read(display, tuple(Filter(None, frozenset()).keep(findings, ignores)))
+    if _MARK not in source:
+        return Read(display, tuple(findings))
+    comments = parse(source)
+    malformed = find(RuleName.MALFORMED_COMMENT)
+    told = [
+        malformed.finding(display, m.line, f"`{m.text}`: {m.problem}") for m in comments.malformed
+    ]
+    return Read(
+        display, tuple(Filter(None, frozenset()).keep([*findings, *told], comments.ignores))
+    )

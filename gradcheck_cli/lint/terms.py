@@ -91,7 +91,7 @@ def _gathered(factors: Sequence[Term]) -> list[Term]:
 
 
 def _as_power(term: Term) -> tuple[Term, float | None]:
-    if term.head == POWER:
+    if term.head == POWER and term.args[1].number is not None:
         return term.args[0], term.args[1].number
     return term, 1.0
 

@@ -316,6 +316,8 @@ def _closing(report: Report, width: int) -> Iterator[Line]:
     s = report.summary
     if not s.gradients and s.exit_code > 1:
         text = f"Nothing could be checked in {_count(s.files, 'file')}"
+    elif s.linted:
+        text = f"{_count(s.linted, 'file')} linted"
     elif not s.gradients:
         text = f"No custom gradients in {_count(s.files, 'file')}"
     else:

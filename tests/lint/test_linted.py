@@ -1,0 +1,176 @@
+"""What the linter finds in sources, in the spellings of all frameworks; and what it leaves alone."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from gradcheck_cli.lint.linted import linted
+
+SPELLINGS = {
+    "jax": ("import jax.numpy as jnp", "jnp.exp(x)", "jnp.log(1 + e)"),
+    "jax's numpy": ("from jax import numpy as np", "np.exp(x)", "np.log(e + 1.0)"),
+    "torch": ("import torch", "torch.exp(x)", "torch.log(1 + e)"),
+    "torch's methods": ("import torch", "x.exp()", "(1 + e).log()"),
+    "torch in place": ("import torch", "x.exp_()", "e.add(1).log_()"),
+    "tensorflow": ("import tensorflow as tf", "tf.exp(x)", "tf.math.log(1 + e)"),
+    "tensorflow 1": ("import tensorflow.compat.v1 as tf", "tf.exp(x)", "tf.log(tf.add(1.0, e))"),
+    "keras": ("from keras import ops", "ops.exp(x)", "ops.log(1 + e)"),
+    "keras's backend": ("from tensorflow.keras import backend as K", "K.exp(x)", "K.log(1 + e)"),
+    "numpy": ("import numpy as np", "np.exp(x)", "np.log1p(e)"),
+    "math": ("from math import *", "exp(x)", "log(1 + e)"),
+    "an alias": ("import tensorflow as tf\nm = tf.math", "m.exp(x)", "m.log(1 + e)"),
+    "a name alone": ("from jax.numpy import exp, log as ln", "exp(x)", "ln(1 + e)"),
+}
+
+
+def rules(source: str) -> list[str]:
+    return [f.rule for f in linted(textwrap.dedent(source), "model.py")]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_softplus_over_two_lines_in_every_spelling(spelling: str) -> None:
+    imported, e, value = SPELLINGS[spelling]
+    source = f"{imported}\n\n\ndef log1pexp(x):\n    e = {e}\n    return {value}\n"
+    (finding,) = linted(source, "model.py")
+    line = source.splitlines()[finding.line - 1]
+    assert finding.rule == "naive-softplus"
+    assert line[finding.column - 1 : (finding.end_column or 0) - 1] == value
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "np.log1p(np.exp(-np.abs(x)))",  # bounded above
+        "np.log1p(np.exp(np.minimum(x, 30.0)))",
+        "np.log1p(np.exp(np.clip(x, -20, 20)))",
+        "np.log(np.sum(np.exp(x - np.max(x)))) + np.max(x)",  # shifted
+        "np.exp(x - x.max()) / np.exp(x - x.max()).sum()",
+        "np.log(np.maximum(x, 1e-6))",
+        "np.sqrt(np.sum(x * x) + 1e-12)",
+        "x / np.sqrt(np.sum(x**2) + 1e-8)",
+        "np.exp(np.float64(x)) - 1",  # digits to spare
+        "np.log(2.0) - 1",
+    ],
+)
+def test_what_is_guarded_is_left_alone(body: str) -> None:
+    assert rules(f"import jax.numpy as np\n\n\ndef f(x):\n    return {body}\n") == []
+
+
+def test_a_branch_that_leaves_keeps_what_the_other_holds() -> None:
+    source = """
+        import torch
+
+        def f(x, stable):
+            e = torch.exp(x)
+            if stable:
+                e = torch.exp(-x.abs())
+                return torch.log1p(e)
+            return torch.log1p(e)
+        """
+    (finding,) = linted(textwrap.dedent(source), "model.py")
+    assert finding.line == 9
+
+
+def test_what_two_branches_leave_is_not_known() -> None:
+    source = """
+        import torch
+
+        def f(x, flag):
+            e = torch.exp(x)
+            if flag:
+                e = torch.tanh(x)
+            return torch.log1p(e)
+        """
+    assert rules(source) == []
+
+
+def test_a_comparison_before_keeps_zero_away() -> None:
+    plain = "import jax.numpy as np\n\n\ndef f(x):\n    n = np.linalg.norm(x)\n{}    return x / n\n"
+    assert rules(plain.format("")) == ["division-by-zero"]
+    assert rules(plain.format("    if n == 0:\n        return x\n")) == []
+
+
+def test_helpers_settings_and_small_defaults_are_seen_through() -> None:
+    source = """
+        import jax.numpy as jnp
+
+        EPS = 1e-8
+
+        def squared(x):
+            return jnp.sum(x * x)
+
+        class Layer:
+            floor: float = 1e-6
+
+            def one(self, x):
+                return jnp.sqrt(squared(x))
+
+            def two(self, x, eps=1e-6):
+                return jnp.sqrt(squared(x) + eps) + jnp.sqrt(squared(x) + EPS)
+
+            def three(self, x):
+                return jnp.sqrt(jnp.maximum(squared(x), self.floor))
+        """
+    (finding,) = linted(textwrap.dedent(source), "model.py")
+    assert (finding.rule, finding.line) == ("root-at-zero", 13)
+
+
+def test_gradients_count_only_where_something_differentiates() -> None:
+    root = "import {0} as np\n\n\ndef f(x):\n    return np.sqrt(np.sum(x * x))\n"
+    assert rules(root.format("jax.numpy")) == ["root-at-zero"]
+    assert rules(root.format("numpy")) == []
+    asked = "import torch\n\n\ndef f(x):\n    with torch.no_grad():\n        return x.square().sum().sqrt()\n"
+    assert rules(asked) == []
+
+
+def test_a_where_hides_a_value_and_not_its_gradient() -> None:
+    source = "import jax.numpy as jnp\n\n\ndef f(x):\n    {}\n    return jnp.where(x > 0, jnp.log(y), 0.0)\n"
+    assert rules(source.format("y = x")) == ["where-poisons-gradient"]
+    assert rules(source.format("y = jnp.where(x > 0, x, 1.0)")) == []
+
+
+def test_the_place_counts_letters_and_not_bytes() -> None:
+    source = "import numpy as np\nα = 1; y = lambda x: np.exp(x) - 1\n"
+    (finding,) = linted(source, "model.py")
+    line = source.splitlines()[1]
+    assert line[finding.column - 1 : (finding.end_column or 0) - 1] == "np.exp(x) - 1"
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        ("def f(:\n", "syntax-error"),
+        ("x = '\0'\n", "syntax-error"),
+        ("x = " + "(" * 500 + "1" + ")" * 500 + "\n", "syntax-error"),
+        ("x = " + "-" * 50_000 + "1\n", "unreadable-file"),
+        ("x = 1\n" * 400_000, "unreadable-file"),
+    ],
+)
+def test_what_cannot_be_read_is_said(source: str, rule: str) -> None:
+    assert [f.rule for f in linted(source, "model.py")] in ([rule], ["unreadable-file"])
+
+
+def test_odd_statements_are_walked_through() -> None:
+    source = """
+        import torch
+        from . import other
+
+        async def f(x, *args, k: float = 1.0, **kw):
+            async with other.lock() as (a, b):
+                async for y, *rest in other.stream(x):
+                    x[0], self.z = y, (w := torch.exp(y))
+                    del rest
+            match x:
+                case [a, *b]:
+                    global g
+                    g = {k: torch.log1p(v.exp()) for k, v in kw.items()}
+            try:
+                return lambda q: torch.log(1 + q.exp()) if q else (yield)
+            except* ValueError:
+                raise
+            finally:
+                x @= torch.eye(2)
+        """
+    assert rules(source) == ["naive-softplus", "naive-softplus"]
