@@ -23,7 +23,9 @@ _POSITIVE_IN_DENSITIES = re.compile(
 )
 _DENSITY = re.compile(r"log_?(?:pdf|pmf|prob|lik|cdf)|(?:^|_)(?:pdf|pmf|cdf|nll|density|likelihood|entropy)(?:$|_)")  # fmt: skip
 # What a quantizer divides by: the width of a step.
-_QUANTIZER = re.compile(r"[Qq]uant|[Ll][Ss][Qq]|(?:^|_)qat|(?:^|_)ste(?:$|_)|fake_?q|STE\b|Ste\b")
+_QUANTIZER = re.compile(
+    r"[Qq]uant|[Ll][Ss][Qq]|(?:^|_)qat|(?:^|_)ste(?:$|_)|fake_?q|learned_step|round|STE\b|Ste\b"
+)
 _WIDTH = re.compile(rf"(?:\w+_)?(?:scale|step|delta|alpha){_PLURAL}|s")
 # Inverses of distribution functions, and samples that are made with them.
 _INVERSE = re.compile(

@@ -18,7 +18,7 @@ from gradcheck_cli.judge.intents.intent import (
     shown,
 )
 from gradcheck_cli.measure.ball_truth import Ask, Reals, Truth
-from gradcheck_cli.measure.components import columns
+from gradcheck_cli.measure.components import GRADIENTS, columns
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.handed_on import origins
@@ -78,11 +78,14 @@ def passes_steps(m: Measurements, argument: str) -> bool:
     if truth is None:
         return False
     ours, meant = formula(m), columns(truth.gradients, m.count)
-    states = columns(truth.gradient_states, m.count)
+    states, autodiff = columns(truth.gradient_states, m.count), m.reference.balls(GRADIENTS)
     both = [
         c for c in formula_cells(m) if argument_of(m, c[1]) == argument and states[c] == REGULAR
     ]
-    return bool(both) and all(ours[cell].overlaps(meant[cell]) for cell in both)
+    telling = any(
+        not ours[cell].overlaps(autodiff[cell]) for cell in both
+    )  # zero is zero either way
+    return telling and all(ours[cell].overlaps(meant[cell]) for cell in both)
 
 
 @derived
