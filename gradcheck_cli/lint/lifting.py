@@ -28,7 +28,11 @@ _LONGEST, _DEEPEST_CALL = (
 )  # statements of a function that is looked into, and calls inside of calls
 _HALF_ULP = 2.0**-24  # beside 1, of float32
 _PAIRS = ("max", "min")  # of torch, with places beside the values
-_DEEPEST = 60  # of terms inside terms: beyond, a value is a name
+_LARGEST = 120  # parts of a term: beyond, a value is a name
+_MOST_COMPARED, _MOST_INLINED = (
+    400,
+    500,
+)  # terms that are remembered, calls of a module that are looked into
 _OPERATIONS: dict[type[ast.operator], Callable[[Term, Term], Term]] = {
     ast.Add: lambda a, b: terms.total([a, b]),
     ast.Sub: terms.difference,
@@ -70,6 +74,7 @@ class _Lifter:
     functions: Mapping[str, ast.FunctionDef] = field(default_factory=dict)  # short ones, by name
     fresh: Iterator[int] = field(default_factory=itertools.count)
     inlining: int = 0
+    inlined_calls: int = 0
 
     # -- statements ----------------------------------------------------------------------
 
@@ -214,6 +219,7 @@ class _Lifter:
             Lifted(f.term, f.span, f.compared, asked=True) for f in self.found[before:]
         ]
         scope.compared += list(term.parts())
+        del scope.compared[:-_MOST_COMPARED]
 
     def assign(self, target: ast.expr, node: ast.expr, value: Term, scope: _Scope) -> None:
         match target:
@@ -277,6 +283,8 @@ class _Lifter:
 
     def expression(self, node: ast.expr, scope: _Scope) -> Term:
         term = self._expression(node, scope)
+        if term.size > _LARGEST:
+            return self.unknown("large")
         if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp) and term.args:
             compared = tuple(scope.compared)
             self.found.append(Lifted(term, Span.of(node), compared, scope.without_gradient))
@@ -350,8 +358,6 @@ class _Lifter:
 
     def operation(self, node: ast.BinOp, scope: _Scope) -> Term:
         left, right = self.expression(node.left, scope), self.expression(node.right, scope)
-        if _depth(left) + _depth(right) > _DEEPEST:
-            return self.unknown("deep")
         if isinstance(node.op, ast.MatMult):
             return product_of_matrices(
                 left, right, ast.unparse(node.left) == ast.unparse(node.right)
@@ -444,8 +450,13 @@ class _Lifter:
     def inlined(self, name: str, args: Sequence[Term]) -> Term | None:
         """What a short function of the module gives for these arguments, if it gives one thing."""
         function = self.functions.get(name)
-        if function is None or self.inlining >= _DEEPEST_CALL:
+        if (
+            function is None
+            or self.inlining >= _DEEPEST_CALL
+            or self.inlined_calls >= _MOST_INLINED
+        ):
             return None
+        self.inlined_calls += 1
         given = [*function.args.posonlyargs, *function.args.args]
         if (
             len(given) < len(args)
@@ -630,11 +641,3 @@ def _as_read(target: ast.expr) -> ast.expr:
     for node in ast.walk(read):
         ast.copy_location(node, target)
     return read
-
-
-def _depth(term: Term) -> int:
-    depth, level = 0, [term]
-    while level and depth <= _DEEPEST:
-        level = [arg for t in level for arg in t.args]
-        depth += 1
-    return depth

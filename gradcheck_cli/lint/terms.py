@@ -23,6 +23,10 @@ class Term:
     args: tuple[Term, ...] = ()
     value: float | str | None = None
     options: Options = field(default=(), compare=False)
+    size: int = field(init=False, compare=False, repr=False)  # of the whole tree
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", 1 + sum(arg.size for arg in self.args))
 
     def parts(self) -> Iterator[Term]:
         """The term and all that it is made of."""

@@ -174,3 +174,11 @@ def test_odd_statements_are_walked_through() -> None:
                 x @= torch.eye(2)
         """
     assert rules(source) == ["naive-softplus", "naive-softplus"]
+
+
+def test_what_grows_with_each_line_is_a_name_in_the_end() -> None:
+    """Each line doubles what `x` is made of; a thousand lines are read all the same."""
+    body = "    x = x * x + np.tanh(x) * y\n    y = y - x * y\n" * 500
+    source = f"import numpy as np\n\n\ndef f(x, y):\n{body}    return np.exp(y) - 1\n"
+    (finding,) = linted(source, "model.py")
+    assert finding.rule == "naive-expm1"
