@@ -7,9 +7,11 @@ import sys
 import tokenize
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradcheck_cli.contract.errors import CgcheckError
 from gradcheck_cli.contract.report import SCHEMA_VERSION, Finding, Report, Severity, Summary, Tool
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.version import __version__
@@ -43,8 +45,12 @@ def lint_files(paths: Sequence[str], settings: Settings, root: Path) -> list[Rea
     cores = os.cpu_count() or 1
     if len(work) < _ALONE or cores == 1:
         return [_read_file(each) for each in work]
-    with ProcessPoolExecutor(cores) as pool:
-        return list(pool.map(_read_file, work, chunksize=_CHUNK))
+    try:
+        with ProcessPoolExecutor(cores) as pool:
+            return list(pool.map(_read_file, work, chunksize=_CHUNK))
+    except BrokenProcessPool:
+        text = "a process that reads files was killed, perhaps for its memory; name fewer files"
+        raise CgcheckError(text) from None
 
 
 def report_of(files: Sequence[Read], settings: Settings) -> Report:
