@@ -26,8 +26,8 @@ def lint(
 ) -> None:  # fmt: skip
     """Find expressions that overflow, lose their digits or have no gradient. Nothing is imported or run."""
     from gradcheck_cli.cli.outputs import Outputs
-    from gradcheck_cli.lint.run import lint_files, report_of
     from gradcheck_cli.project.settings import load_for, with_flags
+    from gradcheck_cli.run.linting import lint_files, report_of
 
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
     settings, root = load_for("." if paths == ["-"] else paths[0])

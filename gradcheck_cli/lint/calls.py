@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gradcheck_cli.lint import terms
 from gradcheck_cli.lint.terms import Term
-from gradcheck_cli.lint.vocabulary import DOUBLE, DTYPES, FLOATS, LOW, SAME_VALUES, SMALL
+from gradcheck_cli.lint.vocabulary import DOUBLE, DTYPES, FLOATS, LOW, SAME_VALUES, SMALL, WHOLE
 
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "norm", "softmax", "log_softmax", "cumsum", "cumprod"})  # fmt: skip
 _OPERANDS = (
@@ -76,10 +76,7 @@ def _is_axis(call: Call, place: int) -> bool:
     if len(call.node.args) <= place - (len(call.args) - len(call.node.args)):
         return False
     node = call.node.args[place - (len(call.args) - len(call.node.args))]
-    return (
-        isinstance(node, ast.Constant | ast.Tuple | ast.UnaryOp)
-        and call.args[place].head != "array"
-    )
+    return isinstance(node, ast.Constant | ast.Tuple | ast.UnaryOp)
 
 
 def _options(call: Call) -> terms.Options:
@@ -117,7 +114,7 @@ def _matmul(call: Call, operands: Sequence[Term]) -> Term | None:
     if len(operands) != 2:
         return None
     texts = [ast.unparse(a) for a in call.node.args]
-    alike = texts == [texts[0]] * 2 if len(texts) == 2 else False
+    alike = len(texts) == 2 and len(set(texts)) == 1
     return product_of_matrices(operands[0], operands[1], alike)
 
 
@@ -172,11 +169,7 @@ def _power(to: float) -> Callable[[Call, Sequence[Term]], Term | None]:
 def _norm(call: Call, operands: Sequence[Term]) -> Term | None:
     """The Euclidean norm is the root of the sum of squares; other orders are norms of their own."""
     order = call.written.get("ord") or call.written.get("p")
-    if (
-        order is None
-        and len(call.node.args) > len(call.node.args) - len(call.args) + 1
-        and len(operands) > 1
-    ):
+    if order is None and len(call.args) > 1:
         order = call.node.args[-1] if isinstance(call.node.args[-1], ast.Constant) else None
     text = "2" if order is None else ast.unparse(order).strip("'\"")
     if text not in ("2", "2.0", "euclidean", "fro", "None"):
@@ -206,10 +199,7 @@ def _masked_fill(call: Call, operands: Sequence[Term]) -> Term | None:
 
 def _astype(call: Call, operands: Sequence[Term]) -> Term:
     dtype = _dtype(call)
-    texts = [ast.unparse(a) for a in call.node.args] + [
-        ast.unparse(v) for v in call.written.values()
-    ]
-    if any("int" in text for text in texts):
+    if dtype in WHOLE:
         return terms.call("integer", operands[0])
     return _cast(operands[0], dtype)
 

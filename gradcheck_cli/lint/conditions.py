@@ -1,6 +1,6 @@
 """What a pattern may ask of the terms that its names stand for: `grows(x) and not drawn(x)`.
 
-A condition is one function.
+A condition is one function; a long file of short ones, of which a new one is written below the others.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from gradcheck_cli.lint.ranges import is_shifted, range_of
-from gradcheck_cli.lint.terms import NAME, POWER, PRODUCT, SUM, Term, is_negated
+from gradcheck_cli.lint.terms import NAME, POWER, PRODUCT, SETTING, SUM, Term, is_negated
 
 _SCALED = 2  # names in `x / alpha`
 _OVERFLOW, _VANISH = 88.0, -88.0
 _ONE_BELOW = 1 - 2.0**-25  # rounds to 1 in float32
-_OPAQUE = (NAME, "call", "attribute", "index", "integer", "each", "tuple", "lambda")
+_OPAQUE = (NAME, "call", "attribute", "index", "integer", "each", "tuple", SETTING)
 _OF_LOGITS = ("sigmoid", "softmax")
 # What keeps a probability one, on the way from the function that made it.
 _CARRIES = (SUM, PRODUCT, "maximum", "minimum", "index", "where", "gather", "max", "sum", "mean", "take_along_axis", "boolean_mask", "low", "widened")  # fmt: skip
 _PROBABILITY = re.compile(r"(?:^|_)(?:p|q|probs?|probabilit(?:y|ies)|preds?|y_?hat|y_?pred|predictions?|softmax\w*|sigmoid\w*|posteriors?|y_?conv|y_)\d*(?:$|_|#)", re.IGNORECASE)  # fmt: skip
+_MIXES = ("softmax", "sigmoid", "log_softmax", "matmul")  # what comes out of these is another thing
 _MASK = re.compile(r"(?:^|_)masks?(?:#|$|_)")
 _GRADIENT = re.compile(r"(?:^|_)g(?:rad(?:ient)?s?)?(?:#|$)")
 _DRAWS = ("rand", "uniform", "random_uniform", "rand_like", "random_sample", "random")
@@ -155,7 +156,7 @@ def of_sigmoid(x: Term) -> bool:
 def drawn(x: Term) -> bool:
     """Is it a uniform random number, which may be exactly zero?"""
     bare = _without_casts(x)
-    if bare.head in (*_DRAWS,):
+    if bare.head in _DRAWS:
         return range_of(bare).low <= 0
     name = str(bare.value).rpartition(".")[2] if bare.head in ("call", NAME) else ""
     return name.partition("#")[0] in _DRAWS
@@ -338,18 +339,22 @@ def _is_chosen(term: Term) -> bool:
     """Was it taken by a condition or a clamp, and only computed with since?"""
     if term.head in ("where", "maximum", "minimum", "branch"):
         return True
-    mixed = (
-        "softmax",
-        "sigmoid",
-        "log_softmax",
-        "matmul",
-    )  # what comes out of these is another thing
-    return term.head not in mixed and any(map(_is_chosen, term.args))
+    return term.head not in _MIXES and any(map(_is_chosen, term.args))
 
 
 def _fragile(step: Term) -> Term | None:
     """The argument of a step that overflows, or has no derivative, at some numbers; none where it cannot be there."""
-    if step.head in ("log", "log2", "log10", "log1p", "acos", "asin", "acosh", "atanh", "log_ndtr"):
+    if step.head in (
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "arccos",
+        "arcsin",
+        "arccosh",
+        "arctanh",
+        "log_ndtr",
+    ):
         argument = step.args[0]
         return None if step.head == "log" and positive(argument) else argument
     if step.head in ("exp", "expm1", "cosh", "sinh") and grows(step.args[0]):

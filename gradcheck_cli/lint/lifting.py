@@ -1,38 +1,39 @@
 """From source to terms: imports resolved, variables replaced by what they hold, through simple branches.
 
 Nothing is imported and nothing is run. What cannot be followed is a name of its own, of which nothing is known.
+
+One class in one long file: a statement holds expressions, and an expression (a lambda, a helper) holds statements.
 """
 
 from __future__ import annotations
 
 import ast
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gradcheck_cli.lint import terms
 from gradcheck_cli.lint.calls import Call, product_of_matrices, term_of_call
+from gradcheck_cli.lint.names import (
+    Scope,
+    imports,
+    plain_number,
+    setting,
+    settings,
+    short_functions,
+)
 from gradcheck_cli.lint.spans import Span
 from gradcheck_cli.lint.terms import Term
 from gradcheck_cli.lint.vocabulary import METHODS, bare_name, head_of
 
-_SMALL = ("eps", "tiny", "epsilon", "floor", "jitter", "delta")
-_LARGEST_SMALL = 1e-2
-_FACTOR = re.compile(r"scale|temperature|temp|tau|factor|gain", re.IGNORECASE)
 _BUILTINS = frozenset({"int", "abs", "max", "min", "sum", "pow", "float"})
-_LONGEST, _DEEPEST_CALL = (
-    12,
-    3,
-)  # statements of a function that is looked into, and calls inside of calls
+_DEEPEST_CALL = 3  # calls inside of calls that are looked into
 _HALF_ULP = 2.0**-24  # beside 1, of float32
 _PAIRS = ("max", "min")  # of torch, with places beside the values
 _LARGEST = 120  # parts of a term: beyond, a value is a name
-_MOST_COMPARED, _MOST_INLINED = (
-    400,
-    500,
-)  # terms that are remembered, calls of a module that are looked into
+_MOST_COMPARED = 400  # terms that are remembered
+_MOST_INLINED = 500  # calls of a module that are looked into
 _OPERATIONS: dict[type[ast.operator], Callable[[Term, Term], Term]] = {
     ast.Add: lambda a, b: terms.total([a, b]),
     ast.Sub: terms.difference,
@@ -54,19 +55,6 @@ class Lifted:
 
 
 @dataclass(slots=True)
-class _Scope:
-    """What names hold, in one function or module."""
-
-    values: dict[str, Term]
-    compared: list[Term] = field(default_factory=list)
-    without_gradient: bool = False
-    returned: Term | None = None
-
-    def inner(self) -> _Scope:
-        return _Scope(dict(self.values), list(self.compared), self.without_gradient)
-
-
-@dataclass(slots=True)
 class _Lifter:
     imported: Mapping[str, str]
     stars: Sequence[str]
@@ -78,11 +66,11 @@ class _Lifter:
 
     # -- statements ----------------------------------------------------------------------
 
-    def body(self, statements: Sequence[ast.stmt], scope: _Scope) -> bool:
+    def body(self, statements: Sequence[ast.stmt], scope: Scope) -> bool:
         """Lift these in their order; True if they leave the function."""
         return any(self.statement(statement, scope) for statement in statements)
 
-    def statement(self, node: ast.stmt, scope: _Scope) -> bool:
+    def statement(self, node: ast.stmt, scope: Scope) -> bool:
         """Lift one; True if it leaves the function."""
         if isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break):
             if isinstance(node, ast.Return) and node.value is not None:
@@ -95,14 +83,14 @@ class _Lifter:
         self.simple_statement(node, scope)
         return False
 
-    def simple_statement(self, node: ast.stmt, scope: _Scope) -> None:
+    def simple_statement(self, node: ast.stmt, scope: Scope) -> None:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.function(node, scope)
                 scope.values.pop(node.name, None)
             case ast.ClassDef():
                 inner = scope.inner()
-                inner.values |= _settings(node)
+                inner.values |= settings(node)
                 self.body(node.body, inner)
             case ast.Assign() | ast.AnnAssign() if node.value is not None:
                 value = self.lift(node.value, scope)
@@ -118,7 +106,7 @@ class _Lifter:
             case _:
                 self.compound_statement(node, scope)
 
-    def compound_statement(self, node: ast.stmt, scope: _Scope) -> None:
+    def compound_statement(self, node: ast.stmt, scope: Scope) -> None:
         match node:
             case ast.For() | ast.AsyncFor():
                 self.lift(node.iter, scope)
@@ -139,7 +127,7 @@ class _Lifter:
             case _:
                 pass
 
-    def block(self, node: ast.With | ast.AsyncWith, scope: _Scope) -> bool:
+    def block(self, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
         before = scope.without_gradient
         for item in node.items:
             self.lift(item.context_expr, scope)
@@ -151,17 +139,17 @@ class _Lifter:
         scope.without_gradient = before
         return left
 
-    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: _Scope) -> None:
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
         for default in (*node.args.defaults, *node.args.kw_defaults):
             if default is not None:
                 self.lift(default, scope)
         inner = scope.inner()
-        inner.compared = []
+        inner.compared = ()
         inner.without_gradient = any("no_grad" in ast.unparse(d) for d in node.decorator_list)
         self.parameters(node.args, inner)
         self.body(node.body, inner)
 
-    def parameters(self, args: ast.arguments, scope: _Scope) -> None:
+    def parameters(self, args: ast.arguments, scope: Scope) -> None:
         """Each is a name; one for a small number is its default."""
         every = [*args.posonlyargs, *args.args]
         defaults: dict[str, ast.expr] = {
@@ -171,13 +159,13 @@ class _Lifter:
         more = [a for a in (args.vararg, args.kwarg) if a is not None]
         for arg in (*every, *args.kwonlyargs, *more):
             scope.values[arg.arg] = self.unknown(arg.arg)
-            default = _number(defaults.get(arg.arg))
+            default = plain_number(defaults.get(arg.arg))
             if default is not None:
-                known = _setting(arg.arg, default, scope.values[arg.arg])
+                known = setting(arg.arg, default, scope.values[arg.arg])
                 scope.values[arg.arg] = known or scope.values[arg.arg]
 
     def branches(
-        self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], scope: _Scope
+        self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], scope: Scope
     ) -> bool:
         """Both ways; afterwards a name holds what both leave in it."""
         self.condition(test, scope)
@@ -192,36 +180,35 @@ class _Lifter:
             held = [s.values.get(each) for s in kept]
             same = all(h == held[0] for h in held)
             scope.values[each] = held[0] if same and held[0] is not None else self.unknown(each)
-        scope.compared[:] = [*kept[0].compared, *(c for s in kept[1:] for c in s.compared)]
+        scope.compared = tuple(c for s in kept for c in s.compared)[-_MOST_COMPARED:]
         return False
 
-    def loop(self, body: Sequence[ast.stmt], scope: _Scope, targets: Sequence[ast.expr]) -> None:
+    def loop(self, body: Sequence[ast.stmt], scope: Scope, targets: Sequence[ast.expr]) -> None:
         self.forget(body, scope)
         for target in targets:
             self.forget_target(target, scope)
         self.body(body, scope)
         self.forget(body, scope)
 
-    def forget(self, statements: Sequence[ast.AST], scope: _Scope) -> None:
+    def forget(self, statements: Sequence[ast.AST], scope: Scope) -> None:
         """Names that are bound in these hold nothing that is known."""
         for statement in statements:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     scope.values[node.id] = self.unknown(node.id)
 
-    def forget_target(self, target: ast.expr, scope: _Scope) -> None:
+    def forget_target(self, target: ast.expr, scope: Scope) -> None:
         self.forget([target], scope)
 
-    def condition(self, test: ast.expr, scope: _Scope) -> None:
+    def condition(self, test: ast.expr, scope: Scope) -> None:
         before = len(self.found)
         term = self.lift(test, scope)
         self.found[before:] = [
             Lifted(f.term, f.span, f.compared, asked=True) for f in self.found[before:]
         ]
-        scope.compared += list(term.parts())
-        del scope.compared[:-_MOST_COMPARED]
+        scope.compared = (*scope.compared, *term.parts())[-_MOST_COMPARED:]
 
-    def assign(self, target: ast.expr, node: ast.expr, value: Term, scope: _Scope) -> None:
+    def assign(self, target: ast.expr, node: ast.expr, value: Term, scope: Scope) -> None:
         match target:
             case ast.Name():
                 scope.values[target.id] = value
@@ -235,7 +222,7 @@ class _Lifter:
                 pass
 
     def unpacked(
-        self, target: ast.Tuple | ast.List, node: ast.expr, value: Term, scope: _Scope
+        self, target: ast.Tuple | ast.List, node: ast.expr, value: Term, scope: Scope
     ) -> None:
         """`a, b = f(x), g(x)`, and `top, places = x.max(dim=0)`."""
         names, parts = target.elts, node.elts if isinstance(node, ast.Tuple | ast.List) else []
@@ -252,16 +239,16 @@ class _Lifter:
             for name in names:
                 self.forget_target(name, scope)
 
-    def forget_base(self, node: ast.expr, scope: _Scope) -> None:
+    def forget_base(self, node: ast.expr, scope: Scope) -> None:
         if isinstance(node, ast.Name):
             scope.values[node.id] = self.unknown(node.id)
 
-    def augmented(self, node: ast.AugAssign, scope: _Scope) -> None:
+    def augmented(self, node: ast.AugAssign, scope: Scope) -> None:
         read = ast.copy_location(_as_read(node.target), node.target)
         whole = ast.copy_location(ast.BinOp(read, node.op, node.value), node)
         self.assign(node.target, node.value, self.lift(whole, scope), scope)
 
-    def in_place(self, node: ast.expr, scope: _Scope) -> None:
+    def in_place(self, node: ast.expr, scope: Scope) -> None:
         """`x.clamp_(min=eps)` alone on its line: x holds the result."""
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             return
@@ -273,7 +260,7 @@ class _Lifter:
 
     # -- expressions ---------------------------------------------------------------------
 
-    def lift(self, node: ast.expr, scope: _Scope, *, silent: bool = False) -> Term:
+    def lift(self, node: ast.expr, scope: Scope, *, silent: bool = False) -> Term:
         """The term of an expression; its parts are found on the way."""
         before = len(self.found)
         term = self.expression(node, scope)
@@ -281,17 +268,16 @@ class _Lifter:
             del self.found[before:]
         return term
 
-    def expression(self, node: ast.expr, scope: _Scope) -> Term:
+    def expression(self, node: ast.expr, scope: Scope) -> Term:
         term = self._expression(node, scope)
         if term.size > _LARGEST:
             return self.unknown("large")
         if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp) and term.args:
-            compared = tuple(scope.compared)
-            self.found.append(Lifted(term, Span.of(node), compared, scope.without_gradient))
+            self.found.append(Lifted(term, Span.of(node), scope.compared, scope.without_gradient))
         return term
 
-    def _expression(self, node: ast.expr, scope: _Scope) -> Term:
-        constant = _number(node)
+    def _expression(self, node: ast.expr, scope: Scope) -> Term:
+        constant = plain_number(node)
         if constant is not None:
             return terms.number(constant)
         if isinstance(node, ast.Constant) and isinstance(node.value, complex):
@@ -304,46 +290,46 @@ class _Lifter:
                 self.expression(child, scope)
         return self.unknown("?")
 
-    def named(self, node: ast.Name, scope: _Scope) -> Term:
+    def named(self, node: ast.Name, scope: Scope) -> Term:
         return scope.values.get(node.id) or self.constant_of_library(node) or terms.name(node.id)
 
-    def signed(self, node: ast.UnaryOp, scope: _Scope) -> Term:
+    def signed(self, node: ast.UnaryOp, scope: Scope) -> Term:
         inner = self.expression(node.operand, scope)
         if isinstance(node.op, ast.USub):
             return terms.negative(inner)
         return inner if isinstance(node.op, ast.UAdd) else terms.call("not", inner)
 
-    def comparison(self, node: ast.Compare, scope: _Scope) -> Term:
+    def comparison(self, node: ast.Compare, scope: Scope) -> Term:
         parts = [self.expression(p, scope) for p in (node.left, *node.comparators)]
         return terms.call(_COMPARED.get(type(node.ops[0]), "compare"), *parts)
 
-    def both(self, node: ast.BoolOp, scope: _Scope) -> Term:
+    def both(self, node: ast.BoolOp, scope: Scope) -> Term:
         return terms.call("both", *(self.expression(v, scope) for v in node.values))
 
-    def choice(self, node: ast.IfExp, scope: _Scope) -> Term:
+    def choice(self, node: ast.IfExp, scope: Scope) -> Term:
         self.condition(node.test, scope)
         ways = (self.expression(n, scope) for n in (node.body, node.orelse))
         return terms.call("branch", *ways)
 
-    def starred(self, node: ast.Starred, scope: _Scope) -> Term:
+    def starred(self, node: ast.Starred, scope: Scope) -> Term:
         return self.expression(node.value, scope)
 
-    def walrus(self, node: ast.NamedExpr, scope: _Scope) -> Term:
+    def walrus(self, node: ast.NamedExpr, scope: Scope) -> Term:
         value = self.expression(node.value, scope)
         scope.values[node.target.id] = value
         return value
 
-    def function_value(self, node: ast.Lambda, scope: _Scope) -> Term:
+    def function_value(self, node: ast.Lambda, scope: Scope) -> Term:
         inner = scope.inner()
         self.parameters(node.args, inner)
         self.expression(node.body, inner)
         return self.unknown("lambda")
 
-    def several(self, node: ast.Tuple | ast.List, scope: _Scope) -> Term:
+    def several(self, node: ast.Tuple | ast.List, scope: Scope) -> Term:
         return terms.call("tuple", *(self.expression(e, scope) for e in node.elts))
 
     def comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: _Scope
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
     ) -> Term:
         inner = scope.inner()
         for generator in node.generators:
@@ -356,7 +342,7 @@ class _Lifter:
             return terms.call("tuple", self.expression(node.value, inner))
         return terms.call("each", self.expression(node.elt, inner))
 
-    def operation(self, node: ast.BinOp, scope: _Scope) -> Term:
+    def operation(self, node: ast.BinOp, scope: Scope) -> Term:
         left, right = self.expression(node.left, scope), self.expression(node.right, scope)
         if isinstance(node.op, ast.MatMult):
             return product_of_matrices(
@@ -369,7 +355,7 @@ class _Lifter:
             return terms.call(type(node.op).__name__.lower(), left, right)
         return combine(left, right)
 
-    def attribute(self, node: ast.Attribute, scope: _Scope) -> Term:
+    def attribute(self, node: ast.Attribute, scope: Scope) -> Term:
         text = ast.unparse(node)
         if text in scope.values:
             return scope.values[text]
@@ -383,7 +369,7 @@ class _Lifter:
             return terms.name(text)
         return Term("attribute", (inner,), node.attr)
 
-    def subscript(self, node: ast.Subscript, scope: _Scope) -> Term:
+    def subscript(self, node: ast.Subscript, scope: Scope) -> Term:
         base = self.expression(node.value, scope)
         for child in ast.walk(node.slice):
             if isinstance(child, ast.Call):
@@ -400,7 +386,7 @@ class _Lifter:
             return base.args[place] if -len(base.args) <= place < len(base.args) else base
         return Term("index", (base,), where)
 
-    def call(self, node: ast.Call, scope: _Scope) -> Term:
+    def call(self, node: ast.Call, scope: Scope) -> Term:
         args = [self.expression(a, scope) for a in node.args]
         keywords = {k.arg: k.value for k in node.keywords if k.arg is not None}
         held = {key: self.expression(value, scope) for key, value in keywords.items()}
@@ -424,7 +410,7 @@ class _Lifter:
         return Term("call", (*args, *held.values()), full or ast.unparse(node.func))
 
     def method(
-        self, node: ast.Call, function: ast.Attribute, scope: _Scope, args: list[Term],
+        self, node: ast.Call, function: ast.Attribute, scope: Scope, args: list[Term],
         held: Mapping[str, Term], keywords: Mapping[str, ast.expr],
     ) -> Term:  # fmt: skip
         """`x.log()` as `log(x)`; a method of nobody knows what as a call of it."""
@@ -441,11 +427,11 @@ class _Lifter:
         if name == "float" and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
             text = str(node.args[0].value).lower().lstrip("+")
             return terms.number(float(text)) if text in ("inf", "-inf") else None
-        return (
-            term_of_call(Call(head_of(name), args, held, keywords, node))
-            if name in _BUILTINS
-            else None
-        )
+        if name not in _BUILTINS or not args:
+            return None
+        if name == "int":
+            return terms.call("integer", args[0])
+        return term_of_call(Call(head_of(name), args, held, keywords, node))
 
     def inlined(self, name: str, args: Sequence[Term]) -> Term | None:
         """What a short function of the module gives for these arguments, if it gives one thing."""
@@ -464,7 +450,7 @@ class _Lifter:
             or any(isinstance(a, ast.Starred) for a in args)
         ):
             return None
-        scope = _Scope({})
+        scope = Scope({})
         self.parameters(function.args, scope)
         scope.values |= {a.arg: value for a, value in zip(given, args, strict=False)}
         before = len(self.found)
@@ -476,7 +462,7 @@ class _Lifter:
 
     # -- names ---------------------------------------------------------------------------
 
-    def full(self, node: ast.expr, scope: _Scope) -> str:
+    def full(self, node: ast.expr, scope: Scope) -> str:
         """The whole name of a function, where it is one of a module that is imported."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -504,7 +490,7 @@ class _Lifter:
 
     def constant_of_library(self, node: ast.expr) -> Term | None:
         """`np.pi`, `math.e`, `torch.inf`."""
-        full = self.full(node, _Scope({})) if isinstance(node, ast.Attribute | ast.Name) else ""
+        full = self.full(node, Scope({})) if isinstance(node, ast.Attribute | ast.Name) else ""
         known = {"pi": 3.141592653589793, "e": 2.718281828459045, "inf": float("inf")}
         bare = bare_name(full) if full else None
         return terms.number(known[bare]) if bare in known else None
@@ -513,7 +499,7 @@ class _Lifter:
         return terms.name(f"{text}#{next(self.fresh)}")
 
 
-_BY_KIND: dict[type[ast.expr], Callable[[_Lifter, Any, _Scope], Term]] = {
+_BY_KIND: dict[type[ast.expr], Callable[[_Lifter, Any, Scope], Term]] = {
     ast.Name: _Lifter.named,
     ast.BinOp: _Lifter.operation,
     ast.UnaryOp: _Lifter.signed,
@@ -538,8 +524,8 @@ _BY_KIND: dict[type[ast.expr], Callable[[_Lifter, Any, _Scope], Term]] = {
 def lift(tree: ast.Module) -> list[Lifted]:
     """All terms of a module, each where it is made."""
     imported, stars = imports(tree)
-    lifter = _Lifter(imported, stars, functions=_short(tree))
-    module = _Scope({})
+    lifter = _Lifter(imported, stars, functions=short_functions(tree))
+    module = Scope({})
     later = [s for s in tree.body if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]  # fmt: skip
     lifter.body([s for s in tree.body if s not in later], module)
     lifter.body(later, module)
@@ -549,82 +535,7 @@ def lift(tree: ast.Module) -> list[Lifted]:
 def expression(text: str, functions: Sequence[str]) -> Term:
     """The term of one expression, whose functions go by these bare names."""
     lifter = _Lifter({name: f"numpy.{name}" for name in functions}, [])
-    return lifter.lift(ast.parse(text, mode="eval").body, _Scope({}))
-
-
-def _setting(name: str, default: float, unknown: Term) -> Term | None:
-    """A small number is what it is by default; a factor is a name of about that size; of others nothing is known."""
-    if any(word in name.lower() for word in _SMALL) and 0 < abs(default) <= _LARGEST_SMALL:
-        return terms.number(default)
-    if _FACTOR.search(name):
-        return Term(terms.NAME, value=unknown.value, options=(("default", default),))
-    return None
-
-
-def _settings(node: ast.ClassDef) -> dict[str, Term]:
-    """What an object's settings are by default: `floor: float = 1e-4`, `self.temperature = 0.1`."""
-    found: dict[str, Term] = {}
-    defaults: dict[str, float] = {}
-    for function in (
-        s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"
-    ):
-        args = function.args.args[len(function.args.args) - len(function.args.defaults) :]
-        pairs = zip(args, function.args.defaults, strict=True)
-        defaults |= {a.arg: v for a, d in pairs if (v := _number(d)) is not None}
-    for statement in ast.walk(node):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            name, value = statement.target.id, _number(statement.value)
-        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Attribute):
-            name, value = statement.targets[0].attr, _number(statement.value)
-            if isinstance(statement.value, ast.Name):
-                value = defaults.get(statement.value.id)
-        else:
-            continue
-        known = None if value is None else _setting(name, value, terms.name(f"self.{name}"))
-        if known is not None:
-            found[f"self.{name}"] = known
-    return found
-
-
-def _short(tree: ast.Module) -> dict[str, ast.FunctionDef]:
-    """Functions of a few statements that go straight to their one result."""
-    loops = (ast.For, ast.While, ast.If, ast.Try, ast.With)
-    return {
-        f.name: f
-        for f in tree.body
-        if isinstance(f, ast.FunctionDef) and not f.decorator_list and len(f.body) <= _LONGEST
-        and not any(isinstance(s, loops) for s in f.body)
-    }  # fmt: skip
-
-
-def imports(tree: ast.Module) -> tuple[dict[str, str], list[str]]:
-    """What imported names stand for, and the modules of which all names are imported."""
-    found: dict[str, str] = {}
-    stars: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                top = alias.name.partition(".")[0]
-                found[alias.asname or top] = alias.name if alias.asname else top
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                if alias.name == "*":
-                    stars.append(node.module)
-                else:
-                    found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return found, stars
-
-
-def _number(node: ast.expr | None) -> float | None:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _number(node.operand)
-        return None if inner is None else -inner
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        try:
-            return float(node.value)  # type: ignore[arg-type]
-        except OverflowError:
-            return None
-    return None
+    return lifter.lift(ast.parse(text, mode="eval").body, Scope({}))
 
 
 def _absorbs(left: Term, right: Term) -> bool:

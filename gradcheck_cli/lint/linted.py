@@ -8,10 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.lint.conditions import asked_names, names
-from gradcheck_cli.lint.lifting import Lifted, imports, lift
+from gradcheck_cli.lint.lifting import Lifted, lift
+from gradcheck_cli.lint.names import imports
 from gradcheck_cli.lint.rulebook import Hit, forms
 from gradcheck_cli.lint.spans import Span
 from gradcheck_cli.lint.terms import PRODUCT, Term
@@ -139,13 +142,13 @@ def _covers(outer: Span, inner: Span) -> bool:
 def _finding(rule: Rule, span: Span, path: str, source: str) -> Finding:
     lines = source.splitlines()
     text = lines[span.line - 1] if span.line <= len(lines) else ""
-    made = rule.finding(path, span.line, rule.summary, about=text.strip())
-    return Finding(
-        rule=made.rule, code=made.code, severity=made.severity, path=path, line=span.line,
-        message=rule.summary, column=_letters(text, span.column), end_line=span.end_line,
-        end_column=_letters(lines[span.end_line - 1] if span.end_line <= len(lines) else "", span.end_column),
-        help=rule.help, fingerprint=made.fingerprint,
-    )  # fmt: skip
+    last = lines[span.end_line - 1] if span.end_line <= len(lines) else ""
+    return replace(
+        rule.finding(path, span.line, rule.summary, about=text.strip()),
+        column=_letters(text, span.column),
+        end_line=span.end_line,
+        end_column=_letters(last, span.end_column),
+    )
 
 
 def _letters(line: str, column: int) -> int:

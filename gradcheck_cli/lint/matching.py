@@ -16,7 +16,7 @@ from gradcheck_cli.lint.terms import NAME, NUMBER, PRODUCT, SUM, Term
 Found = Mapping[str, Term]
 
 REST = "_more"
-_MOST = 7  # operands of a sum that are tried in every order
+_MOST = 12  # operands of a sum that are tried in every order
 
 
 @functools.cache
@@ -27,7 +27,7 @@ def pattern(text: str) -> Term:
 
 
 def matches(form: Term, term: Term) -> Iterator[Found]:
-    """What the pattern's names stand for, each way in which it matches the whole term, or a part of its sum."""
+    """What the pattern's names stand for, each way in which it matches."""
     yield from _match(form, term, {}, root=True)
 
 
@@ -46,9 +46,7 @@ def _match(form: Term, term: Term, found: Found, *, root: bool = False) -> Itera
     if form.head in (SUM, PRODUCT) and term.head == form.head:
         yield from _in_any_order(form.args, term.args, found, root and form.head == PRODUCT)
         return
-    if form.head != term.head or form.value != term.value:
-        return
-    if len(form.args) != len(term.args) and len(form.args) > len(term.args):
+    if form.head != term.head or form.value != term.value or len(form.args) > len(term.args):
         return
     yield from _in_order(form.args, term.args, found)
 
@@ -66,7 +64,7 @@ def _in_any_order(
 ) -> Iterator[Found]:
     takes_rest = any(f.head == NAME and f.value == REST for f in forms)
     wanted = [f for f in forms if not (f.head == NAME and f.value == REST)]
-    if len(wanted) > len(args) or len(args) > _MOST + 5:
+    if len(wanted) > len(args) or len(args) > _MOST:
         return
     # What says most comes first: names match anything.
     wanted = sorted(wanted, key=lambda f: (f.head == NAME, f.head == NUMBER))

@@ -17,6 +17,7 @@ from gradcheck_cli.lint.terms import (
     NUMBER,
     POWER,
     PRODUCT,
+    SETTING,
     SUM,
     Term,
     is_negated,
@@ -26,20 +27,16 @@ from gradcheck_cli.lint.terms import (
 )
 
 INF = math.inf
+_REMEMBERED = 20_000  # terms
 _EXP_OVERFLOWS, _EXP_VANISHES, _SIGMOID_IS_ONE = 88.0, -103.0, 17.0
-_HALF_ULP = 2.0**-25  # of the float below 1
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The least and the largest number; `known`: something is known of it, and no name stands for it alone."""
+    """The least and the largest number."""
 
     low: float = -INF
     high: float = INF
-
-    @property
-    def known(self) -> bool:
-        return self.low > -INF or self.high < INF
 
     def has(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -52,15 +49,14 @@ _WIDTH = re.compile(r"(?:^|[_.])(?:temperature|temp|sigma|std|stddev|scale|tau|b
 _UNIT, _SIGNED_UNIT, _NOT_NEGATIVE = Range(0, 1), Range(-1, 1), Range(0, INF)
 
 
-@functools.cache
+@functools.lru_cache(_REMEMBERED)
 def range_of(term: Term) -> Range:
     """The range of a term."""
     if term.head == NUMBER:
         value = float(term.value or 0)
         return Range(value, value)
-    default = term.option("default")
-    if isinstance(default, float):
-        return Range(default, default)
+    if term.head == SETTING:
+        return range_of(term.args[1])
     if term.head in (NAME, "attribute"):
         return _POSITIVE if _WIDTH.search(str(term.value)) else ANY
     of = _OF.get(term.head)
@@ -74,9 +70,7 @@ def range_of(term: Term) -> Range:
 
 def _sum(term: Term) -> Range:
     if _is_shifted(term.args):
-        return Range(
-            -INF, 0.0
-        )  # as far as what is added beside it is one of a distribution's logarithms
+        return Range(-INF, 0.0)  # what is added beside it is taken for a logarithm of a share
     ranges = [range_of(a) for a in term.args]
     return Range(sum(r.low for r in ranges), sum(r.high for r in ranges))
 

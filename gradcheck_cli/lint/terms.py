@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 NUMBER, NAME, SUM, PRODUCT, POWER = "number", "name", "+", "*", "^"
+SETTING = "setting"  # a name, and the number that it is by default
 
 Options = tuple[tuple[str, object], ...]
 
@@ -34,9 +35,6 @@ class Term:
         for arg in self.args:
             yield from arg.parts()
 
-    def option(self, name: str) -> object:
-        return dict(self.options).get(name)
-
     @property
     def number(self) -> float | None:
         return self.value if self.head == NUMBER and isinstance(self.value, float) else None
@@ -54,7 +52,7 @@ def call(head: str, *args: Term, options: Options = ()) -> Term:
     return Term(head, args, options=options)
 
 
-ONE, MINUS_ONE = number(1), number(-1)
+MINUS_ONE = number(-1)
 
 
 def total(terms: Sequence[Term]) -> Term:

@@ -30,14 +30,11 @@ _HEADS = {
     "arccosh": "acosh",
     "arctanh": "atanh",
     "cast": "astype to type",
-    "clip": "clamp clip_by_value clamp_",
-    "cumprod": "",
-    "cumsum": "",
+    "clip": "clamp clip_by_value",
     "det": "matrix_determinant",
     "divide": "div truediv true_divide realdiv",
     "divide_no_nan": "div_no_nan",
     "eigh": "self_adjoint_eig",
-    "erfcinv": "",
     "gammaln": "lgamma loggamma",
     "inv": "matrix_inverse",
     "log_ndtr": "logcdf",
@@ -55,11 +52,7 @@ _HEADS = {
     "norm": "vector_norm global_norm",
     "power": "pow float_power",
     "prod": "reduce_prod",
-    "relu": "",
-    "rsqrt": "",
     "sigmoid": "expit logistic",
-    "sqrt": "",
-    "square": "",
     "std": "reduce_std nanstd",
     "subtract": "sub",
     "sum": "reduce_sum nansum",
@@ -82,7 +75,7 @@ METHODS = frozenset(_METHODS.split())
 # What hands its first operand on: shapes, copies, devices, and what stops a gradient.
 _SAME_VALUES = """
 array as_tensor asarray atleast_1d block_until_ready broadcast_to clone contiguous convert_to_tensor copy cpu
-cuda detach diag_part diag diag_part diagonal double expand expand_as expand_dims flatten float float32 float64 identity mT
+cuda detach diag diag_part diagonal double expand expand_as expand_dims flatten float float32 float64 identity mT
 moveaxis numpy permute ravel repeat reshape squeeze stop_gradient swapaxes t tensor tile transpose unsqueeze
 view
 """

@@ -46,7 +46,11 @@ def with_passed_steps(program: Program, arguments: int, values: int) -> Program 
     try:
         with jax.enable_x64(True):
             return build(jax.make_jaxpr(pullback)(*map(_like, program.in_avals)))
-    except (NotImplementedError, TypeError, ValueError):  # loops that JAX does not turn round
+    except (
+        NotImplementedError,
+        TypeError,
+        ValueError,
+    ):  # a loop without an end, or outputs that are integers
         return None
 
 

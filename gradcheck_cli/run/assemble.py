@@ -70,7 +70,7 @@ def narrowed(report: Report, fingerprint: str) -> Report:
         f if f.gradient_index is None else replace(f, gradient_index=owners.index(f.gradient_index))
         for f in kept
     ]
-    summary = replace(report.summary, **_counted(findings))
+    summary = replace(report.summary, **counted(findings))
     return replace(report, gradients=gradients, findings=findings, not_covered=[], summary=summary)
 
 
@@ -139,11 +139,11 @@ def _summary(files: Sequence[File], draft: _Draft, settings: Settings) -> Summar
         gradients=checked + whole,
         checked=checked,
         unchecked=whole,
-        **_counted(draft.findings),
+        **counted(draft.findings),
     )
 
 
-def _counted(findings: Sequence[Finding]) -> dict[str, int]:
+def counted(findings: Sequence[Finding]) -> dict[str, int]:
     """How many findings there are of each severity, as a summary has them."""
     levels = [f.severity for f in findings]
     return {

@@ -61,7 +61,12 @@ def test_selected_and_failing_as_the_flags_say(folder: Path) -> None:
     assert cgcheck("lint", folder, "--ignore", "naive-softplus", cwd=folder).code == 0
     assert cgcheck("lint", folder, "--select", "naive-expm1", cwd=folder).code == 0
     assert cgcheck("lint", folder, "--fail-on", "never", cwd=folder).code == 0
-    assert cgcheck("lint", folder / "nowhere.py", cwd=folder).code == 2
+    for unread in (
+        "nowhere.py",
+        "naive.py:f",
+        "sys",
+    ):  # no file, a part of one, a module without a source
+        assert cgcheck("lint", unread, cwd=folder).code == 2
 
 
 def test_what_is_no_python_is_said(folder: Path) -> None:
@@ -84,7 +89,7 @@ def test_a_comment_that_means_nothing_is_told(folder: Path) -> None:
 def test_standard_input_is_read_and_nothing_heavy_is_imported(folder: Path) -> None:
     """Imported and run is only what is ours: an audit hook sees all that is compiled and executed."""
     (folder / "naive.py").write_text(
-        NAIVE + "\nopen('/tmp/cgcheck-was-run', 'w')\nraise SystemExit(9)\n"
+        NAIVE + f"\nopen({str(folder / 'was-run')!r}, 'w')\nraise SystemExit(9)\n"
     )
     script = (
         "import sys\n"
@@ -101,6 +106,7 @@ def test_standard_input_is_read_and_nothing_heavy_is_imported(folder: Path) -> N
         f"assert not [f for f in ran if f.startswith({str(folder)!r})]\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=60)
+    assert not (folder / "was-run").exists()
     piped = subprocess.run(
         [sys.executable, "-m", "gradcheck_cli", "lint", "-"], input=NAIVE, capture_output=True, text=True, timeout=60
     )  # fmt: skip

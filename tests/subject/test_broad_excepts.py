@@ -17,7 +17,7 @@ ALLOWED = {
     "check/module.py:imported": "a module may raise what is no Exception, as pytest's Skipped",
     "check/attempt.py:attempt": "a bug becomes a finding, and other signatures are still judged",
     "check/asked_laws.py:judgements_of_laws": "a bug becomes a finding, and other laws still judge",
-    "lint/run.py:_read_source": "a bug becomes a finding, and other files are still read",
+    "run/linting.py:_read_source": "a bug becomes a finding, and other files are still read",
     "record/in_process.py:imported": "in the user's own process: it runs on, whatever we lack",
     "workers/server.py:main": "the server's top: the command line is told why there is none",
 }

@@ -11,16 +11,18 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradcheck_cli.contract.errors import CgcheckError
-from gradcheck_cli.contract.report import SCHEMA_VERSION, Finding, Report, Severity, Summary, Tool
+from gradcheck_cli.contract.errors import CgcheckError, TargetError
+from gradcheck_cli.contract.report import SCHEMA_VERSION, Finding, Report, Summary, Tool
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.version import __version__
 from gradcheck_cli.lint.linted import linted
 from gradcheck_cli.project.comments import parse
-from gradcheck_cli.project.files import resolve
+from gradcheck_cli.project.files import Target, resolve
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
+from gradcheck_cli.run.assemble import counted
+from gradcheck_cli.run.exit_code import exit_code
 
 STANDARD_INPUT = "-"
 _MARK = "cgcheck:"  # of comments that say something to us
@@ -40,7 +42,7 @@ def lint_files(paths: Sequence[str], settings: Settings, root: Path) -> list[Rea
     """All files in their order; many are shared out to all cores."""
     if list(paths) == [STANDARD_INPUT]:
         return [_read_source(sys.stdin.read(), "<stdin>")]
-    files = [t.path for t in resolve(paths, settings.exclude) if t.path is not None]
+    files = [_whole(target) for target in resolve(paths, settings.exclude)]
     work = [(str(file), _display(file, root)) for file in files]
     cores = os.cpu_count() or 1
     if len(work) < _ALONE or cores == 1:
@@ -57,31 +59,27 @@ def report_of(files: Sequence[Read], settings: Settings) -> Report:
     """The report, with what the settings select."""
     chosen = Filter.of(settings.select, settings.ignore)
     findings = [f for file in files for f in chosen.keep(file.findings)]
-    levels = [f.severity for f in findings]
+    summary = Summary(
+        exit_code=exit_code([], findings, [], settings), files=len(files), gradients=0, checked=0, unchecked=0,
+        linted=len(files), **counted(findings),
+    )  # fmt: skip
     return Report(
         schema_version=SCHEMA_VERSION,
         tool=Tool(name="cgcheck", version=__version__, jax=None),
-        summary=Summary(
-            exit_code=_exit_code(findings, settings), files=len(files), gradients=0, checked=0, unchecked=0,
-            errors=levels.count(Severity.ERROR), warnings=levels.count(Severity.WARNING),
-            notes=levels.count(Severity.NOTE),
-            linted=len(files),
-        ),
+        summary=summary,
         gradients=[],
         findings=findings,
         not_covered=[],
-    )  # fmt: skip
+    )
 
 
-def _exit_code(findings: Sequence[Finding], settings: Settings) -> int:
-    if any(f.rule == RuleName.INTERNAL_ERROR for f in findings):
-        return 3
-    if any(find(f.rule).could_not_check for f in findings):
-        return 2
-    if settings.fail_on == "never":
-        return 0
-    least = Severity.WARNING if settings.strict else Severity(settings.fail_on)
-    return int(any(f.severity.rank >= least.rank for f in findings))
+def _whole(target: Target) -> Path:
+    """The file of a target; a function alone, or a module without a source, is not what the linter reads."""
+    if target.path is None:
+        raise TargetError(f"{target.module}: it has no source that could be read")
+    if target.functions:
+        raise TargetError(f"{target.path}:{target.functions[0]}: the linter reads whole files")
+    return target.path
 
 
 def _display(file: Path, root: Path) -> str:
