@@ -1,6 +1,6 @@
 """Snippets of the field, unsafe ones and safe twins: how many of each the linter flags.
 
-    python benchmarks/lint_field.py FOLDER...  [--each]
+    python benchmarks/lint_field.py [FOLDER...] [--each]        # without a folder: all of benchmarks/lint
 
 A folder holds modules and `expected.json`: for each file whether it is unsafe, and in which line it fails.
 """
@@ -17,7 +17,8 @@ from gradcheck_cli.lint.linted import linted
 
 def main() -> None:
     each = "--each" in sys.argv
-    for folder in (Path(a) for a in sys.argv[1:] if not a.startswith("--")):
+    named = [Path(a) for a in sys.argv[1:] if not a.startswith("--")]
+    for folder in named or sorted((Path(__file__).parent / "lint").iterdir()):
         expected: dict[str, dict[str, Any]] = json.loads((folder / "expected.json").read_text())
         found = {name: linted((folder / name).read_text(), name) for name in expected}
         unsafe = [n for n, e in expected.items() if e["unsafe"]]

@@ -1,0 +1,16 @@
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class PairwiseRanker(nn.Module):
+    def __init__(self, n_users, n_items, dim=64):
+        super().__init__()
+        self.user = nn.Embedding(n_users, dim)
+        self.item = nn.Embedding(n_items, dim)
+
+    def bpr(self, u, i, j):
+        pu = self.user(u)
+        x_ui = (pu * self.item(i)).sum(dim=-1)
+        x_uj = (pu * self.item(j)).sum(dim=-1)
+        return -F.logsigmoid(x_ui - x_uj).mean()

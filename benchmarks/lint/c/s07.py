@@ -1,0 +1,15 @@
+import keras
+from keras import ops
+
+
+class GeMPooling(keras.layers.Layer):
+    """Generalized mean over the spatial axes of post-ReLU feature maps."""
+
+    def __init__(self, p=3.0, **kwargs):
+        super().__init__(**kwargs)
+        self.p = p
+
+    def call(self, x):
+        x = ops.maximum(x, 1e-6)
+        pooled = ops.mean(ops.power(x, self.p), axis=(1, 2))
+        return ops.power(pooled, 1.0 / self.p)

@@ -1,0 +1,9 @@
+import tensorflow as tf
+
+
+def discriminator_loss(logit_real, logit_fake, smooth=0.9):
+    D_real = tf.log_sigmoid(logit_real)
+    D_fake = tf.log_sigmoid(-logit_fake)
+    D_loss = -tf.reduce_mean(smooth * D_real + D_fake)
+    tf.summary.scalar("d_loss", D_loss)
+    return D_loss

@@ -1,0 +1,7 @@
+import tensorflow as tf
+
+
+def bpr_loss(user, pos_item, neg_item, scale=10.0):
+    pos = tf.reduce_sum(user * pos_item, axis=-1)
+    neg = tf.reduce_sum(user * neg_item, axis=-1)
+    return -tf.reduce_mean(tf.math.log(tf.sigmoid(scale * (pos - neg))))

@@ -1,0 +1,12 @@
+import numpy as np
+
+
+def interarrival(rate, size, seed=None):
+    """Exponential waiting times of a Poisson process by inversion, float32."""
+    rng = np.random.default_rng(seed)
+    u = rng.random(size, dtype=np.float32)
+    return -np.log1p(-u) / np.float32(rate)
+
+
+def event_times(rate, size, seed=None):
+    return np.cumsum(interarrival(rate, size, seed), dtype=np.float64)

@@ -1,0 +1,19 @@
+import torch
+from torch import nn
+from torch.distributions import Normal
+from torch.nn import functional as F
+
+
+class DensityHead(nn.Module):
+    def __init__(self, dim, k):
+        super().__init__()
+        self.proj = nn.Linear(dim, 3 * k)
+
+    def forward(self, h):
+        w, mu, s = self.proj(h).chunk(3, dim=-1)
+        return F.log_softmax(w, dim=-1), mu, F.softplus(s) + 1e-3
+
+
+def density_nll(log_pi, mu, sigma, y):
+    log_density = Normal(mu, sigma).log_prob(y.unsqueeze(-1))
+    return -(log_pi + log_density).logsumexp(-1).mean()

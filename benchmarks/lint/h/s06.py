@@ -1,0 +1,12 @@
+import tensorflow as tf
+
+
+def hmm_loglik(log_init, log_trans, log_emit):
+    """log_emit: [time, batch, states] log-densities of a sequence of observations."""
+    alpha = log_init[None, :] + log_emit[0]
+    for t in range(1, log_emit.shape[0]):
+        top = tf.reduce_max(alpha, axis=1, keepdims=True)
+        joint = (alpha - top)[:, :, None] + log_trans[None, :, :]
+        alpha = top + tf.math.log(tf.reduce_sum(tf.exp(joint), axis=1)) + log_emit[t]
+    top = tf.reduce_max(alpha, axis=-1)
+    return top + tf.math.log(tf.reduce_sum(tf.exp(alpha - top[:, None]), axis=-1))
