@@ -21,6 +21,8 @@ from gradcheck_cli.clues.trees import fields
 from gradcheck_cli.inputs.signature import Built
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
+_PLAIN = ("int", "float", "bool", "str")
+
 
 def classes_of_arguments(
     function: Callable[..., Any],
@@ -69,8 +71,10 @@ def with_fields(function: Callable[..., Any], names: frozenset[str]) -> type | N
 
 
 def _methods(cls: type) -> list[str]:
-    """What the class itself defines to be called."""
-    return [name for name, value in vars(cls).items() if inspect.isfunction(value)]
+    """What the class itself defines to be called, or computes when it is read."""
+    kinds = (property, functools.cached_property)
+    defined = vars(cls).items()
+    return [n for n, value in defined if inspect.isfunction(value) or isinstance(value, kinds)]
 
 
 def instances(function: Callable[..., Any], wanted: dict[str, type]) -> dict[str, Any]:
@@ -124,6 +128,15 @@ def field_names(cls: Any) -> list[str]:
     return (
         list(cls._fields) if issubclass(cls, tuple) else [f.name for f in dataclasses.fields(cls)]
     )
+
+
+def is_configuration(cls: type) -> bool:
+    """Are all its fields plain values with defaults, as `bits: int = 4`?"""
+    if not dataclasses.is_dataclass(cls):
+        return False
+    plain = all(text in _PLAIN for text in field_texts(cls).values())
+    fields_ = dataclasses.fields(cls)
+    return bool(fields_) and plain and all(f.default is not dataclasses.MISSING for f in fields_)
 
 
 def field_texts(cls: Any) -> dict[str, str]:

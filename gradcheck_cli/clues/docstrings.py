@@ -173,7 +173,8 @@ def _array(name: str, reading: Reading, source: str) -> Clue:
     avoids = ""
     if dtype == "i32":
         spec = f"{spec} {integer_range(rest) or greatest_length(name, rest)}".strip()
-        where = f">= {least_integer(rest)}" if least_integer(rest) else ""
+        least = least_integer(name, rest)
+        where = f">= {least}" if least else ""
         avoids = never(rest)
     kind = {"f32": Kind.ARRAY, "i32": Kind.INTEGERS, "bool": Kind.BOOLS}[dtype]
     shown = _named(source, name, reading.shape.written)

@@ -1,4 +1,4 @@
-"""Integers whose places do not count: the parameters that a text compares a table with, one by one."""
+"""Integers of tables that stand for something else: what a text compares a table with, and entries below zero."""
 
 from __future__ import annotations
 
@@ -8,11 +8,40 @@ from typing import Any
 
 from gradcheck_cli.clues.source_text.tree import text_of
 
+_TURNED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
+_BELOW = {(0, ast.Lt), (0, ast.GtE), (-1, ast.Gt), (-1, ast.LtE), (-1, ast.Eq), (-1, ast.NotEq)}
 _COMPARES = frozenset({"eq", "ne", "equal", "not_equal"})
 
 
+def marked_below_zero(
+    functions: Sequence[Callable[..., Any]], names: Collection[str]
+) -> frozenset[str]:
+    """As `clicked` in `where(clicked < 0, …)` and `parents >= 0`: what the text asks about numbers below zero."""
+    texts = (text for text in map(text_of, functions) if text is not None)
+    nodes = (node for text in texts for top in text.statements for node in ast.walk(top))
+    return frozenset(name for node in nodes for name in _asked_below(node)) & set(names)
+
+
+def _asked_below(node: ast.AST) -> Iterator[str]:
+    """The name that is compared with 0 or -1 so that only a number below zero makes a difference."""
+    if not isinstance(node, ast.Compare) or len(node.ops) > 1:
+        return
+    table, number, kind = node.left, node.comparators[0], type(node.ops[0])
+    if _is_constant(table):
+        table, number, kind = number, table, _TURNED.get(kind, kind)
+    try:
+        value = ast.literal_eval(number)
+    except (ValueError, TypeError):
+        return
+    if isinstance(table, ast.Name) and (value, kind) in _BELOW:
+        yield table.id
+
+
 def left_out(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> frozenset[str]:
-    """As `void` in `labels != void` and `ops.not_equal(labels, void)`: whatever has no value of its own there."""
+    """The parameters that a table is compared with, one by one, for places that do not count.
+
+    As `void` in `labels != void` and `ops.not_equal(labels, void)`: whatever has no value of its own there.
+    """
     texts = (text for text in map(text_of, functions) if text is not None)
     nodes = (node for text in texts for top in text.statements for node in ast.walk(top))
     pairs = [pair for node in nodes for pair in _pairs(node)]

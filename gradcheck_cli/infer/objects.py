@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.clues.annotations import annotated
-from gradcheck_cli.clues.classes import from_fields
+from gradcheck_cli.clues.classes import from_fields, is_configuration
 from gradcheck_cli.discover.makers import objects_of
 from gradcheck_cli.infer.calls import argument
 from gradcheck_cli.infer.specs import specified
@@ -39,6 +39,12 @@ def held(name: str, hints: Hints) -> list[Fixed]:
         return [Fixed(hints.instances[name], type(hints.instances[name]).__name__, source)]
     made = () if cls is None else itertools.islice(objects_of(cls), _MOST)
     return [Fixed(each, cls.__name__, source) for each in made if cls is not None]
+
+
+def configurations(name: str, hints: Hints) -> list[Fixed]:
+    """Objects of a class all of whose fields are plain values that have defaults: nothing in them is learned."""
+    cls = hints.classes.get(name)
+    return held(name, hints) if cls is not None and is_configuration(cls) else []
 
 
 def of_tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:

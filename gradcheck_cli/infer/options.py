@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.clues.trees import tree
 from gradcheck_cli.infer.divisible import divisible
-from gradcheck_cli.infer.objects import held, objects, of_tables
+from gradcheck_cli.infer.objects import configurations, held, objects, of_tables
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.infer.static_values import (
     PLAIN_KINDS,
@@ -114,7 +114,11 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
     shape = divisible(shape, hints.clues.get(name, ()))
     named = fixed_by_name(name, shape, hints.make_key)
     leaf = Leaf(name, shape, GUESS, domain=hints.domains.get(name))
-    nested = [*objects(name, shape, hints), *_nested(name, shape, hints)]
+    nested = [
+        *configurations(name, hints),
+        *objects(name, shape, hints),
+        *_nested(name, shape, hints),
+    ]
     if name in hints.guesses:
         nested = [specified(name, *hints.guesses[name]), *nested]
     nested = [_at_home(option, hints) for option in nested]

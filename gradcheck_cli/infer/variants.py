@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.more_axes import with_more_axes
@@ -188,6 +190,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]
     here = dict(signature.arguments)[parameter.name]
     others = [
         *_left_out(parameter, here, signature, trial.hints),
+        *_marked(parameter, here, trial.hints),
         *other_values(parameter, here, signature, trial.hints),
     ]
     plain = all(isinstance(other, Fixed) for other in others)
@@ -226,6 +229,18 @@ def _left_out(parameter: Parameter, here: Any, signature: Signature, hints: Hint
         return []
     present = [int(array.max()) for _, array in tables(signature) if array.dtype != bool]
     return [Fixed(n, str(n), "one of the integers that are tried") for n in present[:1]]
+
+
+def _marked(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
+    """For a table of which the text asks for entries below zero, the table with every second one so."""
+    value = here.value if isinstance(here, Fixed) else None
+    if parameter.name not in hints.below_zero or not isinstance(value, np.ndarray):
+        return []
+    if value.dtype.kind != "i" or value.ndim == 0 or value.size < 2 or value.min() < 0:
+        return []
+    marked = value.copy()
+    marked.flat[1::2] = -1
+    return [replace(here, value=marked, source=f"{here.source}, some of them -1")]
 
 
 def _selects(name: str, hints: Hints) -> bool:

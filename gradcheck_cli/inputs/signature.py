@@ -167,6 +167,7 @@ class Hints:
     counts_axes: frozenset[str] = frozenset()  # arrays of which its text counts the axes
     obstacle: str = ""  # why it cannot be called at all, whatever the inputs
     left_out: frozenset[str] = frozenset()  # integers whose places in a table do not count
+    below_zero: frozenset[str] = frozenset()  # tables of which the text asks for entries below zero
     complex_numbers: frozenset[str] = frozenset()  # arguments that a source says are complex
     real_numbers: frozenset[str] = frozenset()  # arguments that a source says are real
     maybe_complex: frozenset[str] = frozenset()  # arguments of which the body takes such parts

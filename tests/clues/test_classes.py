@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gradcheck_cli.clues.classes import (
     classes,
@@ -12,6 +12,7 @@ from gradcheck_cli.clues.classes import (
     from_fields,
     has_fields,
     instances,
+    is_configuration,
     like,
 )
 from gradcheck_cli.inputs.signature import Fixed, Leaf, filled
@@ -98,6 +99,29 @@ class Potential(NamedTuple):
 
 def energy(field, r):
     return field.switch(r) * field.cutoff
+
+
+@dataclasses.dataclass(frozen=True)
+class Rounding:
+    bits: int = 4
+    zeta: float = 1.1
+
+    @property
+    def limits(self) -> int:
+        return 2**self.bits
+
+
+def rounded(weight: Any, config: Any) -> Any:
+    return weight * config.zeta / config.limits
+
+
+def test_what_a_class_computes_when_it_is_read_tells_it_too() -> None:
+    assert classes_of_arguments(rounded, [], ["weight", "config"], {}) == {"config": Rounding}
+
+
+def test_a_configuration_has_plain_fields_with_defaults() -> None:
+    assert is_configuration(Rounding)
+    assert not is_configuration(Potential)
 
 
 def test_methods_that_are_called_tell_a_class_as_fields_do() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.clues.left_out import left_out
+from gradcheck_cli.clues.left_out import left_out, marked_below_zero
 
 NAMES = ("probs", "labels", "void", "smooth")
 
@@ -30,3 +30,17 @@ def test_what_a_constant_is_compared_with_is_none() -> None:
         return probs if smooth == 0.0 else probs * (labels != -1)
 
     assert left_out([dice], NAMES) == frozenset()
+
+
+def test_numbers_below_zero_are_asked_for_on_either_side() -> None:
+    def clicks(probs: Any, labels: Any, void: int = 255, smooth: float = 1.0) -> Any:
+        return np.where(labels < 0, 0.0, probs) + (smooth > 1) + (void >= 0)
+
+    assert marked_below_zero([clicks], NAMES) == {"labels", "void"}
+
+
+def test_a_size_that_is_compared_with_zero_asks_for_nothing_below() -> None:
+    def clicks(probs: Any, labels: Any, void: int = 255, smooth: float = 1.0) -> Any:
+        return probs if void > 0 and smooth == 0 else labels
+
+    assert marked_below_zero([clicks], NAMES) == frozenset()

@@ -142,7 +142,7 @@ _DESCRIBED = (
     r"|labels?|numbers?|distributions?|weights?|scales?)"
 )
 _PHRASE = re.compile(
-    rf"(?<![\w-]){_ADJECTIVE}(?:[\s-]+(?:{_ADJECTIVE}|{_DESCRIBED}))*\s*$", re.IGNORECASE
+    rf"(?<![\w-]){_ADJECTIVE}(?:[\s-]+(?:{_ADJECTIVE}|{_DESCRIBED}))*[\s`]*$", re.IGNORECASE
 )
 _TAKEN = re.compile(
     r"\b(?:for|with|of|requires?|assumes?|an?|the|only|all|any|expects?|takes?)\s+$", re.IGNORECASE
@@ -260,7 +260,7 @@ def _of_mention(passage: Passage) -> str:
     rest = "" if said is None else _OTHERWISE.split(said["rest"])[0]
     beside = said is not None and said["verb"] == "," and re.search(r"\b(?:is|are|be)\b", rest)
     family = "" if beside else _family(f"is {rest}")
-    return family or _adjective(before)
+    return family or _adjective(before, after)
 
 
 def _behind_brackets(after: str) -> str:
@@ -308,12 +308,13 @@ def _compared(before: str, after: str) -> str | None:
     return None if within is None else _interval(within.group())
 
 
-def _adjective(before: str) -> str:
+def _adjective(before: str, after: str) -> str:
     """`the unit quaternion q`, `for positive x`, `a symmetric positive definite matrix a`."""
     match = _PHRASE.search(before)
     if match is None or re.search(r"\b(?:log|un\w+)[- ]$", before[: match.start()], re.IGNORECASE):
         return ""
-    bare = re.fullmatch(r"(?:strictly\s+)?positive\s*", match.group(), re.IGNORECASE)
-    if bare and not _TAKEN.search(before[: match.start()]):
+    bare = re.fullmatch(r"(?:strictly\s+)?positive[\s`]*", match.group(), re.IGNORECASE)
+    beside_shape = re.match(rf"[\s`]*{BRACKETS}", after)  # positive `weights (C,)`
+    if bare and not (beside_shape or _TAKEN.search(before[: match.start()])):
         return ""
-    return _family(f"of {match.group()} ".rstrip())
+    return _family(f"of {match.group()} ".rstrip(" `"))

@@ -78,13 +78,17 @@ _AT_LEAST = re.compile(
     re.IGNORECASE,
 )
 _AT_MOST = re.compile(r"(?:<=|≤|\bat most|\bup to)\s*(?P<most>[^\W\d]\w*)\s*(?![-+*])")
+_FROM_ONE = re.compile(
+    r"(?:\bfrom\s+|\bbetween\s+|\bin\s*[\[(]?)1\s*(?:to|and|,|\.\.+|…|up to|through)\s*(?P<most>[^\W\d]\w*)\s*(?![-+*])"
+)
 _LENGTHS = re.compile(r"(?:\w+_)?len(?:gth)?s?")
 # What lengths count, where they are not those of bonds, arms or waves.
 _COUNTED = re.compile(
     r"\b(?:seq|sequences?|tokens?|frames?|(?:time )?steps|padd\w+|padding|valid|real rows|labels?|logits?"
-    r"|input_len\w*|target_len\w*|at least (?:one|1)|how many)\b|^(?:seq|input|target|label|src|tgt|kv|q)_",
+    r"|input_len\w*|target_len\w*|at least (?:one|1)|how many)\b|^(?:seq|input|target|label|src|tgt|kv|q|frame|feature|text|token|mel|audio|query|key|hyp|ref|doc|list|row|sample)_",
     re.IGNORECASE,
 )
+_MAY_BE_EMPTY = re.compile(r"\b(?:zero|empty|0)\b")
 _NEVER = re.compile(
     r"\b(?:never|excluding|other than|except|without)\s+(?:the\s+)?(?P<name>[a-z]\w*)\b"
 )
@@ -105,8 +109,8 @@ def sort_of(text: str) -> Kind:
 
 
 def sort_in_sentence(before: str, after: str) -> Kind:
-    """The plain sort that a sentence gives: `the scalar c`, `axis (an int)`, `dt and dx are floats`."""
-    if re.search(r"\bscalar\s*$", before):
+    """The plain sort that a sentence gives: `the scalar c`, `axis (an int)`, `track ()`, `dt and dx are floats`."""
+    if re.search(r"\bscalar\s*$", before) or re.match(r"\s+\(\s*\)", after):
         return Kind.NUMBER
     match = re.match(r"\s*(?:\((?P<inner>[^()]*)\)|(?:(?:is|are|:|,)\s+(?:both\s+|all\s+)?|(?=an?\s|scalars?\b))(?P<clause>[^.;]*))", after)  # fmt: skip
     if match is None:
@@ -171,8 +175,8 @@ def integer_range(text: str) -> str:
 
 
 def greatest_length(name: str, text: str) -> str:
-    """`in 1..T` for lengths that are said to be `<= T`: what is padded has a beginning."""
-    match = _AT_MOST.search(text)
+    """`in 1..T` for lengths that are said to be `<= T`, or `from 1 to T`: what is padded has a beginning."""
+    match = _AT_MOST.search(text) or _FROM_ONE.search(text)
     counts = match is not None and _LENGTHS.fullmatch(name) is not None
     return f"in 1..{match['most']}" if match is not None and counts else ""
 
@@ -183,10 +187,15 @@ def never(text: str) -> str:
     return "" if match is None else match["name"]
 
 
-def least_integer(text: str) -> int:
-    """The least that integers are said to be: 1 for `at least 1`; 0 where nothing is said."""
+def least_integer(name: str, text: str) -> int:
+    """The least that integers are said to be: 1 for `at least 1`, and for lengths of what has a beginning; else 0."""
     match = _AT_LEAST.search(text)
-    return 0 if match is None else int((match["least"] or match["low"]).lower().replace("one", "1"))
+    if match is not None:
+        return int((match["least"] or match["low"]).lower().replace("one", "1"))
+    counts = _LENGTHS.fullmatch(name) and _COUNTED.search(f"{name} {text}")
+    return int(
+        _FROM_ONE.search(text) is not None or (bool(counts) and not _MAY_BE_EMPTY.search(text))
+    )
 
 
 def _range_of_listed(text: str) -> str:

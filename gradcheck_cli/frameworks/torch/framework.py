@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from gradcheck_cli.clues.call_sites import calls_of
+from gradcheck_cli.clues.classes import is_configuration
 from gradcheck_cli.clues.reading import read
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
 from gradcheck_cli.frameworks.torch.call import device
@@ -47,7 +48,9 @@ class Torch:
         rule = [*gradient.rule_code(), *setup]
         parameters, called = gradient.parameters(), calls_of(gradient)
         hints = read(gradient.primal, parameters, functions, rule=rule, called=called)
-        return dataclasses.replace(hints, classes={})  # torch differentiates tensors, not objects
+        # torch differentiates tensors, not what objects hold
+        plain = {name: cls for name, cls in hints.classes.items() if is_configuration(cls)}
+        return dataclasses.replace(hints, classes=plain)
 
 
 FRAMEWORK = Torch()

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gradcheck_cli.clues.prose.kinds import array_of_integers, element_kind, integer_range
+from gradcheck_cli.clues.prose.kinds import (
+    array_of_integers,
+    element_kind,
+    greatest_length,
+    integer_range,
+    least_integer,
+    sort_in_sentence,
+)
+from gradcheck_cli.inputs.clue import Kind
 
 
 @pytest.mark.parametrize(
@@ -43,3 +51,26 @@ def test_long_is_a_dtype_only_where_a_dtype_stands(text: str, kind: str) -> None
 )
 def test_integers_in_the_plural_are_an_array(text: str, is_array: bool) -> None:
     assert array_of_integers(text) is is_array
+
+
+def test_empty_brackets_behind_a_name_are_a_number() -> None:
+    assert sort_in_sentence("rim speeds; track", " () the distance") is Kind.NUMBER
+    assert sort_in_sentence("as given by track", "() at each step") is Kind.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "least"),
+    [
+        ("lengths", "int32 [queries], from 1 to docs", 1),
+        ("target_lengths", "(B,) long", 1),
+        ("target_lengths", "(B,) long, may be zero", 0),
+        ("bond_lengths", "in nm", 0),
+        ("counts", "at least 1", 1),
+    ],
+)
+def test_lengths_of_what_has_a_beginning_are_not_zero(name: str, text: str, least: int) -> None:
+    assert least_integer(name, text) == least
+
+
+def test_lengths_go_up_to_what_they_are_said_to() -> None:
+    assert greatest_length("lengths", "from 1 to docs") == "in 1..docs"
