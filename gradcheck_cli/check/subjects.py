@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gradcheck_cli.check.apart_in_floats import apart_in_floats
 from gradcheck_cli.check.attempt import attempt
 from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.invented import softened
@@ -14,7 +15,9 @@ from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.unmeant import unless_unmeant
 from gradcheck_cli.subject.protocol import Subject
 
-_ONE_IS_ENOUGH = "of signatures that are judged in part, one is judged"
+_ONE_IS_ENOUGH = (
+    "of signatures that are judged in part, one is judged, and those at which floats show a fault"
+)
 
 
 def judged_subjects(
@@ -35,7 +38,7 @@ def _with(
     request: Request, start: Opening, subject: Subject, outcome: GradientOutcome, before: int
 ) -> Iterator[GradientOutcome]:
     """The outcome after each step of judging one more subject; earlier failures are those after `before`."""
-    if outcome.in_part:
+    if outcome.in_part and not apart_in_floats(request, subject):
         left_out = ((subject.signature.describe(), _ONE_IS_ENOUGH),)
         yield outcome + GradientOutcome(left_out=left_out)
         return

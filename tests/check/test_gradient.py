@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gradcheck_cli.check import subjects
 from gradcheck_cli.check.deadline import OutOfTime
 from gradcheck_cli.check.gradient import examine
 from gradcheck_cli.check.outcome import GradientOutcome
@@ -96,14 +97,20 @@ def test_a_gradient_that_has_no_time_for_its_first_point_is_not_checked(
     assert [(item.what, item.add) for item in checked.not_covered] == [("the whole gradient", None)]
 
 
-def test_one_signature_that_is_judged_in_part_is_enough(examined: Callable[..., Checked]) -> None:
+@pytest.mark.parametrize("shows", [False, True])
+def test_one_signature_that_is_judged_in_part_is_enough_unless_floats_show_a_fault(
+    examined: Callable[..., Checked], monkeypatch: pytest.MonkeyPatch, shows: bool
+) -> None:
+    asked = []
+    monkeypatch.setattr(subjects, "apart_in_floats", lambda request, subject: shows)
+
     def steps(argument: str, earlier: Sequence[Failure]) -> Iterator[GradientOutcome]:
-        assert argument == "x"
+        asked.append(argument)
         yield GradientOutcome(checked=True, points=4, in_part=True)
 
-    (item,) = examined(steps).not_covered
-    assert item.what == "y: float[]"
-    assert item.reason == "of signatures that are judged in part, one is judged"
+    left = [(item.what, item.reason) for item in examined(steps).not_covered]
+    assert left == ([] if shows else [("y: float[]", subjects._ONE_IS_ENOUGH)])
+    assert asked == (["x", "y"] if shows else ["x"])
 
 
 def test_failures_of_simpler_signatures_are_known_within_a_dtype(
