@@ -44,6 +44,7 @@ class Traces:
     trusting: Program | None = None  # autodiff that takes the user's inner rules at their word
     reason: str | None = None  # why there is no program, where the framework knows
     inner: tuple[str, ...] = ()  # the names of the user's inner rules
+    solves: bool = False  # does one of these say that it is the solution of something?
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from gradcheck_cli.reals.inner_jaxprs import inlined, is_jaxs_own
 
 _LINEAR = "custom_linear_solve"
 _ROOT = "custom_root"
+SOLUTIONS = frozenset({_LINEAR, _ROOT})
 
 
 def asking_file(eqn: Any) -> str:

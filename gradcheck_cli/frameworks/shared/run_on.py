@@ -221,9 +221,23 @@ def _seeks(eqn: Any) -> bool:
             return False
     else:
         return False
-    kinds = {np.dtype(v.aval.dtype).kind for v in body.invars[first:] if hasattr(v.aval, "dtype")}
-    by_place = "i" in kinds and _takes_rows(body)
+    carried = [v for v in body.invars[first:] if hasattr(v.aval, "dtype")]
+    kinds = {np.dtype(v.aval.dtype).kind for v in carried}
+    counters = [v for v in carried if np.dtype(v.aval.dtype).kind == "i"]
+    by_place = _takes_rows_by(body, counters)
     return "f" in kinds and not by_place and not asked_in(eqn, _OFFERED).startswith(JAX_FOLDER)
+
+
+def _takes_rows_by(jaxpr: Any, counters: Sequence[Any]) -> bool:
+    """Is a row of anything taken by what is computed of these?"""
+    counted = {*counters}
+    for eqn in jaxpr.eqns if counted else ():
+        if not any(isinstance(v, jex.Var) and v in counted for v in eqn.invars):
+            continue
+        if eqn.primitive.name in _INDEXING or any(map(_takes_rows, inner_jaxprs(eqn))):
+            return True
+        counted.update(eqn.outvars)
+    return False
 
 
 def _takes_rows(jaxpr: Any) -> bool:
