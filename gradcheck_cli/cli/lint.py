@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -20,6 +21,9 @@ def lint(
     ] = None,
     select: Annotated[list[str] | None, typer.Option(help="Only these rules (names, codes, families).")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Not these rules.")] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that compute the same.")] = False,
+    unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Write those too that may change a value or a rare case.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and write nothing.")] = False,
     fail_on: Annotated[FailOn | None, typer.Option(help="Least severity that fails the run.")] = None,
     color: Annotated[Color, typer.Option(help="Colour in the text report.")] = Color.AUTO,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Name files without findings too.")] = False,
@@ -27,11 +31,24 @@ def lint(
     """Find expressions that overflow, lose their digits or have no gradient. Nothing is imported or run."""
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.project.settings import load_for, with_flags
-    from gradcheck_cli.run.linting import lint_files, report_of
+    from gradcheck_cli.run.fixing import changes, fixed_source
+    from gradcheck_cli.run.linting import STANDARD_INPUT, lint_files, report_of
 
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
     settings, root = load_for("." if paths == ["-"] else paths[0])
     settings = with_flags(settings, context.params, "command line")
+    if paths == [STANDARD_INPUT] and (fix or unsafe_fixes):
+        typer.echo(fixed_source(sys.stdin.read(), settings, unsafe=unsafe_fixes), nl=False)
+        return
+    if fix or unsafe_fixes or diff:
+        found = list(changes(paths, settings, root, unsafe=unsafe_fixes))
+        if diff:
+            typer.echo("".join(change.difference() for change in found), nl=False)
+            raise typer.Exit(1 if found else 0)
+        for change in found:
+            change.write()
+        repaired = sum(len(change.repaired) for change in found)
+        typer.echo(f"cgcheck: {repaired} repaired in {len(found)} of the files", err=True)
     report = report_of(lint_files(paths, settings, root), settings)
     outputs.write(report, root)
     raise typer.Exit(report.summary.exit_code)

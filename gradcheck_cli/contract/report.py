@@ -131,6 +131,16 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    """What to write between two places of a file; columns count letters from one on, the end one beyond."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One violated law or matched pattern, at a place, with a witness."""
 
@@ -155,6 +165,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile | None = None
     cause: Cause | None = None
     fix: str | None = None
+    edits: list[Edit] = []  # what makes the fix, all of it or nothing
+    fix_is_safe: bool = False  # does it compute the same, at least as well, wherever it was tried?
     expect: str | None = None  # what declares it, if it was meant
     trusts: list[str] = []  # inner rules that the formula takes at their word
     traceback: list[str] = []  # the calls from the rule to where it raised

@@ -67,7 +67,7 @@ def term_of_call(call: Call) -> Term:
     if call.head in ("max", "min") and len(operands) > 1 and not _is_axis(call, 1):
         return Term(call.head + "imum", tuple(operands))
     if call.head in _REDUCTIONS:
-        return _cast(Term(call.head, (operands[0],), options=_options(call)), _dtype(call))
+        return _cast(Term(call.head, (operands[0],), options=_reduced(call)), _dtype(call))
     return _cast(Term(call.head, tuple(operands), options=_options(call)), _dtype(call))
 
 
@@ -77,6 +77,14 @@ def _is_axis(call: Call, place: int) -> bool:
         return False
     node = call.node.args[place - (len(call.args) - len(call.node.args))]
     return isinstance(node, ast.Constant | ast.Tuple | ast.UnaryOp)
+
+
+def _reduced(call: Call) -> terms.Options:
+    """The options of a reduction, also its axis where it is given by place alone."""
+    place = 1 - (len(call.args) - len(call.node.args))
+    if len(call.args) > 1 and _is_axis(call, 1):
+        return (("axis", ast.unparse(call.node.args[place])), *_options(call))
+    return _options(call)
 
 
 def _options(call: Call) -> terms.Options:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,10 +54,25 @@ class Lifted:
     asked: bool = False  # is it a condition, or computed without a gradient?
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """An expression where it stands, with what the names around it hold there."""
+
+    node: ast.expr
+    scope: Scope
+    lifter: _Lifter
+
+    def term(self, node: ast.expr) -> Term:
+        """What another expression would be, if it stood there."""
+        return self.lifter.lift(node, self.scope.inner(), silent=True)
+
+
 @dataclass(slots=True)
 class _Lifter:
     imported: Mapping[str, str]
     stars: Sequence[str]
+    watched: frozenset[Span] = frozenset()  # places of which the scene is kept
+    scenes: dict[Span, Scene] = field(default_factory=dict)
     found: list[Lifted] = field(default_factory=list)
     functions: Mapping[str, ast.FunctionDef] = field(default_factory=dict)  # short ones, by name
     fresh: Iterator[int] = field(default_factory=itertools.count)
@@ -273,7 +288,10 @@ class _Lifter:
         if term.size > _LARGEST:
             return self.unknown("large")
         if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp) and term.args:
-            self.found.append(Lifted(term, Span.of(node), scope.compared, scope.without_gradient))
+            span = Span.of(node)
+            self.found.append(Lifted(term, span, scope.compared, scope.without_gradient))
+            if self.watched and not self.inlining and span in self.watched:
+                self.scenes.setdefault(span, Scene(node, scope.inner(), self))
         return term
 
     def _expression(self, node: ast.expr, scope: Scope) -> Term:
@@ -523,13 +541,24 @@ _BY_KIND: dict[type[ast.expr], Callable[[_Lifter, Any, Scope], Term]] = {
 
 def lift(tree: ast.Module) -> list[Lifted]:
     """All terms of a module, each where it is made."""
+    return _lifted(tree, frozenset()).found
+
+
+def scenes(tree: ast.Module, places: Iterable[Span]) -> Mapping[Span, Scene]:
+    """The expressions at these places, with what names hold there."""
+    lifter = _lifted(tree, frozenset(places))
+    lifter.watched = frozenset()
+    return lifter.scenes
+
+
+def _lifted(tree: ast.Module, watched: frozenset[Span]) -> _Lifter:
     imported, stars = imports(tree)
-    lifter = _Lifter(imported, stars, functions=short_functions(tree))
+    lifter = _Lifter(imported, stars, watched, functions=short_functions(tree))
     module = Scope({})
     later = [s for s in tree.body if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]  # fmt: skip
     lifter.body([s for s in tree.body if s not in later], module)
     lifter.body(later, module)
-    return lifter.found
+    return lifter
 
 
 def expression(text: str, functions: Sequence[str]) -> Term:

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.lint.conditions import asked_names, names
-from gradcheck_cli.lint.lifting import Lifted, lift
+from gradcheck_cli.lint.lifting import Lifted, lift, scenes
 from gradcheck_cli.lint.names import imports
+from gradcheck_cli.lint.repair import Source, repair
 from gradcheck_cli.lint.rulebook import Hit, forms
-from gradcheck_cli.lint.spans import Span
+from gradcheck_cli.lint.spans import Span, lines_of
 from gradcheck_cli.lint.terms import PRODUCT, Term
 from gradcheck_cli.lint.vocabulary import FRAMEWORKS
 from gradcheck_cli.project.rule_pages import Rule, find
@@ -47,7 +48,7 @@ def linted(source: str, path: str) -> list[Finding]:
     roots = _roots(tree)
     hits = [hit for lifted in terms for hit in _hits(lifted, roots)]
     choices = _choices(terms)
-    found: dict[tuple[Span, str], Finding] = {}
+    found: dict[tuple[Span, str], Hit] = {}
     divided: set[tuple[str, frozenset[Term]]] = set()
     for hit in hits:
         if any(hit is not other and other.explains(hit) for other in hits):
@@ -59,9 +60,26 @@ def linted(source: str, path: str) -> list[Finding]:
             if factor in divided:
                 continue
             divided.add(factor)
-        key = (hit.lifted.span, hit.form.rule.name)
-        found.setdefault(key, _finding(hit.form.rule, hit.lifted.span, path, source))
-    return [found[key] for key in _outermost(list(found))]
+        found.setdefault((hit.lifted.span, hit.form.rule.name), hit)
+    told = [found[key] for key in _outermost(list(found))]
+    return _with_repairs(told, Source(source, tree), path)
+
+
+def _with_repairs(hits: Sequence[Hit], source: Source, path: str) -> list[Finding]:
+    """A finding for each, with what to write instead where its page proves it."""
+    mendable = [h.lifted.span for h in hits if any(proof.fix for proof in h.form.rule.proof)]
+    places = scenes(source.tree, mendable) if mendable else {}
+    findings = []
+    for hit in hits:
+        rule, span = hit.form.rule, hit.lifted.span
+        finding = _finding(rule, span, path, source.text)
+        scene = places.get(span)
+        mended = None if scene is None else repair(rule, hit.lifted.term, scene, source)
+        if mended is not None:
+            text = mended.edits[0].text
+            finding = replace(finding, fix=text, edits=list(mended.edits), fix_is_safe=mended.safe)
+        findings.append(finding)
+    return findings
 
 
 def _hits(lifted: Lifted, roots: frozenset[str]) -> Iterator[Hit]:
@@ -140,7 +158,7 @@ def _covers(outer: Span, inner: Span) -> bool:
 
 
 def _finding(rule: Rule, span: Span, path: str, source: str) -> Finding:
-    lines = source.splitlines()
+    lines = lines_of(source)
     text = lines[span.line - 1] if span.line <= len(lines) else ""
     last = lines[span.end_line - 1] if span.end_line <= len(lines) else ""
     return replace(

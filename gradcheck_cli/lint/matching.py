@@ -26,9 +26,9 @@ def pattern(text: str) -> Term:
     return expression(text, sorted({f.id for f in called if isinstance(f, ast.Name)}))
 
 
-def matches(form: Term, term: Term) -> Iterator[Found]:
-    """What the pattern's names stand for, each way in which it matches."""
-    yield from _match(form, term, {}, root=True)
+def matches(form: Term, term: Term, *, whole: bool = False) -> Iterator[Found]:
+    """What the pattern's names stand for, each way in which it matches; `whole`: no factor is left over."""
+    yield from _match(form, term, {}, root=not whole)
 
 
 def _match(form: Term, term: Term, found: Found, *, root: bool = False) -> Iterator[Found]:

@@ -6,6 +6,7 @@ import difflib
 import functools
 import tomllib
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -15,15 +16,21 @@ from gradcheck_cli.contract.report import Finding, Severity, Verdict
 FENCE = "+++"
 
 
+Values = float | list[float]  # a list is a vector
+
+
 class Proof(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """What a pattern's page claims, in the pattern language: bad at a point, good and equal when rewritten."""
 
     naive: str
     stable: str
-    at: dict[str, float]  # where the naive one fails, in float32
-    where: list[dict[str, float]] = []  # and where both are equal over the reals, beside that point
+    at: dict[str, Values]  # where the naive one fails, in float32
+    where: list[
+        dict[str, Values]
+    ] = []  # and where both are equal over the reals, beside that point
     gradient: bool = False  # only the gradient fails there
     value_only: bool = False  # the stable form's gradient is not claimed to keep its digits
+    fix: Literal["safe", "unsafe"] | None = None  # may the linter write the stable form?
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):

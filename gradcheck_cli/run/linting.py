@@ -42,8 +42,7 @@ def lint_files(paths: Sequence[str], settings: Settings, root: Path) -> list[Rea
     """All files in their order; many are shared out to all cores."""
     if list(paths) == [STANDARD_INPUT]:
         return [_read_source(sys.stdin.read(), "<stdin>")]
-    files = [_whole(target) for target in resolve(paths, settings.exclude)]
-    work = [(str(file), _display(file, root)) for file in files]
+    work = [(str(file), display) for file, display in files_of(paths, settings, root)]
     cores = os.cpu_count() or 1
     if len(work) < _ALONE or cores == 1:
         return [_read_file(each) for each in work]
@@ -71,6 +70,18 @@ def report_of(files: Sequence[Read], settings: Settings) -> Report:
         findings=findings,
         not_covered=[],
     )
+
+
+def findings_of(source: str, display: str, settings: Settings) -> list[Finding]:
+    """What is told of a source under these settings."""
+    chosen = Filter.of(settings.select, settings.ignore)
+    return chosen.keep(_read_source(source, display).findings)
+
+
+def files_of(paths: Sequence[str], settings: Settings, root: Path) -> list[tuple[Path, str]]:
+    """The files that these name, each with how it is shown."""
+    files = [_whole(target) for target in resolve(paths, settings.exclude)]
+    return [(file, _display(file, root)) for file in files]
 
 
 def _whole(target: Target) -> Path:

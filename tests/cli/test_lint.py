@@ -112,3 +112,38 @@ def test_standard_input_is_read_and_nothing_heavy_is_imported(folder: Path) -> N
     )  # fmt: skip
     assert piped.returncode == 1
     assert "<stdin>" in piped.stdout
+
+
+STABLE = "import jax.numpy as jnp\nimport jax\n\n\ndef f(x):\n    return jax.nn.softplus(x)\n"
+
+
+def test_a_repair_is_written_and_a_second_run_changes_nothing(folder: Path) -> None:
+    run = cgcheck("lint", folder, "--fix", cwd=folder)
+    assert (run.code, (folder / "naive.py").read_text()) == (0, STABLE)
+    assert "1 repaired in 1 of the files" in run.err
+    again = cgcheck("lint", folder, "--fix", cwd=folder)
+    assert (again.code, (folder / "naive.py").read_text()) == (0, STABLE)
+
+
+def test_a_difference_is_shown_and_nothing_is_written(folder: Path) -> None:
+    run = cgcheck("lint", folder, "--diff", cwd=folder)
+    assert (run.code, (folder / "naive.py").read_text()) == (1, NAIVE)
+    assert "--- a/naive.py\n+++ b/naive.py\n" in run.out
+    assert "-    return jnp.log(1 + jnp.exp(x))\n+    return jax.nn.softplus(x)\n" in run.out
+
+
+def test_what_is_suppressed_is_not_repaired(folder: Path) -> None:
+    kept = NAIVE.replace("(x))\n", "(x))  # cgcheck: ignore[naive-softplus] -- small x\n")
+    (folder / "naive.py").write_text(kept)
+    cgcheck("lint", folder, "--fix", cwd=folder)
+    assert (folder / "naive.py").read_text() == kept
+
+
+def test_json_carries_the_edits(folder: Path) -> None:
+    run = cgcheck("lint", folder, "--output-format", "json", cwd=folder)
+    (finding,) = json.loads(run.out)["findings"]
+    assert finding["fix_is_safe"]
+    assert [(e["line"], e["column"], e["end_column"], e["text"]) for e in finding["edits"]] == [
+        (5, 12, 35, "jax.nn.softplus(x)"),
+        (2, 1, 1, "import jax\n"),
+    ]

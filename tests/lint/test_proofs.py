@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,7 +20,9 @@ from gradcheck_cli.project.rule_pages import Proof, rules
 from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import build
 
+Point = Mapping[str, float | list[float]]
 TINY = float(np.finfo(np.float32).tiny)
+_CONSTANTS = 1e-11
 GOOD, BAD = 2.0**-16, 2.0**-8  # relative errors
 PROOFS = [(rule.name, proof) for rule in rules().values() for proof in rule.proof]
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -32,6 +35,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "erfc": special.erfc,
     "gammaln": special.gammaln,
     "asinh": jnp.arcsinh,
+    "gt": jnp.greater,
+    "logsumexp": special.logsumexp,
+    "softmax": jax.nn.softmax,
+    "log_softmax": jax.nn.log_softmax,
 }
 
 
@@ -69,32 +76,47 @@ def function(text: str, names: list[str]) -> Callable[..., Any]:
     return lambda *args: evaluated(term, dict(zip(names, args, strict=True)))
 
 
-def both(f: Callable[..., Any], point: Mapping[str, float]) -> list[Any]:
-    """Value and derivative along all arguments in float32, one operation after the other."""
-    args = tuple(jnp.float32(v) for v in point.values())
-    return list(jax.jvp(f, args, tuple(map(jnp.ones_like, args))))
-
-
-def truth(f: Callable[..., Any], point: Mapping[str, float]) -> list[arb]:
-    """The same over the reals."""
+def derived(f: Callable[..., Any], order: int) -> Callable[..., Any]:
+    """Value and derivatives along one direction in all arguments, up to an order."""
+    if order == 0:
+        return lambda *args: (f(*args),)
 
     def along(*args: Any) -> Any:
-        return jax.jvp(f, args, tuple(map(jnp.ones_like, args)))
-
-    args = [np.array([np.float32(v)], np.float64) for v in point.values()]
-    with jax.enable_x64(True):
-        program = build(
-            jax.make_jaxpr(along)(*(jax.ShapeDtypeStruct((), np.float64) for _ in args))
+        ways = tuple(
+            jnp.linspace(1, 2, arg.size).reshape(arg.shape).astype(arg.dtype) for arg in args
         )
-    return [out[0] for out in enclose(program, args, goal=60).outs]
+        outs, tangents = jax.jvp(derived(f, order - 1), args, ways)
+        return (*outs, tangents[-1])
+
+    return along
 
 
-def error(float_: Any, real: arb) -> float:
-    value = float(float_)
+def both(f: Callable[..., Any], point: Point) -> list[Any]:
+    """Value and derivative in float32, one operation after the other."""
+    return list(derived(f, 1)(*(jnp.asarray(v, jnp.float32) for v in point.values())))
+
+
+def truth(f: Callable[..., Any], point: Point, order: int = 1) -> list[list[arb]]:
+    """The same over the reals, each out with its elements."""
+    args = [np.asarray(v, np.float32).astype(np.float64) for v in point.values()]
+    with jax.enable_x64(True):
+        shapes = [jax.ShapeDtypeStruct(arg.shape, np.float64) for arg in args]
+        program = build(jax.make_jaxpr(derived(f, order))(*shapes))
+    outs = enclose(program, [arg[None] for arg in args], goal=60).outs
+    return [list(np.ravel(out[0])) for out in outs]
+
+
+def error(floats: Any, reals: list[arb]) -> float:
+    """The worst relative error of the elements; where there is no truth, none."""
+    pairs = zip(np.ravel(np.asarray(floats)), reals, strict=True)
+    return max(one_error(float(value), real) for value, real in pairs)
+
+
+def one_error(value: float, real: arb) -> float:
     if not np.isfinite(value):
         return float("inf")
     gap, size = abs(arb(value) - real), abs(real)
-    if gap < TINY:  # floats below the normal ones are flushed
+    if gap < 2 * TINY:  # floats below the normal ones are flushed
         return 0.0
     return float(gap.mid()) if size == 0 else float((gap / size).mid())
 
@@ -110,11 +132,65 @@ def test_it_fails_where_the_page_says_and_the_other_form_does_not(name: str, pro
     assert max(right[:1] if proof.value_only else right) < GOOD
 
 
+def alike(a: arb, b: arb) -> bool:
+    """Are they equal over the reals, but for what the library's own rules round their constants to?"""
+    return bool(a.overlaps(b) or abs(a - b) < _CONSTANTS * abs(a))
+
+
 @pytest.mark.parametrize(("name", "proof"), PROOFS, ids=[f"{n}-{p.naive}" for n, p in PROOFS])
 def test_both_forms_are_equal_over_the_reals(name: str, proof: Proof) -> None:
     names = list(proof.at)
     naive, stable = function(proof.naive, names), function(proof.stable, names)
     for point in (proof.at, *proof.where):
         ordered = {n: point[n] for n in names}
-        pairs = zip(truth(naive, ordered), truth(stable, ordered), strict=True)
-        assert all(a.overlaps(b) for a, b in pairs)
+        pairs = zip(truth(naive, ordered, 2), truth(stable, ordered, 2), strict=True)
+        assert all(alike(a, b) for one, other in pairs for a, b in zip(one, other, strict=True))
+
+
+SAFE = [
+    (rule.name, proof) for rule in rules().values() for proof in rule.proof if proof.fix == "safe"
+]
+STRESS = (-1e4, -90.0, -17.0, -1.0, -1e-3, -1e-7, 1e-7, 1e-3, 0.7, 17.0, 90.0, 1e4)
+
+
+@pytest.mark.parametrize(("name", "proof"), SAFE, ids=[f"{n}-{p.naive}" for n, p in SAFE])
+def test_a_safe_fix_is_no_worse_anywhere(name: str, proof: Proof) -> None:
+    """At each stress input, value and derivative are as good as before, or good beside their size nearby."""
+    names = list(proof.at)
+    naive, stable = function(proof.naive, names), function(proof.stable, names)
+    compared = 0
+    for point in stress(proof):
+        reals = truth(stable, point)
+        if not all(real.is_finite() for out in reals for real in out):
+            continue
+        compared += 1
+        sizes = zip(
+            *(truth(stable, nearby(point, t)) for t in (0.0625, 0.25, 0.5, 1, 2)), strict=True
+        )
+        outs = zip(both(naive, point), both(stable, point), reals, sizes, strict=True)
+        for before, after, real, size in outs:
+            if not is_good(after, real, size):
+                assert error(after, real) <= 4 * error(before, real), point
+    assert compared > 5
+
+
+def nearby(point: Point, t: float) -> Point:
+    return {name: (np.asarray(value) * t).tolist() for name, value in point.items()}
+
+
+def is_good(floats: Any, reals: list[arb], sizes: Sequence[list[arb]]) -> bool:
+    """Is it off by few ulp of the largest element nearby?"""
+    largest = max(
+        (abs(float(s.mid())) for size in sizes for s in size if s.is_finite()), default=0.0
+    )
+    pairs = zip(np.ravel(np.asarray(floats)), reals, strict=True)
+    return all(abs(float(f) - float(r.mid())) <= GOOD * largest for f, r in pairs)
+
+
+def stress(proof: Proof) -> list[Point]:
+    """Numbers of all sizes for each name; vectors move as a whole."""
+    ways = []
+    for name, value in proof.at.items():
+        base = np.asarray(value)
+        ways.append([(name, (base + s).tolist() if base.ndim else s) for s in STRESS])
+    return [dict(point) for point in itertools.product(*ways)][:: max(1, len(proof.at) ** 2)]
