@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.lint.conditions import asked_names, names
+from gradcheck_cli.lint.contracts import broken
+from gradcheck_cli.lint.contracts.functions import Broken, Module
 from gradcheck_cli.lint.lifting import Lifted, lift, scenes
 from gradcheck_cli.lint.names import imports
 from gradcheck_cli.lint.repair import Source, repair
@@ -62,7 +64,20 @@ def linted(source: str, path: str) -> list[Finding]:
             divided.add(factor)
         found.setdefault((hit.lifted.span, hit.form.rule.name), hit)
     told = [found[key] for key in _outermost(list(found))]
-    return _with_repairs(told, Source(source, tree), path)
+    findings = _with_repairs(told, Source(source, tree), path)
+    findings += [
+        _of_contract(each, path, source) for each in broken(Module(tree, imports(tree)[0]))
+    ]
+    return sorted(findings, key=lambda f: (f.line, f.column))
+
+
+def _of_contract(each: Broken, path: str, source: str) -> Finding:
+    """The finding of a broken contract: at the definition's own line, at a whole expression."""
+    span = Span.of(each.node)
+    if isinstance(each.node, ast.FunctionDef):
+        line = lines_of(source)[span.line - 1]
+        span = Span(span.line, span.column, span.line, len(line.rstrip().encode()) + 1)
+    return replace(_finding(find(each.rule), span, path, source), message=each.message)
 
 
 def _with_repairs(hits: Sequence[Hit], source: Source, path: str) -> list[Finding]:

@@ -51,6 +51,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
     death: bool = False  # its worker died
     example_options: list[str] = []  # what the page's example is checked with
     example_settings: dict[str, int] = {}
+    static: bool = False  # it is read off the source, without a pattern
     patterns: list[str] = []  # of the linter: `log(1 + exp(x)) if grows(x)`
     gradient_only: bool = False  # the value is fine, so only code that is differentiated is meant
     digits: bool = False  # it costs digits of float32, which float64 has to spare
@@ -62,7 +63,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
     @property
     def is_static(self) -> bool:
         """Is it one of the linter's, which reads source alone?"""
-        return bool(self.patterns)
+        return self.static or bool(self.patterns)
 
     @property
     def about_floats(self) -> bool:
