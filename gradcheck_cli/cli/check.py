@@ -64,6 +64,7 @@ def check(
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep or reuse compiled code.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
+    static: Annotated[bool, typer.Option("--static", help="Read the source alone, as `cgcheck lint` does; nothing is imported or run.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Take out suppressions that suppress nothing.")] = False,
     color: Annotated[Color, typer.Option(help="Colour in the text report.")] = Color.AUTO,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Open notes, laws and inputs.")] = False,
@@ -83,6 +84,12 @@ def check(
     settings, root = load_for(paths[0])
     settings = with_flags(settings, context.params, "command line")
     Filter.of(settings.select, settings.ignore)  # unknown names are refused before anything runs
+    if static:
+        from gradcheck_cli.run.linting import lint_files, report_of
+
+        read = report_of(lint_files(paths, settings, root), settings)
+        outputs.write(read, root)
+        raise typer.Exit(read.summary.exit_code)
     asked = [parse_point(text) for text in at or ()]
     targets = resolve(paths, settings.exclude)
     session = Session(settings, root, asked, durations, None if no_cache else folder())

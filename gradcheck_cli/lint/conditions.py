@@ -23,7 +23,21 @@ _OF_LOGITS = ("sigmoid", "softmax")
 _CARRIES = (SUM, PRODUCT, "maximum", "minimum", "index", "where", "gather", "max", "sum", "mean", "take_along_axis", "boolean_mask", "low", "widened")  # fmt: skip
 _PROBABILITY = re.compile(r"(?:^|_)(?:p|q|probs?|probabilit(?:y|ies)|preds?|y_?hat|y_?pred|predictions?|softmax\w*|sigmoid\w*|posteriors?|y_?conv|y_)\d*(?:$|_|#)", re.IGNORECASE)  # fmt: skip
 _MIXES = ("softmax", "sigmoid", "log_softmax", "matmul")  # what comes out of these is another thing
+_ASKS = (
+    "gt",
+    "ge",
+    "lt",
+    "le",
+    "eq",
+    "ne",
+    "sequence_mask",
+    "isfinite",
+    "isnan",
+)  # masks, as they are made
 _MASK = re.compile(r"(?:^|_)masks?(?:#|$|_)")
+_RATE = re.compile(
+    r"(?:^|_)(?:rate|growth|yield|interest|returns?|inflation|apr|r)(?:#|_|$)", re.IGNORECASE
+)
 _GRADIENT = re.compile(r"(?:^|_)g(?:rad(?:ient)?s?)?(?:#|$)")
 _DRAWS = ("rand", "uniform", "random_uniform", "rand_like", "random_sample", "random")
 
@@ -61,6 +75,11 @@ def near_zero(x: Term) -> bool:
 def free(x: Term) -> bool:
     """Is it no number that is written there?"""
     return x.number is None
+
+
+@condition
+def zero(x: Term) -> bool:
+    return x.number == 0
 
 
 @condition
@@ -267,8 +286,17 @@ def wide(x: Term) -> bool:
 @condition
 def masked(x: Term) -> bool:
     """Is it a mask, or multiplied with one: is all of it zero where the mask is?"""
-    bare = (f.args[0] if f.args and f.head not in (SUM, POWER, "exp") else f for f in _factors(x))
-    return any(f.head == NAME and _MASK.search(str(f.value)) is not None for f in bare)
+    factors = _factors(x)
+    bare = (f.args[0] if f.args and f.head not in (SUM, POWER, "exp") else f for f in factors)
+    return any(f.head in _ASKS for f in (*factors, x)) or any(
+        f.head == NAME and _MASK.search(str(f.value)) is not None for f in bare
+    )
+
+
+@condition
+def rate(x: Term) -> bool:
+    """Is it called a rate, or made of one: what is small beside 1?"""
+    return any(_RATE.search(str(part.value)) for part in x.parts() if part.head == NAME)
 
 
 @condition
@@ -337,9 +365,18 @@ def _kept_away(argument: Term) -> bool:
 
 def _is_chosen(term: Term) -> bool:
     """Was it taken by a condition or a clamp, and only computed with since?"""
+    if _is_cut_at_zero(term):
+        return False
     if term.head in ("where", "maximum", "minimum", "branch"):
         return True
     return term.head not in _MIXES and any(map(_is_chosen, term.args))
+
+
+def _is_cut_at_zero(term: Term) -> bool:
+    """Is it cut off at exactly zero, where a root or a logarithm fails, and perhaps above?"""
+    if term.head == "minimum":
+        return any(map(_is_cut_at_zero, term.args))
+    return term.head == "relu" or (term.head == "maximum" and any(a.number == 0 for a in term.args))
 
 
 def _fragile(step: Term) -> Term | None:

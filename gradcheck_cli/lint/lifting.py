@@ -76,6 +76,7 @@ class _Lifter:
     found: list[Lifted] = field(default_factory=list)
     functions: Mapping[str, ast.FunctionDef] = field(default_factory=dict)  # short ones, by name
     fresh: Iterator[int] = field(default_factory=itertools.count)
+    constants: Mapping[str, Term] = field(default_factory=dict)  # of the module
     inlining: int = 0
     inlined_calls: int = 0
 
@@ -468,7 +469,7 @@ class _Lifter:
             or any(isinstance(a, ast.Starred) for a in args)
         ):
             return None
-        scope = Scope({})
+        scope = Scope(dict(self.constants))
         self.parameters(function.args, scope)
         scope.values |= {a.arg: value for a, value in zip(given, args, strict=False)}
         before = len(self.found)
@@ -557,6 +558,7 @@ def _lifted(tree: ast.Module, watched: frozenset[Span]) -> _Lifter:
     module = Scope({})
     later = [s for s in tree.body if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]  # fmt: skip
     lifter.body([s for s in tree.body if s not in later], module)
+    lifter.constants = {n: held for n, held in module.values.items() if held.number is not None}
     lifter.body(later, module)
     return lifter
 

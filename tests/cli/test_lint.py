@@ -86,7 +86,10 @@ def test_a_comment_that_means_nothing_is_told(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_standard_input_is_read_and_nothing_heavy_is_imported(folder: Path) -> None:
+@pytest.mark.parametrize("command", [["lint"], ["check", "--static"]])
+def test_nothing_heavy_is_imported_and_nothing_of_the_users_is_run(
+    folder: Path, command: list[str]
+) -> None:
     """Imported and run is only what is ours: an audit hook sees all that is compiled and executed."""
     (folder / "naive.py").write_text(
         NAIVE + f"\nopen({str(folder / 'was-run')!r}, 'w')\nraise SystemExit(9)\n"
@@ -98,7 +101,7 @@ def test_standard_input_is_read_and_nothing_heavy_is_imported(folder: Path) -> N
         "if event == 'exec' else None)\n"
         "from gradcheck_cli.cli.app import app\n"
         "try:\n"
-        f"    app(['lint', {str(folder)!r}])\n"
+        f"    app([*{command!r}, {str(folder)!r}])\n"
         "except SystemExit as left:\n"
         "    assert left.code == 1, left.code\n"
         "heavy = {'jax', 'numpy', 'torch', 'tensorflow', 'keras', 'flint', 'hypothesis'} & set(sys.modules)\n"
@@ -107,6 +110,10 @@ def test_standard_input_is_read_and_nothing_heavy_is_imported(folder: Path) -> N
     )
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=60)
     assert not (folder / "was-run").exists()
+
+
+@pytest.mark.slow
+def test_standard_input_is_read() -> None:
     piped = subprocess.run(
         [sys.executable, "-m", "gradcheck_cli", "lint", "-"], input=NAIVE, capture_output=True, text=True, timeout=60
     )  # fmt: skip

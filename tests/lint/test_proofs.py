@@ -58,7 +58,8 @@ def evaluated(term: Term, values: Mapping[str, Any]) -> Any:
                 whole = whole * arg
             return whole
         case terms.POWER:
-            return powered(args[0], float(term.args[1].number or 0))
+            to = term.args[1].number
+            return jnp.power(*args) if to is None else powered(args[0], to)
         case head:
             return FUNCTIONS.get(head, getattr(jnp, head, None))(*args)
 
