@@ -56,8 +56,10 @@ class Source:
 
     def segment(self, node: ast.expr) -> str:
         """The text of an expression, on one line."""
-        text = ast.get_source_segment(self.text, node) or ""
-        return ast.unparse(node) if "\n" in text or not text else text
+        if node.lineno != node.end_lineno:
+            return ast.unparse(node)
+        line = self.lines[node.lineno - 1].encode()
+        return line[node.col_offset : node.end_col_offset].decode()
 
 
 @dataclass(frozen=True, slots=True)
