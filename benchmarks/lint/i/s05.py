@@ -1,0 +1,14 @@
+import torch
+
+CUTOFF = 0.0031308
+
+
+def linear_to_srgb(linear):
+    linear = linear.clamp(0.0, 1.0)
+    low = 12.92 * linear
+    high = 1.055 * linear.pow(1.0 / 2.4) - 0.055
+    return torch.where(linear <= CUTOFF, low, high)
+
+
+def photometric_loss(rendered, target_srgb):
+    return (linear_to_srgb(rendered) - target_srgb).abs().mean()

@@ -1,0 +1,11 @@
+import jax.numpy as jnp
+from jax import jit
+
+GRAVITY = 9.81
+
+
+@jit
+def pendulum_energy(theta, omega, mass=1.0, length=1.0):
+    kinetic = 0.5 * mass * (length * omega) ** 2
+    height = length * (1.0 - jnp.cos(theta))
+    return kinetic + mass * GRAVITY * height

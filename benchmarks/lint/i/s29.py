@@ -1,0 +1,16 @@
+import keras
+from keras import ops
+
+EPS = 1e-10
+
+
+class WeightedBCE(keras.losses.Loss):
+    def __init__(self, pos_weight=2.0, **kwargs):
+        super().__init__(**kwargs)
+        self.pos_weight = pos_weight
+
+    def call(self, y_true, y_pred):
+        prob = ops.clip(ops.cast(y_pred, "float32"), EPS, 1.0 - EPS)
+        pos = self.pos_weight * y_true * ops.log(prob)
+        neg = (1.0 - y_true) * ops.log(1.0 - prob)
+        return -ops.mean(pos + neg, axis=-1)

@@ -1,0 +1,16 @@
+import torch
+import torch.nn.functional as F
+
+IGNORE = -100
+
+
+def token_loss(logits, labels):
+    per_token = F.cross_entropy(
+        logits.transpose(1, 2), labels, ignore_index=IGNORE, reduction="none"
+    )
+    keep = (labels != IGNORE).to(per_token.dtype)
+    per_row = (per_token * keep).sum(dim=1)
+    counts = keep.sum(dim=1)
+    counts = torch.maximum(counts, torch.ones_like(counts))
+    per_row = per_row / counts
+    return per_row.mean()
