@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,14 +25,17 @@ def lint(
     fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that compute the same.")] = False,
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Write those too that may change a value or a rare case.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and write nothing.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Read files again that have not changed.")] = False,
     fail_on: Annotated[FailOn | None, typer.Option(help="Least severity that fails the run.")] = None,
     color: Annotated[Color, typer.Option(help="Colour in the text report.")] = Color.AUTO,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Name files without findings too.")] = False,
 ) -> None:  # fmt: skip
     """Find expressions that overflow, lose their digits or have no gradient. Nothing is imported or run."""
     from gradcheck_cli.cli.outputs import Outputs
+    from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.settings import load_for, with_flags
     from gradcheck_cli.run.fixing import changes, fixed_source
+    from gradcheck_cli.run.lint_cache import LintCache
     from gradcheck_cli.run.linting import STANDARD_INPUT, lint_files, report_of
 
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
@@ -49,6 +53,7 @@ def lint(
             change.write()
         repaired = sum(len(change.repaired) for change in found)
         typer.echo(f"cgcheck: {repaired} repaired in {len(found)} of the files", err=True)
-    report = report_of(lint_files(paths, settings, root), settings)
+    cache = None if no_cache else LintCache(Path(folder()).parent)
+    report = report_of(lint_files(paths, settings, root, cache), settings)
     outputs.write(report, root)
     raise typer.Exit(report.summary.exit_code)

@@ -1,4 +1,4 @@
-"""Where compiled code is kept between runs. Results are never kept: they are computed anew."""
+"""Where compiled code is kept between runs, and what the linter said. What was checked is computed anew each time."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
 from gradcheck_cli.run.assemble import counted
 from gradcheck_cli.run.exit_code import exit_code
+from gradcheck_cli.run.lint_cache import LintCache, key_of
 
 STANDARD_INPUT = "-"
 _MARK = "cgcheck:"  # of comments that say something to us
@@ -38,11 +39,39 @@ class Read:
     findings: tuple[Finding, ...]
 
 
-def lint_files(paths: Sequence[str], settings: Settings, root: Path) -> list[Read]:
-    """All files in their order; many are shared out to all cores."""
+def lint_files(
+    paths: Sequence[str], settings: Settings, root: Path, cache: LintCache | None = None
+) -> list[Read]:
+    """All files in their order; what the cache knows by its content is not read again."""
     if list(paths) == [STANDARD_INPUT]:
         return [_read_source(sys.stdin.read(), "<stdin>")]
     work = [(str(file), display) for file, display in files_of(paths, settings, root)]
+    if cache is None:
+        return _all_read(work)
+    keys = [_key(*each) for each in work]
+    known = {key: found for key in keys if key and (found := cache.get(key)) is not None}
+    open_ = [each for each, key in zip(work, keys, strict=True) if key not in known]
+    new = iter(_all_read(open_))
+    files = []
+    for (_, display), key in zip(work, keys, strict=True):
+        found = known.get(key)
+        files.append(next(new) if found is None else Read(display, found))
+        if found is None and key:
+            cache.put(key, files[-1].findings)
+    cache.save()
+    return files
+
+
+def _key(path: str, display: str) -> str:
+    """The name of a file's content in the cache; none for a file that cannot be read."""
+    try:
+        return key_of(display, Path(path).read_bytes())
+    except OSError:
+        return ""
+
+
+def _all_read(work: Sequence[tuple[str, str]]) -> list[Read]:
+    """These files; many are shared out to all cores."""
     cores = os.cpu_count() or 1
     if len(work) < _ALONE or cores == 1:
         return [_read_file(each) for each in work]

@@ -1,0 +1,80 @@
+"""What the linter said of sources before, by their content: what has not changed is not read again.
+
+The findings of a source depend on its text, on how its file is shown, and on the linter with its pages; a cache file
+belongs to one state of these. A cache that cannot be read or written is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gradcheck_cli.contract.report import Finding
+from gradcheck_cli.contract.version import __version__
+from gradcheck_cli.project import rule_pages
+
+_MOST = 100_000  # sources that are remembered: of more, the oldest go
+_LETTERS = 16
+
+Findings = tuple[Finding, ...]
+
+
+class LintCache:
+    """Findings by content, loaded at once and saved at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f"lint-{_state()}.msgpack"
+        self._held: dict[str, bytes] = {}
+        self._new: dict[str, bytes] = {}
+        with suppress(OSError, msgspec.MsgspecError):
+            self._held = msgspec.msgpack.decode(self._path.read_bytes(), type=dict[str, bytes])
+
+    def get(self, key: str) -> Findings | None:
+        """What was said of it; None if nothing was."""
+        data = self._held.get(key)
+        if data is None:
+            return None
+        try:
+            return msgspec.msgpack.decode(data, type=Findings)
+        except msgspec.MsgspecError:
+            return None
+
+    def put(self, key: str, findings: Findings) -> None:
+        self._new[key] = msgspec.msgpack.encode(findings)
+
+    def save(self) -> None:
+        """Write what is new beside what was there, as a whole or not at all."""
+        if not self._new:
+            return
+        kept = list({**self._held, **self._new}.items())[-_MOST:]
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".lint-")
+            with os.fdopen(handle, "wb") as file:
+                file.write(msgspec.msgpack.encode(dict(kept)))
+            Path(name).replace(self._path)
+
+
+def key_of(display: str, data: bytes) -> str:
+    """The name of a source in the cache."""
+    return hashlib.blake2b(display.encode() + b"\0" + data, digest_size=_LETTERS).hexdigest()
+
+
+def _state() -> str:
+    """The linter as it is: its version, and the files that it is made of."""
+    told = hashlib.blake2b(__version__.encode(), digest_size=_LETTERS // 2)
+    for path in sorted(_parts()):
+        status = path.stat()
+        told.update(f"{path}{status.st_size}{status.st_mtime_ns}".encode())
+    return told.hexdigest()
+
+
+def _parts() -> Iterator[Path]:
+    yield from (Path(__file__).parent.parent / "lint").rglob("*.py")
+    yield from rule_pages.folder().glob("*/*.md")
