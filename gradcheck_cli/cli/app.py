@@ -16,6 +16,7 @@ from gradcheck_cli.cli.plain_text import spell_what_is_lacking
 from gradcheck_cli.cli.record import record
 from gradcheck_cli.cli.replay import replay, repro
 from gradcheck_cli.cli.rules import rules
+from gradcheck_cli.cli.server import server
 from gradcheck_cli.cli.sweep import sweep
 from gradcheck_cli.contract.version import __version__
 
@@ -66,6 +67,7 @@ app.command(context_settings={"ignore_unknown_options": True})(record)
 app.command()(replay)
 app.command()(repro)
 app.command()(rules)
+app.command()(server)
 app.command()(sweep)
 
 

@@ -1,0 +1,1 @@
+"""The linter in an editor, over the language server protocol."""
