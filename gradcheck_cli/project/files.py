@@ -15,6 +15,7 @@ from gradcheck_cli.project import installed
 Spec = pathspec.GitIgnoreSpec
 
 _PYTHON = ("", ".py", ".pyw")
+NOTEBOOK = ".ipynb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +37,24 @@ def named(display: str, qualname: str) -> str:
     return display if "<" in outer else f"{display}:{outer}"
 
 
-def resolve(arguments: Sequence[str], exclude: Sequence[str] = ()) -> list[Target]:
+def resolve(
+    arguments: Sequence[str], exclude: Sequence[str] = (), *, notebooks: bool = False
+) -> list[Target]:
     """All targets, each once, in the order given (a folder's files sorted)."""
     targets: list[Target] = []
     for argument in arguments:
-        targets.extend(_resolve_one(argument, exclude))
+        targets.extend(_resolve_one(argument, exclude, notebooks))
     return _merged(targets)
 
 
-def _resolve_one(argument: str, exclude: Sequence[str]) -> list[Target]:
+def _resolve_one(argument: str, exclude: Sequence[str], notebooks: bool) -> list[Target]:
     path = Path(argument)
+    if notebooks and path.suffix == NOTEBOOK and path.is_file():
+        return [Target(path, None)]
     if path.is_dir():
-        files = [Target(file, None, explicit=False) for file in _python_files(path, exclude)]
+        endings = (".py", NOTEBOOK) if notebooks else (".py",)
+        found = _python_files(path, exclude, endings)
+        files = [Target(file, None, explicit=False) for file in found]
         if not files:
             raise TargetError(f"{argument}: no Python file in this folder")
         return files
@@ -77,10 +84,10 @@ def _installed(name: str) -> list[Target]:
 
 def _python(path: Path) -> Path:
     """The file, if it is one of Python, or a script without an ending."""
-    if path.suffix == ".ipynb":
+    if path.suffix == NOTEBOOK:
         raise TargetError(
-            f"{path}: a notebook, whose cells are not read; `jupyter nbconvert --to script {path}` "
-            "makes a Python file of it"
+            f"{path}: a notebook, whose cells `cgcheck lint` reads; `jupyter nbconvert --to script "
+            f"{path}` makes a Python file of it"
         )
     if path.suffix not in _PYTHON:
         raise TargetError(f"{path}: not a Python file")
@@ -130,10 +137,10 @@ def _merged(targets: Sequence[Target]) -> list[Target]:
     return list(merged.values())
 
 
-def _python_files(folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
-    """Python files below the folder; git-ignored, hidden and environment folders are skipped."""
+def _python_files(folder: Path, exclude: Sequence[str], endings: Sequence[str]) -> Iterator[Path]:
+    """Files of these endings below the folder; git-ignored, hidden and environment folders are skipped."""
     excluded = Spec.from_lines(exclude)
-    yield from _walk(folder, _ignores_above(folder), excluded, folder)
+    yield from _walk(folder, _ignores_above(folder), excluded, folder, endings)
 
 
 def _walk(
@@ -141,6 +148,7 @@ def _walk(
     ignores: list[tuple[Path, Spec]],
     excluded: Spec,
     top: Path,
+    endings: Sequence[str],
 ) -> Iterator[Path]:
     ignores = [*ignores, *_ignore_of(folder)]
     for entry in sorted(folder.iterdir()):
@@ -152,8 +160,8 @@ def _walk(
             continue
         if is_folder:
             if not (entry / "pyvenv.cfg").exists():
-                yield from _walk(entry, ignores, excluded, top)
-        elif entry.suffix == ".py" and entry.is_file():
+                yield from _walk(entry, ignores, excluded, top, endings)
+        elif entry.suffix in endings and entry.is_file():
             yield entry
 
 

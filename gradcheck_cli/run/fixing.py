@@ -13,6 +13,7 @@ from pathlib import Path
 from gradcheck_cli.contract.errors import CgcheckError
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.lint.fixed import fixed
+from gradcheck_cli.project.files import NOTEBOOK
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.linting import files_of, findings_of
 
@@ -47,8 +48,10 @@ class Change:
 def changes(
     paths: Sequence[str], settings: Settings, root: Path, *, unsafe: bool
 ) -> Iterator[Change]:
-    """The files that repairs change; what cannot be read is the report's business."""
+    """The files that repairs change, no notebooks; what cannot be read is the report's business."""
     for path, display in files_of(paths, settings, root):
+        if path.suffix == NOTEBOOK:
+            continue
         try:
             data = path.read_bytes()
             encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)

@@ -16,8 +16,9 @@ from gradcheck_cli.contract.report import SCHEMA_VERSION, Finding, Report, Summa
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.version import __version__
 from gradcheck_cli.lint.linted import linted
+from gradcheck_cli.lint.notebook import notebook
 from gradcheck_cli.project.comments import parse
-from gradcheck_cli.project.files import Target, resolve
+from gradcheck_cli.project.files import NOTEBOOK, Target, resolve
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
@@ -109,7 +110,7 @@ def findings_of(source: str, display: str, settings: Settings) -> list[Finding]:
 
 def files_of(paths: Sequence[str], settings: Settings, root: Path) -> list[tuple[Path, str]]:
     """The files that these name, each with how it is shown."""
-    files = [_whole(target) for target in resolve(paths, settings.exclude)]
+    files = [_whole(target) for target in resolve(paths, settings.exclude, notebooks=True)]
     return [(file, _display(file, root)) for file in files]
 
 
@@ -131,12 +132,24 @@ def _display(file: Path, root: Path) -> str:
 
 def _read_file(work: tuple[str, str]) -> Read:
     path, display = work
+    if path.endswith(NOTEBOOK):
+        return _read_notebook(path, display)
     try:
         with tokenize.open(path) as file:
             source = file.read()
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
         return Read(display, (find(RuleName.UNREADABLE_FILE).finding(display, 1, str(error)),))
     return _read_source(source, display)
+
+
+def _read_notebook(path: str, display: str) -> Read:
+    try:
+        book = notebook(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        text = f"it cannot be read as a notebook: {error}"
+        return Read(display, (find(RuleName.UNREADABLE_FILE).finding(display, 1, text),))
+    read = _read_source(book.source, display)
+    return Read(display, tuple(book.placed(finding) for finding in read.findings))
 
 
 def _read_source(source: str, display: str) -> Read:
