@@ -29,6 +29,7 @@ _DIFFERENTIATE = FRAMEWORKS - {"numpy", "scipy", "math", "cmath", "cupy"} | {
     "flax", "equinox", "optax", "haiku", "pytorch_lightning", "lightning", "tensorflow_probability", "distrax", "numpyro",
 }  # fmt: skip
 WHERE = "where"
+_CAUTION = "  (better where this fails, not everywhere)"
 _MOST_LETTERS = 2_000_000
 
 
@@ -91,7 +92,7 @@ def _with_repairs(hits: Sequence[Hit], source: Source, path: str) -> list[Findin
         scene = places.get(span)
         mended = None if scene is None else repair(rule, hit.lifted.term, scene, source)
         if mended is not None:
-            text = mended.edits[0].text
+            text = mended.edits[0].text + ("" if mended.safe else _CAUTION)
             finding = replace(finding, fix=text, edits=list(mended.edits), fix_is_safe=mended.safe)
         findings.append(finding)
     return findings
