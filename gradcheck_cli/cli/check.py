@@ -85,7 +85,8 @@ def check(
     settings = with_flags(settings, context.params, "command line")
     Filter.of(settings.select, settings.ignore)  # unknown names are refused before anything runs
     if static:
-        from gradcheck_cli.run.linting import lint_files, report_of
+        from gradcheck_cli.run.lint_report import report_of
+        from gradcheck_cli.run.linting import lint_files
 
         read = report_of(lint_files(paths, settings, root), settings)
         outputs.write(read, root)

@@ -1,4 +1,4 @@
-"""`cgcheck lint PATH…`: expressions that are numerically unstable, read off the source."""
+"""`cgcheck lint PATH…`: expressions that are numerically unstable, read off the source; `cgcheck server`: in editors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def lint(
     from gradcheck_cli.project.settings import load_for, with_flags
     from gradcheck_cli.run.fixing import changes, fixed_source
     from gradcheck_cli.run.lint_cache import LintCache
-    from gradcheck_cli.run.linting import STANDARD_INPUT, lint_files, report_of
+    from gradcheck_cli.run.lint_report import report_of
+    from gradcheck_cli.run.linting import STANDARD_INPUT, lint_files
 
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
     settings, root = load_for("." if paths == ["-"] else paths[0])
@@ -57,3 +58,14 @@ def lint(
     report = report_of(lint_files(paths, settings, root, cache), settings)
     outputs.write(report, root)
     raise typer.Exit(report.summary.exit_code)
+
+
+def server() -> None:
+    """Speak the language server protocol: findings as you type, rule pages on hover, repairs as quick fixes."""
+    from gradcheck_cli.contract.errors import UsageError
+
+    try:
+        from gradcheck_cli.editor.server import server as made
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is not installed: pip install 'cgcheck[editor]'") from None
+    made().start_io()

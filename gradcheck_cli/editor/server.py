@@ -41,7 +41,7 @@ def server() -> LanguageServer:
 
 
 def _settings(uri: str) -> Settings:
-    """Those of the document's project; a project whose settings are broken is linted without."""
+    """The settings of the document's project; one whose settings are broken is linted without."""
     path = to_fs_path(uri)
     try:
         return load_for(path)[0] if path else Settings()

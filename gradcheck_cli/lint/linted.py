@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.lint.conditions import asked_names, names
-from gradcheck_cli.lint.contracts import broken
-from gradcheck_cli.lint.contracts.functions import Broken, Module
+from gradcheck_cli.lint.contracts import Broken, Module, broken
 from gradcheck_cli.lint.lifting import Lifted, lift, scenes
 from gradcheck_cli.lint.names import imports
 from gradcheck_cli.lint.repair import Source, repair

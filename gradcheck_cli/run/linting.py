@@ -1,4 +1,4 @@
-"""A run of the linter: files, comments that suppress, the report."""
+"""A run of the linter: files, and comments that suppress."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradcheck_cli.contract.errors import CgcheckError, TargetError
-from gradcheck_cli.contract.report import SCHEMA_VERSION, Finding, Report, Summary, Tool
+from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.contract.version import __version__
 from gradcheck_cli.lint.linted import linted
 from gradcheck_cli.lint.notebook import notebook
 from gradcheck_cli.project.comments import parse
@@ -22,8 +21,6 @@ from gradcheck_cli.project.files import NOTEBOOK, Target, resolve
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
-from gradcheck_cli.run.assemble import counted
-from gradcheck_cli.run.exit_code import exit_code
 from gradcheck_cli.run.lint_cache import LintCache, key_of
 
 STANDARD_INPUT = "-"
@@ -82,24 +79,6 @@ def _all_read(work: Sequence[tuple[str, str]]) -> list[Read]:
     except BrokenProcessPool:
         text = "a process that reads files was killed, perhaps for its memory; name fewer files"
         raise CgcheckError(text) from None
-
-
-def report_of(files: Sequence[Read], settings: Settings) -> Report:
-    """The report, with what the settings select."""
-    chosen = Filter.of(settings.select, settings.ignore)
-    findings = [f for file in files for f in chosen.keep(file.findings)]
-    summary = Summary(
-        exit_code=exit_code([], findings, [], settings), files=len(files), gradients=0, checked=0, unchecked=0,
-        linted=len(files), **counted(findings),
-    )  # fmt: skip
-    return Report(
-        schema_version=SCHEMA_VERSION,
-        tool=Tool(name="cgcheck", version=__version__, jax=None),
-        summary=summary,
-        gradients=[],
-        findings=findings,
-        not_covered=[],
-    )
 
 
 def findings_of(source: str, display: str, settings: Settings) -> list[Finding]:

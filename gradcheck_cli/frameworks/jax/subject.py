@@ -18,9 +18,9 @@ import numpy as np
 from gradcheck_cli.frameworks.jax.bounds import reads_beyond
 from gradcheck_cli.frameworks.jax.call import host
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
-from gradcheck_cli.frameworks.jax.solves import SOLUTIONS
 from gradcheck_cli.frameworks.jax.trace import (
     bounded,
+    is_solution,
     is_zero,
     own_rules,
     pullback_jaxpr,
@@ -122,8 +122,7 @@ class JaxSubject(FittedGradient):
         self.loops = any(has_open_loop(p.primitives()) for p in programs[:2] if p is not None)
         self.elementwise = self.runs_elementwise(*programs[:2])
         inner = () if bare is self.primal else own_rules(self.primal, own, *self.avals)
-        solves = not SOLUTIONS.isdisjoint(inner)
-        return Traces(programs[0], programs[1], programs[2], inner=inner, solves=solves)
+        return Traces(programs[0], programs[1], programs[2], inner=inner, solves=is_solution(inner))
 
     def reads_beyond(self) -> str:
         with precision(self.dtype):

@@ -5,7 +5,7 @@ Each is one recursion over equations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ from jax import lax
 from jax.extend import core as jex
 
 from gradcheck_cli.frameworks.jax.places import own_lines
-from gradcheck_cli.frameworks.jax.solves import asker, asking_file, plain_solution
+from gradcheck_cli.frameworks.jax.solves import SOLUTIONS, asker, asking_file, plain_solution
 from gradcheck_cli.frameworks.shared.equations import bind, evaluate, inner_jaxprs, retraced
 from gradcheck_cli.frameworks.shared.tracing import with_pullback
 from gradcheck_cli.reals.facts import OPEN_LOOPS, Law, named
@@ -144,6 +144,11 @@ def _cut_while(eqn: Any, values: list[Any]) -> list[Any]:
         jnp.where(trips < MOST_TRIPS, x, jnp.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x
         for x in final
     ]
+
+
+def is_solution(names: Collection[str]) -> bool:
+    """Is one of these rules an implicit one: of what solves something?"""
+    return not SOLUTIONS.isdisjoint(names)
 
 
 def _own(eqn: Any, own: Own) -> bool:

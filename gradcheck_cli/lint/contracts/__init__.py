@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from gradcheck_cli.lint.contracts import jax, keras, tensorflow, torch
 from gradcheck_cli.lint.contracts.functions import Broken, Module
 
+__all__ = ["Broken", "Module", "broken"]
+
 _FRAMEWORKS = (jax.broken, torch.broken, tensorflow.broken, keras.broken)
 
 

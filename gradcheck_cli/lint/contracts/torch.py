@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.lint.contracts.functions import (
     Broken,
     Function,
@@ -86,7 +87,7 @@ def _kept(methods: dict[str, Function], forward: Function, context: int) -> Iter
         held = isinstance(target, ast.Attribute) and getattr(target.value, "id", "") == ctx
         if held and node.value.id in results | inputs:
             text = f"`{ast.unparse(target)}` keeps the tensor `{node.value.id}` past what `save_for_backward` watches over"
-            yield Broken("tensor-kept-on-ctx", node, text)
+            yield Broken(RuleName.TENSOR_KEPT_ON_CTX, node, text)
 
 
 def _alone(value: ast.expr) -> list[ast.Name]:
