@@ -85,10 +85,9 @@ def check(
     settings = with_flags(settings, context.params, "command line")
     Filter.of(settings.select, settings.ignore)  # unknown names are refused before anything runs
     if static:
-        from gradcheck_cli.run.lint_report import report_of
-        from gradcheck_cli.run.linting import lint_files
+        from gradcheck_cli.run.lint_report import read_alone
 
-        read = report_of(lint_files(paths, settings, root), settings)
+        read = read_alone(paths, settings, root)
         outputs.write(read, root)
         raise typer.Exit(read.summary.exit_code)
     asked = [parse_point(text) for text in at or ()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from gradcheck_cli.contract.report import SCHEMA_VERSION, Report, Summary, Tool
 from gradcheck_cli.contract.version import __version__
@@ -10,7 +11,12 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
 from gradcheck_cli.run.assemble import counted
 from gradcheck_cli.run.exit_code import exit_code
-from gradcheck_cli.run.linting import Read
+from gradcheck_cli.run.linting import Read, lint_files
+
+
+def read_alone(paths: Sequence[str], settings: Settings, root: Path) -> Report:
+    """The report of these files, of which the source alone is read."""
+    return report_of(lint_files(paths, settings, root), settings)
 
 
 def report_of(files: Sequence[Read], settings: Settings) -> Report:
