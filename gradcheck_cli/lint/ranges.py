@@ -46,6 +46,7 @@ ANY = Range()
 _POSITIVE = Range(1e-30, INF)
 # What is positive by its name.
 _WIDTH = re.compile(r"(?:^|[_.])(?:temperature|temp|sigma|std|stddev|scale|tau|bandwidth|lengthscale|length_scale|variance|ell|sd|eps|tiny|epsilon|smallest_normal)(?:#\d+)?$", re.IGNORECASE)  # fmt: skip
+_ABOVE_ZERO = re.compile(r"^[\w.]+ > 0(?:\.0*)?$")
 _UNIT, _SIGNED_UNIT, _NOT_NEGATIVE = Range(0, 1), Range(-1, 1), Range(0, INF)
 
 
@@ -196,6 +197,13 @@ def _same(term: Term) -> Range:
     return range_of(term.args[0])
 
 
+def _picked(term: Term) -> Range:
+    """An element or a part; of `p[p > 0]` what is above zero."""
+    if _ABOVE_ZERO.search(str(term.value)):
+        return _POSITIVE
+    return range_of(term.args[0])
+
+
 def _maximum(term: Term) -> Range:
     ranges = [range_of(a) for a in term.args]
     return Range(max(r.low for r in ranges), max(r.high for r in ranges))
@@ -254,7 +262,7 @@ _OF: dict[str, Callable[[Term], Range]] = {
     "max": _same,
     "min": _same,
     "cumsum": _same,
-    "index": _same,
+    "index": _picked,
     "low": _same,
     "widened": _same,
     "gather": _same,

@@ -1,0 +1,21 @@
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Pendulum(NamedTuple):
+    mass: float = 1.0
+    length: float = 1.0
+    gravity: float = 9.81
+
+
+@jax.jit
+def potential(theta, p=Pendulum()):
+    height = p.length * (1.0 - jnp.cos(theta))
+    return p.mass * p.gravity * height
+
+
+def energy(theta, omega, p=Pendulum()):
+    kinetic = 0.5 * p.mass * (p.length * omega) ** 2
+    return kinetic + potential(theta, p)

@@ -1,0 +1,11 @@
+import jax.numpy as jnp
+
+
+def bessel_j0(k, r):
+    x = k * r
+    ratio = jnp.sin(x) / x
+    return jnp.where(x == 0.0, 1.0, ratio)
+
+
+def structure_factor(k, distances):
+    return 1.0 + 2.0 * jnp.mean(bessel_j0(k, distances))

@@ -1,0 +1,12 @@
+import math
+
+
+def accumulation_factor(rate, years):
+    if rate == 0.0:
+        return float(years)
+    growth = math.expm1(rate * years)
+    return growth / rate
+
+
+def future_value(payment, rate, years):
+    return payment * accumulation_factor(rate, years)
