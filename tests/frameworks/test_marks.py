@@ -26,9 +26,11 @@ def test_a_report_has_a_field_for_the_version_of_each() -> None:
 
 def test_all_but_the_default_are_extras() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert set(project["optional-dependencies"]) - {"dev", "test"} == framework_marks.NAMES - {
-        framework_marks.DEFAULT
-    }
+    assert set(project["optional-dependencies"]) - {
+        "dev",
+        "editor",
+        "test",
+    } == framework_marks.NAMES - {framework_marks.DEFAULT}
 
 
 def test_a_plain_function_is_offered_to_the_default_last() -> None:
