@@ -3,7 +3,8 @@
     python benchmarks/lint_fuzz.py FOLDER [--count 10000] [--seed 0]
 
 A mutation takes out, doubles or swaps lines, characters or brackets, nests an expression deeply, joins two files, or
-writes bytes that are no text. Each source is linted, and where it parses repaired, within the time of the peers' own.
+writes bytes that are no text. Each source is linted and, where it parses, repaired;
+longer than two seconds is told as slow.
 """
 
 from __future__ import annotations

@@ -32,9 +32,8 @@ def apart_in_floats(request: Request, subject: Subject) -> bool:
         return False
     if floats.custom is None or floats.auto is None:
         return False
-    given = [
-        i for i, gradient in enumerate(floats.custom) if gradient.any()
-    ]  # nothing is said of others
+    # Of an argument that gets nothing, nothing is said.
+    given = [i for i, gradient in enumerate(floats.custom) if gradient.any()]
     ours, theirs = (
         columns([each[i] for i in given], rows.count) for each in (floats.custom, floats.auto)
     )

@@ -23,17 +23,8 @@ _OF_LOGITS = ("sigmoid", "softmax")
 _CARRIES = (SUM, PRODUCT, "maximum", "minimum", "index", "where", "gather", "max", "sum", "mean", "take_along_axis", "boolean_mask", "low", "widened")  # fmt: skip
 _PROBABILITY = re.compile(r"(?:^|_)(?:p|q|probs?|probabilit(?:y|ies)|preds?|y_?hat|y_?pred|predictions?|softmax\w*|sigmoid\w*|posteriors?|y_?conv|y_)\d*(?:$|_|#)", re.IGNORECASE)  # fmt: skip
 _MIXES = ("softmax", "sigmoid", "log_softmax", "matmul")  # what comes out of these is another thing
-_ASKS = (
-    "gt",
-    "ge",
-    "lt",
-    "le",
-    "eq",
-    "ne",
-    "sequence_mask",
-    "isfinite",
-    "isnan",
-)  # masks, as they are made
+# Masks, as they are made.
+_ASKS = ("gt", "ge", "lt", "le", "eq", "ne", "sequence_mask", "isfinite", "isnan")
 _MASK = re.compile(r"(?:^|_)masks?(?:#|$|_)")
 _RATE = re.compile(
     r"(?:^|_)(?:rate|growth|yield|interest|returns?|inflation|apr|r)(?:#|_|$)", re.IGNORECASE

@@ -15,10 +15,9 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.lint.conditions import asked_names, names
 from gradcheck_cli.lint.contracts import Broken, Module, broken
 from gradcheck_cli.lint.lifting import Lifted, lift, scenes
-from gradcheck_cli.lint.names import imports
 from gradcheck_cli.lint.repair import Source, repair
 from gradcheck_cli.lint.rulebook import Hit, forms
-from gradcheck_cli.lint.spans import Span, lines_of
+from gradcheck_cli.lint.spans import Span
 from gradcheck_cli.lint.terms import PRODUCT, Term
 from gradcheck_cli.lint.vocabulary import FRAMEWORKS
 from gradcheck_cli.project.rule_pages import Rule, find
@@ -47,7 +46,8 @@ def linted(source: str, path: str) -> list[Finding]:
         return [_unread(path, 1, str(error))]
     except (RecursionError, MemoryError):
         return [_unread(path, 1, "nested too deeply to be read")]
-    roots = _roots(tree)
+    whole = Source(source, tree)
+    roots = _roots(whole)
     hits = [hit for lifted in terms for hit in _hits(lifted, roots)]
     choices = _choices(terms)
     found: dict[tuple[Span, str], Hit] = {}
@@ -64,18 +64,18 @@ def linted(source: str, path: str) -> list[Finding]:
             divided.add(factor)
         found.setdefault((hit.lifted.span, hit.form.rule.name), hit)
     told = [found[key] for key in _outermost(list(found))]
-    findings = _with_repairs(told, Source(source, tree), path)
+    findings = _with_repairs(told, whole, path)
     findings += [
-        _of_contract(each, path, source) for each in broken(Module(tree, imports(tree)[0]))
+        _of_contract(each, path, whole) for each in broken(Module(tree, whole.imported), roots)
     ]
     return sorted(findings, key=lambda f: (f.line, f.column))
 
 
-def _of_contract(each: Broken, path: str, source: str) -> Finding:
+def _of_contract(each: Broken, path: str, source: Source) -> Finding:
     """The finding of a broken contract: at the definition's own line, at a whole expression."""
     span = Span.of(each.node)
     if isinstance(each.node, ast.FunctionDef):
-        line = lines_of(source)[span.line - 1]
+        line = source.lines[span.line - 1]
         span = Span(span.line, span.column, span.line, len(line.rstrip().encode()) + 1)
     return replace(_finding(find(each.rule), span, path, source), message=each.message)
 
@@ -87,7 +87,7 @@ def _with_repairs(hits: Sequence[Hit], source: Source, path: str) -> list[Findin
     findings = []
     for hit in hits:
         rule, span = hit.form.rule, hit.lifted.span
-        finding = _finding(rule, span, path, source.text)
+        finding = _finding(rule, span, path, source)
         scene = places.get(span)
         mended = None if scene is None else repair(rule, hit.lifted.term, scene, source)
         if mended is not None:
@@ -172,8 +172,8 @@ def _covers(outer: Span, inner: Span) -> bool:
     )
 
 
-def _finding(rule: Rule, span: Span, path: str, source: str) -> Finding:
-    lines = lines_of(source)
+def _finding(rule: Rule, span: Span, path: str, source: Source) -> Finding:
+    lines = source.lines
     text = lines[span.line - 1] if span.line <= len(lines) else ""
     last = lines[span.end_line - 1] if span.end_line <= len(lines) else ""
     return replace(
@@ -189,10 +189,10 @@ def _letters(line: str, column: int) -> int:
     return len(line.encode()[: column - 1].decode(errors="ignore")) + 1
 
 
-def _roots(tree: ast.Module) -> frozenset[str]:
+def _roots(source: Source) -> frozenset[str]:
     """The packages that a module imports."""
-    imported, stars = imports(tree)
-    return frozenset(name.partition(".")[0] for name in (*imported.values(), *stars))
+    names = (*source.imported.values(), *source.stars)
+    return frozenset(name.partition(".")[0] for name in names)
 
 
 def _unread(path: str, line: int, why: str) -> Finding:

@@ -28,13 +28,8 @@ from gradcheck_cli.lint.spellings import (
 from gradcheck_cli.lint.terms import Options, Term
 from gradcheck_cli.project.rule_pages import Proof, Rule
 
-_ARRAYS = (
-    "torch",
-    "jax",
-    "tensorflow",
-    "keras",
-    "numpy",
-)  # which of several a method's object is of
+# Which of several a method's object is of.
+_ARRAYS = ("torch", "jax", "tensorflow", "keras", "numpy")
 _PRODUCT = "1 * 1"
 _KEY = {"dim": "axis", "keepdim": "keepdims"}
 
@@ -47,8 +42,18 @@ class Source:
     tree: ast.Module
 
     @functools.cached_property
+    def _imports(self) -> tuple[Mapping[str, str], Sequence[str]]:
+        return imports(self.tree)
+
+    @property
     def imported(self) -> Mapping[str, str]:
-        return imports(self.tree)[0]
+        """What imported names stand for."""
+        return self._imports[0]
+
+    @property
+    def stars(self) -> Sequence[str]:
+        """Modules of which all names are imported."""
+        return self._imports[1]
 
     @functools.cached_property
     def lines(self) -> Sequence[str]:

@@ -25,9 +25,8 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_un
     naive: str
     stable: str
     at: dict[str, Values]  # where the naive one fails, in float32
-    where: list[
-        dict[str, Values]
-    ] = []  # and where both are equal over the reals, beside that point
+    # And where both are equal over the reals, beside that point.
+    where: list[dict[str, Values]] = []
     gradient: bool = False  # only the gradient fails there
     value_only: bool = False  # the stable form's gradient is not claimed to keep its digits
     fix: Literal["safe", "unsafe"] | None = None  # may the linter write the stable form?

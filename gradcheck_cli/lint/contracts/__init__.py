@@ -5,17 +5,24 @@ A framework is one file, with one function: of a module to what is broken in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from gradcheck_cli.lint.contracts import jax, keras, tensorflow, torch
 from gradcheck_cli.lint.contracts.functions import Broken, Module
 
 __all__ = ["Broken", "Module", "broken"]
 
-_FRAMEWORKS = (jax.broken, torch.broken, tensorflow.broken, keras.broken)
+# Each by the packages that a module imports where it may speak of it.
+_FRAMEWORKS = (
+    ({"jax"}, jax.broken),
+    ({"torch"}, torch.broken),
+    ({"tensorflow"}, tensorflow.broken),
+    ({"keras", "tensorflow"}, keras.broken),
+)
 
 
-def broken(module: Module) -> Iterator[Broken]:
-    """What is broken in a module, framework by framework."""
-    for find in _FRAMEWORKS:
-        yield from find(module)
+def broken(module: Module, roots: Collection[str]) -> Iterator[Broken]:
+    """What is broken in a module that imports these packages, framework by framework."""
+    for packages, find in _FRAMEWORKS:
+        if not packages.isdisjoint(roots):
+            yield from find(module)

@@ -22,8 +22,10 @@ _MAKES_VARIABLES = ("Variable", "add_weight", "get_variable")
 
 
 def broken(module: Module) -> Iterator[Broken]:
-    weights = {name for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef) for name in _weights(node)}  # fmt: skip
-    for function, grad in with_grads(module, _DECORATORS):
+    found = list(with_grads(module, _DECORATORS))
+    classes = (n for n in ast.walk(module.tree) if isinstance(n, ast.ClassDef)) if found else ()
+    weights = {name for each in classes for name in _weights(each)}
+    for function, grad in found:
         takes_variables = _takes_variables(grad)
         if not is_open(function) and not takes_variables:
             yield from miscounted(grad, least(function), len(parameters(function)))
