@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -39,6 +39,7 @@ _NOT_PULLED = "the rules that it calls have no gradient of the right shapes over
 # A plain point, at which it is tried whether function and rule run at all.
 _PLAIN = (0.5, 0.75, 0.25, 1.5, 0.625, 1.25)
 _APART = 0.125  # how far at most what is added to each of its numbers
+_A_FEW = 17  # seeds: what draws at all gives other numbers for one of so many
 
 
 def plain(shape: tuple[int, ...]) -> Array:
@@ -156,12 +157,23 @@ class EagerSubject(FittedGradient):
         """Gradients and values for one seed after the other; None if the seed changes nothing, or it raises here."""
         try:
             with calling_user_code():
-                drawn = [self._from_seed(n, point, cotangent, ends) for n in range(1, seeds + 1)]
+                few = self._from_seeds(range(1, _A_FEW), point, cotangent, [e[:1] for e in ends])
+                if _all_same(few):
+                    return None
+                drawn = self._from_seeds(range(1, seeds + 1), point, cotangent, ends)
         except UserCodeError:
             return None
+        return None if _all_same(drawn) else drawn
+
+    def _from_seeds(
+        self,
+        seeds: Iterable[int],
+        point: Sequence[Array],
+        cotangent: Sequence[Array],
+        ends: Sequence[Array],
+    ) -> tuple[list[Array], list[Array]]:
+        drawn = [self._from_seed(n, point, cotangent, ends) for n in seeds]
         gradients, values = [[np.stack(same) for same in zip(*arrays, strict=True)] for arrays in zip(*drawn, strict=True)]  # fmt: skip
-        if all((a == a[:1]).all() for a in (*gradients, *values)):
-            return None
         return gradients, values
 
     def _from_seed(
@@ -310,3 +322,9 @@ class EagerSubject(FittedGradient):
             if alone is None or not same_as_alone(together, alone, i):
                 return False
         return True
+
+
+def _all_same(drawn: tuple[list[Array], list[Array]]) -> bool:
+    """Does every seed give the numbers of the first?"""
+    gradients, values = drawn
+    return all((a == a[:1]).all() for a in (*gradients, *values))
