@@ -76,7 +76,9 @@ def _is_axis(call: Call, place: int) -> bool:
     if len(call.node.args) <= place - (len(call.args) - len(call.node.args)):
         return False
     node = call.node.args[place - (len(call.args) - len(call.node.args))]
-    return isinstance(node, ast.Constant | ast.Tuple | ast.UnaryOp)
+    if isinstance(node, ast.Constant):
+        return not isinstance(node.value, float)
+    return isinstance(node, ast.Tuple | ast.UnaryOp)
 
 
 def _reduced(call: Call) -> terms.Options:

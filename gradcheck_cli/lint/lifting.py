@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradcheck_cli.lint import terms
+from gradcheck_cli.lint.accumulation import accumulations
 from gradcheck_cli.lint.calls import Call, product_of_matrices, term_of_call
 from gradcheck_cli.lint.names import (
     Scope,
@@ -200,11 +201,14 @@ class _Lifter:
         return False
 
     def loop(self, body: Sequence[ast.stmt], scope: Scope, targets: Sequence[ast.expr]) -> None:
+        grown = [each for each in accumulations(body) if each.from_(scope.values.get(each.name))]
         self.forget(body, scope)
         for target in targets:
             self.forget_target(target, scope)
         self.body(body, scope)
+        held = {a.name: a.of(self.lift(a.taken, scope, silent=True)) for a in grown}
         self.forget(body, scope)
+        scope.values |= held
 
     def forget(self, statements: Sequence[ast.AST], scope: Scope) -> None:
         """Names that are bound in these hold nothing that is known."""
@@ -265,9 +269,13 @@ class _Lifter:
         self.assign(node.target, node.value, self.lift(whole, scope), scope)
 
     def in_place(self, node: ast.expr, scope: Scope) -> None:
-        """`x.clamp_(min=eps)` alone on its line: x holds the result."""
+        """`x.clamp_(min=eps)` or `exp(x, out=y)` alone on its line: the name holds the result."""
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             return
+        for keyword in node.keywords:
+            if keyword.arg == "out" and isinstance(keyword.value, ast.Name):
+                scope.values[keyword.value.id] = self.lift(node, scope, silent=True)
+                return
         holder = node.func.value
         while isinstance(holder, ast.Call) and isinstance(holder.func, ast.Attribute):
             holder = holder.func.value
@@ -450,6 +458,8 @@ class _Lifter:
             return None
         if name == "int":
             return terms.call("integer", args[0])
+        if name in _PAIRS and len(args) > 1:
+            return terms.call(f"{name}imum", *args)
         return term_of_call(Call(head_of(name), args, held, keywords, node))
 
     def inlined(self, name: str, args: Sequence[Term]) -> Term | None:

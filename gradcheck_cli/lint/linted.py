@@ -18,7 +18,7 @@ from gradcheck_cli.lint.lifting import Lifted, lift, scenes
 from gradcheck_cli.lint.repair import Source, repair
 from gradcheck_cli.lint.rulebook import Hit, forms
 from gradcheck_cli.lint.spans import Span
-from gradcheck_cli.lint.terms import PRODUCT, Term
+from gradcheck_cli.lint.terms import POWER, PRODUCT, Term
 from gradcheck_cli.lint.vocabulary import FRAMEWORKS
 from gradcheck_cli.project.rule_pages import Rule, find
 
@@ -51,17 +51,16 @@ def linted(source: str, path: str) -> list[Finding]:
     hits = [hit for lifted in terms for hit in _hits(lifted, roots)]
     choices = _choices(terms)
     found: dict[tuple[Span, str], Hit] = {}
-    divided: set[tuple[str, frozenset[Term]]] = set()
+    divided: set[tuple[str, Term]] = set()
     for hit in hits:
         if any(hit is not other and other.explains(hit) for other in hits):
             continue
         if choices.hold(hit):
             continue
-        if hit.lifted.term.head == PRODUCT:  # what is multiplied further is the same quotient
-            factor = (hit.form.rule.name, hit.explained - {hit.lifted.term})
-            if factor in divided:
-                continue
-            divided.add(factor)
+        divisors = {(hit.form.rule.name, each) for each in _divisors(hit.lifted.term)}
+        if divisors and divisors <= divided:  # the quotient was told, and is multiplied further
+            continue
+        divided |= divisors
         found.setdefault((hit.lifted.span, hit.form.rule.name), hit)
     told = [found[key] for key in _outermost(list(found))]
     findings = _with_repairs(told, whole, path)
@@ -69,6 +68,12 @@ def linted(source: str, path: str) -> list[Finding]:
         _of_contract(each, path, whole) for each in broken(Module(tree, whole.imported), roots)
     ]
     return sorted(findings, key=lambda f: (f.line, f.column))
+
+
+def _divisors(term: Term) -> list[Term]:
+    """The factors of a product that are powers below 0."""
+    factors = term.args if term.head == PRODUCT else ()
+    return [f for f in factors if f.head == POWER and (f.args[1].number or 0) < 0]
 
 
 def _of_contract(each: Broken, path: str, source: Source) -> Finding:

@@ -67,7 +67,9 @@ class Hit:
         """Is the other one about a part of this one's pattern, or about the same, and says less?"""
         if other.lifted.term not in self.explained:
             return False
-        return other.lifted.term != self.lifted.term or self.form.size > other.form.size
+        if other.lifted.term != self.lifted.term:
+            return True
+        return (self.form.size, -len(self.left)) > (other.form.size, -len(other.left))
 
 
 def form(rule: Rule, text: str) -> Form:

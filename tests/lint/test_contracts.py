@@ -90,6 +90,8 @@ def test_a_rule_that_is_attached_by_a_decorator_or_somewhere_is_attached() -> No
     assert found(source) == []
     assert found(source.replace("@f.defjvp", "@other")) == ["rule-never-attached"]
     assert found(source.replace("@f.defjvp", "@self.g.defjvp")) == []
+    partial = source.replace("@f.defjvp", "@functools.partial(f.defjvp, symbolic_zeros=True)")
+    assert found(partial.replace("import jax", "import functools, jax")) == []
 
 
 TORCH = """

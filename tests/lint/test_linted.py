@@ -58,6 +58,38 @@ def test_what_is_guarded_is_left_alone(body: str) -> None:
     assert rules(f"import jax.numpy as np\n\n\ndef f(x):\n    return {body}\n") == []
 
 
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ("    p = 1.0\n    for w in x:\n        p *= f(w)\n    return np.log(p)", "log-of-product"),
+        (
+            "    s = 0\n    for w in x:\n        s += np.exp(w)\n    return np.log(s)",
+            "naive-logsumexp",
+        ),
+        ("    np.exp(x, out=x)\n    return x / x.sum()", "naive-softmax"),
+        (
+            "    kept = np.not_equal(x, y)\n    return (x * kept).sum() / kept.sum()",
+            "division-by-zero",
+        ),
+    ],
+)
+def test_what_loops_and_calls_leave_in_a_name_is_known(body: str, rule: str) -> None:
+    assert rules(f"import numpy as np\n\n\ndef loss(x, y):\n{body}\n") == [rule]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    p = 2.0\n    for w in x:\n        p *= f(w)\n    return np.log(p)",  # from elsewhere
+        "    p = 1.0\n    for w in x:\n        p *= f(w)\n        p = g(p)\n    return np.log(p)",
+        "    return x / max(np.linalg.norm(x), 1e-6)",  # of Python, and no axis
+        "    return x / max(1e-6, np.linalg.norm(x), 1e-3)",
+    ],
+)
+def test_what_is_kept_away_or_not_known_in_a_name_is_left_alone(body: str) -> None:
+    assert rules(f"import numpy as np\n\n\ndef loss(x, y):\n{body}\n") == []
+
+
 def test_a_branch_that_leaves_keeps_what_the_other_holds() -> None:
     source = """
         import torch

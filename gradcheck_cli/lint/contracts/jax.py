@@ -91,7 +91,8 @@ def _attached(module: Module) -> Iterator[tuple[str, str, list[Function]]]:
             functions = [f for f in found if f is not None] if all(found) else []
             yield getattr(held, "id", getattr(held, "attr", "")), node.func.attr, functions
         for decorator in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-            made = decorator.func if isinstance(decorator, ast.Call) else decorator
+            made = _made_partial(decorator, module) or decorator
+            made = made.func if isinstance(made, ast.Call) else made
             if isinstance(made, ast.Attribute) and made.attr in _ATTACH and isinstance(node, ast.FunctionDef):  # fmt: skip
                 yield getattr(made.value, "id", ""), made.attr, [node]
 
