@@ -1,0 +1,13 @@
+import numpy as np
+
+
+def field_magnitude(ex, ey):
+    ex = np.asarray(ex, dtype=np.float32)
+    ey = np.asarray(ey, dtype=np.float32)
+    power = ex * ex
+    power += ey * ey
+    return np.sqrt(power)
+
+
+def peak(ex, ey):
+    return float(field_magnitude(ex, ey).max())
