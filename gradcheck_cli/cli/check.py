@@ -92,7 +92,7 @@ def check(
         raise typer.Exit(read.summary.exit_code)
     asked = [parse_point(text) for text in at or ()]
     targets = resolve(paths, settings.exclude)
-    session = Session(settings, root, asked, durations, None if no_cache else folder())
+    session = Session(settings, root, asked, durations, None if no_cache else folder(), reads=True)
     with outputs.progress(len(targets)) as progress, heeding_termination():
         result = session.run(targets, progress)
     report = result.report

@@ -167,6 +167,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: str | None = None
     edits: list[Edit] = []  # what makes the fix, all of it or nothing
     fix_is_safe: bool = False  # does it compute the same, at least as well, wherever it was tried?
+    pattern: str | None = None  # the linter's rule whose expression is the cause
+    withdrawn_by: str | None = None  # the gradient whose run did not show what the linter told
     expect: str | None = None  # what declares it, if it was meant
     trusts: list[str] = []  # inner rules that the formula takes at their word
     traceback: list[str] = []  # the calls from the rule to where it raised

@@ -29,6 +29,7 @@ from gradcheck_cli.run.indexed import indexed, numbered
 from gradcheck_cli.run.inherited import inherit
 from gradcheck_cli.run.tasks import File
 from gradcheck_cli.run.unmatched_points import unmatched
+from gradcheck_cli.run.witnessed import witness
 
 
 def assemble(
@@ -40,9 +41,12 @@ def assemble(
 ) -> Report:
     """What is shown of all files under these settings; `at` are the points that were asked for.
 
-    First the files' gradients get the errors that they inherit from each other.
+    First the files' gradients get the errors that they inherit from each other, and findings of source and run
+    that are one fault become one.
     """
     inherit(files)
+    for file in files:
+        witness(file)
     draft = _Draft(Filter.of(settings.select, settings.ignore))
     for file in files:
         draft.add_file(file)
@@ -89,7 +93,7 @@ class _Draft:
 
     def add_file(self, file: File) -> None:
         """A file's own findings, then those of its gradients, then comments that suppress nothing."""
-        self.findings += self.chosen.keep(file.findings, file.ignores)
+        self.findings += self.chosen.keep([*file.findings, *file.linted], file.ignores)
         numbers: dict[int, int] = {}  # by the identity of a finding: backends share one object
         # A list: an identity is a finding's own only as long as the finding lives.
         for checked in list(across(file.gradients)):
@@ -120,7 +124,7 @@ def unused_ignores(file: File, chosen: Filter) -> list[Unused]:
     lines = {checked.gradient.line for checked in gradients}
     ignores = [ignore for ignore in file.ignores if file.whole or ignore.applies_to in lines]
     own = (finding for checked in gradients for finding in checked.findings)
-    return chosen.unused(ignores, [*file.findings, *own], file.display)
+    return chosen.unused(ignores, [*file.findings, *file.linted, *own], file.display)
 
 
 def _tool(versions: Mapping[str, str]) -> Tool:

@@ -18,15 +18,16 @@ import msgspec
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.version import __version__
 from gradcheck_cli.project import rule_pages
+from gradcheck_cli.project.comments import Ignore
 
 _MOST = 100_000  # sources that are remembered: of more, the oldest go
 _LETTERS = 16
 
-Findings = tuple[Finding, ...]
+Said = tuple[tuple[Finding, ...], tuple[Ignore, ...]]
 
 
 class LintCache:
-    """Findings by content, loaded at once and saved at the end."""
+    """Findings and suppressions by content, loaded at once and saved at the end."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / f"lint-{_state()}.msgpack"
@@ -35,18 +36,19 @@ class LintCache:
         with suppress(OSError, msgspec.MsgspecError):
             self._held = msgspec.msgpack.decode(self._path.read_bytes(), type=dict[str, bytes])
 
-    def get(self, key: str) -> Findings | None:
+    def get(self, key: str) -> Said | None:
         """What was said of it; None if nothing was."""
         data = self._held.get(key)
         if data is None:
             return None
         try:
-            return msgspec.msgpack.decode(data, type=Findings)
+            said: Said = msgspec.msgpack.decode(data, type=Said)
         except msgspec.MsgspecError:
             return None
+        return said
 
-    def put(self, key: str, findings: Findings) -> None:
-        self._new[key] = msgspec.msgpack.encode(findings)
+    def put(self, key: str, said: Said) -> None:
+        self._new[key] = msgspec.msgpack.encode(said)
 
     def save(self) -> None:
         """Write what is new beside what was there, as a whole or not at all."""
@@ -76,5 +78,6 @@ def _state() -> str:
 
 
 def _parts() -> Iterator[Path]:
+    yield Path(__file__)
     yield from (Path(__file__).parent.parent / "lint").rglob("*.py")
     yield from rule_pages.folder().glob("*/*.md")

@@ -16,7 +16,7 @@ from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.lint.linted import linted
 from gradcheck_cli.lint.notebook import notebook
-from gradcheck_cli.project.comments import parse
+from gradcheck_cli.project.comments import Ignore, parse
 from gradcheck_cli.project.files import NOTEBOOK, Target, resolve
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
@@ -27,35 +27,47 @@ STANDARD_INPUT = "-"
 _MARK = "cgcheck:"  # of comments that say something to us
 _ALONE = 24  # files that one process reads by itself: starting others takes longer
 _CHUNK = 16
+_EVERY_RULE = Filter(None, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A file and its findings, those that a comment suppresses left out."""
+    """A file, all findings in it, and the comments that suppress some of them."""
 
     display: str
-    findings: tuple[Finding, ...]
+    all_findings: tuple[Finding, ...]
+    ignores: tuple[Ignore, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Those that no comment suppresses."""
+        return tuple(_EVERY_RULE.keep(self.all_findings, self.ignores))
 
 
 def lint_files(
     paths: Sequence[str], settings: Settings, root: Path, cache: LintCache | None = None
 ) -> list[Read]:
-    """All files in their order; what the cache knows by its content is not read again."""
+    """All files that the paths name, in their order."""
     if list(paths) == [STANDARD_INPUT]:
         return [_read_source(sys.stdin.read(), "<stdin>")]
     work = [(str(file), display) for file, display in files_of(paths, settings, root)]
+    return read_files(work, cache)
+
+
+def read_files(work: Sequence[tuple[str, str]], cache: LintCache | None) -> list[Read]:
+    """These files, each with how it is shown; what the cache knows by its content is not read again."""
     if cache is None:
         return _all_read(work)
     keys = [_key(*each) for each in work]
-    known = {key: found for key in keys if key and (found := cache.get(key)) is not None}
+    known = {key: said for key in keys if key and (said := cache.get(key)) is not None}
     open_ = [each for each, key in zip(work, keys, strict=True) if key not in known]
     new = iter(_all_read(open_))
     files = []
     for (_, display), key in zip(work, keys, strict=True):
-        found = known.get(key)
-        files.append(next(new) if found is None else Read(display, found))
-        if found is None and key:
-            cache.put(key, files[-1].findings)
+        said = known.get(key)
+        files.append(next(new) if said is None else Read(display, *said))
+        if said is None and key:
+            cache.put(key, (files[-1].all_findings, files[-1].ignores))
     cache.save()
     return files
 
@@ -128,7 +140,7 @@ def _read_notebook(path: str, display: str) -> Read:
         text = f"it cannot be read as a notebook: {error}"
         return Read(display, (find(RuleName.UNREADABLE_FILE).finding(display, 1, text),))
     read = _read_source(book.source, display)
-    return Read(display, tuple(book.placed(finding) for finding in read.findings))
+    return Read(display, tuple(map(book.placed, read.findings)))
 
 
 def _read_source(source: str, display: str) -> Read:
@@ -144,6 +156,4 @@ def _read_source(source: str, display: str) -> Read:
     told = [
         malformed.finding(display, m.line, f"`{m.text}`: {m.problem}") for m in comments.malformed
     ]
-    return Read(
-        display, tuple(Filter(None, frozenset()).keep([*findings, *told], comments.ignores))
-    )
+    return Read(display, (*findings, *told), tuple(comments.ignores))

@@ -10,11 +10,14 @@ from pathlib import Path
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.contract.worker import AskedPoint, Event, Script, Task
 from gradcheck_cli.project.files import Target, named
+from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run import deaths, retry
 from gradcheck_cli.run.assemble import assemble, unused_ignores
 from gradcheck_cli.run.left_behind import left_behind
+from gradcheck_cli.run.lint_cache import LintCache
+from gradcheck_cli.run.linting import read_files
 from gradcheck_cli.run.tasks import File, TargetReader, needs
 from gradcheck_cli.workers.pool import End, Interrupted, Pool, WorkerEnd
 from gradcheck_cli.workers.spawn import Launcher, launcher
@@ -62,6 +65,7 @@ class Session:
     cache: str | None = None
     only_inputs: bool = False
     script: str | None = None  # the fingerprint of a finding that is to be written as one
+    reads: bool = False  # is the source looked at, too, as the linter does?
 
     @property
     def reader(self) -> TargetReader:
@@ -81,6 +85,8 @@ class Session:
         try:
             for kind in kinds:
                 workers[kind] = launcher(self.settings.device, *kind)
+            if self.reads:  # while the workers import their frameworks
+                self._read_sources(files)
             for kind, server in workers.items():
                 begun.add(kind)
                 self._work(files, kind, server, progress)
@@ -96,6 +102,14 @@ class Session:
         stopped = any(file.stopped for file in files)
         chosen = Filter.of(self.settings.select, self.settings.ignore)
         return Result(report, files, chosen, stopped)
+
+    def _read_sources(self, files: Sequence[File]) -> None:
+        """What the linter tells of each source; what cannot be read, or is said wrongly, has been told already."""
+        cache = None if self.cache is None else LintCache(Path(self.cache).parent)
+        there = [(file, file.source) for file in files if file.source is not None]
+        read = read_files([(str(source), file.display) for file, source in there], cache)
+        for (file, _), each in zip(there, read, strict=True):
+            file.linted = [found for found in each.all_findings if find(found.rule).is_static]
 
     # -- the workers -------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework, find_marks
+from gradcheck_cli.project.source_parts import Parts, parts
 from gradcheck_cli.run.deaths import Death
 
 
@@ -48,6 +49,9 @@ class File:
     deaths: dict[str, Death] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    linted: list[Finding] = field(default_factory=list)  # what its source alone tells
+    source: Path | None = None  # where that is read; a library's, or a function's, is not
+    parts: Parts = field(default_factory=dict)
     whole: bool = True
     stopped: bool = False  # by the user, before all of it was done
 
@@ -134,7 +138,8 @@ class TargetReader:
             for m in comment.malformed
         ]
         try:
-            marks = find_marks(ast.parse(source), target.path)
+            tree = ast.parse(source)
+            marks = find_marks(tree, target.path)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None) or 1
             problem = getattr(error, "msg", None) or str(error) or type(error).__name__
@@ -145,6 +150,8 @@ class TargetReader:
             )
             return file
         self._sort_marks(file, target, marks)
+        if file.whole and not target.module:
+            file.source, file.parts = target.path, parts(tree) if marks else {}
         inputs = {str(item.applies_to): item.text for item in comment.inputs}
         expects = {str(item.applies_to): item.text for item in comment.expects}
         file.tasks = [

@@ -71,6 +71,7 @@ def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Lin
     alike = shared(report)
     for path in _paths(report):
         mine = [f for f in report.findings if f.path == path and f.gradient_index is None]
+        mine = [f for f in mine if verbose or f.withdrawn_by is None]
         if [f.rule for f in mine] == [RuleName.NO_CUSTOM_GRADIENTS] and not verbose:
             yield [(path, "bold underline"), (f"  {mine[0].message}", "dim")]
             continue
@@ -227,6 +228,10 @@ def _advice(finding: Finding, width: int, verbose: bool) -> Iterator[Line]:
     """Why it is so, what to write, how to see it again."""
     if finding.traceback and verbose:
         yield from _labelled("calls", ", then ".join(finding.traceback), width, "")
+    if finding.pattern is not None:
+        yield from _labelled(
+            "form", f"{finding.pattern} (`cgcheck explain {finding.pattern}`)", width, ""
+        )
     if finding.cause is not None:
         yield from _labelled("cause", _cause(finding.cause, finding.path), width, "")
     if finding.fix:

@@ -1,0 +1,104 @@
+"""The linter's findings inside of gradients: confirmed by the run, withdrawn by it, or left as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import check_json
+
+pytestmark = pytest.mark.slow  # whole runs
+
+SOFTPLUS = """import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def log1pexp(x):
+    return jnp.log(1 + jnp.exp(x))
+
+
+def forward(x):
+    e = jnp.exp(x)
+    return jnp.log(1 + e), x
+
+
+log1pexp.defvjp(forward, lambda x, ct: (ct * jax.nn.sigmoid(x),))
+"""
+
+ROOT = """import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def length(x):
+    '''The length of x (n,), and 0 for its gradient at 0.'''
+    return jnp.sqrt(jnp.sum(x * x))
+
+
+def backward(kept, ct):
+    x, size = kept
+    return (ct * jnp.where(size > 0, x / jnp.where(size > 0, size, 1), 0),)
+
+
+length.defvjp(lambda x: (length(x), (x, jnp.sqrt(jnp.sum(x * x)))), backward)
+"""
+
+BESIDE = """
+
+def entropy(p):
+    return -jnp.sum(p * jnp.log(p))
+"""
+
+
+def findings(project: Path, source: str, *options: str) -> list[dict[str, Any]]:
+    (project / "a.py").write_text(source)
+    return check_json("a.py", *options, cwd=project).findings()
+
+
+def test_what_the_run_confirms_is_told_once_with_the_repair_of_every_place(project: Path) -> None:
+    found = findings(project, SOFTPLUS)
+    (error,) = (f for f in found if f["severity"] == "error")
+    assert (error["rule"], error["pattern"]) == ("non-finite-value", "naive-softplus")
+    assert sorted(edit["line"] for edit in error["edits"]) == [7, 11, 12]  # `e = …` goes
+    assert "naive-softplus" not in {f["rule"] for f in found}
+
+
+def test_what_the_run_does_not_show_is_withdrawn(project: Path) -> None:
+    (note,) = (f for f in findings(project, ROOT) if f["withdrawn_by"])
+    assert (note["rule"], note["severity"], note["withdrawn_by"]) == (
+        "root-at-zero",
+        "note",
+        "length",
+    )
+    assert "withdrawn, for" in note["message"]
+
+
+def test_a_function_that_nothing_ran_keeps_its_finding(project: Path) -> None:
+    found = findings(project, SOFTPLUS + BESIDE)
+    (told,) = (f for f in found if f["rule"] == "entropy-at-zero")
+    assert (told["severity"], told["withdrawn_by"], told["line"]) == ("warning", None, 19)
+
+
+def test_a_suppression_of_the_linter_is_used_in_a_run(project: Path) -> None:
+    ignored = BESIDE.replace("log(p))", "log(p))  # cgcheck: ignore[entropy-at-zero] -- none is 0")
+    rules = {f["rule"] for f in findings(project, SOFTPLUS + ignored)}
+    assert rules.isdisjoint({"entropy-at-zero", "unused-ignore"})
+
+
+def test_a_run_without_the_linters_rules(project: Path) -> None:
+    found = findings(project, SOFTPLUS + BESIDE, "--ignore", "numerics")
+    assert "entropy-at-zero" not in {f["rule"] for f in found}
+
+
+def test_a_file_without_gradients_is_read_all_the_same(project: Path) -> None:
+    found = findings(project, "import jax.numpy as jnp\n" + BESIDE)
+    assert [f["rule"] for f in found] == ["no-custom-gradients", "entropy-at-zero"]
+
+
+def test_a_named_function_is_judged_alone(project: Path) -> None:
+    (project / "a.py").write_text(SOFTPLUS + BESIDE)
+    run = check_json("a.py:log1pexp", cwd=project)
+    assert "entropy-at-zero" not in {f["rule"] for f in run.findings()}
