@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.lint import terms
+from gradcheck_cli.lint.nodes import walk
 from gradcheck_cli.lint.terms import Term
 
 _REDUCED = {ast.Add: ("sum", 0.0), ast.Mult: ("prod", 1.0)}
@@ -32,7 +33,7 @@ class Accumulation:
 
 def accumulations(body: Sequence[ast.stmt]) -> Iterator[Accumulation]:
     """Names that nothing else in the loop binds."""
-    nodes = [node for statement in body for node in ast.walk(statement)]
+    nodes = [node for statement in body for node in walk(statement)]
     bound = Counter(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     for node in nodes:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):

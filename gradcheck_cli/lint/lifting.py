@@ -24,6 +24,7 @@ from gradcheck_cli.lint.names import (
     settings,
     short_functions,
 )
+from gradcheck_cli.lint.nodes import walk
 from gradcheck_cli.lint.spans import Span
 from gradcheck_cli.lint.terms import Term
 from gradcheck_cli.lint.vocabulary import METHODS, bare_name, head_of
@@ -213,7 +214,7 @@ class _Lifter:
     def forget(self, statements: Sequence[ast.AST], scope: Scope) -> None:
         """Names that are bound in these hold nothing that is known."""
         for statement in statements:
-            for node in ast.walk(statement):
+            for node in walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     scope.values[node.id] = self.unknown(node.id)
 
@@ -398,7 +399,7 @@ class _Lifter:
 
     def subscript(self, node: ast.Subscript, scope: Scope) -> Term:
         base = self.expression(node.value, scope)
-        for child in ast.walk(node.slice):
+        for child in walk(node.slice):
             if isinstance(child, ast.Call):
                 self.expression(child, scope)
         where = ast.unparse(node.slice)

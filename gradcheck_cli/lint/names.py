@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from gradcheck_cli.lint import terms
+from gradcheck_cli.lint.nodes import of_module, walk
 from gradcheck_cli.lint.terms import SETTING, Term
 
 _SMALL = ("eps", "tiny", "epsilon", "floor", "jitter", "delta")
@@ -47,7 +48,7 @@ def settings(node: ast.ClassDef) -> dict[str, Term]:
         args = function.args.args[len(function.args.args) - len(function.args.defaults) :]
         pairs = zip(args, function.args.defaults, strict=True)
         defaults |= {a.arg: v for a, d in pairs if (v := plain_number(d)) is not None}
-    for statement in ast.walk(node):
+    for statement in walk(node):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             name, value = statement.target.id, plain_number(statement.value)
         elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Attribute):
@@ -77,7 +78,7 @@ def imports(tree: ast.Module) -> tuple[dict[str, str], list[str]]:
     """What imported names stand for, and the modules of which all names are imported."""
     found: dict[str, str] = {}
     stars: list[str] = []
-    for node in ast.walk(tree):
+    for node in of_module(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]

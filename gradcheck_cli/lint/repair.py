@@ -17,6 +17,7 @@ from gradcheck_cli.lint import terms
 from gradcheck_cli.lint.lifting import Scene
 from gradcheck_cli.lint.matching import matches, pattern
 from gradcheck_cli.lint.names import imports
+from gradcheck_cli.lint.nodes import of_module
 from gradcheck_cli.lint.spans import Span, lines_of
 from gradcheck_cli.lint.spellings import (
     FRAMEWORKS,
@@ -209,7 +210,7 @@ def _owner(node: ast.expr, tree: ast.Module) -> ast.AST:
     """The innermost function that the expression stands in, or the module."""
     span = Span.of(node)
     holders = [
-        n for n in ast.walk(tree)
+        n for n in of_module(tree)
         if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
         and (n.lineno, n.col_offset) <= (span.line, span.column)
         and (span.end_line, span.end_column) <= ((n.end_lineno or 0), (n.end_col_offset or 0) + 1)
@@ -219,7 +220,7 @@ def _owner(node: ast.expr, tree: ast.Module) -> ast.AST:
 
 def _around(node: ast.expr, tree: ast.Module) -> int:
     """How closely what stands around the expression holds it."""
-    for parent in ast.walk(tree):
+    for parent in of_module(tree):
         if not any(child is node for child in ast.iter_child_nodes(parent)):
             continue
         if isinstance(parent, ast.BinOp | ast.UnaryOp):

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.lint.nodes import of_module, walk
+
 Function = ast.FunctionDef
 _NOTHING = ("zeros_like", "zeros", "stop_gradient", "zero_from_primal")
 
@@ -41,7 +43,7 @@ class Module:
     def functions(self) -> Mapping[str, Function]:
         """Functions by name, those of which there is one alone."""
         found: dict[str, list[Function]] = {}
-        for node in ast.walk(self.tree):
+        for node in of_module(self.tree):
             if isinstance(node, ast.FunctionDef):
                 found.setdefault(node.name, []).append(node)
         return {name: each[0] for name, each in found.items() if len(each) == 1}
@@ -92,7 +94,7 @@ def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 def reads(function: Function, name: str) -> bool:
     """Is the name read anywhere in it?"""
-    nodes = (n for s in function.body for n in ast.walk(s) if isinstance(n, ast.Name))
+    nodes = (n for s in function.body for n in walk(s) if isinstance(n, ast.Name))
     return any(n.id == name and isinstance(n.ctx, ast.Load) for n in nodes)
 
 

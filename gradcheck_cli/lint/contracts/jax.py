@@ -18,6 +18,7 @@ from gradcheck_cli.lint.contracts.functions import (
     unpacked,
     unread,
 )
+from gradcheck_cli.lint.nodes import of_module
 
 _KINDS = ("jax.custom_vjp", "jax.custom_jvp", "jax.custom_derivatives.custom_vjp", "jax.custom_derivatives.custom_jvp")  # fmt: skip
 _PARTIAL = "functools.partial"
@@ -53,7 +54,7 @@ def broken(module: Module) -> Iterator[Broken]:
 
 
 def _rules(module: Module) -> Iterator[_Rule]:
-    for node in ast.walk(module.tree):
+    for node in of_module(module.tree):
         for decorator in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
             made = _made_partial(decorator, module) or decorator
             keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
@@ -84,7 +85,7 @@ def _static(keywords: list[ast.keyword]) -> int | None:
 
 def _attached(module: Module) -> Iterator[tuple[str, str, list[Function]]]:
     """Names to which a rule is attached, by which method, and the functions of the rule."""
-    for node in ast.walk(module.tree):
+    for node in of_module(module.tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ATTACH:  # fmt: skip
             held = node.func.value
             found = [module.named(a) for a in node.args]

@@ -16,6 +16,7 @@ from gradcheck_cli.lint.contracts.functions import (
     returns,
     unread,
 )
+from gradcheck_cli.lint.nodes import of_module, walk
 
 _DECORATORS = ("tensorflow.custom_gradient", "tensorflow.compat.v1.custom_gradient", "tensorflow.compat.v2.custom_gradient")  # fmt: skip
 _MAKES_VARIABLES = ("Variable", "add_weight", "get_variable")
@@ -23,7 +24,7 @@ _MAKES_VARIABLES = ("Variable", "add_weight", "get_variable")
 
 def broken(module: Module) -> Iterator[Broken]:
     found = list(with_grads(module, _DECORATORS))
-    classes = (n for n in ast.walk(module.tree) if isinstance(n, ast.ClassDef)) if found else ()
+    classes = (n for n in of_module(module.tree) if isinstance(n, ast.ClassDef)) if found else ()
     weights = {name for each in classes for name in _weights(each)}
     for function, grad in found:
         takes_variables = _takes_variables(grad)
@@ -39,12 +40,12 @@ def broken(module: Module) -> Iterator[Broken]:
 
 def with_grads(module: Module, decorators: tuple[str, ...]) -> Iterator[tuple[Function, Function]]:
     """The decorated functions, each with the grad function that it defines and returns."""
-    for node in ast.walk(module.tree):
+    for node in of_module(module.tree):
         if not isinstance(node, ast.FunctionDef):
             continue
         if not any(module.full(d) in decorators for d in node.decorator_list):
             continue
-        inner = {s.name: s for s in ast.walk(node) if isinstance(s, ast.FunctionDef) and s is not node}  # fmt: skip
+        inner = {s.name: s for s in walk(node) if isinstance(s, ast.FunctionDef) and s is not node}  # fmt: skip
         for each in returns(node):
             last = each.value.elts[-1] if isinstance(each.value, ast.Tuple) and each.value.elts else None  # fmt: skip
             if isinstance(last, ast.Name) and last.id in inner:
@@ -58,7 +59,7 @@ def _takes_variables(grad: Function) -> bool:
 
 def _weights(node: ast.ClassDef) -> Iterator[str]:
     """Attributes that a class makes variables of."""
-    for statement in ast.walk(node):
+    for statement in walk(node):
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
             continue
         made = statement.value.func
@@ -68,6 +69,6 @@ def _weights(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _read_of_self(function: Function) -> Iterator[str]:
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
             yield node.attr

@@ -18,6 +18,7 @@ from gradcheck_cli.lint.contracts.functions import (
     returns,
     unread,
 )
+from gradcheck_cli.lint.nodes import of_module, walk
 
 _FUNCTION = ("torch.autograd.Function", "torch.autograd.function.Function", "torch.autograd.function.InplaceFunction")  # fmt: skip
 _METHODS = ("forward", "backward", "setup_context", "jvp", "vmap", "vjp")
@@ -27,7 +28,7 @@ _OF_TENSORS = frozenset({"shape", "size", "new_empty", "new_zeros", "clone", "de
 
 
 def broken(module: Module) -> Iterator[Broken]:
-    for node in ast.walk(module.tree):
+    for node in of_module(module.tree):
         if isinstance(node, ast.ClassDef) and any(module.full(b) in _FUNCTION for b in node.bases):
             yield from _of_class(node)
 
@@ -80,7 +81,7 @@ def _kept(methods: dict[str, Function], forward: Function, context: int) -> Iter
     ctx = parameters(forward)[0].arg
     results = {n.id for r in returns(forward) if r.value is not None for n in _alone(r.value)}
     inputs = {a.arg for a in parameters(forward)[1:]} & _asked(forward)
-    for node in ast.walk(forward):
+    for node in walk(forward):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Name):
             continue
         target = node.targets[0]
@@ -97,7 +98,7 @@ def _alone(value: ast.expr) -> list[ast.Name]:
 
 def _asked(forward: Function) -> set[str]:
     """The names of which attributes or methods of tensors are read."""
-    attributes = (n for n in ast.walk(forward) if isinstance(n, ast.Attribute))
+    attributes = (n for n in walk(forward) if isinstance(n, ast.Attribute))
     return {
         n.value.id for n in attributes if n.attr in _OF_TENSORS and isinstance(n.value, ast.Name)
     }
