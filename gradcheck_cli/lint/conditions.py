@@ -250,6 +250,12 @@ def shares(a: Term, b: Term) -> bool:
 
 
 @condition
+def same(a: Term, b: Term) -> bool:
+    """Are both one array, or one of them the other's transpose?"""
+    return a == b
+
+
+@condition
 def squares(x: Term) -> bool:
     inner = x.args[0] if x.head == "each" else x
     return inner.head == POWER and inner.args[1].number == 2
