@@ -26,10 +26,9 @@ from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run.backends import across
 from gradcheck_cli.run.exit_code import INTERRUPTED, could_not, exit_code
 from gradcheck_cli.run.indexed import indexed, numbered
-from gradcheck_cli.run.inherited import inherit
+from gradcheck_cli.run.joined import join
 from gradcheck_cli.run.tasks import File
 from gradcheck_cli.run.unmatched_points import unmatched
-from gradcheck_cli.run.witnessed import witness
 
 
 def assemble(
@@ -44,9 +43,7 @@ def assemble(
     First the files' gradients get the errors that they inherit from each other, and findings of source and run
     that are one fault become one.
     """
-    inherit(files)
-    for file in files:
-        witness(file)
+    join(files)
     draft = _Draft(Filter.of(settings.select, settings.ignore))
     for file in files:
         draft.add_file(file)

@@ -40,7 +40,7 @@ class Read:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Those that no comment suppresses."""
+        """The findings that no comment suppresses."""
         return tuple(_EVERY_RULE.keep(self.all_findings, self.ignores))
 
 

@@ -10,16 +10,13 @@ from pathlib import Path
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.contract.worker import AskedPoint, Event, Script, Task
 from gradcheck_cli.project.files import Target, named
-from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, Unused
-from gradcheck_cli.run import deaths, retry
 from gradcheck_cli.run.assemble import assemble, unused_ignores
-from gradcheck_cli.run.left_behind import left_behind
-from gradcheck_cli.run.lint_cache import LintCache
-from gradcheck_cli.run.linting import read_files
+from gradcheck_cli.run.sources import read_sources
+from gradcheck_cli.run.taken import bury, take
 from gradcheck_cli.run.tasks import File, TargetReader, needs
-from gradcheck_cli.workers.pool import End, Interrupted, Pool, WorkerEnd
+from gradcheck_cli.workers.pool import End, Interrupted, Pool
 from gradcheck_cli.workers.spawn import Launcher, launcher
 
 Kind = tuple[frozenset[str], str | None]  # of workers: their frameworks, and a backend
@@ -86,7 +83,7 @@ class Session:
             for kind in kinds:
                 workers[kind] = launcher(self.settings.device, *kind)
             if self.reads:  # while the workers import their frameworks
-                self._read_sources(files)
+                read_sources(files, self.cache)
             for kind, server in workers.items():
                 begun.add(kind)
                 self._work(files, kind, server, progress)
@@ -97,19 +94,11 @@ class Session:
             for server in workers.values():
                 server.close()
         for file in files:
-            _bury(file)
+            bury(file)
         report = assemble(files, self.settings, self.at, durations=self.durations)
         stopped = any(file.stopped for file in files)
         chosen = Filter.of(self.settings.select, self.settings.ignore)
         return Result(report, files, chosen, stopped)
-
-    def _read_sources(self, files: Sequence[File]) -> None:
-        """What the linter tells of each source; what cannot be read, or is said wrongly, has been told already."""
-        cache = None if self.cache is None else LintCache(Path(self.cache).parent)
-        there = [(file, file.source) for file in files if file.source is not None]
-        read = read_files([(str(source), file.display) for file, source in there], cache)
-        for (file, _), each in zip(there, read, strict=True):
-            file.linted = [found for found in each.all_findings if find(found.rule).is_static]
 
     # -- the workers -------------------------------------------------------------------------
 
@@ -132,32 +121,8 @@ class Session:
                 ends = pool.run([task for _, task in todo], show)
             except Interrupted as interrupt:
                 for (file, task), end in zip(todo, interrupt.ends, strict=True):
-                    _take(file, task, end)
+                    take(file, task, end)
                     file.stopped |= end.end is End.INTERRUPTED
                 raise
             over = zip(todo, ends, strict=True)
-            todo = [(file, new) for (file, task), end in over for new in _take(file, task, end)]
-
-
-def _bury(file: File) -> None:
-    """What its workers died of as findings, and what they left undone."""
-    file.findings += [death.finding for _, death in sorted(file.deaths.items())]
-    file.not_covered += left_behind(file)
-    file.deaths.clear()
-
-
-def _take(file: File, task: Task, end: WorkerEnd) -> list[Task]:
-    """Sort what a worker sent, and keep what it died of; what is left to do is returned."""
-    file.seconds += end.seconds
-    for event in end.events:
-        file.add(event)
-    if task.alone is not None:
-        point = retry.located(end)
-        if point is not None:
-            file.deaths[task.alone] = file.deaths[task.alone].at(point)
-        return []
-    death = deaths.death(file.display, end)
-    if death is not None and retry.made_up_call(task, end) is None:
-        file.deaths[retry.died_of(end) or ""] = death
-    more = (retry.rest(task, end), retry.alone(task, end))
-    return [new for new in more if new is not None]
+            todo = [(file, new) for (file, task), end in over for new in take(file, task, end)]

@@ -6,7 +6,7 @@ import ast
 import functools
 import importlib.util
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +32,6 @@ from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework, find_marks
-from gradcheck_cli.project.source_parts import Parts, parts
 from gradcheck_cli.run.deaths import Death
 
 
@@ -51,7 +50,7 @@ class File:
     seconds: float = 0.0
     linted: list[Finding] = field(default_factory=list)  # what its source alone tells
     source: Path | None = None  # where that is read; a library's, or a function's, is not
-    parts: Parts = field(default_factory=dict)
+    parts: Mapping[int, tuple[range, ...]] = field(default_factory=dict)  # of gradients, by line
     whole: bool = True
     stopped: bool = False  # by the user, before all of it was done
 
@@ -138,8 +137,7 @@ class TargetReader:
             for m in comment.malformed
         ]
         try:
-            tree = ast.parse(source)
-            marks = find_marks(tree, target.path)
+            marks = find_marks(ast.parse(source), target.path)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None) or 1
             problem = getattr(error, "msg", None) or str(error) or type(error).__name__
@@ -151,7 +149,7 @@ class TargetReader:
             return file
         self._sort_marks(file, target, marks)
         if file.whole and not target.module:
-            file.source, file.parts = target.path, parts(tree) if marks else {}
+            file.source = target.path
         inputs = {str(item.applies_to): item.text for item in comment.inputs}
         expects = {str(item.applies_to): item.text for item in comment.expects}
         file.tasks = [

@@ -45,9 +45,14 @@ def _knowing(finding: Finding, told: Finding) -> Finding:
     """The run's finding with the linter's name for it, and with its repair at each place."""
     new = [edit for edit in told.edits if edit not in finding.edits]
     if finding.pattern is not None:
-        return replace(finding, edits=[*finding.edits, *new])
+        return replace(finding, edits=[*finding.edits, *new]) if finding.edits else finding
     known = replace(finding, pattern=told.rule)
-    return replace(known, fix=told.fix, edits=new, fix_is_safe=told.fix_is_safe) if new else known
+    if not new or finding.fix not in (
+        None,
+        told.fix,
+    ):  # a correction of its own, proved for the rule as it is
+        return known
+    return replace(known, fix=told.fix, edits=new, fix_is_safe=told.fix_is_safe)
 
 
 def _holds(file: File, gradient: Gradient, told: Finding) -> bool:

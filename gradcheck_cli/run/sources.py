@@ -1,0 +1,30 @@
+"""What the linter tells of the files of a run, and which lines belong to their gradients."""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from collections.abc import Sequence
+from pathlib import Path
+
+from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.project.source_parts import Parts, parts
+from gradcheck_cli.run.lint_cache import LintCache
+from gradcheck_cli.run.linting import read_files
+from gradcheck_cli.run.tasks import File
+
+
+def read_sources(files: Sequence[File], cache: str | None) -> None:
+    """Give each file what is told of its source; what cannot be read, or is said wrongly, has been told already."""
+    kept = None if cache is None else LintCache(Path(cache).parent)
+    there = [(file, file.source) for file in files if file.source is not None]
+    read = read_files([(str(source), file.display) for file, source in there], kept)
+    for (file, source), each in zip(there, read, strict=True):
+        file.linted = [found for found in each.all_findings if find(found.rule).is_static]
+        if file.linted and file.tasks:
+            file.parts = _parts(source)
+
+
+def _parts(source: Path) -> Parts:
+    with tokenize.open(source) as stream:
+        return parts(ast.parse(stream.read()))
