@@ -23,11 +23,12 @@ class Accumulation:
     neutral: float
     taken: ast.expr
 
-    def from_(self, start: Term | None) -> bool:
-        """Does it start with what changes nothing?"""
+    def starts_from(self, start: Term | None) -> bool:
+        """Is it what changes nothing?"""
         return start is not None and start.number == self.neutral
 
     def of(self, each: Term) -> Term:
+        """What the name holds after the loop, by what is taken in each time."""
         return terms.call(self.reduction, terms.call("each", each))
 
 

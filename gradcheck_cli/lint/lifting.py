@@ -202,7 +202,9 @@ class _Lifter:
         return False
 
     def loop(self, body: Sequence[ast.stmt], scope: Scope, targets: Sequence[ast.expr]) -> None:
-        grown = [each for each in accumulations(body) if each.from_(scope.values.get(each.name))]
+        grown = [
+            each for each in accumulations(body) if each.starts_from(scope.values.get(each.name))
+        ]
         self.forget(body, scope)
         for target in targets:
             self.forget_target(target, scope)

@@ -86,6 +86,8 @@ BACKENDS = {marks.framework: marks.backends for marks in MARKS if marks.backends
 WATCHED = tuple(sorted(NAMES - set(BACKENDS)))
 # The top-level modules that custom gradients come from.
 LIBRARIES = frozenset(root for marks in MARKS for root in marks.roots)
+# Kinds without a rule of their own: autodiff goes through the function around a solver.
+SOLUTIONS = frozenset(name for marks in MARKS for name in marks.solutions)
 # What the reals are walked in, and so always imported; a file that imports none of them is taken for its.
 DEFAULT = JAX.framework
 SOLUTIONS = frozenset(name for marks in MARKS for name in marks.solutions)

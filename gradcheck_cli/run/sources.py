@@ -1,4 +1,4 @@
-"""What the linter tells of the files of a run, and which lines belong to their gradients."""
+"""What the linter tells of the files of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gradcheck_cli.project.rule_pages import find
-from gradcheck_cli.project.source_parts import Parts, parts
 from gradcheck_cli.run.lint_cache import LintCache
 from gradcheck_cli.run.linting import read_files
 from gradcheck_cli.run.tasks import File
@@ -22,9 +21,5 @@ def read_sources(files: Sequence[File], cache: str | None) -> None:
     for (file, source), each in zip(there, read, strict=True):
         file.linted = [found for found in each.all_findings if find(found.rule).is_static]
         if file.linted and file.tasks:
-            file.parts = _parts(source)
-
-
-def _parts(source: Path) -> Parts:
-    with tokenize.open(source) as stream:
-        return parts(ast.parse(stream.read()))
+            with tokenize.open(source) as stream:
+                file.tree = ast.parse(stream.read())

@@ -6,7 +6,7 @@ import ast
 import functools
 import importlib.util
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,7 +50,7 @@ class File:
     seconds: float = 0.0
     linted: list[Finding] = field(default_factory=list)  # what its source alone tells
     source: Path | None = None  # where that is read; a library's, or a function's, is not
-    parts: Mapping[int, tuple[range, ...]] = field(default_factory=dict)  # of gradients, by line
+    tree: ast.Module | None = None  # where the linter told of something
     whole: bool = True
     stopped: bool = False  # by the user, before all of it was done
 

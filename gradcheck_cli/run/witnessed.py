@@ -6,13 +6,16 @@ repair. Where the run found nothing although it looked, the linter's finding is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.report import Finding, Gradient, Outcome, Severity, Status, Verdict
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.project.framework_marks import SOLUTIONS
 from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.project.source_parts import Parts
 from gradcheck_cli.project.suppressions import suppressed
 from gradcheck_cli.run.tasks import File
 
@@ -22,23 +25,93 @@ _NON_FINITE = (RuleName.NON_FINITE_GRADIENT, RuleName.NON_FINITE_VALUE)
 
 def witness(file: File) -> None:
     """Join what the linter told of a file with what its gradients showed."""
-    told = [f for f in file.linted if find(f.rule).patterns and not suppressed(f, file.ignores)]
-    explained = [each for each in told if _explains(each, file, _is_cause)]
-    explained += [each for each in told if each not in explained and _explains(each, file, _is_twin)]  # fmt: skip
-    rest = [finding for finding in file.linted if finding not in explained]
-    file.linted = [_withdrawn_if_unseen(each, file) for each in rest]
+    if file.tree is not None and file.gradients:
+        _Joint(file, Parts(file.tree)).join()
 
 
-def _explains(told: Finding, file: File, how: Callable[[Finding, Finding, File], bool]) -> bool:
-    """Does it explain what the run found? Then the run's findings know of it from here on."""
-    hit = False
-    for i, checked in enumerate(file.gradients):
-        if _holds(file, checked.gradient, told):
-            known = [_knowing(f, told) if how(told, f, file) else f for f in checked.findings]
-            if known != checked.findings:
-                file.gradients[i] = replace(checked, findings=known)
+@dataclass(frozen=True, slots=True)
+class _Joint:
+    """A file and the lines of its gradients, while both sides are joined."""
+
+    file: File
+    parts: Parts
+
+    def join(self) -> None:
+        file = self.file
+        told = [f for f in file.linted if find(f.rule).patterns and not suppressed(f, file.ignores)]
+        explained = [each for each in told if self._explains(each, self._is_cause)]
+        rest = [each for each in told if each not in explained]
+        explained += [each for each in rest if self._explains(each, self._is_twin)]
+        left = [finding for finding in file.linted if finding not in explained]
+        file.linted = [self._withdrawn_if_unseen(each) for each in left]
+
+    def _explains(self, told: Finding, how: Callable[[Finding, Finding], bool]) -> bool:
+        """Does it explain what the run found? Then the run's findings know of it from here on."""
+        hit = False
+        for i, checked in enumerate(self.file.gradients):
+            if _is_passed_over(told, checked.gradient) or not self._holds(checked.gradient, told):
+                continue
+            # A finding has one form: what another rule tells of the same place stays.
+            explained = [f.pattern in (None, told.rule) and how(told, f) for f in checked.findings]
+            if any(explained):
+                pairs = zip(checked.findings, explained, strict=True)
+                known = [_knowing(f, told) if is_so else f for f, is_so in pairs]
+                self.file.gradients[i] = replace(checked, findings=known)
                 hit = True
-    return hit
+        return hit
+
+    def _holds(self, gradient: Gradient, told: Finding) -> bool:
+        """Does the expression stand in the gradient's function, or in its rule?"""
+        lines = self.parts.of(gradient.line) if gradient.path == self.file.display else ()
+        return any(told.line in part for part in lines)
+
+    def _is_cause(self, told: Finding, finding: Finding) -> bool:
+        """Did the run find the cause in the expression, or in what it is computed from in the same function?"""
+        rule, cause = find(finding.rule), finding.cause
+        if not rule.about_floats:
+            return False
+        if cause is None or cause.line is None:
+            return finding.rule in _NON_FINITE and not find(told.rule).digits
+        if cause.path not in (None, self.file.display):
+            return False
+        last = told.end_line or told.line
+        if told.line <= cause.line <= last:
+            return True
+        inner = self.parts.innermost(told.line)
+        return cause.line in inner and cause.line <= last and self._is_first_after(told, cause.line)
+
+    def _is_twin(self, told: Finding, finding: Finding) -> bool:
+        """Is the same written elsewhere in a gradient that fails for it, as in a primal and its forward?"""
+        return finding.pattern == told.rule
+
+    def _is_first_after(self, told: Finding, line: int) -> bool:
+        """Is no other expression between them, or at the cause itself, that was told of?"""
+        return not any(
+            line <= (other.end_line or other.line) and other.line < told.line
+            for other in self.file.linted
+            if find(other.rule).patterns
+        )
+
+    def _withdrawn_if_unseen(self, told: Finding) -> Finding:
+        """A note where the run shows, of every gradient around it, that it does not matter there."""
+        around = [c.gradient for c in self.file.gradients if self._holds(c.gradient, told)]
+        rule = find(told.rule)
+        if not rule.patterns or not around:
+            return told
+        name = around[0].qualname
+        if all(map(_has_shown_nothing, around)):
+            why = f"{around[0].points} probes of `{name}` do not show it"
+        elif all(_is_passed_over(told, gradient) for gradient in around):
+            why = f"`{name}` has a rule, and autodiff does not go through it"
+        else:
+            return told
+        message = f"{told.message}: withdrawn, for {why}"
+        return replace(told, severity=Severity.NOTE, message=message, withdrawn_by=name)
+
+
+def _is_passed_over(told: Finding, gradient: Gradient) -> bool:
+    """Is only its gradient unstable, where a rule stands in place of autodiff?"""
+    return find(told.rule).gradient_only and gradient.kind not in SOLUTIONS
 
 
 def _knowing(finding: Finding, told: Finding) -> Finding:
@@ -47,52 +120,10 @@ def _knowing(finding: Finding, told: Finding) -> Finding:
     if finding.pattern is not None:
         return replace(finding, edits=[*finding.edits, *new]) if finding.edits else finding
     known = replace(finding, pattern=told.rule)
-    if not new or finding.fix not in (
-        None,
-        told.fix,
-    ):  # a correction of its own, proved for the rule as it is
+    # A correction of the run's own stays: it is proved for the rule as it is.
+    if not new or finding.fix not in (None, told.fix):
         return known
     return replace(known, fix=told.fix, edits=new, fix_is_safe=told.fix_is_safe)
-
-
-def _holds(file: File, gradient: Gradient, told: Finding) -> bool:
-    """Does the expression stand in the gradient's function, or in its rule?"""
-    lines = file.parts.get(gradient.line, ())
-    return gradient.path == file.display and any(told.line in part for part in lines)
-
-
-def _is_cause(told: Finding, finding: Finding, file: File) -> bool:
-    """Did the run find the cause in the expression, or in what it is computed from in the same function?"""
-    rule, cause = find(finding.rule), finding.cause
-    if not rule.about_floats:
-        return False
-    if cause is None or cause.line is None:
-        return finding.rule in _NON_FINITE and not find(told.rule).digits
-    if cause.path not in (None, file.display):
-        return False
-    last = told.end_line or told.line
-    if told.line <= cause.line <= last:
-        return True
-    inner = min(_around(file, told.line), key=len, default=range(0))
-    return cause.line in inner and cause.line <= last and _is_first_after(told, cause.line, file)
-
-
-def _is_twin(told: Finding, finding: Finding, file: File) -> bool:
-    """Is the same written elsewhere in a gradient that fails for it, as in a primal and its forward?"""
-    return finding.pattern == told.rule
-
-
-def _around(file: File, line: int) -> Iterator[range]:
-    return (part for parts in file.parts.values() for part in parts[:1] if line in part)
-
-
-def _is_first_after(told: Finding, line: int, file: File) -> bool:
-    """Is no other expression between them, or at the cause itself, that was told of?"""
-    return not any(
-        line <= (other.end_line or other.line) and other.line < told.line
-        for other in file.linted
-        if find(other.rule).patterns
-    )
 
 
 def _has_shown_nothing(gradient: Gradient) -> bool:
@@ -103,20 +134,3 @@ def _has_shown_nothing(gradient: Gradient) -> bool:
         return False
     held = {law.law for law in gradient.laws if law.outcome is Outcome.PASS}
     return held >= _OF_FLOATS
-
-
-def _withdrawn_if_unseen(told: Finding, file: File) -> Finding:
-    """A note where the run shows, of every gradient around it, that it does not matter there."""
-    around = [c.gradient for c in file.gradients if _holds(file, c.gradient, told)]
-    rule = find(told.rule)
-    if not rule.patterns or not around:
-        return told
-    name = around[0].qualname
-    if all(map(_has_shown_nothing, around)):
-        why = f"{around[0].points} probes of `{name}` do not show it"
-    elif rule.gradient_only:
-        why = f"`{name}` has a rule, and autodiff does not go through it"
-    else:
-        return told
-    message = f"{told.message}: withdrawn, for {why}"
-    return replace(told, severity=Severity.NOTE, message=message, withdrawn_by=name)

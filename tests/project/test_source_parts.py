@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gradcheck_cli.project.source_parts import parts
+from gradcheck_cli.project.source_parts import Parts
 
 SOURCE = """\
 @jax.custom_vjp
@@ -45,12 +45,17 @@ class Square(Function):
     @staticmethod
     def forward(ctx, x):
         return x * x
+
+def squared_root(x):
+    return Square.apply(jnp.sqrt(only_here(x)))
+
+def only_here(x):
+    return x
 """
 
 
 def lines(of: int) -> set[int]:
-    found = parts(ast.parse(SOURCE)).get(of, ())
-    return {line for part in found for line in part}
+    return {line for part in Parts(ast.parse(SOURCE)).of(of) for line in part}
 
 
 def test_a_rule_belongs_to_the_function_that_it_is_attached_to() -> None:
@@ -70,5 +75,11 @@ def test_what_is_bound_to_a_name_is_what_it_is_made_of() -> None:
     assert lines(33) == {22, 23, 33}
 
 
-def test_a_class_is_all_of_its_body() -> None:
+def test_a_class_is_all_of_its_body_and_nothing_that_calls_it() -> None:
     assert lines(35) == {35, 36, 37, 38}
+
+
+def test_the_innermost_definition_of_a_line() -> None:
+    parts = Parts(ast.parse(SOURCE))
+    assert (parts.innermost(38), parts.innermost(35)) == (range(36, 39), range(35, 39))
+    assert parts.innermost(33) == range(0)

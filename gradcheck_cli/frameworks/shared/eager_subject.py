@@ -39,7 +39,7 @@ _NOT_PULLED = "the rules that it calls have no gradient of the right shapes over
 # A plain point, at which it is tried whether function and rule run at all.
 _PLAIN = (0.5, 0.75, 0.25, 1.5, 0.625, 1.25)
 _APART = 0.125  # how far at most what is added to each of its numbers
-_A_FEW = 17  # seeds: what draws at all gives other numbers for one of so many
+_A_FEW = 16  # seeds: what draws at all gives other numbers for one of so many
 
 
 def plain(shape: tuple[int, ...]) -> Array:
@@ -157,7 +157,9 @@ class EagerSubject(FittedGradient):
         """Gradients and values for one seed after the other; None if the seed changes nothing, or it raises here."""
         try:
             with calling_user_code():
-                few = self._from_seeds(range(1, _A_FEW), point, cotangent, [e[:1] for e in ends])
+                few = self._from_seeds(
+                    range(1, _A_FEW + 1), point, cotangent, [e[:1] for e in ends]
+                )
                 if _all_same(few):
                     return None
                 drawn = self._from_seeds(range(1, seeds + 1), point, cotangent, ends)
