@@ -78,18 +78,23 @@ class _Joint:
         if told.line <= cause.line <= last:
             return True
         inner = self.parts.innermost(told.line)
-        return cause.line in inner and cause.line <= last and self._is_first_after(told, cause.line)
+        return (
+            cause.line in inner
+            and cause.line <= last
+            and not self._is_told_between(cause.line, told)
+        )
 
     def _is_twin(self, told: Finding, finding: Finding) -> bool:
         """Is the same written elsewhere in a gradient that fails for it, as in a primal and its forward?"""
         return finding.pattern == told.rule
 
-    def _is_first_after(self, told: Finding, line: int) -> bool:
-        """Is no other expression between them, or at the cause itself, that was told of?"""
-        return not any(
+    def _is_told_between(self, line: int, told: Finding) -> bool:
+        """Is another expression of the function nearer to the cause, or at it, that was told of?"""
+        inner = self.parts.innermost(told.line)
+        return any(
             line <= (other.end_line or other.line) and other.line < told.line
             for other in self.file.linted
-            if find(other.rule).patterns
+            if find(other.rule).patterns and self.parts.innermost(other.line) == inner
         )
 
     def _withdrawn_if_unseen(self, told: Finding) -> Finding:
