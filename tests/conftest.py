@@ -27,6 +27,8 @@ BUDGETS = {
     "fixtures/intents/declared.py": ("--points", "48"),
     "fixtures/ladder/callbacks.py": ("--points", "48"),
 }
+# What is found in a fixture must not hang on how fast the machine is: four times what a user gives.
+PATIENCE = ("--max-time", "480")
 # Shared by the processes of one test run, and by no other run.
 RUNS = Path(tempfile.gettempdir()) / f"cgcheck-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"  # fmt: skip
 RUNS.mkdir(exist_ok=True)
@@ -118,6 +120,8 @@ def check_json(*args: str | Path, cwd: Path = ROOT, env: dict[str, str] | None =
     command = (*map(str, args), *BUDGETS.get(str(args[0]), ()), "--output-format", "json")
     if cwd != ROOT or env is not None:
         return cgcheck(*command, cwd=cwd, env=env)
+    if "--max-time" not in command:
+        command = (*command, *PATIENCE)
     name = hashlib.sha256(repr(command).encode()).hexdigest()[:16]
     kept = RUNS / f"{name}.json"
     with open(RUNS / f"{name}.lock", "w") as lock:
