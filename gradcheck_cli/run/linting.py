@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from gradcheck_cli.contract.errors import CgcheckError, TargetError
@@ -86,7 +87,8 @@ def _all_read(work: Sequence[tuple[str, str]]) -> list[Read]:
     if len(work) < _ALONE or cores == 1:
         return [_read_file(each) for each in work]
     try:
-        with ProcessPoolExecutor(cores) as pool:
+        # No plain fork: this process may have threads, of which a screen is drawn.
+        with ProcessPoolExecutor(cores, get_context("forkserver")) as pool:
             return list(pool.map(_read_file, work, chunksize=_CHUNK))
     except BrokenProcessPool:
         text = "a process that reads files was killed, perhaps for its memory; name fewer files"
