@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.experimental import checkify
+from jax.interpreters import partial_eval
 
 from gradcheck_cli.frameworks.shared.equations import inner_jaxprs
 from gradcheck_cli.reals.draws import program_of
@@ -37,12 +38,16 @@ def reads_beyond(function: Callable[..., Any], avals: Sequence[Any]) -> str:
         traced = jax.make_jaxpr(function)(*avals)
     if OPEN_LOOPS & program_of(traced).primitives() or not any(_trusts_its_index(traced.jaxpr)):
         return ""
-    checked = checkify.checkify(function, errors=checkify.index_checks)
     said = ""
-    for numbers in _NUMBERS:
-        said = _said(checked, avals, numbers)
-        if not said:
-            return ""
+    try:
+        with calling_user_code():
+            checks = _Checks(function, avals)
+            for numbers in _NUMBERS:
+                said = checks.said(numbers)
+                if not said:
+                    return ""
+    except UserCodeError:  # what cannot be asked in this way
+        return ""
     return said
 
 
@@ -55,20 +60,29 @@ def _trusts_its_index(jaxpr: Any) -> Iterator[bool]:
             yield from _trusts_its_index(inner)
 
 
-def _said(checked: Callable[..., Any], avals: Sequence[Any], numbers: Numbers) -> str:
-    """What is said of the first read beyond an end: beside the rows that there are, what may count them."""
-    try:
-        with calling_user_code():
-            error, _ = checked(*(numbers(aval).astype(aval.dtype) for aval in avals))
-            found = error.get_exception()
-    except UserCodeError:  # what cannot be asked in this way
-        return ""
-    match = _INDEX.search(str(found)) if getattr(found, "prim", "") in _READS else None
-    if match is None:
-        return ""
-    counted = [str(list(aval.shape)) for aval in avals if len(aval.shape) == 1]
-    given = f", given {', '.join(counted)}" if counted else ""
-    return f"it reads beyond the {match['size']} rows of an array{given}"
+class _Checks:
+    """The part of a program that tells whether its indices are in bounds, traced once."""
+
+    def __init__(self, function: Callable[..., Any], avals: Sequence[Any]) -> None:
+        checked = checkify.checkify(function, errors=checkify.index_checks)
+        traced, (error, results) = jax.make_jaxpr(checked, return_shape=True)(*avals)
+        flags, self._error = jax.tree.flatten(error)
+        wanted = [True] * len(flags) + [False] * len(jax.tree.leaves(results))
+        self._program, _ = partial_eval.dce_jaxpr(traced.jaxpr, wanted, instantiate=True)
+        self._constants = traced.consts
+        self._avals = avals
+
+    def said(self, numbers: Numbers) -> str:
+        """What is said of the first read beyond an end: beside the rows that there are, what may count them."""
+        given = [numbers(aval).astype(aval.dtype) for aval in self._avals]
+        flags = jax.core.eval_jaxpr(self._program, self._constants, *given)
+        found = jax.tree.unflatten(self._error, flags).get_exception()
+        match = _INDEX.search(str(found)) if getattr(found, "prim", "") in _READS else None
+        if match is None:
+            return ""
+        counted = [str(list(aval.shape)) for aval in self._avals if len(aval.shape) == 1]
+        rows = f", given {', '.join(counted)}" if counted else ""
+        return f"it reads beyond the {match['size']} rows of an array{rows}"
 
 
 def _all(number: float) -> Numbers:
