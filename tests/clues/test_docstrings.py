@@ -43,6 +43,7 @@ SHAPES = [
     ("x is a tensor of shape (batch_size, seq_len, hidden_size).", {"x": "f32[batch_size seq_len hidden_size]"}),
     ("x: H x W x C array", {"x": "f32[H W C]"}),
     ("x: (N, C, H, W) map.\ng: (N, OH, OW, 2), x and y in [-1, 1].", {"x": "f32[N C H W]", "g": "f32[N OH OW 2]"}),
+    ("x: queries ``[batch, heads, dim]``.\ng: share of each head per sequence ``[batch]``, above 0.", {"x": "f32[batch heads dim]", "g": "f32[batch]"}),
     ("x: any shape; y: integers of the same shape, 1 for hits, 0 for misses,\n-1 for neither.", {"x": "f32[x_0 x_1]", "y": "i32[x_0 x_1] in -1..2"}),
     ("x: (n, k)\ny: integer codes (n,), one of {-1, 0, 1}", {"x": "f32[n k]", "y": "i32[n] in -1..2"}),
     ("x: (n, classes)\ny: Optional sequence of `classes` floats.", {"x": "f32[n classes]", "y": "f32[classes]"}),

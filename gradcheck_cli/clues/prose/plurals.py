@@ -11,9 +11,15 @@ _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
 def spelled_out(text: str, names: Sequence[str]) -> str:
     """The text with an entry for each parameter where the plural of their last word has one."""
     for plural, members in _plurals(names):
+        if all(_is_named(member, text) for member in members):
+            continue  # each has words of its own, in which the plural is another word
         said = re.compile(rf"(?<![\w.])(?:both\s+)?{plural}\b(?![_(])(?P<said>[^,.;\n]*)")
         text = said.sub(lambda match, of=members: _entries(of, match["said"], names), text)  # type: ignore[misc]
     return text
+
+
+def _is_named(name: str, text: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) is not None
 
 
 def _plurals(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

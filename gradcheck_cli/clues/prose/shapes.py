@@ -78,6 +78,8 @@ _WORD_AND_BRACKETS = re.compile(
     rf"(?P<word>[^\W\d]\w*)(?:\s*:\s*|\s+)(?P<dims>(?=[(\[][^()\[\]]*,){BRACKETS})"
 )
 _PLURAL = re.compile(r"[a-z_]{3,}[^s\W]s")
+# `tokens in use per sequence [batch]`
+_PER_ONE = re.compile(r"\bper\s+(?=\w+(?:\s\w+)?$)")
 _EXAMPLE = re.compile(r"(?:e\.g\.|for example|such as)\W*$", re.IGNORECASE)
 _BY = re.compile(
     rf"\b(?P<dims>\w+(?:\s*(?:×|\s[xX]\s|-by-|\sby\s)\s*\w+)+)[\s-]*(?:\w+[\s-]+)?(?={_NOUN})"
@@ -215,11 +217,18 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
         dims = probable(match.group(), elsewhere)
         if dims is None and not lead:
             dims = _numbers(match.group()) or _mostly_usual(match.group())
-        if dims is not None and not _ELSE.search(_EXAMPLE.sub("", lead)):
+        if dims is not None and not _ELSE.search(_lead(lead, match.group(), dims, elsewhere)):
             return Shape(match.group(), _richest(dims, sentence[match.end() :]))
     letters = _LAYOUT_FIRST.match(sentence)
     layout = None if letters is None else _of_layout(letters["axes"])
     return layout or _loose(sentence)
+
+
+def _lead(lead: str, written: str, dims: Dims, elsewhere: Collection[str]) -> str:
+    """What stands before a shape and could turn to something else, without what only tells what it counts."""
+    lead = _EXAMPLE.sub("", lead)
+    certain = written[0] == "[" and set(dims.names) <= set(elsewhere)
+    return _PER_ONE.sub("", lead) if certain else lead
 
 
 def _richest(dims: Dims, following: str) -> Dims:

@@ -26,3 +26,8 @@ def test_each_has_the_shape_of_its_own_array() -> None:
     text = Text("here", "pos [B, P], neg [B, N], masks bool of the same shapes.", near=True)
     specs = {name: clue.spec for name, clue in read_text(text, NAMES).items()}
     assert (specs["pos_mask"], specs["neg_mask"]) == ("bool[B P]", "bool[B N]")
+
+
+def test_what_each_is_told_of_is_left_as_it_is() -> None:
+    told = "k_pages: key pages [pages, page_size], v_pages: value pages [pages, page_size]."
+    assert spelled_out(told, ("k_pages", "v_pages")) == told
