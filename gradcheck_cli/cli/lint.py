@@ -34,7 +34,7 @@ def lint(
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.settings import load_for, with_flags
-    from gradcheck_cli.run.fixing import changes, fixed_source
+    from gradcheck_cli.run.fixing import change_of_input, changes
     from gradcheck_cli.run.lint_cache import LintCache
     from gradcheck_cli.run.lint_report import report_of
     from gradcheck_cli.run.linting import STANDARD_INPUT, lint_files
@@ -42,9 +42,10 @@ def lint(
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
     settings, root = load_for("." if paths == ["-"] else paths[0])
     settings = with_flags(settings, context.params, "command line")
-    if paths == [STANDARD_INPUT] and (fix or unsafe_fixes):
-        typer.echo(fixed_source(sys.stdin.read(), settings, unsafe=unsafe_fixes), nl=False)
-        return
+    if paths == [STANDARD_INPUT] and (fix or unsafe_fixes or diff):
+        change = change_of_input(sys.stdin.read(), settings, unsafe=unsafe_fixes)
+        typer.echo(change.difference() if diff else change.after, nl=False)
+        raise typer.Exit(1 if diff and change.repaired else 0)
     if fix or unsafe_fixes or diff:
         found = list(changes(paths, settings, root, unsafe=unsafe_fixes))
         if diff:

@@ -15,7 +15,7 @@ from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.lint.fixed import fixed
 from gradcheck_cli.project.files import NOTEBOOK
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.run.linting import files_of, findings_of
+from gradcheck_cli.run.linting import SHOWN_AS, STANDARD_INPUT, files_of, findings_of
 
 _END = "\n\\ No newline at end of file\n"
 
@@ -64,7 +64,9 @@ def changes(
             yield Change(path, display, encoding, source, done.text, done.repaired)
 
 
-def fixed_source(source: str, settings: Settings, *, unsafe: bool) -> str:
-    """What standard input is once it is repaired."""
-    find = functools.partial(findings_of, display="<stdin>", settings=settings)
-    return fixed(source, find, unsafe=unsafe).text
+def change_of_input(source: str, settings: Settings, *, unsafe: bool) -> Change:
+    """What standard input is once it is repaired; it has no file to be written to."""
+    display = SHOWN_AS
+    find = functools.partial(findings_of, display=display, settings=settings)
+    done = fixed(source, find, unsafe=unsafe)
+    return Change(Path(STANDARD_INPUT), display, "utf-8", source, done.text, done.repaired)

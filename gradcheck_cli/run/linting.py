@@ -24,7 +24,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
 from gradcheck_cli.run.lint_cache import LintCache, key_of
 
-STANDARD_INPUT = "-"
+STANDARD_INPUT, SHOWN_AS = "-", "<stdin>"
 _MARK = "cgcheck:"  # of comments that say something to us
 _ALONE = 24  # files that one process reads by itself: starting others takes longer
 _CHUNK = 16
@@ -50,7 +50,7 @@ def lint_files(
 ) -> list[Read]:
     """All files that the paths name, in their order."""
     if list(paths) == [STANDARD_INPUT]:
-        return [_read_source(sys.stdin.read(), "<stdin>")]
+        return [_read_source(sys.stdin.read(), SHOWN_AS)]
     work = [(str(file), display) for file, display in files_of(paths, settings, root)]
     return read_files(work, cache)
 

@@ -121,6 +121,16 @@ def test_standard_input_is_read() -> None:
     assert "<stdin>" in piped.stdout
 
 
+@pytest.mark.slow
+def test_a_difference_of_standard_input_is_shown() -> None:
+    piped = subprocess.run(
+        [sys.executable, "-m", "gradcheck_cli", "lint", "-", "--diff"], input=NAIVE, capture_output=True, text=True, timeout=60
+    )  # fmt: skip
+    assert piped.returncode == 1
+    assert piped.stdout.startswith("--- a/<stdin>\n+++ b/<stdin>\n")
+    assert "+    return jax.nn.softplus(x)\n" in piped.stdout
+
+
 STABLE = "import jax.numpy as jnp\nimport jax\n\n\ndef f(x):\n    return jax.nn.softplus(x)\n"
 
 
