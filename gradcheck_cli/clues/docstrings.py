@@ -32,6 +32,11 @@ from gradcheck_cli.inputs.clue import Clue, Kind
 
 _SQUARE = ("in spd", "in lower", "in upper", "in symmetric")
 _ANY_SHAPE = re.compile(r"\b(?:any|arbitrary) shapes?\b|\barbitrarily shaped\b", re.IGNORECASE)
+_ALL = re.compile(
+    r"\ball\s+(?:arguments|inputs|parameters|arrays|tensors|of them)\s+(?:(?:are|must be|have to be|should be)\s+)?"
+    r"(?:strictly\s+)?(?P<sign>positive|non-?negative)\b(?!\W+(?:semi|definite))",
+    re.IGNORECASE,
+)
 _IN_A_ROW = re.compile(
     r"\b(?:sequence|list|tuple|iterable)\s+of\s+(?P<dim>[^\W\d]\w*)\s+(?:floats|numbers|weights)\b"
 )
@@ -80,8 +85,26 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
         for name, unnamed in unnamed_shapes(written, names, told_of, certain).items():
             readings[name] = replace(readings[name], shape=unnamed, about=unnamed.written)
     told = {name: _clue(name, reading, text.source) for name, reading in readings.items()}
+    told = _with_domain_of_all(told, written, text)
     related = with_relations(told, written)
     return {name: clue for name, clue in related.items() if clue != Clue(clue.source)}
+
+
+def _with_domain_of_all(told: Mapping[str, Clue], written: str, text: Text) -> dict[str, Clue]:
+    """The clues, with what the text says of all arguments at once for those of which it says no domain."""
+    said = _ALL.search(written) if text.near else None
+    if said is None:
+        return dict(told)
+    domain = "> 0" if said["sign"].lower() == "positive" else ">= 0"
+    about = Clue(f"{text.source} `{said.group()}`", domain=domain)
+    return {
+        name: about
+        if clue == Clue(clue.source)
+        else replace(clue, domain=clue.domain or domain)
+        if clue.kind in (Kind.NOTHING, Kind.ARRAY, Kind.NUMBER)
+        else clue
+        for name, clue in told.items()
+    }
 
 
 def _has_dims(reading: Reading) -> bool:

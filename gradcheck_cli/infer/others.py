@@ -102,19 +102,18 @@ def _beside_float(
     parameter: Parameter, default: float, plain: Sequence[Fixed], hints: Hints
 ) -> Iterator[Fixed]:
     """Numbers near a default, unless others are stated; but after those with which it takes another way."""
-    special = are_special(parameter, hints)
-    if special:
-        stated = [v for clue in hints.clues.get(parameter.name, ()) for v in clue.values]
-        told = [f for f in plain if any(same(f.value, v) for v in stated)]
-        yield from (f for f in told if f.value != default)
-    if special or not _others_stated(parameter, hints):
+    special = special_values(parameter, hints)
+    told = [f for f in plain if any(same(f.value, v) for v in special)]
+    yield from (f for f in told if f.value != default)
+    stated = [v for clue in hints.clues.get(parameter.name, ()) for v in clue.values]
+    if (special and len(special) == len(stated)) or not _others_stated(parameter, hints):
         yield from _nearby(default)
 
 
-def are_special(parameter: Parameter, hints: Hints) -> bool:
-    """Are the values beside the default those that the body compares it with? There it takes another way."""
-    clues = [clue for clue in hints.clues.get(parameter.name, ()) if clue.values]
-    return bool(clues) and all(clue.source.startswith(_BODY) for clue in clues)
+def special_values(parameter: Parameter, hints: Hints) -> list[object]:
+    """The values with which the body compares it; there it takes another way than at its default."""
+    clues = hints.clues.get(parameter.name, ())
+    return [v for clue in clues if clue.source.startswith(_BODY) for v in clue.values]
 
 
 def _nearby(default: float) -> Iterator[Fixed]:

@@ -12,12 +12,12 @@ import numpy as np
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.more_axes import with_more_axes
 from gradcheck_cli.infer.others import (
-    are_special,
     chooses,
     moves_axis,
     optional,
     other_values,
     same,
+    special_values,
     value_of,
 )
 from gradcheck_cli.infer.overlap import overlapping, slides
@@ -195,7 +195,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]
     ]
     plain = all(isinstance(other, Fixed) for other in others)
     counts = type(value_of(parameter, here)) is int
-    chosen = _selects(parameter.name, trial.hints) or are_special(parameter, trial.hints)
+    chosen = _selects(parameter.name, trial.hints) or bool(special_values(parameter, trial.hints))
     wanted = _MOST_EACH if plain and (counts or chosen) else 1
     if stated_kind(trial.hints.clues.get(parameter.name, ())) is Kind.WORD:
         wanted = _MOST_WORDS

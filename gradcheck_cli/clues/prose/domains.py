@@ -102,6 +102,8 @@ _FAMILIES = tuple(
         (r"\bsymmetric (?:\w+ )?matri", "in symmetric"),
     )
 )
+# The type and the shape that an entry begins with: `tf.Tensor, shape (n, k)`, and what they are of follows.
+_DECLARED = re.compile(rf"^\W*(?:{_TYPE}\W+)?(?:of\s+)?shape\W{{1,2}}{BRACKETS}\s+(?=[A-Z])")
 # What makes a sentence about something else, or a condition out of a property.
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|otherwise|else|elsewhere|piecewise|whether|not|need not"
@@ -175,7 +177,7 @@ def branches(text: str, name: str) -> bool:
 
 def _of_entry(text: str) -> str:
     """The domain from all that an entry says, sentence by sentence."""
-    for sentence in SENTENCE_END.split(text):
+    for sentence in SENTENCE_END.split(_DECLARED.sub("", text)):
         if _BOTH.search(sentence):
             continue
         stop = _OTHERWISE.search(sentence)

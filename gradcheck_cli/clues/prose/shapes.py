@@ -78,8 +78,6 @@ _WORD_AND_BRACKETS = re.compile(
     rf"(?P<word>[^\W\d]\w*)(?:\s*:\s*|\s+)(?P<dims>(?=[(\[][^()\[\]]*,){BRACKETS})"
 )
 _PLURAL = re.compile(r"[a-z_]{3,}[^s\W]s")
-# `tokens in use per sequence [batch]`
-_PER_ONE = re.compile(r"\bper\s+(?=\w+(?:\s\w+)?$)")
 _EXAMPLE = re.compile(r"(?:e\.g\.|for example|such as)\W*$", re.IGNORECASE)
 _BY = re.compile(
     rf"\b(?P<dims>\w+(?:\s*(?:×|\s[xX]\s|-by-|\sby\s)\s*\w+)+)[\s-]*(?:\w+[\s-]+)?(?={_NOUN})"
@@ -100,6 +98,12 @@ _ELSE = re.compile(
     r"\b(outputs?|results?|returns?|gradients?|cotangents?|reshaped?|broadcast\w*|where|if"
     r"|when|unless|per|after|becomes?|yields?|produces?|gives?|same|otherwise|to shape"
     r"|last|first|axis|along|over|e\.g)\b",
+    re.IGNORECASE,
+)
+# So it is with these even before `[batch]`; `tokens per sequence [batch]`, `points in the first image [batch]` are shapes.
+_ELSE_FOR_SURE = re.compile(
+    r"\b(outputs?|results?|returns?|gradients?|cotangents?|reshaped?|broadcast\w*|where|if"
+    r"|when|unless|after|becomes?|yields?|produces?|gives?|same|otherwise|to shape|axis|along|over)\b",
     re.IGNORECASE,
 )
 _ADJECTIVES = (
@@ -217,18 +221,19 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
         dims = probable(match.group(), elsewhere)
         if dims is None and not lead:
             dims = _numbers(match.group()) or _mostly_usual(match.group())
-        if dims is not None and not _ELSE.search(_lead(lead, match.group(), dims, elsewhere)):
+        if dims is not None and not _is_about_others(lead, match.group(), dims, elsewhere):
             return Shape(match.group(), _richest(dims, sentence[match.end() :]))
     letters = _LAYOUT_FIRST.match(sentence)
     layout = None if letters is None else _of_layout(letters["axes"])
     return layout or _loose(sentence)
 
 
-def _lead(lead: str, written: str, dims: Dims, elsewhere: Collection[str]) -> str:
-    """What stands before a shape and could turn to something else, without what only tells what it counts."""
-    lead = _EXAMPLE.sub("", lead)
-    certain = written[0] == "[" and set(dims.names) <= set(elsewhere)
-    return _PER_ONE.sub("", lead) if certain else lead
+def _is_about_others(lead: str, written: str, dims: Dims, elsewhere: Collection[str]) -> bool:
+    """Do the words before a shape turn to something else? Fewer do where its names are dimensions for sure."""
+    names = {name for name in dims.names if not name.isdigit()}
+    certain = written[0] == "[" and bool(names) and names <= set(elsewhere)
+    words = _ELSE_FOR_SURE if certain else _ELSE
+    return words.search(_EXAMPLE.sub("", lead)) is not None
 
 
 def _richest(dims: Dims, following: str) -> Dims:

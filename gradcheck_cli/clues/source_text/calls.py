@@ -12,7 +12,7 @@ from gradcheck_cli.clues.source_text import (
     sizes,
 )
 from gradcheck_cli.clues.source_text.facts import Facts
-from gradcheck_cli.clues.source_text.values import Call, Value
+from gradcheck_cli.clues.source_text.values import Call, Part, Value
 from gradcheck_cli.inputs.clue import Kind
 
 _READERS = (shapes.call, einsums.call, axes.call, operations.call, sizes.call)
@@ -26,6 +26,8 @@ def called(made: Call, facts: Facts) -> Value:
         facts.asked(made.argument(0))
     if not made.library and made.name in _NUMBERS and not made.method:
         facts.kind(made.argument(0), Kind.NUMBER)
+        if made.name == "float" and isinstance(made.argument(0), Part):
+            return made.argument(0)  # the number that it was
     if made.library == "math":
         for operand in made.operands:
             facts.kind(operand, Kind.NUMBER)

@@ -28,6 +28,8 @@ _SIGNS: dict[type[ast.cmpop], str] = {
 }  # fmt: skip
 _OPPOSITE = {"==": "!=", "<": ">=", ">": "<=", "in": "not in", "is": "is not"}
 _OPPOSITE |= {other: sign for sign, other in _OPPOSITE.items()}
+# What asks whether two numbers are close, and what a size is of.
+_CLOSE, _SIZES = frozenset({"isclose", "allclose"}), frozenset({"abs", "fabs"})
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 
 
@@ -77,14 +79,36 @@ def chosen(test: ast.expr, value: Evaluate, facts: Facts) -> None:
         chosen(test.operand, value, facts)
     elif isinstance(test, ast.Name):
         facts.kind(value(test), Kind.FLAG)
-    elif isinstance(test, ast.Compare) and len(test.ops) == 1:
-        left, sign, right = next(_comparisons(test, True, value))
+    elif (exact := _exact(test)) is not None:
+        left, sign, right = next(_comparisons(exact, True, value))
         numbers = [n for n in _plain(right) if isinstance(n, (int, float))]
         flags = [n for n in numbers if isinstance(n, bool)]
         if flags and sign in ("is", "is not", "==", "!="):
             facts.kind(left, Kind.FLAG)
         elif numbers and sign in ("==", "!=", "in", "not in"):
             facts.kind(left, Kind.NUMBER, numbers)
+
+
+def _exact(test: ast.expr) -> ast.Compare | None:
+    """The one comparison of a test; an equality, where floats are asked for what is close: `abs(q - 1) < tol`."""
+    if isinstance(test, ast.Call) and _called(test) in _CLOSE and len(test.args) > 1:
+        return ast.Compare(test.args[0], [ast.Eq()], [test.args[1]])
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    size = test.left
+    if not isinstance(test.ops[0], (ast.Lt, ast.LtE)) or not isinstance(size, ast.Call):
+        return test
+    if _called(size) not in _SIZES or len(size.args) != 1:
+        return test
+    (gap,) = size.args
+    if isinstance(gap, ast.BinOp) and isinstance(gap.op, ast.Sub):
+        return ast.Compare(gap.left, [ast.Eq()], [gap.right])
+    return ast.Compare(gap, [ast.Eq()], [ast.Constant(0.0)])
+
+
+def _called(call: ast.Call) -> str:
+    """The last part of what is called: `isclose` of `math.isclose`."""
+    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
 
 
 def on_shapes(test: ast.expr, value: Evaluate) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tests.clues.source_text.libraries import fields, jnp, kinds, read, values
 
 _REDUCTIONS = {"mean": 1, "sum": 2}
@@ -55,6 +57,22 @@ def test_branches_hang_on_flags() -> None:
         return -x if eps else x
 
     assert values(function) == {"causal": (True, False), "training": (True, False)}
+
+
+def test_numbers_that_it_is_close_to_are_compared_with_too() -> None:
+    def function(x, order=2.0, power=3.0, rate=0.5):
+        order = float(order)
+
+        def inner(x):
+            if math.isclose(order, 1.0):
+                return x
+            if abs(power - 2.0) < 1e-6:
+                return -x
+            return x if abs(rate) < 1e-9 else x * rate
+
+        return inner(x)
+
+    assert values(function) == {"order": (2.0, 1.0), "power": (3.0, 2.0), "rate": (0.5, 0.0)}
 
 
 def test_what_is_compared_with_none_may_be_none() -> None:
