@@ -55,6 +55,9 @@ _SIZES = re.compile(r"(?:tuple|list|sequence|iterable)\[\s*int(?:\s*,\s*(?:int|\
 _ROWS = re.compile(
     r"(?:\w+\.)*(?:Sequence|Iterable|list|List)\[(?P<part>[\w.]+)\]|(?:\w+\.)*[tT]uple\[(?P<each>[\w.]+)\s*,\s*\.\.\.\]"
 )
+# A row of plain numbers. They rise, as frequencies and knots do, and none is another's double.
+_FLOATS = re.compile(r"(?:\w+\.)*(?:Sequence|Iterable)\[float\]")
+_UNEVEN = (0.5, 1.25, 2.0)
 _TWO_ARRAYS = "[f32[n d], f32[n d]]"
 
 
@@ -155,6 +158,8 @@ def _plain(name: str, source: str, text: str) -> Clue | None:
         count = sizes.group().lower().count("int") if "..." not in sizes.group() else 0
         several = usual_sizes(name, count) if count > 1 else ()
         return Clue(source, kind=Kind.SHAPE, values=several)
+    if _FLOATS.fullmatch(text):
+        return Clue(source, kind=Kind.NUMBER, values=(_UNEVEN,))
     row = _ROWS.fullmatch(text)
     if row is not None and _names_an_array(row["part"] or row["each"]):
         return Clue(

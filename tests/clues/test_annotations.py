@@ -53,6 +53,12 @@ def test_annotations_that_say_a_shape(annotation: str, spec: str) -> None:
     assert clue_of(annotation).spec == spec
 
 
+def test_a_sequence_of_floats_is_a_row_of_plain_numbers() -> None:
+    for annotation in ("Sequence[float]", "typing.Iterable[float]"):
+        assert clue_of(annotation, "frequencies").values == ((0.5, 1.25, 2.0),)
+        assert clue_of(annotation).kind is Kind.NUMBER
+
+
 @pytest.mark.parametrize(
     ("annotation", "kind"),
     [

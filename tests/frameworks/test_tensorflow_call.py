@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
+from gradcheck_cli.subject.other_calls import OtherCall, WentWrong
 
 pytestmark = pytest.mark.needs("tensorflow")
 
@@ -29,3 +31,31 @@ def test_what_follows_an_argument_that_is_left_out_goes_by_its_name() -> None:
     gradient: Any = SimpleNamespace(draws=SimpleNamespace(start_over=lambda: None))
     args, kwargs = Call(gradient, signature, tf.float32).ask(function, [np.ones(2)])
     assert (len(args), args[1], kwargs) == (2, 0, {"how": "sum"})
+
+
+def test_what_runs_eagerly_only_says_so_itself_in_a_graph() -> None:
+    import tensorflow as tf
+
+    from gradcheck_cli.frameworks.shared.other_calls import named
+    from gradcheck_cli.frameworks.tensorflow.other_calls import _Ways
+    from gradcheck_cli.subject.user_code import UserCodeError
+
+    def blamed(function: Any) -> WentWrong:
+        ways = _Ways.__new__(_Ways)
+        ways.primal = lambda tensors: [function(*tensors)]  # type: ignore[method-assign]
+
+        def run(point: Any, cotangent: Any) -> Any:
+            with ways._blamed([tf.ones(3)]):
+                raise UserCodeError(AttributeError("no numpy"))
+
+        with pytest.raises(WentWrong) as raised:
+            named(OtherCall("inside tf.function", run)).run([], [])
+        return raised.value
+
+    in_numpy = blamed(lambda x: tf.constant(np.sqrt(x.numpy())))
+    assert (in_numpy.severity, "the function itself raises" in in_numpy.error) == (
+        Severity.NOTE,
+        True,
+    )
+    its_rule = blamed(tf.sqrt)
+    assert (its_rule.severity, "the rule raises" in its_rule.error) == (Severity.ERROR, True)

@@ -21,13 +21,16 @@ from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
+_ONLY_REAL = "and of TensorFlow only real ones are judged"
+_NO_FLOATS = "no float tensor that can be differentiated"
+
 
 def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
     """Run it at a plain point; `Rejected` if the function refuses it."""
     if not signature.leaves:
         raise Rejected("no differentiable argument")
     if any(leaf.is_complex for leaf in signature.whole_leaves):
-        raise Rejected("it takes complex numbers, and of TensorFlow only real ones are judged")
+        raise Rejected(f"it takes complex numbers, {_ONLY_REAL}")
     kind = tf.dtypes.as_dtype(dtype)
     call = Call(gradient, signature, kind)
     try:
@@ -41,7 +44,9 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
         raise Rejected(brief(raised.error), str(raised.error)) from None
     floats = {i: out for i, out in enumerate(outs) if tf.is_tensor(out) and out.dtype.is_floating}
     if not floats:
-        raise Rejected("it returns no float tensor that can be differentiated")
+        numbers = any(tf.is_tensor(out) and out.dtype.is_complex for out in outs)
+        told = f"complex numbers, {_ONLY_REAL}" if numbers else _NO_FLOATS
+        raise Rejected(f"it returns {told}")
     call.kept = tuple(floats)
     call.variables = _trainable(watcher.watched_variables())
     call.by_name = _by_name(call, points)

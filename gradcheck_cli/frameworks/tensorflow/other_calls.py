@@ -6,12 +6,14 @@ Each gives gradients and those of the plain eager call with the same numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.frameworks.shared.other_calls import (
     ELSEWHERE,
     Body,
@@ -26,6 +28,7 @@ from gradcheck_cli.frameworks.shared.other_calls import (
     raising_counts,
     shares,
     twice,
+    user_error_counts,
 )
 from gradcheck_cli.frameworks.tensorflow.call import host, taped, tensor, zeros_for_none
 from gradcheck_cli.frameworks.tensorflow.gradient import REGISTERED
@@ -104,10 +107,22 @@ class _Ways(EagerCalls[Any]):
             return zeros_for_none(tape.gradient(outs, held, output_gradients=list(cts)), held)
 
         expected = self.plain(point, cotangent)
-        with raising_counts(), self.subject.call.eagerly():
+        with self.subject.call.eagerly():
             leaves, cts = self.subject.arguments_at(point), self.subject.cotangents(cotangent)
-            got = [host(g) for g in tf.function(step, autograph=False)(leaves, cts)]
+            try:
+                with calling_user_code():
+                    got = [host(g) for g in tf.function(step, autograph=False)(leaves, cts)]
+            except UserCodeError:
+                with self._blamed(leaves):
+                    raise
         return got, expected
+
+    def _blamed(self, leaves: Tensors) -> AbstractContextManager[None]:
+        """An error in a graph counts where the function alone runs there; what runs eagerly only says so itself."""
+        with tf.Graph().as_default():
+            if self._runs([tf.compat.v1.placeholder(x.dtype, x.shape) for x in leaves]):
+                return user_error_counts()
+        return user_error_counts(severity=Severity.NOTE, who="the function itself")
 
     def in_graph(self, point: Numbers, cotangent: Numbers) -> Result:
         """The gradients by version 1: placeholders, `tf.gradients`, a session.
