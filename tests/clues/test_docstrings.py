@@ -145,6 +145,7 @@ DOMAINS = [
     ("x: between 0.0 and 1.0", {"x": "in [0.0, 1.0]"}),
     ("Computes log(x). x should be in (0, 1].", {"x": "in (0, 1]"}),
     ("x: array in [0, inf)", {"x": ">= 0"}),
+    ("The step of `y`; `x` is a\nfloat vector of pitch classes in [0, 12).", {"x": "in [0, 12)"}),
     ("eps: small positive number", {"eps": "> 0"}),
     ("Parameters\n----------\nx : tf.Tensor, shape (..., k)\n    Positive abundances; they need not sum to one.\n", {"x": "> 0"}),
     ("Velocity in m/s; SI units, all arguments positive tensors that broadcast.", dict.fromkeys(("x", "y"), "> 0")),

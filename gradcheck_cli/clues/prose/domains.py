@@ -104,6 +104,8 @@ _FAMILIES = tuple(
 )
 # The type and the shape that an entry begins with: `tf.Tensor, shape (n, k)`, and what they are of follows.
 _DECLARED = re.compile(rf"^\W*(?:{_TYPE}\W+)?(?:of\s+)?shape\W{{1,2}}{BRACKETS}\s+(?=[A-Z])")
+# `is a float vector of pitch classes in [0, 12)`: what it holds.
+_THINGS = re.compile(r"^an?\s+(?:[\w-]+\s+){1,6}?(?=in\s*[\[(])")
 # What makes a sentence about something else, or a condition out of a property.
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|otherwise|else|elsewhere|piecewise|whether|not|need not"
@@ -306,6 +308,7 @@ def _compared(before: str, after: str) -> str | None:
     rest = re.sub(
         r"^\s*(?:is|are|must be|lies?|should be|has to be|values?)\s+", "", after
     ).lstrip()
+    rest = _THINGS.sub("", rest)
     within = re.match(_IN + _INTERVAL, rest) or re.match(_BETWEEN, rest)
     return None if within is None else _interval(within.group())
 

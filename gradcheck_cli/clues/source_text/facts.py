@@ -85,6 +85,10 @@ class Facts:
     # What stands for parameters that are called.
     functions: Mapping[str, Callable[..., object]] = field(default_factory=dict)
 
+    # How often the text gave a name a value, and the axis that the value under this name was an index to.
+    given: dict[str, int] = field(default_factory=dict)
+    read_by: dict[tuple[str, str, int], Dim] = field(default_factory=dict)
+
     # -- where the reader is --------------------------------------------------------
 
     @contextmanager
@@ -176,6 +180,19 @@ class Facts:
         """Two dimensions are equal."""
         if self.shapes_hold:
             self.dims.join(one, other)
+
+    def indexed_by(self, name: str, axis: Dim) -> None:
+        """What the text made under this name is an index to this axis: all arrays that it is one to are as long."""
+        if name not in self.given or not self.shapes_hold:
+            return
+        first = self.read_by.setdefault((self.text, name, self.given[name]), axis)
+        if first == axis:
+            return
+        self.equal(first, axis)
+        for dim in (first, axis):
+            about = self.of(dim.path, Weight.LEAST)
+            about.maybe_rank = max(about.maybe_rank, 1 + dim.axis)
+            about.kinds.setdefault(Kind.ARRAY)
 
     def size(self, dim: Dim, size: int) -> None:
         """This dimension has this size."""

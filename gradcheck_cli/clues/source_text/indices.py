@@ -118,7 +118,9 @@ def _of_part(part: Part, entries: list[Item], facts: Facts) -> Value:
     consuming = [e for e in entries if not _is_new(e) and not _is_dots(e)]
     dots = [i for i, entry in enumerate(entries) if _is_dots(entry)]
     unclear = len(entries) == 1 and consuming and _unclear(entries[0])
-    if not unclear:
+    if unclear:
+        _indexed_by(part, 0, entries[0], facts)
+    else:
         facts.least_rank(part, len(consuming))
         front = [e for e in entries[: dots[0] if dots else None] if not _is_new(e)]
         back = [e for e in entries[dots[0] + 1 :] if not _is_new(e)] if dots else []
@@ -163,6 +165,15 @@ def _one(part: Part, axis: int, entry: Item, facts: Facts) -> None:
             facts.below(value, facts.axis(part, axis))
     elif isinstance(value, Dim) and facts.shapes_hold:
         facts.dims.root(value)
+    else:
+        _indexed_by(part, axis, entry, facts)
+
+
+def _indexed_by(part: Part, axis: int, entry: Item, facts: Facts) -> None:
+    """`weight[nodes] + bias[nodes]`: whatever these are, integers, a mask or a tuple, both have as many rows."""
+    node, value = entry
+    if value is None and isinstance(node, ast.Name) and not part.dropped and axis >= 0:
+        facts.indexed_by(node.id, facts.axis(part, axis))
 
 
 def _constant(node: ast.expr | None) -> int | None:

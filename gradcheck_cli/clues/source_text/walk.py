@@ -160,6 +160,7 @@ class Walk:
     def _assign(self, target: ast.expr, result: Value, names: Names) -> None:
         if isinstance(target, ast.Name):
             names[target.id] = result
+            self.facts.given[target.id] = self.facts.given.get(target.id, 0) + 1
             if isinstance(result, Dim):
                 self.facts.name(result, target.id, self.facts.new_scope())
         elif isinstance(target, (ast.Tuple, ast.List)):

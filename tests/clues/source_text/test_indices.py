@@ -126,3 +126,15 @@ def test_new_axes_are_taken_off_the_rank() -> None:
         return z, jnp.expand_dims(y, 0).permute(0, 2, 1)
 
     assert ranks(function) == {"x": 1, "w": 1, "y": 2}
+
+
+def test_arrays_with_one_index_have_as_many_rows() -> None:
+    def function(weight, bias, other, ids, keep):
+        nodes = ids.masked_fill(~keep, 0)
+        scores = weight[nodes] + bias[nodes]
+        nodes = scores.argmax(-1)
+        return scores * other[nodes]
+
+    found = read(function)
+    assert found["weight"].first == found["bias"].first == ("weight_0",)
+    assert "other" not in found
