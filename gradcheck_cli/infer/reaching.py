@@ -127,6 +127,9 @@ class _Search:
             yield from ((less, {}) for less in narrower(base, arm.named))
         for base in bases:
             yield from ((bigger, {}) for bigger in _first(larger(base, hints), _MOST_SIZES))
+        for base in bases[-1:] if arm.asks_for_shapes else ():
+            # Of what a name in the question was made of: `shared = mats.ndim == 2`.
+            yield from ((less, {}) for less in narrower(base, arm.names - arm.named))
 
     def _moved(
         self, base: Signature, parameters: Sequence[Parameter]

@@ -148,3 +148,13 @@ def test_none_stands_for_an_array_where_a_source_says_so() -> None:
     (subject,) = outcome(f, hints=hints).subjects
     assert shapes(subject) == {"x": (3,)}
     assert outcome(f).subjects == []
+
+
+def test_a_name_that_an_arrays_shape_made_leads_to_that_array() -> None:
+    def f(x: Any, mats: Any) -> Any:
+        shared = len(mats.shape) == 1
+        rows = mats[None] if shared else mats
+        return (x * rows).sum(-1)
+
+    (subject,) = reached(f, (2, 3))
+    assert shapes(subject) == {"x": (2, 3), "mats": (3,)}
