@@ -24,6 +24,8 @@ _MOST_IDLE = 96  # rows of arrays whose ties are looked at
 _MOST_ARRAY_NUDGES = 16
 _SLOW_NUDGES = 400
 _SLOW = named(lambda facts: facts.effort is Effort.SLOW)
+# So many powers, exponentials and their like take as long as one of these.
+_FUNCTION, _A_SLOW_ONE = named(lambda facts: facts.effort is Effort.FUNCTION), 32
 _NORMWISE = named(lambda facts: facts.normwise)
 _SUMS = named(lambda facts: facts.law in (Law.REDUCTION, Law.RUNNING, Law.PRODUCT, Law.WINDOW))
 # A value that differs from its nudged neighbours by more than this jumps there.
@@ -234,12 +236,13 @@ def _spread(places: Array, most: int) -> Array:
 def _most(program: Program, points: Sequence[Array]) -> int | None:
     """How many rows may be nudged: an array's nudge costs as much as all its elements.
 
-    Special functions at thousands of bits take milliseconds each: their cost is known before.
+    Special functions at thousands of bits take milliseconds each, and many powers as long: their cost is known before.
     """
     most = None if all(p.ndim == 1 for p in points) else _MOST_ARRAY_NUDGES
-    slow = program.numbers(_SLOW) * evaluations([p.shape[1:] for p in points])
+    slow = program.numbers(_SLOW) + program.numbers(_FUNCTION) // _A_SLOW_ONE
     if not slow:
         return most
+    slow *= evaluations([p.shape[1:] for p in points])
     return min(most or _SLOW_NUDGES, max(1, _SLOW_NUDGES // slow))
 
 

@@ -160,7 +160,7 @@ FACTS: dict[str, Facts] = {
     "max": Facts(Law.BINARY),
     "min": Facts(Law.BINARY),
     "mul": Facts(Law.BINARY),
-    "pow": Facts(Law.BINARY),
+    "pow": Facts(Law.BINARY, effort=Effort.FUNCTION),
     "rem": Facts(Law.BINARY),
     "sub": Facts(Law.BINARY, sums=True),
     # special functions of one or more real arguments
