@@ -195,7 +195,7 @@ def _nudged(
     tied = first.ties if ask.ties else np.zeros(count, bool)
     # Of many elements a few directions miss some sides of a kink, and would call it a limit.
     few = sum(int(np.prod(p.shape[1:], dtype=int)) for p in points) <= MOST_TIED.value
-    rows = np.flatnonzero(holes | (tied & asked if few else False))[: _most(program, points)]
+    rows = np.flatnonzero(holes | (tied & asked if few else False))[: most_nudged(program, points)]
     left = np.setdiff1d(np.flatnonzero(tied), rows)
     if len(left) and not few:
         left = left[~_idle(program, points, cotangents, left, asked, first)]
@@ -233,7 +233,7 @@ def _spread(places: Array, most: int) -> Array:
     return np.asarray(places[np.unique(np.linspace(0, len(places) - 1, most).astype(int))])
 
 
-def _most(program: Program, points: Sequence[Array]) -> int | None:
+def most_nudged(program: Program, points: Sequence[Array]) -> int | None:
     """How many rows may be nudged: an array's nudge costs as much as all its elements.
 
     Special functions at thousands of bits take milliseconds each, and many powers as long: their cost is known before.

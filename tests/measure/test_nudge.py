@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gradcheck_cli.measure.ball_truth import Ask, Reals, Truth
+from gradcheck_cli.measure.ball_truth import Ask, Reals, Truth, most_nudged
 from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.measure.nudge import idle_ties
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR
@@ -103,3 +103,21 @@ def test_rows_that_are_drawn_twice_are_tied_and_idle() -> None:
     here = enclose(program, [points, weights], goal=40)
     assert here.ties.all()
     assert idle_ties(program, [points], [weights], here.outs).all()
+
+
+def test_many_powers_in_an_array_are_looked_at_in_few_rows_only() -> None:
+    aval = jax.ShapeDtypeStruct((4,), jnp.float32)
+    rows = [np.ones((30, 4))]
+
+    def powers(count: int) -> Any:
+        def function(x: Any) -> Any:
+            for _ in range(count):
+                x = x**0.7
+            return x
+
+        return build(jax.make_jaxpr(function)(aval))
+
+    few, many = most_nudged(powers(1), rows), most_nudged(powers(80), rows)
+    assert few is not None
+    assert many is not None
+    assert 1 <= many < few
