@@ -106,7 +106,8 @@ def _beside_float(
     told = [f for f in plain if any(same(f.value, v) for v in special)]
     yield from (f for f in told if f.value != default)
     stated = [v for clue in hints.clues.get(parameter.name, ()) for v in clue.values]
-    if (special and len(special) == len(stated)) or not _others_stated(parameter, hints):
+    by_the_body_alone = special and len(special) == len(stated)
+    if by_the_body_alone or not _others_stated(parameter, hints):
         yield from _nearby(default)
 
 

@@ -66,7 +66,6 @@ def changes(
 
 def change_of_input(source: str, settings: Settings, *, unsafe: bool) -> Change:
     """What standard input is once it is repaired; it has no file to be written to."""
-    display = SHOWN_AS
-    find = functools.partial(findings_of, display=display, settings=settings)
+    find = functools.partial(findings_of, display=SHOWN_AS, settings=settings)
     done = fixed(source, find, unsafe=unsafe)
-    return Change(Path(STANDARD_INPUT), display, "utf-8", source, done.text, done.repaired)
+    return Change(Path(STANDARD_INPUT), SHOWN_AS, "utf-8", source, done.text, done.repaired)

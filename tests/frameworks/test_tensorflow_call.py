@@ -40,22 +40,23 @@ def test_what_runs_eagerly_only_says_so_itself_in_a_graph() -> None:
     from gradcheck_cli.frameworks.tensorflow.other_calls import _Ways
     from gradcheck_cli.subject.user_code import UserCodeError
 
-    def blamed(function: Any) -> WentWrong:
-        ways = _Ways.__new__(_Ways)
-        ways.primal = lambda tensors: [function(*tensors)]  # type: ignore[method-assign]
+    class Ways(_Ways):
+        def __init__(self, function: Any) -> None:
+            self.function = function
 
+        def primal(self, tensors: Any) -> list[Any]:
+            return [self.function(*tensors)]
+
+    def blamed(function: Any) -> tuple[Severity, bool]:
         def run(point: Any, cotangent: Any) -> Any:
-            with ways._blamed([tf.ones(3)]):
+            with Ways(function)._blamed([tf.ones(3)]):
                 raise UserCodeError(AttributeError("no numpy"))
 
         with pytest.raises(WentWrong) as raised:
             named(OtherCall("inside tf.function", run)).run([], [])
-        return raised.value
+        return raised.value.severity, "the function itself raises" in raised.value.error
 
-    in_numpy = blamed(lambda x: tf.constant(np.sqrt(x.numpy())))
-    assert (in_numpy.severity, "the function itself raises" in in_numpy.error) == (
-        Severity.NOTE,
-        True,
-    )
-    its_rule = blamed(tf.sqrt)
-    assert (its_rule.severity, "the rule raises" in its_rule.error) == (Severity.ERROR, True)
+    variable = tf.Variable(2.0)
+    assert blamed(lambda x: tf.constant(np.sqrt(x.numpy()))) == (Severity.NOTE, True)
+    assert blamed(tf.sqrt) == (Severity.ERROR, False)
+    assert blamed(lambda x: variable * x) == (Severity.ERROR, False)

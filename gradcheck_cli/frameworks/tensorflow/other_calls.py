@@ -119,10 +119,12 @@ class _Ways(EagerCalls[Any]):
 
     def _blamed(self, leaves: Tensors) -> AbstractContextManager[None]:
         """An error in a graph counts where the function alone runs there; what runs eagerly only says so itself."""
-        with tf.Graph().as_default():
-            if self._runs([tf.compat.v1.placeholder(x.dtype, x.shape) for x in leaves]):
-                return user_error_counts()
-        return user_error_counts(severity=Severity.NOTE, who="the function itself")
+        try:
+            with calling_user_code():
+                tf.function(self.primal, autograph=False)(leaves)
+        except UserCodeError:
+            return user_error_counts(severity=Severity.NOTE, who="the function itself")
+        return user_error_counts()
 
     def in_graph(self, point: Numbers, cotangent: Numbers) -> Result:
         """The gradients by version 1: placeholders, `tf.gradients`, a session.
