@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from gradcheck_cli.inputs.lattice import BEYOND, Points
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.laws import LAWS
-from gradcheck_cli.measure.ball_truth import Ask, Truth
+from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.engine import measure
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
@@ -61,6 +61,10 @@ class Numbers:
     converted: Function = numbers
     states: Mapping[float, int] = field(default_factory=dict)
     value_states: Mapping[float, int] = field(default_factory=dict)
+
+    def decided_otherwise(self, by: float, seed: int) -> Iterable[Source]:
+        """Nothing is known of what is decided on the way."""
+        return ()
 
     def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
         """Nothing is known of what is computed on the way."""

@@ -112,6 +112,11 @@ def _unforgiven(truth: Reference, got: Array, what: str) -> Array:
                         values = truth.hull(rows, VALUES, level)
                         lost |= _lost(*values, truth.middle(VALUES)[rows])
                     suspect[rows] &= np.isfinite(got[rows]) | ~lost
+    rows = np.flatnonzero((suspect & heavy & np.isfinite(got)).any(axis=1))
+    if len(rows):
+        low, high = truth.hull_of_decisions(rows, what)
+        with np.errstate(all="ignore"):
+            suspect[rows] &= ~_close(got[rows], low, high, truth.fmt, room)
     return suspect
 
 

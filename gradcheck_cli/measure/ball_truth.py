@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.measure.nudge import Settled, Side, defined_nearby, evaluations, idle_ties, nudge
 from gradcheck_cli.measure.resolution import largest_exponents
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
+from gradcheck_cli.reals.decisions import decided_otherwise
 from gradcheck_cli.reals.enclose import MOST_BITS, Enclosed, enclose
 from gradcheck_cli.reals.facts import Effort, Law, named
 from gradcheck_cli.reals.program import Program
@@ -108,6 +109,8 @@ class Source(Protocol):
     def judges_digits(self) -> bool: ...  # is it fine enough to grade the digits of floats?
 
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth: ...
+    # The same with its steps and comparisons decided as after a few roundings, a few times; nothing where unknown.
+    def decided_otherwise(self, by: float, seed: int) -> Iterable[Source]: ...
     @property
     def mixed(self) -> bool: ...  # does each result rest on sums over several elements?
     # For each row the largest number of which an exponential or a sine is taken, as far as it is known.
@@ -142,6 +145,10 @@ class Reals:
     @property
     def mixed(self) -> bool:
         return mixes(self.program)
+
+    def decided_otherwise(self, by: float, seed: int) -> Iterable[Source]:
+        """Walks in which what steps and comparisons look at is moved by up to this part of itself."""
+        return map(Reals, decided_otherwise(self.program, by, seed))
 
     def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
         """For each row the largest number of which an exponential or a sine is taken."""

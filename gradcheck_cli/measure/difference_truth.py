@@ -6,7 +6,7 @@ and how well they agree is its radius.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from gradcheck_cli.contract.limits import (
     JOINT_SEED,
 )
 from gradcheck_cli.contract.report import Evidence
-from gradcheck_cli.measure.ball_truth import Ask, Truth, close_domain, factors
+from gradcheck_cli.measure.ball_truth import Ask, Source, Truth, close_domain, factors
 from gradcheck_cli.measure.float64_truth import balls_of, numbers
 from gradcheck_cli.measure.sampled_subject import Part
 from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
@@ -60,6 +60,10 @@ class Differences:
     def normwise(self) -> bool:
         traces = self.subject.traces()
         return factors(traces.primal, traces.rule)
+
+    def decided_otherwise(self, by: float, seed: int) -> Iterable[Source]:
+        """Nothing is known of what is decided on the way."""
+        return ()
 
     def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
         """Nothing is known of what is computed on the way."""

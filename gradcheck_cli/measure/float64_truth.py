@@ -6,7 +6,7 @@ moves of the input becomes the radius of the ball.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from gradcheck_cli.contract.limits import (
     SIDES_SEED,
 )
 from gradcheck_cli.contract.report import Evidence
-from gradcheck_cli.measure.ball_truth import Ask, Truth, close_domain, factors
+from gradcheck_cli.measure.ball_truth import Ask, Source, Truth, close_domain, factors
 from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.rules.rule import elements
@@ -54,6 +54,10 @@ class Wide:
     def normwise(self) -> bool:
         traces = self.subject.traces()
         return factors(traces.primal, traces.rule)
+
+    def decided_otherwise(self, by: float, seed: int) -> Iterable[Source]:
+        """Nothing is known of what is decided on the way."""
+        return ()
 
     def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
         """Nothing is known of what is computed on the way."""

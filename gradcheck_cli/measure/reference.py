@@ -51,6 +51,7 @@ class Reference:
     _scales: dict[str, Array] = field(default_factory=dict)
     _typical: Array = field(default_factory=lambda: np.zeros(0))
     _hulled: Array | None = None
+    _decided: Array = field(default_factory=lambda: np.zeros(0, bool))
     _scaled: Array | None = None
 
     @property
@@ -81,6 +82,7 @@ class Reference:
         count = len(self.points[0])
         if self._hulled is None:
             self._hulled = np.zeros(count, int)
+            self._decided = np.zeros(count, bool)
             for name in (VALUES, GRADIENTS):
                 mid, radius = self.middle(name), radii(self.balls(name))
                 with np.errstate(invalid="ignore"):
@@ -109,9 +111,17 @@ class Reference:
             moved.append(self._moved(base, steps, ulp))
         cotangents = [np.concatenate([c[rows]] * moves) for c in self.cotangents]
         truth = self.source.evaluate(moved, cotangents, Ask(self.goal, ties=False, nudged=False))
+        self._take_in(truth, rows, moves)
+        room = _jumps(truth, cotangents, distances, moves)
+        low, high = self._hulls[GRADIENTS]
+        with np.errstate(invalid="ignore"):
+            low[rows], high[rows] = low[rows] - room, high[rows] + room
+
+    def _take_in(self, truth: Truth, rows: Array, times: int) -> None:
+        """Widen the ranges of these rows by what is true at so many moves of each."""
         for name, outs in ((VALUES, truth.values), (GRADIENTS, truth.gradients)):
-            balls = columns(outs, len(moved[0]))
-            mid = as_floats(balls).reshape(moves, len(rows), -1)
+            balls = columns(outs, times * len(rows))
+            mid = as_floats(balls).reshape(times, len(rows), -1)
             radius = radii(balls).reshape(mid.shape)
             low, high = self._hulls[name]
             with np.errstate(invalid="ignore"):  # infinite ones say nothing
@@ -120,10 +130,19 @@ class Reference:
             with np.errstate(all="ignore"):
                 margin = np.nan_to_num((above - below) * MARGIN.value, nan=0.0, posinf=0.0)
             low[rows], high[rows] = below - margin, above + margin
-        room = _jumps(truth, cotangents, distances, moves)
-        low, high = self._hulls[GRADIENTS]
-        with np.errstate(invalid="ignore"):
-            low[rows], high[rows] = low[rows] - room, high[rows] + room
+
+    def hull_of_decisions(self, rows: Array, what: str) -> tuple[Array, Array]:
+        """The range with what is true where steps and comparisons fall as after a few roundings."""
+        new = rows[~self._decided[rows]]
+        if len(new):
+            self._decided[new] = True
+            by = MOVE_ULP.value * self.fmt.eps
+            points, cotangents = [p[new] for p in self.points], [c[new] for c in self.cotangents]
+            for source in self.source.decided_otherwise(by, self.seed):
+                ask = Ask(self.goal, ties=False, nudged=False)
+                self._take_in(source.evaluate(points, cotangents, ask), new, 1)
+        low, high = self._hulls[what]
+        return low[rows], high[rows]
 
     def _moved(self, base: Array, steps: Array, ulp: Array) -> Array:
         """So many ulps away, exactly: floats where float64 has the digits for it."""
