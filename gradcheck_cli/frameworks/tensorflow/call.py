@@ -27,7 +27,11 @@ VARIABLES = "variables"
 
 @dataclass(slots=True)
 class Call:
-    """The function of its leaves alone; `kept` are the numbers of the outputs that are judged."""
+    """The function of its leaves alone; `kept` are the numbers of the outputs that are judged.
+
+    A complex argument is made of two leaves, a complex output is judged as two: TensorFlow itself parts and
+    pairs their gradients where it runs the rule, `pulled_back` does it where the rule is traced.
+    """
 
     gradient: TfGradient
     signature: Signature
@@ -77,7 +81,7 @@ class Call:
         for name, value in self.inputs:
             if value is OMITTED:
                 continue
-            given = filled(value, supply, _fixed)
+            given = filled(value, supply, _fixed, tf.complex)
             if name in by_place:
                 plain.append(given)
             else:
@@ -111,24 +115,46 @@ class Call:
         return flat(self.ask(self.gradient.rule, leaves))
 
     def judged(self, outs: Sequence[Any]) -> list[Any]:
-        return [outs[i] for i in self.kept]
+        return [part for i in self.kept for part in parts(outs[i])]
 
     def pulled_back(self, outs: Sequence[Any], pull: Callable[..., Any], cotangents: Tensors) -> list[Any]:  # fmt: skip
         """The grad function's gradients for each leaf, variables last; None for None."""
         gradients = self.gradients(outs, pull, cotangents)
-        places = [isinstance(x, Leaf) for _, value in self.by_place for x in flat(value)]
-        places += [True] * len(self.variables)
-        return [g for g, wanted in zip(gradients, places, strict=False) if wanted]
+        values = [x for _, value in self.by_place for x in flat(value)]
+        pulled = [
+            g for x, given in zip(values, gradients, strict=False) for g in _of_leaf(x, given)
+        ]
+        return [*pulled, *gradients[len(values) :][: len(self.variables)]]
 
     def gradients(self, outs: Sequence[Any], pull: Callable[..., Any], cotangents: Tensors) -> list[Any]:  # fmt: skip
         """All that the grad function gives, variables last."""
-        weights = dict(zip(self.kept, cotangents, strict=True))
+        supply = iter(cotangents)
+        weights = {i: _paired(outs[i], supply) for i in self.kept}
         upstream = [weights[i] if i in weights else tf.zeros_like(o) for i, o in enumerate(outs)]
         if self.variables and takes_variables(pull):
             pulled, of_variables = pull(*upstream, variables=list(self.variables))
         else:
             pulled, of_variables = pull(*upstream), []
         return [*flat(pulled), *of_variables]
+
+
+def parts(out: Any) -> list[Any]:
+    """A tensor, or the two of which a complex one consists."""
+    return [tf.math.real(out), tf.math.imag(out)] if out.dtype.is_complex else [out]
+
+
+def _paired(out: Any, supply: Iterator[Any]) -> Any:
+    """The cotangent of an output from those of its parts."""
+    return tf.complex(next(supply), next(supply)) if out.dtype.is_complex else next(supply)
+
+
+def _of_leaf(value: Any, given: Any) -> list[Any]:
+    """The gradients of what an argument is made of; of what is no leaf there are none."""
+    if not isinstance(value, Leaf):
+        return []
+    if not value.is_complex:
+        return [given]
+    return [None, None] if given is None else [tf.math.real(given), tf.math.imag(given)]
 
 
 @contextmanager

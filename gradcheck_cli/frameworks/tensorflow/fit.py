@@ -21,16 +21,11 @@ from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
-_ONLY_REAL = "and of TensorFlow only real ones are judged"
-_NO_FLOATS = "no float tensor that can be differentiated"
-
 
 def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
     """Run it at a plain point; `Rejected` if the function refuses it."""
     if not signature.leaves:
         raise Rejected("no differentiable argument")
-    if any(leaf.is_complex for leaf in signature.whole_leaves):
-        raise Rejected(f"it takes complex numbers, {_ONLY_REAL}")
     kind = tf.dtypes.as_dtype(dtype)
     call = Call(gradient, signature, kind)
     try:
@@ -42,20 +37,18 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
     except UserCodeError as raised:
         _ask_a_graph(call, signature)
         raise Rejected(brief(raised.error), str(raised.error)) from None
-    floats = {i: out for i, out in enumerate(outs) if tf.is_tensor(out) and out.dtype.is_floating}
-    if not floats:
-        numbers = any(tf.is_tensor(out) and out.dtype.is_complex for out in outs)
-        told = f"complex numbers, {_ONLY_REAL}" if numbers else _NO_FLOATS
-        raise Rejected(f"it returns {told}")
-    call.kept = tuple(floats)
+    call.kept = tuple(i for i, out in enumerate(outs) if _has_a_gradient(out))
+    if not call.kept:
+        raise Rejected("it returns no float tensor that can be differentiated")
+    floats = call.judged(outs)
     call.variables = _trainable(watcher.watched_variables())
     call.by_name = _by_name(call, points)
     call.signature = signature = _with_variables(signature, call.variables)
     return FittedTf(
         signature=signature, dtype=dtype, gradient=gradient, call=call,
         has_rule=gradient.has_rule,
-        outputs=[tuple(out.shape) for out in floats.values()],
-        output_dtypes=[out.dtype.name for out in floats.values()],
+        outputs=[tuple(out.shape) for out in floats],
+        output_dtypes=[out.dtype.name for out in floats],
     )  # fmt: skip
 
 
@@ -68,6 +61,10 @@ class FittedTf(TfSubject):
 
     def other_calls(self) -> Sequence[OtherCall]:
         return other_calls(self)
+
+
+def _has_a_gradient(out: Any) -> bool:
+    return bool(tf.is_tensor(out) and (out.dtype.is_floating or out.dtype.is_complex))
 
 
 def _by_name(call: Call, points: Sequence[Any]) -> frozenset[str]:

@@ -69,8 +69,6 @@ class TensorFlow:
             hints,
             specs=specs,
             spec_source=source,
-            complex_numbers=frozenset(),
-            maybe_complex=frozenset(),
         )
 
 
@@ -79,8 +77,13 @@ def _spec(spec: Any) -> ArraySpec:
     dims = spec.shape.as_list() if spec.shape.rank is not None else [None]
     open_sizes = iter(_OPEN)
     shape = tuple(next(open_sizes) if size is None else size for size in dims)
-    kind = "float" if spec.dtype.is_floating else "int" if spec.dtype.is_integer else "bool"
-    return ArraySpec(kind, shape, None, f"{spec.dtype.name}{list(shape)}")
+    return ArraySpec(_kind(spec.dtype), shape, None, f"{spec.dtype.name}{list(shape)}")
+
+
+def _kind(dtype: Any) -> str:
+    """The kind of number, as the comments write it."""
+    kinds = {"float": dtype.is_floating, "complex": dtype.is_complex, "int": dtype.is_integer}
+    return next((kind for kind, is_one in kinds.items() if is_one), "bool")
 
 
 _OPEN = (3, 4, 5, 2, 6, 7)
