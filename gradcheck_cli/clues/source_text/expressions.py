@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
-from gradcheck_cli.clues.source_text import comparisons, computed, indices, shapes, sizes
+from gradcheck_cli.clues.source_text import (
+    comparisons,
+    computed,
+    counted_shares,
+    indices,
+    shapes,
+    sizes,
+)
 from gradcheck_cli.clues.source_text.arithmetic import combined
 from gradcheck_cli.clues.source_text.calls import called
 from gradcheck_cli.clues.source_text.facts import Facts
@@ -264,6 +271,7 @@ class Reader:
         function = node.func
         starred = any(isinstance(a, ast.Starred) for a in node.args)
         operands = tuple(self.value(a) for a in node.args)
+        counted_shares.call(node, self.value, self.facts)
         if starred:
             operands = operands[: [isinstance(a, ast.Starred) for a in node.args].index(True)]
         if isinstance(function, ast.Name):
