@@ -67,6 +67,11 @@ FLUSH = Limit(
     "Convention: subnormals on the way act as 0 (XLA on the CPU flushes them), so an absolute error of "
     "this size says nothing of the rule.",
 )  # fmt: skip
+TINY_AT_ONCE = Limit(
+    1e-9, "the size below which an argument is tiny", "A5",
+    "The reach turned over. One argument alone may be as small as 2√tiny; a product of three such numbers "
+    "underflows in whatever rule multiplies them, and no model meets them at once.",
+)  # fmt: skip
 HEADROOM = Limit(
     2.0**-4, "of the largest number", "A5",
     "Convention: a derivative may overflow before a cotangent below 1 brings it back; the base "

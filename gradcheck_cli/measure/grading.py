@@ -47,7 +47,7 @@ def _without_tails(m: Measurements, graded: Grades) -> Grades:
     extreme = np.array([p.cotangent in (ZERO, TINY, HUGE) for p in m.probes])
     graded.severity[extreme & (graded.severity == Severity.NOTE.rank)] = -1
     note = Severity.NOTE.rank
-    graded.severity[m.beyond & (graded.severity > note)] = note
+    graded.severity[(m.beyond | m.tiny_at_once) & (graded.severity > note)] = note
     size = np.abs(columns(m.cotangents, m.count))
     graded.severity[(size > m.fmt.max).any(axis=1)] = -1  # not a number of this dtype at all
     return graded

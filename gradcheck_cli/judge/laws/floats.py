@@ -108,7 +108,7 @@ def _failure(
         what=fault.what,
         component=fault.component,
         ground=Ground(kind, fault.cause),
-        message=rule.message(fault.cause) + (" (beyond --reach)" if m.beyond[row] else ""),
+        message=rule.message(fault.cause) + _where_nobody_goes(m, row),
         modes=tuple(modes),
         holds=fault.recurs,
         as_grave=fault.recurs_as_gravely,
@@ -116,12 +116,20 @@ def _failure(
     )
 
 
+def _where_nobody_goes(m: Measurements, row: int) -> str:
+    """Why a fault at this row is a note at most, in brackets; nothing where it is not."""
+    if m.beyond[row]:
+        return " (beyond --reach)"
+    return " (where several arguments are tiny at once)" if m.tiny_at_once[row] else ""
+
+
 def _confirmed_row(m: Measurements, rule: FloatRule, mode: str, severity: Severity) -> int | None:
     """The plainest row of the gravest cause that shows the same when it is run alone."""
     graded = grades(m, mode, rule.who)
     rows = _rows(graded, severity, rule.causes)
     # What models meet comes first; beyond it a NaN is not graver than a tail within.
-    rows = rows[~m.beyond[rows]] if (~m.beyond[rows]).any() else rows
+    met = ~(m.beyond | m.tiny_at_once)[rows]
+    rows = rows[met] if met.any() else rows
     for cause in rule.causes:
         for row in rows[graded.cause[rows] == cause][:_TRIES].tolist():
             if cause == NAN and coincidental(m, row):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
@@ -95,6 +96,18 @@ def test_nan_beyond_the_reach_is_a_note() -> None:
     [failure] = failures(of(floats={"custom": bad_at(2.0, np.nan)}, beyond=1))
     assert failure.severity is Severity.NOTE
     assert failure.message == "the gradient is NaN where the truth is finite (beyond --reach)"
+
+
+@pytest.mark.parametrize(("second", "severity"), [(1e-15, Severity.NOTE), (1.0, Severity.ERROR)])
+def test_nan_where_several_arguments_are_tiny_at_once_is_a_note(
+    second: float, severity: Severity
+) -> None:
+    points = {"x": np.array([1e-15, 1.0]), "y": np.array([second, 2.0])}
+    bad = {"custom": lambda x, y, weight: (np.where(x < 1e-9, np.nan, y * weight), x * weight)}
+    m = measured(points, np.multiply, lambda x, y, weight: (y * weight, x * weight), floats=bad)
+    [failure] = failures(m)
+    assert failure.severity is severity
+    assert failure.message.endswith("tiny at once)") is (severity is Severity.NOTE)
 
 
 def test_an_error_that_shows_only_op_by_op_is_a_warning() -> None:
