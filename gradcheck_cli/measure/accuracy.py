@@ -70,14 +70,17 @@ def grade(truth: Reference, floats: Sequence[Array], what: str) -> Grades:
     unresolved = np.zeros(count, bool)
     if what == GRADIENTS and len(sized):
         unresolved[sized] = truth.unresolved(sized)
-    reach = np.zeros(count)
-    reach[rows] = truth.reach(rows, what)
+    reach = np.zeros(got.shape)
+    reach[rows] = truth.reach(rows, what)[:, None]
+    if what == GRADIENTS:
+        rounding = ROUNDING_ULP.value * fmt.eps * truth.terms(rows)
+        reach[rows] = np.maximum(reach[rows], rounding)
     for row in rows.tolist():
         worst: tuple[int, float] | None = None
         for k in np.flatnonzero(suspect[row] | broken[row]):
             rank, cause, bits = _severity(float(got[row, k]), float(mid[row, k]), scale[row], fmt)
             lost = unresolved[row] and _vanishes(mid[row, k], scale[row], fmt)
-            if cause == DIGITS and (lost or abs(got[row, k] - mid[row, k]) <= reach[row]):
+            if cause == DIGITS and (lost or abs(got[row, k] - mid[row, k]) <= reach[row, k]):
                 rank = min(rank, Severity.NOTE.rank)
             if rank >= 0 and (worst is None or (rank, -bits) > worst):
                 worst = rank, -bits

@@ -163,6 +163,23 @@ class Reference:
             width = np.where(self._hulled[rows, None] > 0, high[rows] - low[rows], 0.0)
         return np.asarray(np.where(np.isfinite(width), width, 0.0).max(axis=1, initial=0))
 
+    def terms(self, rows: Array) -> Array:
+        """How large the terms may be of which a gradient of 0 consists, for each component.
+
+        A peak that is its own trough has −1/x and x/x²: of the size that gradients have where values are as usual.
+        """
+        points, here = columns(self.points, len(self.points[0])), self.middle(GRADIENTS)[rows]
+        if points.shape[1] != here.shape[1]:  # a sample of the components
+            return np.zeros(here.shape)
+        values = np.abs(self.middle(VALUES))
+        values = values[np.isfinite(values) & (values > 0)]
+        weights = np.abs(columns(self.cotangents, len(points))[rows]).max(axis=1, initial=0)
+        usual = weights * (float(np.median(values)) if values.size else 0.0)
+        with np.errstate(all="ignore"):
+            size = usual[:, None] / np.abs(points[rows])
+            nothing = np.abs(here) <= self.fmt.eps * size
+        return np.where(nothing & np.isfinite(size), size, 0.0)
+
     def unresolved(self, rows: Array) -> Array:
         """Is an exponential or a sine taken of a number that has no units left in this format?"""
         points, cotangents = [p[rows] for p in self.points], [c[rows] for c in self.cotangents]

@@ -92,3 +92,13 @@ def test_a_rest_of_large_terms_behind_an_unresolved_exponential_is_a_note() -> N
     rest = [np.array([1.2])]
     assert grade(flat, rest, GRADIENTS).severity[0] == Severity.ERROR.rank
     assert grade(saturated, rest, GRADIENTS).severity[0] == Severity.NOTE.rank
+
+
+@pytest.mark.parametrize(
+    ("rest", "severity"), [(2 * EPS / 1e-4, Severity.NOTE), (0.3, Severity.ERROR)]
+)
+def test_a_rest_of_two_equal_terms_is_a_note(rest: float, severity: Severity) -> None:
+    """A loss from a peak that is its own trough: 1/x − x/x², each as large as where there is a loss."""
+    losses = reference([1e-4, 2.0], lambda x: np.where(x > 1, 1 - 1 / x, 0), lambda x, w: 0 * x)
+    grades = grade(losses, [np.array([rest, 0.0])], GRADIENTS)
+    assert grades.severity.tolist() == [severity.rank, -1]
