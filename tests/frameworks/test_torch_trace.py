@@ -27,7 +27,18 @@ def in_a_wider_type(x: Any) -> Any:
     return x[:2].to(torch.promote_types(x.dtype, torch.float64))
 
 
-@pytest.mark.parametrize("function", [of_its_rows, in_a_wider_type])
+def with_a_running_peak(x: Any) -> Any:
+    peaks, places = torch.cummax(x.reshape(1, 5), -1)
+    return peaks + places
+
+
+def beside_numbers(x: Any) -> Any:
+    return x + x.new_tensor([1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+@pytest.mark.parametrize(
+    "function", [of_its_rows, in_a_wider_type, with_a_running_peak, beside_numbers]
+)
 def test_the_program_gives_what_the_call_gives(function: Callable[[Any], Any]) -> None:
     from gradcheck_cli.frameworks.torch.trace import traced
 
@@ -35,3 +46,18 @@ def test_the_program_gives_what_the_call_gives(function: Callable[[Any], Any]) -
     program = traced(function, [jax.ShapeDtypeStruct((5,), "float32")])
     (value,) = jax.core.eval_jaxpr(program.jaxpr, program.consts, x.numpy())
     assert value.tolist() == function(x).tolist()
+
+
+@pytest.mark.parametrize("copy", [lambda x: x.new_tensor(x), torch.tensor])
+def test_what_is_copied_into_a_new_tensor_has_no_gradient(copy: Callable[[Any], Any]) -> None:
+    from gradcheck_cli.frameworks.torch.trace import traced
+
+    program = traced(lambda x: x * copy(x), [jax.ShapeDtypeStruct((2,), "float32")])
+
+    def call(x: Any) -> Any:
+        return jax.core.eval_jaxpr(program.jaxpr, program.consts, x)[0]
+
+    value, back = jax.vjp(call, jax.numpy.array([3.0, 5.0]))
+    assert value.tolist() == [9, 25]
+    (gradient,) = back(jax.numpy.ones(2))
+    assert gradient.tolist() == [3, 5]

@@ -43,6 +43,8 @@ def _environment() -> Any:
             _without_dynamo(environment)
             _write_in_place(environment)
             _fill_what_is_empty(environment)
+            _copy_without_history(environment)
+            _count_axes_from_the_front(environment)
             draw_natively(environment)
             keep_last_length(environment)
             return environment
@@ -118,6 +120,39 @@ def _fill_what_is_empty(environment: Any) -> None:
         return constant(environment, lambda: torch.zeros(sizes, dtype=kind))
 
     environment.dispatch = filled
+
+
+def _copy_without_history(environment: Any) -> None:
+    """What `new_tensor` and `torch.tensor` make of a tensor or of numbers has no gradient."""
+    dispatch = environment.dispatch
+
+    def copied(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        name, options = operation(func), kwargs or {}
+        like, *rest = args if name == "new_tensor" else (None, *args)
+        data = rest[0] if rest else options.get("data")
+        if name == "tensor" and isinstance(data, torch.Tensor):
+            return data.detach().to(options.get("dtype") or data.dtype)
+        if name != "new_tensor":
+            return dispatch(func, types, args, kwargs)
+        kind = options.get("dtype") or like.dtype
+        if isinstance(data, torch.Tensor):
+            return data.detach().to(kind)
+        return constant(environment, lambda: torch.tensor(data, dtype=kind))
+
+    environment.dispatch = copied
+
+
+def _count_axes_from_the_front(environment: Any) -> None:
+    """Running extremes along `dim=-1`, which torchax takes for another axis."""
+    dispatch = environment.dispatch
+
+    def counted(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if operation(func) not in ("cummax", "cummin"):
+            return dispatch(func, types, args, kwargs)
+        x, dim = tuple(args) + tuple(dict(kwargs or {}).values())
+        return dispatch(func, types, (x, dim % max(1, x.ndim)), {})
+
+    environment.dispatch = counted
 
 
 def _write_in_place(environment: Any) -> None:
