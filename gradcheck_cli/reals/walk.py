@@ -38,23 +38,40 @@ class NoRealMeaning(Exception):
 
 
 def walk(program: Program, domain: Walker, args: Sequence[Any]) -> list[Any]:
-    """Values of the program's outputs in the given domain."""
-    slots = all_slots(program, domain, args)
+    """Values of the program's outputs in the given domain; what nothing reads any more is let go."""
+    slots = _filled(program, domain, args)
+    last = {slot: i for i, step in enumerate(program.steps) for slot in step.ins}
+    last |= dict.fromkeys(program.outputs, len(program.steps))
+    for i, step in enumerate(program.steps):
+        _done(step, domain, slots)
+        for slot in (*step.ins, *step.outs):
+            if last.get(slot, -1) <= i:
+                slots[slot] = None
     return [slots[i] for i in program.outputs]
 
 
 def all_slots(program: Program, domain: Walker, args: Sequence[Any]) -> list[Any]:
     """Values of everything on the way, by slot."""
+    slots = _filled(program, domain, args)
+    for step in program.steps:
+        _done(step, domain, slots)
+    return slots
+
+
+def _filled(program: Program, domain: Walker, args: Sequence[Any]) -> list[Any]:
+    """What is there before the first step."""
     slots: list[Any] = [None] * program.size
     for slot, value in program.constants.items():
         slots[slot] = domain.constant(value)
     for slot, value in zip(program.inputs, args, strict=True):
         slots[slot] = value
-    for step in program.steps:
-        outs = apply(step, domain, [slots[i] for i in step.ins])
-        for slot, value in zip(step.outs, outs, strict=True):
-            slots[slot] = domain.kept(value)
     return slots
+
+
+def _done(step: Step, domain: Walker, slots: list[Any]) -> None:
+    outs = apply(step, domain, [slots[i] for i in step.ins])
+    for slot, value in zip(step.outs, outs, strict=True):
+        slots[slot] = domain.kept(value)
 
 
 def apply(step: Step, domain: Walker, values: list[Any]) -> Sequence[Any]:
