@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gradcheck_cli.infer.sizes import Size, Solution
 from gradcheck_cli.infer.template import Hole
+from gradcheck_cli.inputs.names import is_extent
 
 _ALONE = "n"
 _NAMES = ("b", "d", "n", "m", "p", "q", "r", "s", "t", "u")
@@ -17,25 +18,27 @@ def axis_names(holes: Sequence[Hole], shapes: Shapes, solution: Solution) -> lis
     """The axes of each array as a comment writes them: `b`, `2*d`, `n+1`, `4`."""
     solved = [[solution.of(size) for size in shape] for shape in shapes]
     free = list(dict.fromkeys(u for shape in solved for size in shape for u, _ in size.terms))
-    names = dict(_stated(holes, solved))
+    names = _stated(holes, solved)
     spare = (n for n in _spare(len(free)) if n not in names.values())
     names |= {u: next(spare) for u in free if u not in names}
     return [tuple(_text(size, names) for size in shape) for shape in solved]
 
 
-def _stated(holes: Sequence[Hole], solved: Shapes) -> Iterator[tuple[int, str]]:
+def windows(holes: Sequence[Hole], shapes: Shapes, solution: Solution) -> list[int]:
+    """The unknowns that a source calls as windows are called."""
+    solved = [[solution.of(size) for size in shape] for shape in shapes]
+    return [u for u, name in _stated(holes, solved).items() if is_extent(name)]
+
+
+def _stated(holes: Sequence[Hole], solved: Shapes) -> dict[int, str]:
     """Unknowns to which a source gives a name, each of them its first, each name once."""
-    unknowns: set[int] = set()
-    names: set[str] = set()
+    stated: dict[int, str] = {}
     for hole, shape in zip(holes, solved, strict=True):
         for name, size in zip(hole.dims or (), shape, strict=False):
-            new = name.isidentifier() and name not in names and len(size.terms) == 1
+            new = name.isidentifier() and name not in stated.values() and len(size.terms) == 1
             if new and not size.constant and size.terms[0][1] == 1:
-                u = size.terms[0][0]
-                if u not in unknowns:
-                    unknowns.add(u)
-                    names.add(name)
-                    yield u, name
+                stated.setdefault(size.terms[0][0], name)
+    return stated
 
 
 def _spare(count: int) -> Iterator[str]:

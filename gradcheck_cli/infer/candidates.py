@@ -25,6 +25,7 @@ _OF_THREE = {(2, 2, 4, 3): 4, (2, 2, 4, 3, 2): 5}
 _DEEP_SIZES = (
     (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, *_OF_THREE, (2, 2, 2, 3, 4, 5), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
 )  # fmt: skip
+_SHORT = (3, 2)
 _FIRST_SIZE, _LEAST_WITH_TABLE = 2, 3  # two rows are too few for a table, if more can be had
 
 Shapes = tuple[tuple[Size, ...], ...]
@@ -72,8 +73,15 @@ class Candidate:
         changed = (*shape[:axis], size, *shape[axis + 1 :])
         return replace(self, shapes=(*self.shapes[:i], changed, *self.shapes[i + 1 :]))
 
-    def sized(self, *, slides: bool, tables: bool) -> Iterator[list[tuple[int, ...]]]:
-        """The shapes in small sizes, the likeliest first: where a window may slide, beside tables of integers."""
+    def sized(
+        self, windows: Sequence[int] = (), *, slides: bool, tables: bool
+    ) -> Iterator[list[tuple[int, ...]]]:
+        """The shapes in small sizes, the likeliest first: where a window may slide, beside tables of integers.
+
+        `windows` are unknowns that stay short.
+        """
+        short = {u: _SHORT[i % len(_SHORT)] for i, u in enumerate(windows)}
+        long = [u for u in self.free if u not in short]
         deep = len(self.shapes[0]) > 2
         usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
         choices = (*sliding, *usual) if slides else usual
@@ -88,7 +96,8 @@ class Candidate:
             sizes = [n for n in choice if n >= least]
             if not sizes:
                 continue
-            numbers = {u: sizes[i % len(sizes)] + i // len(sizes) for i, u in enumerate(self.free)}
+            numbers = {u: sizes[i % len(sizes)] + i // len(sizes) for i, u in enumerate(long)}
+            numbers |= short
             yield [
                 tuple(self.solution.of(size).at(numbers) for size in shape) for shape in self.shapes
             ]

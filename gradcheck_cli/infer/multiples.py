@@ -11,6 +11,7 @@ from gradcheck_cli.infer.given_sizes import entries, given_values, with_given_si
 from gradcheck_cli.infer.shares import in_shares
 from gradcheck_cli.infer.template import Hole, Template
 from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.names import is_extent
 from gradcheck_cli.inputs.signature import Hints
 
 _AXES = re.compile(r"\w+\[(?P<axes>[^\[\]]*)\]")
@@ -49,7 +50,9 @@ def _in_equal_parts(hole: Hole, hints: Hints) -> Iterator[tuple[str, int]]:
         ends = [*zip(dims, clue.first, strict=False), *zip(dims[::-1], clue.last[::-1], strict=False)]  # fmt: skip
         for dim, text in ends:
             parts = _PARTS.match(text)
-            if parts is not None and int(parts[1]) <= _LARGEST:
+            if parts is None or (is_extent(dim) and parts[1] == "2"):
+                continue  # half of a window is its centre
+            if int(parts[1]) <= _LARGEST:
                 yield dim, int(parts[1])
 
 

@@ -64,6 +64,8 @@ _MOST_STEPS = re.compile(
 _TERMS = re.compile(
     r"(?:(?:n|num|number_of|max)_?)?(?:terms|nodes|iters|iterations|sweeps|intervals)"
 )
+# How a text calls an axis of a kernel.
+_EXTENT = re.compile(r"k[hwdtxyz]|k_?\d|k(?:ernel|s|_)\w*|n?_?taps|window\w*")
 _STEP = re.compile(r"(?:\w+_)?(?:strides?|hop|step|shift)(?:_?(?:size|length|len))?")
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
 
@@ -147,6 +149,11 @@ def is_window(name: str) -> bool:
 def is_step(name: str) -> bool:
     """Does the name say that the argument is how far a window slides at once?"""
     return _STEP.fullmatch(name.lower().strip("_")) is not None
+
+
+def is_extent(name: str) -> bool:
+    """Does a text call the axis of a kernel or a window so, which is short beside what it slides over?"""
+    return _EXTENT.fullmatch(name.lower()) is not None
 
 
 def is_axis(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.infer.axis_names import axis_names
+from gradcheck_cli.infer.axis_names import axis_names, windows
 from gradcheck_cli.infer.sizes import Size, Solution, unknown
 from gradcheck_cli.infer.template import Hole, unknown_shapes
 
@@ -38,3 +38,9 @@ def test_multiples_sums_and_numbers() -> None:
 def test_names_of_a_source_come_first() -> None:
     holes = (hole("x", "batch", "b"), hole("w"))
     assert names(Solution(), *holes, ranks=(2, 1)) == ["batch b", "d"]
+
+
+def test_windows_by_their_names() -> None:
+    holes = (hole("x", "batch", "width"), hole("w", "kw", "taps"))
+    shapes = unknown_shapes(holes, (2, 2))
+    assert [unknown(u) for u in windows(holes, shapes, Solution())] == list(shapes[1])

@@ -105,6 +105,14 @@ def test_named_axes_of_a_clue_are_believed() -> None:
     assert subject.leaves[0].source == "the docstring"
 
 
+def test_a_kernel_is_short_by_the_names_of_its_axes() -> None:
+    clues = {"x": [Clue("a docstring", "f32[b h w c]")], "k": [Clue("a docstring", "f32[kh kw]")]}
+    subject = explored(Gradient(lambda x, k: x.sum() * k), clues).subject
+    assert subject is not None
+    assert shapes(subject)["k"] == (3, 2)
+    assert min(shapes(subject)["x"][1:3]) > 2
+
+
 def test_a_function_that_nothing_fits_is_given_up() -> None:
     def refuse(x):
         raise ValueError("no")

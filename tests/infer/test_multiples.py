@@ -41,3 +41,9 @@ def test_what_another_source_cuts_into_parts_is_a_multiple_wherever_it_stands() 
     opened = Template(Signature(()), holes)
     found = with_multiples(opened, replace(NO_HINTS, clues=said), {})
     assert [hole.dims for hole in found.holes] == [("T", "2*D"), ("2*D",)]
+
+
+def test_half_of_a_window_is_its_centre_and_no_part() -> None:
+    said = {"w": [Clue("a docstring", "f32[kh D]"), Clue("the body", first=("2*part", "2*part"))]}
+    opened = Template(Signature(()), (Hole("w", "float", ("kh", "D")),))
+    assert [hole.dims for hole in with_multiples(opened, replace(NO_HINTS, clues=said), {}).holes] == [("kh", "2*D")]  # fmt: skip
