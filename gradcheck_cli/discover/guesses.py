@@ -28,6 +28,8 @@ _SEVERAL = 3  # where any number would do
 _AXES = (4, 3, 5, 2, 7)  # sizes of axes that a text names
 # From an entry's name to its shape, within one sentence.
 _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(]*[`(]*[\[(](?P<dims>\w+(?:,\s*\w+)*),?[\])]"
+# Right behind it: `prey_mass: (Q,) body masses`.
+_SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])]"
 _DEEP = 4  # guesses for each of several parameters that are tried in all combinations
 
 
@@ -94,7 +96,8 @@ def _stated_shapes(function: Function, names: Sequence[str]) -> dict[str, tuple[
     sizes: dict[str, int] = {}
     shapes = {}
     for name in names:
-        match = re.search(rf"\b{re.escape(name)}\b{_SHAPE}", text)
+        patterns = (rf"\b{re.escape(name)}\b{shape}" for shape in (_SHAPE_FIRST, _SHAPE))
+        match = next(filter(None, (re.search(pattern, text) for pattern in patterns)), None)
         dims = [] if match is None else re.findall(r"\w+", match["dims"])
         for dim in dims:
             sizes.setdefault(dim, int(dim) if dim.isdigit() else _AXES[len(sizes) % len(_AXES)])

@@ -69,3 +69,21 @@ def test_arrays_have_the_shapes_that_the_docstring_gives() -> None:
     kernel, bias = next(guesses(Projection))
     assert (kernel.shape, bias.shape) == ((4, 3), (3,))
     assert len(set(kernel.reshape(-1)[:7].tolist())) == 7
+
+
+class Spectrum:
+    """Sizes of predators and prey.
+
+    predator_mass: (P,) in grams.
+    prey_mass: (Q,) in grams.
+    prey_width: (Q,) in grams.
+    """
+
+    def __init__(self, predator_mass, prey_mass, prey_width):
+        self.all = predator_mass, prey_mass, prey_width
+
+
+def test_shapes_right_behind_the_names() -> None:
+    predators, prey, width = (np.shape(value) for value in first(Spectrum))
+    assert prey == width != predators
+    assert len(prey) == len(predators) == 1
