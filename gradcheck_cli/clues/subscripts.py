@@ -40,22 +40,51 @@ def _unpacked(functions: Sequence[Callable[..., Any]], depth: int) -> dict[str, 
     for function, node in ((f, node) for f in functions for node in _nodes(f)):
         if isinstance(node, ast.Call):
             parts = {**_spread_in(node, function), **_handed(node, function, depth), **parts}
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
-            for target in node.targets:
-                if isinstance(target, ast.Tuple):
-                    parts.setdefault(node.value.id, [ast.unparse(part) for part in target.elts])
+        whole = _whole(node.value) if isinstance(node, ast.Assign) else ""
+        for target in node.targets if isinstance(node, ast.Assign) and whole else ():
+            if isinstance(target, ast.Tuple):
+                parts.setdefault(whole, [ast.unparse(part) for part in target.elts])
     return parts
 
 
+def _whole(value: ast.expr) -> str:
+    """The name of what is unpacked, as it is or each part by itself: `pair`, `(asarray(p) for p in pair)`."""
+    match value:
+        case ast.Name(id=name):
+            return name
+        case ast.GeneratorExp(generators=[each]) | ast.ListComp(generators=[each]):
+            return each.iter.id if isinstance(each.iter, ast.Name) and not each.ifs else ""
+        case ast.Call(func=ast.Name(id="map"), args=[_, ast.Name(id=name)]):
+            return name
+    return ""
+
+
 def _handed(call: ast.Call, function: Callable[..., Any], depth: int) -> dict[str, list[str]]:
-    """What a function of the module unpacks of the names that a call hands to it."""
+    """What a function of the module, or of the factory around, unpacks of the names that a call hands to it."""
     scope = getattr(inspect.unwrap(function), "__globals__", {})
-    called = scope.get(call.func.id) if isinstance(call.func, ast.Name) else None
+    near = {**scope, **_around(function)}
+    called = near.get(call.func.id) if isinstance(call.func, ast.Name) else None
     if depth == 0 or not inspect.isfunction(called) or called.__globals__ is not scope:
         return {}
     inner = _unpacked([called], depth - 1)
     given = zip(call.args, called.__code__.co_varnames, strict=False)
     return {a.id: inner[p] for a, p in given if isinstance(a, ast.Name) and p in inner}
+
+
+def _around(function: Callable[..., Any]) -> dict[str, Any]:
+    """What the function takes from the functions around it, by name."""
+    inner = inspect.unwrap(function)
+    cells = getattr(inner, "__closure__", None) or ()
+    names = inner.__code__.co_freevars if cells else ()
+    held = zip(names, cells, strict=True)
+    return {name: cell.cell_contents for name, cell in held if _is_filled(cell)}
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # nothing is bound to the name as yet
+        return False
 
 
 def _spread_in(call: ast.Call, function: Callable[..., Any]) -> dict[str, list[str]]:

@@ -48,3 +48,24 @@ def energy(settings, x):
 
 def test_what_a_helper_unpacks_is_unpacked() -> None:
     assert unpacked([energy]) == {"settings": ["box", "cutoff"]}
+
+
+def each_by_itself(light, params):
+    top, slope = (np.asarray(p)[..., None] for p in params)
+    return top + slope * light
+
+
+def test_what_is_unpacked_part_by_part() -> None:
+    assert unpacked([each_by_itself]) == {"params": ["top", "slope"]}
+    assert unpacked([lambda: None]) == {}
+
+
+def test_what_a_helper_of_the_factory_around_unpacks() -> None:
+    def parts(both):
+        one, other = map(np.exp, both)
+        return one + other
+
+    def made(pair):
+        return parts(pair)
+
+    assert unpacked([made]) == {"pair": ["one", "other"]}
