@@ -164,7 +164,7 @@ def domain(passage: Passage) -> str:
     """The domain of the parameter as a comment has it; nothing where the passage says none."""
     if passage.kind_only:
         return ""
-    return _of_entry(passage.alone) if passage.entry else _of_mention(passage)
+    return _of_entry(passage.own or passage.alone) if passage.entry else _of_mention(passage)
 
 
 def branches(text: str, name: str) -> bool:

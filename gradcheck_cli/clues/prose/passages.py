@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gradcheck_cli.clues.prose.abbreviations import shortened
 from gradcheck_cli.clues.prose.dims import BRACKETS, probable, stated
+from gradcheck_cli.clues.prose.in_order import own_words
 from gradcheck_cli.clues.prose.plurals import spelled_out
 
 _ROLE = re.compile(r":(?:math|class|attr|obj|func|py:\w+|code|data|meth):`~?([^`]*)`")
@@ -61,6 +62,7 @@ class Passage:
     after: str
     entry: bool  # the name leads an entry of a list, and all of `after` is about it
     alone: str = ""  # of an entry: `after`, up to where it names another parameter
+    own: str = ""  # of an entry of several parameters: what is said of this one, where that goes one by one
     kind_only: bool = False  # of Sphinx's `:type x:`
     common_word: bool = (
         False  # the name is an English word, too: only what follows at once is about it
@@ -141,7 +143,7 @@ def _entries(lines: Sequence[str], name: str, names: Sequence[str]) -> Iterator[
     listed = rf"(?:(?:{others}|\w+)\s*(?:,|/|and|&)\s*)*(?:{spelled})(?:\s*(?:,|/|and|&)\s*(?:{others}))*"
     head = re.compile(
         rf"^(?P<indent>\s*)(?:[-*•+]\s+|\d+[.)]\s+)?(?P<role>:(?:param|parameter|arg|argument|key|type)\s+(?:[\w.\[\]]+\s+)?)?"
-        rf"\*{{0,2}}(?:{listed})\s*(?P<type>\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])?\s*(?::|--?(?=\s)|[–—]|=(?=\s*[\[(]))(?P<rest>.*)$"
+        rf"\*{{0,2}}(?P<head>{listed})\s*(?P<type>\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])?\s*(?::|--?(?=\s)|[–—]|=(?=\s*[\[(]))(?P<rest>.*)$"
     )
     boundary = re.compile(rf"[,;.]?\s*(?<![\w.])(?:{others})\s*(?::(?!:)|\((?=[^()]*,))")
     mentioned = re.compile(_mention_of([n for n in names if n != name]).pattern + _DESCRIBED)
@@ -157,8 +159,9 @@ def _entries(lines: Sequence[str], name: str, names: Sequence[str]) -> Iterator[
         stop = mentioned.search(after)
         alone = after[: stop.start()] if stop else after
         yield Passage(
-            "", after, entry=True, alone=alone, kind_only=(match["role"] or "").startswith(":type")
-        )
+            "", after, entry=True, alone=alone, own=own_words(match["head"], after, name),
+            kind_only=(match["role"] or "").startswith(":type"),
+        )  # fmt: skip
 
 
 def _aliases(name: str, names: Sequence[str]) -> list[str]:

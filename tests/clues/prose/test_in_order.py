@@ -1,0 +1,37 @@
+"""Several parameters that one entry tells of in their order."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.clues.docstrings import read_text
+from gradcheck_cli.clues.documentation import Text
+from gradcheck_cli.clues.prose.in_order import own_words
+
+NAMES = "mean, sigma, alpha, order"
+
+
+def domains(text: str, *names: str) -> list[str]:
+    found = read_text(Text("here", text, near=True), names)
+    return [found[name].domain if name in found else "" for name in names]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mean, sigma and order: position, width (> 0) and exponent (> 1).",
+        "mean, sigma, order : tensor\n    Position, width (> 0), and exponent (> 1). Each broadcasts.\n",
+    ],
+)
+def test_each_has_the_bounds_of_its_own_words(text: str) -> None:
+    assert domains(text, "mean", "sigma", "order") == ["", "> 0", "> 1"]
+
+
+def test_what_does_not_go_one_by_one_is_of_all() -> None:
+    assert domains("low, high: two numbers, positive", "low", "high") == ["> 0", "> 0"]
+    assert own_words(NAMES, "position, width (> 0)", "alpha") == ""
+    assert own_words("sigma", "a width (> 0)", "sigma") == ""
+
+
+def test_commas_in_brackets_part_nothing() -> None:
+    assert own_words("a, b", "one (of 1, 2), the other (> 0)", "b") == "the other (> 0)"
