@@ -39,13 +39,12 @@ _FEW_DEAR = 2
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rows × components. `gap` is |custom_real − truth| at the local scale, where it was needed."""
+    """Rows × components; how far formula and truth are apart is `gaps`."""
 
     rows: Array  # rows that the formula is judged on
     differs: Array  # formula and truth are apart, even with rounded constants widened
     amplifies: Array  # apart only because a rounded constant is amplified: instability
     trusts: Array  # apart from the truth, and what autodiff gives with inner rules at their word
-    gap: Array
     outside_kink: Array  # at a kink, not between the sides (one flag a row)
     finite_at_pole: Array  # the truth has a pole, the formula a number
     singular: Array  # rows with a pole, a kink or a jump
@@ -100,7 +99,6 @@ def comparison(m: Measurements) -> Comparison:
         differs=differs,
         amplifies=amplifies,
         trusts=trusts,
-        gap=_gaps(m, differs, truth, formula),
         outside_kink=_outside_kink(m, rows, formula, formula_states),
         finite_at_pole=(states == POLE)
         & comparable
@@ -252,8 +250,12 @@ def _as_inner_rules_say(m: Measurements, differs: Array, formula: Array) -> Arra
     return result
 
 
-def _gaps(m: Measurements, differs: Array, truth: Array, formula: Array) -> Array:
-    """The gap of each component at the typical scale around; of very many rows, at some spread over them."""
+@derived
+def gaps(m: Measurements) -> Array:
+    """|custom_real − truth| at the typical scale around, where they differ; of very many rows, at some spread over them."""
+    assert m.rule is not None
+    differs, truth = comparison(m).differs, m.reference.balls(GRADIENTS)
+    formula = columns(m.rule.gradients, m.count)
     gap = np.zeros(differs.shape)
     rows = np.flatnonzero(differs.any(axis=1))
     most = _FEW_GAPS if m.dear else _MOST_GAPS

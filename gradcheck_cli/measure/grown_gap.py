@@ -15,7 +15,7 @@ import numpy as np
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.measure.ball_truth import Ask, Truth
 from gradcheck_cli.measure.components import as_floats, columns
-from gradcheck_cli.measure.formula_gap import comparison
+from gradcheck_cli.measure.formula_gap import gaps
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
 
@@ -36,9 +36,9 @@ def grown(m: Measurements, reach: float) -> Points | None:
     """The points at which the largest relative gaps were found, if they are larger than those of the start."""
     if m.rule is None or m.dear or m.in_part:
         return None
-    facts = comparison(m)
-    gaps = np.where(np.isfinite(facts.gap), facts.gap, 0.0).max(axis=1, initial=0.0)
-    rows = [int(row) for row in np.argsort(-gaps, kind="stable")[:_MOST_ROWS] if gaps[row] > 0]
+    known = gaps(m)
+    worst = np.where(np.isfinite(known), known, 0.0).max(axis=1, initial=0.0)
+    rows = [int(row) for row in np.argsort(-worst, kind="stable")[:_MOST_ROWS] if worst[row] > 0]
     found: list[tuple[float, Point]] = []
     for row in rows:
         cotangents = [c[row] for c in m.cotangents]

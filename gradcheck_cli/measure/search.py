@@ -11,7 +11,7 @@ from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.inputs.simplify import first_found
 from gradcheck_cli.measure.engine import moved
-from gradcheck_cli.measure.formula_gap import comparison
+from gradcheck_cli.measure.formula_gap import gaps
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
@@ -57,4 +57,4 @@ def _gravely(m: Measurements) -> bool:
     error = Severity.ERROR.rank
     if any((grades(m, m.mode, w).severity == error).any() for w in (VALUE, who)):
         return True
-    return m.rule is not None and bool((comparison(m).gap > FORMULA_EPS.value * m.fmt.eps).any())
+    return m.rule is not None and bool((gaps(m) > FORMULA_EPS.value * m.fmt.eps).any())

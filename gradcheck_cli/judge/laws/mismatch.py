@@ -26,7 +26,13 @@ from gradcheck_cli.judge.diagnose.explain import explain
 from gradcheck_cli.judge.laws.singularity import radius_around_singularities
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind, component_name
-from gradcheck_cli.measure.formula_gap import Comparison, comparison, is_the_limit, only_at_points
+from gradcheck_cli.measure.formula_gap import (
+    Comparison,
+    comparison,
+    gaps,
+    is_the_limit,
+    only_at_points,
+)
 from gradcheck_cli.measure.integral import Opinion, ThirdOpinion, iterates, third_opinion
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import LIMIT, REGULAR
@@ -114,7 +120,7 @@ def mismatches(m: Measurements, facts: Comparison) -> Iterator[Mismatch]:
     for _, elements in m.components(GRADIENTS):
         part = slice(start, start + len(elements))
         start = part.stop
-        gap = np.where(facts.differs[:, part], facts.gap[:, part], 0.0)
+        gap = np.where(facts.differs[:, part], gaps(m)[:, part], 0.0)
         if gap.max(initial=0.0) > FORMULA_EPS.value * m.fmt.eps:
             yield Mismatch(m, facts, part, gap)
 
@@ -332,6 +338,6 @@ def _differs_at(component: int) -> Holds:
 
 def _far_apart_at(component: int) -> Holds:
     def holds(m: Measurements) -> Array:
-        return np.asarray(comparison(m).gap[:, component] > half_of_the_digits(m.fmt.eps))
+        return np.asarray(gaps(m)[:, component] > half_of_the_digits(m.fmt.eps))
 
     return holds
