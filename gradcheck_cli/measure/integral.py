@@ -74,16 +74,17 @@ class ThirdOpinion:
 SURELY_WRONG = ThirdOpinion(Opinion.WRONG)
 
 
-_Place = tuple[int, int | None]
+_Place = tuple[int, tuple[int, int] | None]
 _ASKED: WeakKeyDictionary[Measurements, dict[_Place, ThirdOpinion | None]] = WeakKeyDictionary()
 
 
-def third_opinion(m: Measurements, row: int, component: int | None = None) -> ThirdOpinion | None:
-    """What the integral of the rule says at one row, of all arguments at once or of one component; it is asked once."""
+def third_opinion(m: Measurements, row: int, part: slice | None = None) -> ThirdOpinion | None:
+    """What the integral of the rule says at one row, of all arguments at once or of these components; it is asked once."""
     known = _ASKED.setdefault(m, {})
-    if (row, component) not in known:
-        known[row, component] = _third_opinion(m, row, component)
-    return known[row, component]
+    place = (row, None if part is None else (part.start, part.stop))
+    if place not in known:
+        known[place] = _third_opinion(m, row, part)
+    return known[place]
 
 
 def iterates(m: Measurements) -> bool:
@@ -92,7 +93,7 @@ def iterates(m: Measurements) -> bool:
     return bool(m.sources.seeks) or (primal is not None and bool(primal.primitives() & LOOPS))
 
 
-def _third_opinion(m: Measurements, row: int, component: int | None) -> ThirdOpinion | None:
+def _third_opinion(m: Measurements, row: int, part: slice | None) -> ThirdOpinion | None:
     """An opinion, where it can say more than the truth does."""
     if m.sources.rule is None:
         return None
@@ -103,20 +104,20 @@ def _third_opinion(m: Measurements, row: int, component: int | None) -> ThirdOpi
         return SURELY_WRONG  # no loop, no step: autodiff is the derivative
     point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
     parts = m.subject.sample
-    moving = None if component is None else _alone(m, component)
+    moving = None if part is None else _alone(m, part)
     return by_integral(
         m.sources.primal, m.sources.rule, point, cotangent, m.fmt.eps, m.seed, parts, moving
     )
 
 
-def _alone(m: Measurements, component: int) -> Sample:
-    """All that is judged of the outputs, and one component of the arguments."""
+def _alone(m: Measurements, part: slice) -> Sample:
+    """All that is judged of the outputs, and these components of the arguments."""
     outputs = tuple(elements for _, elements in m.components(VALUES))
     leaves: list[Array] = []
     start = 0
     for _, elements in m.components(GRADIENTS):
-        at = component - start
-        leaves.append(elements[at : at + 1] if 0 <= at < len(elements) else elements[:0])
+        first, last = (max(0, end - start) for end in (part.start, part.stop))
+        leaves.append(elements[first:last])
         start += len(elements)
     return Sample(outputs, tuple(leaves))
 

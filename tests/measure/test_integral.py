@@ -82,8 +82,8 @@ def test_one_component_moves_alone_and_the_others_say_nothing() -> None:
 
     m = traced(ruled(bisected, rule), [np.array([0.5, -0.125])], ran=True)
     row = int(m.base_rows[0])
-    assert third_opinion(m, row, 0) == third_opinion(m, row, 0)
-    alone, at_its_end = third_opinion(m, row, 0), third_opinion(m, row, 1)
+    assert third_opinion(m, row, slice(0, 1)) == third_opinion(m, row, slice(0, 1))
+    alone, at_its_end = third_opinion(m, row, slice(0, 1)), third_opinion(m, row, slice(1, 2))
     assert alone is not None
     assert at_its_end is not None
     assert (alone.opinion, alone.smooth, alone.constant) == (Opinion.RIGHT, True, False)
@@ -110,3 +110,18 @@ def test_what_bends_far_from_a_point_says_nothing_of_the_rule_there() -> None:
         )
         is Opinion.RIGHT
     )
+
+
+def test_what_another_argument_is_denied_says_nothing_of_this_one() -> None:
+    """A joint step also moves what the rule gives no gradient."""
+
+    def rule(inputs: Any, ct: Any) -> Any:
+        _, b = inputs
+        return b * ct, 0 * b
+
+    m = traced(ruled(lambda a, b: a * b, rule), np.array([1.25]), np.array([2.75]))
+    row = int(m.base_rows[0])
+    both, alone = third_opinion(m, row), third_opinion(m, row, slice(0, 1))
+    assert both is not None
+    assert alone is not None
+    assert (both.opinion, alone.opinion) == (Opinion.WRONG, Opinion.RIGHT)

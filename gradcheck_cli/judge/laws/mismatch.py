@@ -151,7 +151,7 @@ def _has_value(m: Measurements, rows: Array) -> Array:
 def _small(mismatch: Mismatch) -> Failure | None:
     among_the_worst = mismatch.worst >= _MOSTLY * mismatch.worst.max()
     row = int(among_the_worst.argmax())  # the simplest
-    third = third_opinion(mismatch.m, row)
+    third = third_opinion(mismatch.m, row, mismatch.part)
     if third is not None and third.settles:
         return None
     size = f"{mismatch.worst.max():.1e}"
@@ -194,7 +194,7 @@ def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
         if along and not any(third.against for third in along):
             return mismatch.failure(row, Kind.SURROGATE, _STEP)
     of_components = iterates(mismatch.m)
-    asked = _of_components(mismatch, large) if of_components else _of_rows(mismatch.m, large)
+    asked = _of_components(mismatch, large) if of_components else _of_rows(mismatch, large)
     opinion = _gravest({third.opinion for third in asked})
     if opinion is Opinion.RIGHT:
         return None
@@ -226,8 +226,9 @@ def _gravest(opinions: set[Opinion]) -> Opinion:
     return next((opinion for opinion in gravest_first if opinion in opinions), Opinion.OPEN)
 
 
-def _of_rows(m: Measurements, rows: Array) -> list[ThirdOpinion]:
-    """The third opinions at a few plain rows."""
+def _of_rows(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
+    """The third opinions at a few plain rows, of the argument alone: what others are denied is another finding."""
+    m = mismatch.m
     size = np.abs(columns(m.points, m.count)).max(axis=1)
     states = np.concatenate([m.reference.states(VALUES), m.reference.states(GRADIENTS)], axis=1)
     # One element outside would hide the rest.
@@ -237,7 +238,7 @@ def _of_rows(m: Measurements, rows: Array) -> list[ThirdOpinion]:
     plain = sorted(
         rows.tolist(), key=lambda r: (not inside[r], not floats[r], not low <= size[r] <= high, r)
     )
-    asked = [third_opinion(m, row) for row in plain[: OPINIONS.value]]
+    asked = [third_opinion(m, row, mismatch.part) for row in plain[: OPINIONS.value]]
     return [third for third in asked if third is not None]
 
 
@@ -251,7 +252,7 @@ def _of_components(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
     numbers = columns(m.points, m.count)[:, part]
     low, high = ORDINARY.value
     places = {
-        float(numbers[row, c]): (row, part.start + c)
+        float(numbers[row, c]): (row, slice(part.start + c, part.start + c + 1))
         for row in reversed(rows.tolist())
         for c in np.flatnonzero(mismatch.gap[row] > half_of_the_digits(m.fmt.eps)).tolist()
     }

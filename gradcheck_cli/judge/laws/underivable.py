@@ -99,7 +99,7 @@ def _judged(m: Measurements, name: str, part: slice, rows: Sequence[int]) -> Und
 
 def _opinion(m: Measurements, row: int, component: int) -> Opinion:
     """The third opinion; wrong on large scales alone is open, for the value may jump there."""
-    third = third_opinion(m, row, component)
+    third = third_opinion(m, row, slice(component, component + 1))
     if third is None or not third.residuals:
         return Opinion.OPEN
     near = third.residuals[0] > half_of_the_digits(m.fmt.eps) * third.changes[0]
