@@ -155,6 +155,15 @@ ASIDE = Limit(
     "Convention: nearer than two floats of any dtype, so that a mask or a tie is left and nothing else "
     "changes.",
 )  # fmt: skip
+ASIDE_BITS = Limit(
+    256, "−log₂ of the distance from a tie", "E3",
+    "Convention: so near that each piece has the gradient that it has at the tie, in 100 bits and more.",
+)  # fmt: skip
+TIED_DIRECTIONS = Limit(
+    3, "directions", "E3", "Each has both sides: with three, a third piece shows in most cases."
+)
+TIED_OUTPUTS = Limit(8, "outputs, each alone", "E3", "Convention, a matter of cost.")
+TIED_ROWS = Limit(4, "rows with a tied pair", "E3", "Convention, a matter of cost.")
 PIECES_BITS = Limit(
     16, "bits in which the pieces of an approximation meet", "E3",
     "Convention: at the seam of two polynomials their slopes are a kink that nobody means. Only a note "

@@ -110,7 +110,7 @@ def make_points(
     budget: int,
     seed: int,
 ) -> Points:
-    """Up to `budget` points, the plainest first."""
+    """Up to `budget` points, the plainest first; of arrays a few more, with a pair of equals in one of them."""
     values = stress_values(fmt, constants, reach)
     if all(not leaf.shape for leaf in leaves):
         rows, recipes = _scalars(leaves, values, budget, seed)
@@ -236,6 +236,8 @@ def _ties(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 # A mean of single floats near it is off by 6e-5 of their spread, a mean of squares by a twentieth.
 _OFFSET = 1e3
+_MOST_PAIRS = 6
+_APART = 7919  # a prime: multiples of it, less those of a size, are all different and in no order
 
 
 def _offset(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -255,6 +257,21 @@ def _positive(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 def _unit_interval(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return (rng.integers(1, 63, shape)) / 64.0
+
+
+def _pair(axis: int) -> Pattern:
+    """All different but for the largest number, which is there twice, side by side along the axis."""
+
+    def pattern(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        size = int(np.prod(shape, dtype=int))
+        out = ((1 + np.arange(size) * _APART % size) / 4).reshape(shape)  # needs no chance
+        place = np.array(np.unravel_index(int(out.argmax()), shape))
+        place[axis] += -1 if place[axis] else 1
+        if place[axis] < shape[axis]:
+            out[tuple(place)] = out.max()
+        return out
+
+    return pattern
 
 
 PATTERNS: dict[str, Pattern] = {
@@ -318,4 +335,20 @@ def _arrays(
     for i in range(max(0, budget - len(rows))):
         stress = [values[int(n)] for n in rng.integers(0, len(values), 4)]
         add(f"stress {i}", [_among(stress)] * len(leaves))
-    return rows[:budget], recipes[:budget]
+    rows, recipes = rows[:budget], recipes[:budget]
+    for i, axis in _pairs(leaves) if budget > len(PATTERNS) // 2 else ():
+        rest: list[Pattern] = [_constant(1.0)] * len(leaves)
+        rest[i] = _pair(axis)
+        add(f"{leaves[i].path} a pair along axis {axis}", rest)
+    return rows, recipes
+
+
+def _pairs(leaves: Sequence[Leaf]) -> list[tuple[int, int]]:
+    """Arrays by their number, each with an axis along which two of its numbers may be equal."""
+    every = [
+        (i, axis)
+        for i, leaf in enumerate(leaves)
+        for axis, size in enumerate(leaf.shape)
+        if size > 1
+    ]
+    return every[:_MOST_PAIRS]

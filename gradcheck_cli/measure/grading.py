@@ -18,6 +18,7 @@ from gradcheck_cli.measure.formula_gap import comparison, value_differs
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.reference import Reference
 from gradcheck_cli.measure.states import KINK, POLE
+from gradcheck_cli.measure.unmet import unmet
 from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
 
 
@@ -47,7 +48,7 @@ def _without_tails(m: Measurements, graded: Grades) -> Grades:
     extreme = np.array([p.cotangent in (ZERO, TINY, HUGE) for p in m.probes])
     graded.severity[extreme & (graded.severity == Severity.NOTE.rank)] = -1
     note = Severity.NOTE.rank
-    graded.severity[(m.beyond | m.tiny_at_once) & (graded.severity > note)] = note
+    graded.severity[unmet(m) & (graded.severity > note)] = note
     size = np.abs(columns(m.cotangents, m.count))
     graded.severity[(size > m.fmt.max).any(axis=1)] = -1  # not a number of this dtype at all
     return graded

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.contract.limits import TINY_AT_ONCE
 from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
 from gradcheck_cli.inputs.floats import Format, format_of
@@ -102,13 +101,6 @@ class Rows:
     def beyond(self) -> Array:
         """Rows outside of what models meet."""
         return read_only(np.array([recipe == BEYOND for recipe in self.recipes], bool))
-
-    @functools.cached_property
-    def tiny_at_once(self) -> Array:
-        """Rows at which several arguments are so small that no model meets them together."""
-        sizes = [np.abs(p).reshape(len(p), -1).max(axis=1, initial=0) for p in self.points]
-        small = [(size > 0) & (size < TINY_AT_ONCE.value) for size in sizes]
-        return read_only(np.asarray(np.sum(small, axis=0) > 1))
 
     @functools.cached_property
     def base_rows(self) -> Array:

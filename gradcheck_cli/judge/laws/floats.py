@@ -18,6 +18,7 @@ from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.run_alone import Alone, again
 from gradcheck_cli.measure.states import LIMIT, REGULAR
+from gradcheck_cli.measure.unmet import tiny_at_once, unmet
 from gradcheck_cli.subject.results import AUTO, CUSTOM, OP_BY_OP, VALUE
 
 Array = np.ndarray[Any, Any]
@@ -120,7 +121,7 @@ def _where_nobody_goes(m: Measurements, row: int) -> str:
     """Why a fault at this row is a note at most, in brackets; nothing where it is not."""
     if m.beyond[row]:
         return " (beyond --reach)"
-    return " (where several arguments are tiny at once)" if m.tiny_at_once[row] else ""
+    return " (where several arguments are tiny at once)" if tiny_at_once(m)[row] else ""
 
 
 def _confirmed_row(m: Measurements, rule: FloatRule, mode: str, severity: Severity) -> int | None:
@@ -128,7 +129,7 @@ def _confirmed_row(m: Measurements, rule: FloatRule, mode: str, severity: Severi
     graded = grades(m, mode, rule.who)
     rows = _rows(graded, severity, rule.causes)
     # What models meet comes first; beyond it a NaN is not graver than a tail within.
-    met = ~(m.beyond | m.tiny_at_once)[rows]
+    met = ~unmet(m)[rows]
     rows = rows[met] if met.any() else rows
     for cause in rule.causes:
         for row in rows[graded.cause[rows] == cause][:_TRIES].tolist():

@@ -13,7 +13,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.cotangents import one_hot_names
 from gradcheck_cli.judge.laws.law import Judgement, Reason, base_probes, judged, over_the_reals
 from gradcheck_cli.judge.laws.mismatch import mismatches, verdict
-from gradcheck_cli.judge.laws.singularity import singularities
+from gradcheck_cli.judge.laws.singularity import singularities, torn_at_ties
 from gradcheck_cli.judge.laws.underivable import Underivable, underivable
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
@@ -53,7 +53,8 @@ class Formula:
         without = list(underivable(m, facts))
         several = len(m.subject.leaves) > 1
         wrong += [each.failure(several) for each in without if each.opinion is Opinion.WRONG]
-        failures = [*wrong, *_trusting(facts, inner), *singularities(facts)]
+        torn_apart = () if wrong else torn_at_ties(m)
+        failures = [*wrong, *torn_apart, *_trusting(facts, inner), *singularities(facts)]
         if not failures and not facts.compared and not without:
             return Judgement(self.name, Outcome.NOT_COVERED, reason=_NOTHING_TO_COMPARE)
         judgement = judged(self.name, len(facts.rows), failures)

@@ -1,4 +1,4 @@
-"""Poles and kinks of the truth: what a rule gives there is worth a note, and never an error."""
+"""Poles and kinks of the truth: what a rule gives there is worth a note; where just two numbers tie, an error."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from gradcheck_cli.measure.components import GRADIENTS, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import Comparison
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.tied_pairs import torn
 
 Array = np.ndarray[Any, Any]
+
+_TORN = (
+    "the formula is wrong where two numbers tie: it is the derivative neither for the one order of them "
+    "nor for the other, nor between these"
+)
 
 
 def singularities(facts: Comparison) -> Iterator[Failure]:
@@ -31,6 +37,16 @@ def singularities(facts: Comparison) -> Iterator[Failure]:
             "at a kink of the primal, the rule is not between the derivatives of the two sides"
         )
         yield _note(int(outside[0]), 0, Kind.KINK, message)
+
+
+def torn_at_ties(m: Measurements) -> Iterator[Failure]:
+    """An error where two numbers tie and the rule is neither of the two pieces there nor between them."""
+    found = torn(m)
+    if found is not None:
+        yield Failure(
+            RuleName.GRADIENT_MISMATCH, Severity.ERROR, found.row, GRADIENTS, found.component,
+            Ground(Kind.KINK), _TORN, everywhere=True,
+        )  # fmt: skip
 
 
 def _note(row: int, component: int, kind: Kind, message: str) -> Failure:
