@@ -70,27 +70,36 @@ def _rows(m: Measurements) -> Iterator[tuple[int, int]]:
 
 
 def _apart(m: Measurements, row: int, leaf: int) -> int | None:
-    """A component of the argument at which the rule is off the pieces of some output."""
+    """A component of the argument at which the rule is off the pieces of some output, and off autodiff."""
     part = _part(m, leaf)
-    weights = [cotangent(n, m.subject.outputs) for n in one_hot_names(m.subject.outputs, TIED_OUTPUTS.value)]  # fmt: skip
+    names = one_hot_names(m.subject.outputs, TIED_OUTPUTS.value)
+    weights = [cotangent(name, m.subject.outputs) for name in names]
     here = [p[row] for p in m.points]
+    rule, auto = (
+        _evaluated(source, [list(map(exact, here))], weights)
+        for source in (m.sources.rule, m.sources.primal)
+    )
     sides = _evaluated(m.sources.primal, list(_beside(here, leaf, m.seed)), weights)
-    own = _evaluated(m.sources.rule, [list(map(exact, here))], weights)
-    count = 2 * TIED_DIRECTIONS.value
-    around, jumps = columns(sides.gradients, count * len(weights)), columns(sides.values, count * len(weights))  # fmt: skip
-    regular = (columns(sides.gradient_states, len(around)) == REGULAR)[:, part].all(axis=1)
-    ours = columns(own.gradients, len(weights))[:, part]
-    settled = (columns(own.gradient_states, len(weights)) == REGULAR)[:, part].all(axis=1)
+    values = columns(sides.values, 2 * TIED_DIRECTIONS.value * len(weights))
     with working(_BITS):
         for k in range(len(weights)):
-            at = slice(k, None, len(weights))
-            if not settled[k] or not regular[at].all() or not _continuous(jumps[at]):
+            beside = slice(k, None, len(weights))
+            ours, around = _known(rule, slice(k, k + 1), part), _known(sides, beside, part)
+            if ours is None or around is None or not _continuous(values[beside]):
                 continue
-            pieces = _pieces(around[at][:, part])
-            off = _off(pieces, ours[k]) if len(pieces) == 2 else None
-            if off is not None:
+            pieces = _pieces(around)
+            off = _off(pieces, ours[0]) if len(pieces) == 2 else None
+            as_autodiff = _known(auto, slice(k, k + 1), part)
+            if off is not None and (as_autodiff is None or not _equal(ours[0], as_autodiff[0])):
                 return int(part.start) + off
     return None
+
+
+def _known(truth: Truth, rows: slice, part: slice) -> Array | None:
+    """The gradients at some rows, if all are known."""
+    count = len(truth.gradients[0])
+    states = columns(truth.gradient_states, count)[rows, part]
+    return columns(truth.gradients, count)[rows, part] if (states == REGULAR).all() else None
 
 
 def _part(m: Measurements, leaf: int) -> slice:
@@ -136,11 +145,15 @@ def _near(a: arb, b: arb, bits: int) -> bool:
     return bool(abs(a - b) <= (abs(a) + abs(b) + 1) * half_to(bits)) or bool(a.overlaps(b))
 
 
+def _equal(one: Array, other: Array) -> bool:
+    return all(_near(a, b, PIECES_BITS.value) for a, b in zip(one, other, strict=True))
+
+
 def _pieces(gradients: Array) -> list[Array]:
     """The different gradients among these."""
     pieces: list[Array] = []
     for each in gradients:
-        if not any(all(_near(a, b, PIECES_BITS.value) for a, b in zip(each, p, strict=True)) for p in pieces):  # fmt: skip
+        if not any(_equal(each, piece) for piece in pieces):
             pieces.append(each)
     return pieces
 

@@ -72,3 +72,16 @@ def test_a_jump_is_no_tie_of_two_pieces() -> None:
 def test_a_smooth_function_of_equal_numbers_has_no_kink() -> None:
     m = traced(ruled(lambda x: (x * x).sum(-1), lambda held, g: (3 * held[0] * g[:, None],)), TIED)
     assert torn(m) is None
+
+
+def test_what_autodiff_gives_as_well_is_left_alone() -> None:
+    """The larger and the smaller of two, by comparisons that both choose the first."""
+
+    def span(x: Any) -> Any:
+        a, b = x[:, 1], x[:, 2]
+        return 2 * jnp.where(a >= b, a, b) + jnp.where(a <= b, a, b)
+
+    def rule(held: Any, g: Any) -> Any:
+        return jax.vjp(span, *held)[1](g)
+
+    assert torn(traced(ruled(span, rule), TIED)) is None
