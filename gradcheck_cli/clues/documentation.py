@@ -19,7 +19,7 @@ _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # The head of what a factory gives back, where that is a function: its text speaks of its arguments.
 _GIVES_A_FUNCTION = re.compile(
-    r"^\s*:?returns?\s*:?\s*(?:\n\s*-{3,}\s*)?(?=\n?[^\n]*\b(?:function|callable)\b)",
+    r"^\s*:?returns?\s*:?\s*(?:\n\s*-{3,}\s*)?(?=\n?[^\n]*(?:\b(?:function|callable)\b|`\w+\([\w, *=]*\)`))",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -87,6 +87,7 @@ def _surroundings(function: Any) -> Iterator[Text]:
     if code is None or tree is None:
         return
     lines = linecache.getlines(code.co_filename)
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     scopes = _around(tree, code.co_firstlineno)
     if scopes and isinstance(scopes[-1], (ast.FunctionDef, ast.AsyncFunctionDef)):
         yield Text("a comment", _comments(scopes[-1], lines), near=True)
@@ -97,7 +98,7 @@ def _surroundings(function: Any) -> Iterator[Text]:
             yield Text(f"the docstring of `{scope.name}`", doc, near=True)
             yield Text(f"a comment in `{scope.name}`", _of_class(scope, lines), near=True)
         else:
-            hidden = frozenset(a.arg for a in _arguments(scope))
+            hidden = frozenset(a.arg for a in _arguments(scope)).intersection(own)
             made = _GIVES_A_FUNCTION.sub("\n", doc)
             yield Text(f"the docstring of `{scope.name}`", made, near=True, hidden=hidden)
     if len(scopes) > 1:

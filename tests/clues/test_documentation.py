@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from gradcheck_cli.clues.docstrings import clues
 from gradcheck_cli.clues.documentation import texts_about
 
 MODEL = '''
@@ -68,3 +69,28 @@ def test_what_takes_it_by_its_registered_name_speaks_of_it(tmp_path: Path) -> No
     module = loaded(tmp_path / "registered_here.py", REGISTERED)
     said = [text.text for text in texts_about(module._grad) if text.near]
     assert said == ["Only what is positive goes back."]
+
+
+OPTIONS = '''
+    def build(position="mid", scale=1.0):
+        """Light in layers.
+
+        position: "top", "mid" or "bottom".
+        scale: of the whole.
+
+        Returns:
+            ``profile(lai, scale)`` for ``lai`` (batch, layer).
+        """
+        def profile(lai, scale):
+            return lai * len(position) * scale
+        return profile
+    '''
+
+
+def test_a_factory_speaks_of_its_options_and_of_what_the_function_takes(tmp_path: Path) -> None:
+    module = loaded(tmp_path / "options_here.py", OPTIONS)
+    (text,) = [t for t in texts_about(module.build()) if t.source == "the docstring of `build`"]
+    assert text.hidden == {"scale"}  # which is the function's own
+    said = clues(module.build(), ["lai", "scale", "position"])
+    assert said["position"][0].values == ("top", "mid", "bottom")
+    assert said["lai"][0].spec == "f32[batch layer]"
