@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def _is_fixed(node: ast.expr, call: SeenCall) -> bool:
         case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _HANDS_ON:
             return _is_fixed(inner, call)
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            return name in _buffers(call.module.path)
+            return any(re.fullmatch(buffer, name) for buffer in _buffers(call.module.path))
         case ast.Name(id=name):
             made = _made_before(name, call)
             return len(made) == 1 and _is_fixed(made[0], call)
@@ -72,7 +73,7 @@ def _made_before(name: str, call: SeenCall) -> list[ast.expr]:
 
 @functools.cache
 def _buffers(path: Path) -> frozenset[str]:
-    """The names under which the classes of a file register buffers."""
+    """The names under which the classes of a file register buffers, as patterns: of `f"sign_{side}"` a part is open."""
     tree = parsed(path)
     calls = (n for n in ast.walk(tree or ast.Module([], [])) if isinstance(n, ast.Call))
     named = (
@@ -80,4 +81,11 @@ def _buffers(path: Path) -> frozenset[str]:
         for c in calls
         if isinstance(c.func, ast.Attribute) and c.func.attr == "register_buffer" and c.args
     )
-    return frozenset(str(n.value) for n in named if isinstance(n, ast.Constant))
+    return frozenset(filter(None, map(_pattern, named)))
+
+
+def _pattern(name: ast.expr) -> str:
+    """A pattern for the names that an expression may give; empty where nothing is written down."""
+    parts = name.values if isinstance(name, ast.JoinedStr) else [name]
+    texts = [re.escape(str(p.value)) if isinstance(p, ast.Constant) else r"\w+" for p in parts]
+    return "".join(texts) if any(isinstance(part, ast.Constant) for part in parts) else ""

@@ -22,6 +22,8 @@ MODEL = """
         def __init__(self, dim):
             super().__init__()
             self.register_buffer("mean", torch.zeros(dim))
+            for side in ("left", "right"):
+                self.register_buffer(f"shift_{side}", torch.zeros(dim))
             self.register_buffer("table", torch.ones(9, dim), persistent=False)
             self.scale = torch.nn.Parameter(torch.ones(dim))
 
@@ -37,6 +39,7 @@ MODEL = """
         ("x, self.table[: len(x)].to(x.dtype), self.scale", {"mean"}),
         ("x, x.mean().detach(), scale=self.mean", {"mean", "scale"}),
         ("x, self.scale, self.unknown", set()),
+        ("x, self.shift_left, self.scale", {"mean"}),
         ("x.detach(), self.mean + self.scale, self.scale", {"x"}),
     ],
 )
