@@ -115,7 +115,7 @@ def probable(written: str, elsewhere: Collection[str] = ()) -> Dims | None:
         (name,) = names
         return dims if name in elsewhere or (len(name) > 2 and _USUAL.fullmatch(name)) else None
     words = [w for name in names for w in re.findall(r"[^\W\d]\w*", name)]
-    unusual = [w for w in words if w not in elsewhere and not _USUAL.fullmatch(w)]
+    unusual = {w for w in words if w not in elsewhere and not _USUAL.fullmatch(w)}
     most = 1 if len(words) > _MANY and "," in written else 0
     return dims if len(unusual) <= most else None
 

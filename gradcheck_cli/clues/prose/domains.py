@@ -76,7 +76,10 @@ _FAMILIES = tuple(
             "in increasing",
         ),
         (r"\bsorted\b(?! (?:in )?(?:descending|decreasing))", "in sorted"),
-        (r"\{\s*-1\s*,\s*\+?1\s*\}|(?<![\w.])(?:\+/-|±)\s*1\b|\b-1 (?:or|and) \+?1\b", "in signs"),
+        (
+            r"\{\s*-1\s*,\s*\+?1\s*\}|(?<![\w.])(?:\+/-|±)\s*1\b|\b-1 (?:or|and) \+?1\b|\+1 (?:or|and) -1\b",
+            "in signs",
+        ),
         (
             r"\bbinary (?:labels?|targets?|values?|vectors?|arrays?|tensors?|matri\w+|entries"
             r"|indicators?)|\{\s*0\s*,\s*1\s*\}|(?<![\w.])0/1\b|\b(?:either )?0 or 1\b"
@@ -106,6 +109,10 @@ _FAMILIES = tuple(
 _DECLARED = re.compile(rf"^\W*(?:{_TYPE}\W+)?(?:of\s+)?shape\W{{1,2}}{BRACKETS}\s+(?=[A-Z])")
 # `is a float vector of pitch classes in [0, 12)`: what it holds.
 _THINGS = re.compile(r"^an?\s+(?:[\w-]+\s+){1,6}?(?=in\s*[\[(])")
+# `friction coefficients > 0`: what an entry is of, before its bound.
+_THING_FIRST = re.compile(
+    r"^\W*(?:(?!(?:if|when|where|with|for|than|is|are|and|or|to|as|while|because)\b)[A-Za-z][\w-]*\s+){1,5}(?=(?:>=?|<=?|≥|≤)\s*[-+.\d])"
+)
 # What makes a sentence about something else, or a condition out of a property.
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|otherwise|else|elsewhere|piecewise|whether|not|need not"
@@ -184,7 +191,7 @@ def _of_entry(text: str) -> str:
             continue
         stop = _OTHERWISE.search(sentence)
         kept = sentence[: stop.start()] if stop else sentence
-        if found := _interval(kept) or _bound(kept) or _family(kept):
+        if found := _interval(kept) or _bound(_THING_FIRST.sub("", kept)) or _family(kept):
             return found
     return ""
 

@@ -5,17 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+_STARRED = re.compile(r"(?<![\w.*])(?P<stem>[^\W\d]\w*_)\*(?![\w*])")
 _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
 
 
 def spelled_out(text: str, names: Sequence[str]) -> str:
-    """The text with an entry for each parameter where the plural of their last word has one."""
+    """The text with an entry for each parameter where the plural of their last word has one, or a star: `sign_*`."""
+    text = _STARRED.sub(lambda match: _all_of(match["stem"], names) or match[0], text)
     for plural, members in _plurals(names):
         if all(_is_named(member, text) for member in members):
             continue  # each has words of its own, in which the plural is another word
         said = re.compile(rf"(?<![\w.])(?:both\s+)?{plural}\b(?![_(])(?P<said>[^,.;\n]*)")
         text = said.sub(lambda match, of=members: _entries(of, match["said"], names), text)  # type: ignore[misc]
     return text
+
+
+def _all_of(stem: str, names: Sequence[str]) -> str:
+    """The parameters that begin so, where there are several: `sign_x, sign_y`."""
+    members = [name for name in names if name.startswith(stem)]
+    return ", ".join(members) if len(members) > 1 else ""
 
 
 def _is_named(name: str, text: str) -> bool:

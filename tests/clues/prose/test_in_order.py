@@ -33,5 +33,10 @@ def test_what_does_not_go_one_by_one_is_of_all() -> None:
     assert own_words("sigma", "a width (> 0)", "sigma") == ""
 
 
+def test_a_bound_behind_what_it_is_of() -> None:
+    assert domains("mu: friction coefficients > 0, broadcastable", "mu") == ["> 0"]
+    assert domains("mu: what is kept for sizes > 0", "mu") == [""]
+
+
 def test_commas_in_brackets_part_nothing() -> None:
     assert own_words("a, b", "one (of 1, 2), the other (> 0)", "b") == "the other (> 0)"

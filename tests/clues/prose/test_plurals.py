@@ -31,3 +31,13 @@ def test_each_has_the_shape_of_its_own_array() -> None:
 def test_what_each_is_told_of_is_left_as_it_is() -> None:
     told = "k_pages: key pages [pages, page_size], v_pages: value pages [pages, page_size]."
     assert spelled_out(told, ("k_pages", "v_pages")) == told
+
+
+def test_a_star_stands_for_all_that_begin_so() -> None:
+    names = ("x", "sign_x", "sign_y")
+    assert spelled_out("sign_*: (d,) of +1 or -1", names) == "sign_x, sign_y: (d,) of +1 or -1"
+    assert spelled_out("x_*: (d,), *args", names) == "x_*: (d,), *args"
+    text = Text("here", "``sign_*``: (d,) of +1 or -1", near=True)
+    assert {name: clue.domain for name, clue in read_text(text, names).items()} == {
+        "sign_x": "in signs", "sign_y": "in signs",
+    }  # fmt: skip
