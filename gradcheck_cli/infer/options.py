@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -92,12 +93,14 @@ def _functions(name: str, hints: Hints) -> list[Fixed]:
 
 
 def _parts(parameter: Parameter, hints: Hints) -> list[Fixed]:
-    """Fewer parts than the default's, of what divides an axis: 32 groups ask for more numbers than are tried."""
-    clues = hints.clues.get(parameter.name, ())
-    many = type(parameter.default) is int and parameter.default > _FEW_PARTS
-    clue = next((clue for clue in clues if clue.divides), None)
-    few = str(_FEW_PARTS)
-    return [Fixed(_FEW_PARTS, few, clue.source)] if many and clue is not None else []
+    """Fewer parts than the default's, of what divides an axis or is a factor of one: 32 groups ask for more numbers than are tried."""
+    if type(parameter.default) is not int or parameter.default <= _FEW_PARTS:
+        return []
+    clues = [clue for clue in hints.clues.get(parameter.name, ()) if clue.divides]
+    factor = re.compile(rf"(?:\*{parameter.name}\b|\b{parameter.name}\*)")
+    every = (clue for of_path in hints.clues.values() for clue in of_path)
+    clues += [clue for clue in every if factor.search(clue.spec)]
+    return [Fixed(_FEW_PARTS, str(_FEW_PARTS), clues[0].source)] if clues else []
 
 
 def _number(parameter: Parameter, kind: Kind, hints: Hints) -> list[Leaf]:

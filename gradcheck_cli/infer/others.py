@@ -51,7 +51,7 @@ def _other_values(
     plain = plain_values(parameter.name, shapes[0], hints)
     if here is OMITTED and optional(parameter):
         yield from (f for f in plain if f.value is not None)
-        yield from (Leaf(parameter.name, s, "given, not left out") for s in (*shapes, ()))
+        yield from _given_floats(parameter.name, shapes, hints)
         return
     if here is OMITTED and parameter.default is None:
         yield from given_numbers(parameter.name, signature, hints)
@@ -71,6 +71,12 @@ def _other_values(
         yield from _beside_guess(value, plain, named)
     elif here is OMITTED and isinstance(value, int):
         yield Fixed(value + 1, str(value + 1), "off its default")
+
+
+def _given_floats(name: str, shapes: Sequence[tuple[int, ...]], hints: Hints) -> Iterator[Leaf]:
+    """Arrays for what is left out by default, unless a source says that it is something else."""
+    if may_be_floats(name, hints):
+        yield from (Leaf(name, shape, "given, not left out") for shape in (*shapes, ()))
 
 
 def _given_number(name: str, hints: Hints) -> Iterator[Fixed]:
@@ -145,6 +151,11 @@ def same(one: object, other: object) -> bool:
 
 def optional(parameter: Parameter) -> bool:
     return parameter.default is None and parameter.differentiable
+
+
+def may_be_floats(name: str, hints: Hints) -> bool:
+    """May the argument be an array of floats, as far as sources say?"""
+    return stated_kind(hints.clues.get(name, ())) in (Kind.NOTHING, Kind.ARRAY)
 
 
 def chooses(name: str, hints: Hints) -> bool:

@@ -13,6 +13,7 @@ from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.more_axes import with_more_axes
 from gradcheck_cli.infer.others import (
     chooses,
+    may_be_floats,
     moves_axis,
     optional,
     other_values,
@@ -66,7 +67,7 @@ def varied(
     left_out = [
         p.name
         for p in parameters
-        if arguments[p.name] is OMITTED and optional(p) and _may_be_floats(p.name, hints)
+        if arguments[p.name] is OMITTED and optional(p) and may_be_floats(p.name, hints)
     ]
     if len(left_out) > 1:  # what is left out together may be needed together
         for other in fitting:
@@ -178,11 +179,6 @@ def _with_words(
         if len(rest) > 1:
             yield rest
         yield from ({**rest, name: value} for value in values[1:])
-
-
-def _may_be_floats(name: str, hints: Hints) -> bool:
-    """May the argument be an array of floats, as far as sources say?"""
-    return stated_kind(hints.clues.get(name, ())) in (Kind.NOTHING, Kind.ARRAY)
 
 
 def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]:

@@ -162,6 +162,13 @@ def test_many_parts_are_tried_as_few_too() -> None:
     assert options(groups, (3,), NO_HINTS) == [OMITTED]
 
 
+def test_a_large_factor_of_an_axis_is_tried_as_a_small_one() -> None:
+    factor = Parameter("factor", 1, False, False, default=8)
+    clues = {"logits": [Clue("a docstring", "f32[B factor*factor*9]", kind=Kind.ARRAY)]}
+    default, few = options(factor, (3,), replace(NO_HINTS, clues=clues))
+    assert (default, few.value, few.source) == (OMITTED, 2, "a docstring")
+
+
 def test_beside_complex_numbers_arrays_may_be_complex_and_stand_ins_come_once() -> None:
     said = replace(NO_HINTS, complex_numbers=frozenset({"z"}))
     beside = [Parameter("w", 1, True, False), Parameter("q", 2, False, False)]

@@ -55,6 +55,12 @@ def test_an_optional_array_is_given() -> None:
     assert subjects[0].leaves[1].source == "given, not left out"
 
 
+def test_what_may_be_a_whole_number_or_none_is_never_an_array() -> None:
+    hints = replace(NO_HINTS, clues={"freq": [Clue("a docstring", kind=Kind.WHOLE)]})
+    subjects, _ = variants(Gradient(lambda x, freq=None: x), hints)
+    assert {type(fixed(s.signature)["freq"]) for s in subjects} == {int}
+
+
 def test_the_default_that_a_source_names_is_no_other_value() -> None:
     clues = {"bias": [Clue("the body `bias is None`", values=(None,))]}
     gradient = Gradient(lambda x, bias=None: x if bias is None else x + bias)
