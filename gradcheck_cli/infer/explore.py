@@ -41,6 +41,7 @@ _MOST_RANKS = 40  # in one stage
 _MOST_OWN_AXES = 4  # arrays whose axes the rule tells, one after the other
 _MOST_STEPS = 10  # towards one solution
 _MOST_READS = 24  # of calls that are run to see whether they read beyond an array
+_MOST_READ_AT = 1 << 18  # elements of one array, for it runs
 _MOST_PROPOSALS = 3  # of one refusal
 _FIRST_RULES, _MOST_RULES = 5, 12  # of which the rule is traced
 _MOST_NUMBERS = 180  # in all arrays of a call
@@ -236,7 +237,7 @@ class Explorer:
     def _overread(self, shapes: Sequence[tuple[int, ...]], ascending: bool) -> str:
         """How the function reads beyond an array of these shapes, if it does; asked a few times, as it is run for that."""
         key = (*shapes, ascending)
-        if self.may_overread:
+        if self.may_overread or any(math.prod(shape) > _MOST_READ_AT for shape in shapes):
             return ""
         if key not in self.reads and len(self.reads) < _MOST_READS:
             few = totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))

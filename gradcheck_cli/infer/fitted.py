@@ -11,9 +11,12 @@ from gradcheck_cli.subject.refusals import Rejected
 
 
 def fitted(gradient: CustomGradient, signature: Signature, dtype: str) -> Subject:
-    """The subject; a window that is longer than its axis leaves nothing to judge."""
-    with little_memory():
-        subject = gradient.fit(signature, dtype)
+    """The subject; arrays too large to be made, and a window longer than its axis, leave nothing to judge."""
+    try:
+        with little_memory():
+            subject = gradient.fit(signature, dtype)
+    except MemoryError:  # of the arrays that are made for it
+        raise Rejected("its arguments want more memory than there is") from None
     empty = any(math.prod(shape) == 0 for shape in subject.outputs)
     if empty and all(leaf.size for leaf in subject.leaves):
         raise Rejected("its result is empty")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -28,3 +30,13 @@ def test_a_window_longer_than_its_axis_is_refused(kernel: tuple[int, ...], taken
     else:
         with pytest.raises(Rejected, match="empty"):
             fitted(gradient_of(windows), signature, "float32")
+
+
+def test_arrays_that_are_too_large_to_be_made_are_refused() -> None:
+    class Huge:
+        def fit(self, signature: Signature, dtype: str) -> None:
+            raise MemoryError
+
+    gradient: Any = Huge()
+    with pytest.raises(Rejected, match="more memory"):
+        fitted(gradient, Signature((("x", Leaf("x", (4,), "")),)), "float32")
