@@ -90,7 +90,7 @@ def _judged(m: Measurements, name: str, part: slice, rows: Sequence[int]) -> Und
     for row in rows:
         for component in places.tolist():
             asked.append(Underivable(name, _opinion(m, row, component), row, component))
-    for opinion in (Opinion.WRONG, Opinion.OPEN, Opinion.STEP):
+    for opinion in (Opinion.WRONG, Opinion.STEP, Opinion.RIGHT):  # where one is open, others decide
         for each in asked:
             if each.opinion is opinion:
                 return each
