@@ -107,6 +107,10 @@ _FAMILIES = tuple(
 )
 # The type and the shape that an entry begins with: `tf.Tensor, shape (n, k)`, and what they are of follows.
 _DECLARED = re.compile(rf"^\W*(?:{_TYPE}\W+)?(?:of\s+)?shape\W{{1,2}}{BRACKETS}\s+(?=[A-Z])")
+# The shape alone: `(..., S) positive outcomes`; an interval has no letters.
+_SHAPE_ALONE = re.compile(
+    r"^\W*?(?:\((?=[^()]*(?:[A-Za-z]|\.\.\.))[^()\[\]]*\)|\[(?=[^\[\]]*(?:[A-Za-z]|\.\.\.))[^()\[\]]*\])[,:]?\s+(?=(?:strictly\s+)?(?:positive|non-?negative)\b)"
+)
 # `is a float vector of pitch classes in [0, 12)`: what it holds.
 _THINGS = re.compile(r"^an?\s+(?:[\w-]+\s+){1,6}?(?=in\s*[\[(])")
 # `friction coefficients > 0`: what an entry is of, before its bound.
@@ -186,7 +190,7 @@ def branches(text: str, name: str) -> bool:
 
 def _of_entry(text: str) -> str:
     """The domain from all that an entry says, sentence by sentence."""
-    for sentence in SENTENCE_END.split(_DECLARED.sub("", text)):
+    for sentence in SENTENCE_END.split(_SHAPE_ALONE.sub("", _DECLARED.sub("", text))):
         if _BOTH.search(sentence):
             continue
         stop = _OTHERWISE.search(sentence)

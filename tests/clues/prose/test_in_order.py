@@ -35,6 +35,7 @@ def test_what_does_not_go_one_by_one_is_of_all() -> None:
 
 def test_a_bound_behind_what_it_is_of() -> None:
     assert domains("mu: friction coefficients > 0, broadcastable", "mu") == ["> 0"]
+    assert domains("wealth: (..., S) positive outcomes.", "wealth") == ["> 0"]
     assert domains("mu: what is kept for sizes > 0", "mu") == [""]
 
 
