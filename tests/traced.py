@@ -53,10 +53,11 @@ def traced(
     dtype: str = "float32",
     fixed: Sequence[tuple[str, Fixed]] = (),
     ran: bool = False,
+    kinks: bool = False,
 ) -> Measurements:
     """Measurements at points, given by a column for each argument, with each of the cotangents.
 
-    Without `ran` nothing is compiled, and all floats are 0.
+    Without `ran` nothing is compiled, and all floats are 0; without `kinks` nothing is nudged.
     """
     fmt = format_of(dtype)
     leaves = [np.concatenate([fmt.round(column)] * len(cotangents)) for column in columns]
@@ -76,7 +77,7 @@ def traced(
     nothing = Floats(values, values, gradients if subject.has_rule else None, gradients)
     subject.traces()
     floats = subject.run(leaves, weights, (OP_BY_OP,)) if ran else {OP_BY_OP: nothing}
-    return measure_rows(rows, sources(subject), kinks=False, floats=floats)
+    return measure_rows(rows, sources(subject), kinks=kinks, floats=floats)
 
 
 def failure(rule: RuleName, *, row: int = 0, what: str = GRADIENTS, **others: Any) -> Failure:

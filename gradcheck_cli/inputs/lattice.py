@@ -110,12 +110,15 @@ def make_points(
     budget: int,
     seed: int,
 ) -> Points:
-    """Up to `budget` points, the plainest first; of arrays a few more, with a pair of equals in one of them."""
+    """Up to `budget` points, the plainest first; of arrays a few more: pairs of equals, numbers of their own."""
     values = stress_values(fmt, constants, reach)
     if all(not leaf.shape for leaf in leaves):
         rows, recipes = _scalars(leaves, values, budget, seed)
     else:
         rows, recipes = _arrays(leaves, values, fmt, reach, budget, seed)
+        special = _special(leaves, constants) if budget > len(PATTERNS) // 2 else []
+        rows += special
+        recipes += ["numbers of their own"] * len(special)
     arrays = [
         _inside(leaf, fmt.round(np.stack([np.asarray(row[i], np.float64) for row in rows])), fmt)
         for i, leaf in enumerate(leaves)
@@ -237,7 +240,8 @@ def _ties(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 # A mean of single floats near it is off by 6e-5 of their spread, a mean of squares by a twentieth.
 _OFFSET = 1e3
 _MOST_PAIRS = 6
-_APART = 7919  # a prime: multiples of it, less those of a size, are all different and in no order
+_MOST_SPECIAL = 8
+_PRIME = 7919  # a prime: multiples of it, less those of a size, are all different and in no order
 
 
 def _offset(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -259,12 +263,17 @@ def _unit_interval(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return (rng.integers(1, 63, shape)) / 64.0
 
 
+def _apart(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Positive numbers, no two of them alike, and in no order; chance is not needed."""
+    size = int(np.prod(shape, dtype=int))
+    return np.asarray(((1 + np.arange(size) * _PRIME % max(1, size)) / 4).reshape(shape))
+
+
 def _pair(axis: int) -> Pattern:
     """All different but for the largest number, which is there twice, side by side along the axis."""
 
     def pattern(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        size = int(np.prod(shape, dtype=int))
-        out = ((1 + np.arange(size) * _APART % size) / 4).reshape(shape)  # needs no chance
+        out = _apart(rng, shape)
         place = np.array(np.unravel_index(int(out.argmax()), shape))
         place[axis] += -1 if place[axis] else 1
         if place[axis] < shape[axis]:
@@ -341,6 +350,18 @@ def _arrays(
         rest[i] = _pair(axis)
         add(f"{leaves[i].path} a pair along axis {axis}", rest)
     return rows, recipes
+
+
+def _special(leaves: Sequence[Leaf], constants: Sequence[float]) -> list[tuple[Any, ...]]:
+    """Single numbers at values at which a function may take another way, beside arrays of which no two elements are alike."""
+    values = dict.fromkeys([1.0, 0.0, *constants])
+    rng = np.random.default_rng(0)  # no pattern of chance is among these
+    distinct = [_apart(rng, leaf.shape) for leaf in leaves]
+    places = [(i, value) for value in values for i, leaf in enumerate(leaves) if not leaf.shape]
+    return [
+        (*distinct[:i], np.float64(value), *distinct[i + 1 :])
+        for i, value in places[:_MOST_SPECIAL]
+    ]
 
 
 def _pairs(leaves: Sequence[Leaf]) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import JUMP_BITS, MOST_TIED
 from gradcheck_cli.contract.report import Evidence
+from gradcheck_cli.inputs.lattice import generic
 from gradcheck_cli.measure.nudge import Settled, Side, defined_nearby, evaluations, idle_ties, nudge
 from gradcheck_cli.measure.resolution import largest_exponents
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
@@ -23,6 +24,7 @@ Array = np.ndarray[Any, Any]
 
 _MOST_IDLE = 96  # rows of arrays whose ties are looked at
 _MOST_ARRAY_NUDGES = 16
+_MOST_SPECIAL = 6  # rows of generic arrays that tie
 _SLOW_NUDGES = 400
 _SLOW = named(lambda facts: facts.effort is Effort.SLOW)
 # So many powers, exponentials and their like take as long as one of these.
@@ -206,6 +208,10 @@ def _nudged(
     left = np.setdiff1d(np.flatnonzero(tied), rows)
     if len(left) and not few:
         left = left[~_idle(program, points, cotangents, left, asked, first)]
+        # What ties there is a number of its own, or one at a value of its own: it has two sides.
+        arrays = [p[left] for p in points if p[0].size > 1]
+        apart = left[asked[left] & generic(arrays)][:_MOST_SPECIAL]
+        rows, left = np.sort(np.concatenate([rows, apart])), np.setdiff1d(left, apart)
     for state in truth.gradient_states:
         state[left] = np.where(state[left] == REGULAR, KINK, state[left])
     if len(rows):

@@ -66,7 +66,11 @@ def test_points_are_deterministic_and_within_budget() -> None:
     leaves = (Leaf("x", (3,), "test"), Leaf("y", (), "test"))
     fmt = format_of("float32")
     first, second = (make_points(leaves, fmt, [2.5], 1e9, 40, 7) for _ in range(2))
-    assert len(first) == 40 + 1  # and a pair of equals in `x`
+    pair, *special = first.recipes[40:]
+    assert (pair, set(special)) == ("x a pair along axis 0", {"numbers of their own"})
+    own = {float(y) for y in first.leaves[1][41:]}
+    assert own == {1.0, 0.0, 2.5}  # of `y`, beside three numbers that differ
+    assert (np.diff(np.sort(first.leaves[0][41:], axis=1)) > 0).all()
     assert all(np.array_equal(a, b) for a, b in zip(first.leaves, second.leaves, strict=True))
 
 

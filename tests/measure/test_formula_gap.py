@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flint import arb
@@ -10,6 +12,7 @@ from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.measure.formula_gap import comparison, gaps, only_at_points, ratio, value_differs
 from gradcheck_cli.measure.measurements import Probe
 from tests.support import measured
+from tests.traced import ruled, traced
 
 POINTS = [0.0, 1.0, 2.0, -3.0]
 ALL = slice(0, 1)
@@ -72,3 +75,25 @@ def test_a_constant_factor_is_the_ratio() -> None:
     assert ratio(truth, [arb(2), arb(5), arb(-6)]) == 2
     assert ratio(truth, [arb(2), arb(0), arb(-7)]) is None
     assert ratio(truth[:1], [arb(2)]) is None, "one number has a ratio by accident"
+
+
+def test_what_is_wrong_at_a_number_of_its_own_beside_arrays_is_compared_there() -> None:
+    """A power that is a logarithm at 0: the rule forgets what the other branch has."""
+
+    def mean(x, q):
+        safe = jnp.where(q == 0, 1.0, q)
+        powers = jnp.where(q == 0, jnp.log(x), (x**safe - 1) / safe)
+        return powers.sum()
+
+    def rule(inputs, ct):
+        x, q = inputs
+        _, back = jax.vjp(mean, x, q)
+        by_x, by_q = back(ct)
+        half_log = 0.5 * jnp.sum(jnp.log(x) ** 2)
+        return jnp.where(q == 0, 2.0, 1.0) * by_x, jnp.where(q == 0, half_log, by_q)
+
+    points = np.array([[1.0, 2.0, 3.0, 5.0, 0.5]] * 2), np.array([0.0, 0.5])
+    facts = comparison(traced(ruled(mean, rule), *points, kinks=True, ran=True))
+    assert facts.differs[0, :5].all()  # twice the derivative, at 0 alone
+    assert not facts.differs[0, 5]  # where autodiff of the branch is 0, and the limit is not
+    assert not facts.differs[1].any()
