@@ -44,6 +44,7 @@ _TYPED = re.compile(
     r"\[(?P<dims>[A-Za-z_][\w+*/-]*(?:\s*,\s*[\w+*/-]+)*)\]"
 )
 _SHORT = 4  # letters: one of several dimensions in quotes has fewer, where words have more
+_LONG = 4  # letters of a name that may be an English word
 _ARTICLES = ("a", "A", "I", "an", "in", "is", "to", "of", "at", "as", "on", "by", "or")
 SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\bvs)(?<!\bcf)(?<!\.)[.;](?:\s+|$)")
 # What makes a mention the start of a description.
@@ -213,8 +214,17 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
 
 def _stop(other: re.Pattern[str], behind: str) -> re.Match[str] | None:
     """Where the words turn to another parameter, but for one that this is said to be like."""
-    mentions = other.finditer(behind)
+    mentions = (m for m in other.finditer(behind) if not _is_part_of_a_noun(m, behind))
     return next((m for m in mentions if not _LIKENESS.search(behind[: m.start()])), None)
+
+
+def _is_part_of_a_noun(mention: re.Match[str], text: str) -> bool:
+    """Is it a word of another noun, as in `a vector of pitch classes`?"""
+    long = len(mention.group()) >= _LONG and mention.group().isalpha()
+    follows = re.match(r"\s+[a-z]{3,}s\b(?<!\bis)(?<!\bhas)", text[mention.end() :])
+    return (
+        long and follows is not None and re.search(r"\bof\s+$", text[: mention.start()]) is not None
+    )
 
 
 def _without_name(text: str, name: str) -> str:

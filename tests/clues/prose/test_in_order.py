@@ -39,5 +39,10 @@ def test_a_bound_behind_what_it_is_of() -> None:
     assert domains("mu: what is kept for sizes > 0", "mu") == [""]
 
 
+def test_a_name_within_another_noun_cuts_nothing() -> None:
+    text = "Snap `pitch` (n,) to a scale; `scale` is a float vector of pitch classes in [0, 12)."
+    assert domains(text, "pitch", "scale") == ["", "in [0, 12)"]
+
+
 def test_commas_in_brackets_part_nothing() -> None:
     assert own_words("a, b", "one (of 1, 2), the other (> 0)", "b") == "the other (> 0)"
