@@ -65,7 +65,8 @@ class Points:
 
 def generic(points: Sequence[Array]) -> Array:
     """Rows in which no number is zero and no two of an array are one: others lie on kinks of all sorts."""
-    flat = [np.sort(p.reshape(len(p), -1), axis=1) for p in points]
+    lines = [p.reshape(len(p), int(np.prod(p.shape[1:], dtype=int))) for p in points]
+    flat = [np.sort(line, axis=1) for line in lines]
     apart = [(f != 0).all(axis=1) & (np.diff(f, axis=1) != 0).all(axis=1) for f in flat]
     return np.asarray(np.all(apart, axis=0))
 

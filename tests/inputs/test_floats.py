@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradcheck_cli.inputs.floats import format_of
-from gradcheck_cli.inputs.lattice import make_points, stress_values
+from gradcheck_cli.inputs.lattice import generic, make_points, stress_values
 from gradcheck_cli.inputs.signature import Leaf
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
@@ -78,3 +78,9 @@ def test_two_scalars_meet_at_zero() -> None:
     leaves = (Leaf("x", (), "test"), Leaf("y", (), "test"))
     points = make_points(leaves, format_of("float32"), [], 1e9, 256, 0)
     assert (0.0, 0.0) in set(zip(*(a.tolist() for a in points.leaves), strict=True))
+
+
+def test_rows_in_which_nothing_is_zero_or_alike() -> None:
+    rows = np.array([[[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0], [3.0, 4.0]], [[0.0, 2.0], [3.0, 4.0]]])
+    assert generic([rows]).tolist() == [True, False, False]
+    assert generic([rows[:0]]).tolist() == []
