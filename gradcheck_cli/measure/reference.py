@@ -168,7 +168,7 @@ class Reference:
 
         A peak that is its own trough has −1/x and x/x²: of the size that gradients have where values are as usual.
         """
-        points, here = columns(self.points, len(self.points[0])), self.middle(GRADIENTS)[rows]
+        points, here = columns(self.points, len(self.points[0])), self.balls(GRADIENTS)[rows]
         if points.shape[1] != here.shape[1]:  # a sample of the components
             return np.zeros(here.shape)
         values = np.abs(self.middle(VALUES))
@@ -177,7 +177,7 @@ class Reference:
         usual = weights * (float(np.median(values)) if values.size else 0.0)
         with np.errstate(all="ignore"):
             size = usual[:, None] / np.abs(points[rows])
-            nothing = np.abs(here) <= self.fmt.eps * size
+        nothing = np.array([ball.contains(0) for ball in here.flat], bool).reshape(here.shape)
         return np.where(nothing & np.isfinite(size), size, 0.0)
 
     def unresolved(self, rows: Array) -> Array:
