@@ -10,8 +10,10 @@ from gradcheck_cli.infer.static_values import plain_values, several, stated_kind
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import (
     counts_terms,
+    ends_iterations,
     fixed_by_name,
     is_axis,
+    is_tolerance,
     says_not_a_float,
 )
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
@@ -27,6 +29,9 @@ def other_values(
     """Other values of the argument, likeliest first; no count below the integers of a table that it bounds."""
     most = max((int(a.max()) for _, a in tables(signature) if a.dtype != bool), default=-1)
     value = value_of(parameter, here)
+    stops = ends_iterations(parameter.name) or is_tolerance(parameter.name)
+    if stops and here is OMITTED and value is not None:
+        return  # an iteration that is stopped before has another derivative
     if counts_terms(parameter.name) and type(value) is int:  # with fewer it is another function
         yield Fixed(value + 1, str(value + 1), "off its default")
         return

@@ -64,6 +64,7 @@ _MOST_STEPS = re.compile(
 _TERMS = re.compile(
     r"(?:(?:n|num|number_of|max)_?)?(?:terms|nodes|iters|iterations|sweeps|intervals)"
 )
+_TOLERANCE = re.compile(r"(?:\w+_)?[ar]?tol(?:erance)?")
 # How a text calls an axis of a kernel.
 _EXTENT = re.compile(r"k[hwdtxyz]|k_?\d|k(?:ernel|s|_)\w*|n?_?taps|window\w*")
 _STEP = re.compile(r"(?:\w+_)?(?:strides?|hop|step|shift)(?:_?(?:size|length|len))?")
@@ -149,6 +150,11 @@ def is_window(name: str) -> bool:
 def is_step(name: str) -> bool:
     """Does the name say that the argument is how far a window slides at once?"""
     return _STEP.fullmatch(name.lower().strip("_")) is not None
+
+
+def is_tolerance(name: str) -> bool:
+    """Does the name say that the argument is how near to its end an iteration stops?"""
+    return _TOLERANCE.fullmatch(name.lower().strip("_")) is not None
 
 
 def is_extent(name: str) -> bool:

@@ -61,6 +61,16 @@ def test_what_may_be_a_whole_number_or_none_is_never_an_array() -> None:
     assert {type(fixed(s.signature)["freq"]) for s in subjects} == {int}
 
 
+def test_an_iteration_is_not_stopped_before_its_default() -> None:
+    def solve(x, tol=1e-13, max_iter=60, gain=2.0):
+        for _ in range(max_iter):
+            x = gain * x if abs(x) > tol else x
+        return x
+
+    subjects, _ = variants(Gradient(solve))
+    assert {frozenset(fixed(s.signature)) for s in subjects} == {frozenset({"gain"})}
+
+
 def test_the_default_that_a_source_names_is_no_other_value() -> None:
     clues = {"bias": [Clue("the body `bias is None`", values=(None,))]}
     gradient = Gradient(lambda x, bias=None: x if bias is None else x + bias)
