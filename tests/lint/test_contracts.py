@@ -152,3 +152,18 @@ def test_what_takes_variables_is_not_counted() -> None:
     assert found(
         source.replace(", variables=None", "").replace("(dy * y, dy * x), [dy]", "dy, dy, dy")
     ) == ["wrong-number-of-gradients"]
+
+
+def test_a_method_of_tensorflow_gives_no_gradient_for_its_object() -> None:
+    method = """
+        import tensorflow as tf
+
+        class Room:
+            @tf.custom_gradient
+            def simulate(self, x, y):
+                def grad(g):
+                    return {gradients}
+                return x * y, grad
+    """
+    assert found(method.format(gradients="g * y, g * x")) == []
+    assert found(method.format(gradients="None, g * y, g * x")) == ["wrong-number-of-gradients"]

@@ -29,7 +29,9 @@ def broken(module: Module) -> Iterator[Broken]:
     for function, grad in found:
         takes_variables = _takes_variables(grad)
         if not is_open(function) and not takes_variables:
-            yield from miscounted(grad, least(function), len(parameters(function)))
+            bound = [a.arg for a in parameters(function)][:1] == ["self"]  # TensorFlow binds it
+            most = len(parameters(function)) - bound
+            yield from miscounted(grad, least(function) - bound, most)
         if not is_open(grad):
             yield from unread(grad, [a.arg for a in parameters(grad) if a.arg != "variables"])
         used = sorted({name for name in _read_of_self(function) if name in weights})
