@@ -84,9 +84,20 @@ def arms(path: str) -> tuple[Arm, ...]:
 
 
 def names_behind(path: str, line: int) -> frozenset[str]:
-    """All names that the function which begins at a line rests on, by the assignments of its file."""
+    """All names that the function which begins at a line rests on, by the assignments of its file and what it calls there."""
     functions = _functions(path)
     made_of = _made_of(node for function in functions for node in ast.walk(function))
+    for function in functions:
+        if isinstance(function, ast.FunctionDef):
+            own = {
+                a.arg
+                for a in (
+                    *function.args.posonlyargs,
+                    *function.args.args,
+                    *function.args.kwonlyargs,
+                )
+            }
+            made_of.setdefault(function.name, set()).update(set(_names(function)) - own)
     here = [function for function in functions if line in _first_lines(function)]
     return frozenset(name for function in here for name in _sources(function, made_of))
 

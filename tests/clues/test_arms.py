@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gradcheck_cli.clues.arms import Arm, Span, arms
+from gradcheck_cli.clues.arms import Arm, Span, arms, names_behind
 
 TEXT = """
 def forward(ctx, x, stride, mask=None):
@@ -93,3 +93,20 @@ def test_past_a_choice_before_a_refusal_nobody_goes(tmp_path: Path) -> None:
     path = tmp_path / "refuses.py"
     path.write_text(SHAPES, encoding="utf-8")
     assert "`x.mode` does not hold" not in [arm.words for arm in arms(str(path))]
+
+
+def test_a_function_rests_on_what_it_calls_in_the_factory_around(tmp_path: Path) -> None:
+    path = tmp_path / "factory.py"
+    text = """
+def build(compounding, period, label):
+    def growth(rate):
+        return rate * period if compounding == "simple" else rate
+
+    def account(flows):
+        return growth(flows)
+    return account
+"""
+    path.write_text(text, encoding="utf-8")
+    found = names_behind(str(path), 6)
+    assert {"compounding", "period"} <= found
+    assert "label" not in found

@@ -13,7 +13,8 @@ _FORWARD, _BACKWARD = ("fwd", "forward"), ("bwd", "backward", "vjp", "grad")
 
 def primal_names(text: Text, names: Sequence[str]) -> Names:
     """The function's own parameters; what comes before them (`ctx`, `self`) is kept for the rule."""
-    return {n: Part(n) if n in names else Context() for n in text.parameters}
+    own: Names = {n: Part(n) if n in names else Context() for n in text.parameters}
+    return {n: Part(n) for n in names} | own  # what a factory was given goes by its name, too
 
 
 def settings(text: Text, names: Sequence[str]) -> Names:

@@ -119,3 +119,16 @@ def test_what_the_object_of_a_method_is_made_with_is_a_parameter() -> None:
     found = clues(attend, parameters)
     assert found["heads"].kind is Kind.WHOLE
     assert len(found["heads"].divides) == 1
+
+
+def test_what_a_factory_was_given_is_a_parameter() -> None:
+    def build(clump=None):
+        def index(x):
+            frames = x.shape[-1]
+            size = frames if clump is None else clump
+            return x.reshape(frames // size, size)
+
+        return index
+
+    found = clues(build(), [*parameters_of(lambda x, clump=None: x)])
+    assert found["clump"].kind is Kind.WHOLE
