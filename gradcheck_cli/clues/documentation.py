@@ -106,6 +106,14 @@ def _surroundings(function: Any) -> Iterator[Text]:
     yield Text("the module's docstring", ast.get_docstring(tree) or "", near=False)
 
 
+def factories_around(function: Any) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions in whose bodies a function is defined, the innermost first."""
+    code, tree = getattr(function, "__code__", None), module_of(function)
+    scopes = [] if code is None or tree is None else _around(tree, code.co_firstlineno)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [scope for scope in reversed(scopes[:-1]) if isinstance(scope, kinds)]
+
+
 def _of_what_is_made(tree: ast.Module, factory: str, lines: Sequence[str]) -> Iterator[Text]:
     """The comments above what the module has a factory make, and the string below it."""
     for node, after in itertools.zip_longest(tree.body, tree.body[1:]):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.clues import complex_numbers, constants, docstrings, usual_domains
+from gradcheck_cli.clues import (
+    complex_numbers,
+    constants,
+    docstrings,
+    factory_words,
+    usual_domains,
+)
 from gradcheck_cli.clues.annotations import clues as clues_of_annotations
 from gradcheck_cli.clues.apart import kept_apart
 from gradcheck_cli.clues.call_sizes import with_names_of
@@ -24,6 +30,7 @@ def stated(
     calls = with_names_of(called, [of for source in sources for of in source.items()])
     usual = usual_domains.clues(usual_domains.named(function), names)
     sources += [{name: [clue] for name, clue in each.items()} for each in (calls, usual)]
+    sources.append({n: [clue] for n, clue in factory_words.clues(function, names).items()})
     sources.append(constants.clues(function, names))
     sources.append(complex_numbers.clues(function, parameters))
     paths = dict.fromkeys((*names, *(path for source in sources for path in source)))

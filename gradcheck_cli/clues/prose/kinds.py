@@ -210,4 +210,7 @@ def _range_of_listed(text: str) -> str:
 def words(text: str) -> tuple[str, ...]:
     """The words among which an argument chooses, where two or more stand in quotes."""
     quoted = tuple(dict.fromkeys(_QUOTED.findall(text)))
-    return quoted if len(quoted) > 1 and _CHOICE.search(text) else ()
+    leads = (
+        _QUOTED.match(text.lstrip(" `:-")) is not None
+    )  # `"sum" gives …, "mean" divides that by …`
+    return quoted if len(quoted) > 1 and (leads or _CHOICE.search(text)) else ()

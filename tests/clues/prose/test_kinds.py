@@ -11,6 +11,7 @@ from gradcheck_cli.clues.prose.kinds import (
     integer_range,
     least_integer,
     sort_in_sentence,
+    words,
 )
 from gradcheck_cli.inputs.clue import Kind
 
@@ -74,3 +75,9 @@ def test_lengths_of_what_has_a_beginning_are_not_zero(name: str, text: str, leas
 
 def test_lengths_go_up_to_what_they_are_said_to() -> None:
     assert greatest_length("lengths", "from 1 to docs") == "in 1..docs"
+
+
+def test_words_of_which_each_is_told_what_it_does() -> None:
+    said = '"sum" gives the sum; "mean" divides it by n and "sqrtn" by its root'
+    assert words(said) == ("sum", "mean", "sqrtn")
+    assert words('the keys of "a" give the sum of "b"') == ()

@@ -1,0 +1,36 @@
+"""Words of a factory's options, from the body of the factory."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.clues.factory_words import clues
+from tests.clues.test_documentation import loaded
+
+MODEL = """
+    _WEIGHTS = {"top": 0.0, "mid": 0.5}
+    _KINDS = ("sum", "mean", "sqrtn")
+
+    def build(position="mid", kind="mean", rule="a", size=3, name="x"):
+        if kind not in _KINDS:
+            raise ValueError(kind)
+        weight = _WEIGHTS[position]
+
+        def norm(x):
+            return x if rule == "a" else {"a": 1, "b": 2}[rule] * x
+
+        def pool(x, kind):
+            return norm(x) * weight * size
+        return pool
+    """
+
+
+@pytest.mark.parametrize("names", [["x", "kind", "position", "rule", "size", "name"]])
+def test_what_the_factory_compares_and_looks_up(tmp_path, names) -> None:
+    module = loaded(tmp_path / "words_here.py", MODEL)
+    found = {name: clue.values for name, clue in clues(module.build(), names).items()}
+    assert found == {"position": ("top", "mid"), "rule": ("a", "b")}  # `kind` is pool's own
+
+
+def test_what_stands_in_no_factory_has_none() -> None:
+    assert clues(loaded, ["path"]) == {}
