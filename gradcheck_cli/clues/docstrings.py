@@ -37,6 +37,9 @@ _ALL = re.compile(
     r"(?:strictly\s+)?(?P<sign>positive|non-?negative)\b(?!\W+(?:semi|definite))",
     re.IGNORECASE,
 )
+_FROM_ZERO = re.compile(
+    r"\b(?:in|to|within|range|interval)\s*[\[(]\s*0(?:\.0*)?\s*,\s*(?P<name>[^\W\d]\w*)\s*(?P<end>[\])])"
+)
 _IN_A_ROW = re.compile(
     r"\b(?:sequence|list|tuple|iterable)\s+of\s+(?P<dim>[^\W\d]\w*)\s+(?:floats|numbers|weights)\b"
 )
@@ -85,7 +88,7 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
         for name, unnamed in unnamed_shapes(written, names, told_of, certain).items():
             readings[name] = replace(readings[name], shape=unnamed, about=unnamed.written)
     told = {name: _clue(name, reading, text.source) for name, reading in readings.items()}
-    told = _with_domain_of_all(told, written, text)
+    told = _with_upper_ends(_with_domain_of_all(told, written, text), written)
     related = with_relations(told, written)
     return {name: clue for name, clue in related.items() if clue != Clue(clue.source)}
 
@@ -105,6 +108,18 @@ def _with_domain_of_all(told: Mapping[str, Clue], written: str, text: Text) -> d
         else clue
         for name, clue in told.items()
     }
+
+
+def _with_upper_ends(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
+    """The clues, with a bound for numbers that are the upper end of what begins at zero: `limited to [0, capacity]`."""
+    found = list(_FROM_ZERO.finditer(written))
+    ends, closed = {m["name"] for m in found}, {m["name"] for m in found if m["end"] == "]"}
+
+    def is_one(name: str, clue: Clue) -> bool:
+        numbers = clue.kind in (Kind.ARRAY, Kind.NUMBER)
+        return not clue.domain and (name in ends if numbers else name in closed and clue.kind is Kind.NOTHING)  # fmt: skip
+
+    return {n: replace(c, domain="> 0") if is_one(n, c) else c for n, c in told.items()}
 
 
 def _has_dims(reading: Reading) -> bool:

@@ -98,7 +98,8 @@ def probable(written: str, elsewhere: Collection[str] = ()) -> Dims | None:
     if dims is None or not dims.names:
         return None
     names = [name for name in dims.names if name != "..."]
-    if _ONE_NUMBER.fullmatch(written):
+    leads = dims.names[0] == "..." and all(name.isidentifier() for name in names)
+    if leads or _ONE_NUMBER.fullmatch(written):  # nobody writes `(..., docs)` of anything else
         return dims
     if any(_YEAR.fullmatch(name) for name in names):
         return None

@@ -46,3 +46,14 @@ def test_a_name_within_another_noun_cuts_nothing() -> None:
 
 def test_commas_in_brackets_part_nothing() -> None:
     assert own_words("a, b", "one (of 1, 2), the other (> 0)", "b") == "the other (> 0)"
+
+
+def test_the_upper_end_of_what_begins_at_zero_is_positive() -> None:
+    text = "The level is limited to [0, capacity].\n\npower: [homes, T]\ncapacity: [homes].\n"
+    assert domains(text, "power", "capacity") == ["", "> 0"]
+
+
+def test_a_float_with_a_shape_behind_it_is_an_array() -> None:
+    text = Text("here", "grades: float (..., docs)\nmask: bool (..., docs)\nk: int (n,)", near=True)
+    specs = {name: clue.spec for name, clue in read_text(text, ["grades", "mask", "k"]).items()}
+    assert specs == {"grades": "f32[lead docs]", "mask": "bool[lead docs]", "k": "i32[n]"}
