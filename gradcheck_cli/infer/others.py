@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gradcheck_cli.infer.given import given_numbers
+from gradcheck_cli.infer.objects import remade
 from gradcheck_cli.infer.static_values import plain_values, several, stated_kind
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import (
@@ -29,6 +30,10 @@ def other_values(
     """Other values of the argument, likeliest first; no count below the integers of a table that it bounds."""
     most = max((int(a.max()) for _, a in tables(signature) if a.dtype != bool), default=-1)
     value = value_of(parameter, here)
+    cls = hints.classes.get(parameter.name)
+    if isinstance(here, Fixed) and cls is not None and type(value) is cls:
+        yield from remade(cls)
+        return
     stops = ends_iterations(parameter.name) or is_tolerance(parameter.name)
     if stops and here is OMITTED and value is not None:
         return  # an iteration that is stopped before has another derivative

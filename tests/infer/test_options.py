@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradcheck_cli.infer.objects import remade
 from gradcheck_cli.infer.options import options, options_of_shapes
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
@@ -197,3 +198,21 @@ def test_a_default_keeps_the_domain_that_it_lies_in() -> None:
         for d in (2.5, -1.0)
     )
     assert (above.domain, below.domain) == (domain, None)
+
+
+@dataclass(frozen=True)
+class Room:
+    dt: float = 1.0
+    clip: bool = False
+    steps: int = 2
+
+    def __post_init__(self) -> None:
+        if self.clip and self.steps > 2:
+            raise ValueError("no")
+
+
+def test_an_object_is_made_with_other_settings_at_once_or_one_by_one() -> None:
+    made = [(each.value.dt, each.value.clip, each.value.steps) for each in remade(Room)]
+    assert made == [(0.75, False, 2), (1.0, True, 2), (1.0, False, 3)]
+    (moved,) = remade(Settings)
+    assert moved.value == Settings(3, 0.375)

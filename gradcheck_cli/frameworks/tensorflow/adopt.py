@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.discover.makers import Maker, instance_of
+from gradcheck_cli.discover.makers import Construction, Maker, construction
 from gradcheck_cli.frameworks.shared.made_anew import Anew, recorded_again, settings_of
 from gradcheck_cli.frameworks.tensorflow.fit import fit
 from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, REGISTERED, TfGradient
@@ -23,13 +24,16 @@ from gradcheck_cli.subject.results import Found, Missing, Place
 _FIELDS = {"bool": "b", "int": "i", "float": "f"}
 
 
-def adopt(module: ModuleType, bind: Any, own: Own) -> TfGradient:
-    """A decorated function; a method gets an instance of its class."""
+def adopt(
+    module: ModuleType, bind: Any, own: Own, given: Mapping[str, object] | None = None
+) -> TfGradient:
+    """A decorated function; a method gets an instance of its class, made with what is given."""
     function = decorated(bind)
     path, line = source(function)
     qualname = getattr(function, "__qualname__", "<custom_gradient>")
     rule, body, bound = bind, function, 0
-    instance = _instance(module, function, qualname)
+    made = _construction(module, function, qualname)
+    instance = None if made is None else made.call.again(given) if given else made.instance
     if instance is not None:
         rule, body, bound = bind.__get__(instance, type(instance)), function.__get__(instance), 1
     return TfGradient(
@@ -38,7 +42,8 @@ def adopt(module: ModuleType, bind: Any, own: Own) -> TfGradient:
     )  # fmt: skip
 
 
-def _instance(module: ModuleType, function: Any, qualname: str) -> object | None:
+def _construction(module: ModuleType, function: Any, qualname: str) -> Construction | None:
+    """How an object of a method's class is made, if it is a method."""
     owner, _, _ = qualname.rpartition(".")
     names = list(inspect.signature(function).parameters) if callable(function) else []
     if not owner or "<locals>" in qualname or names[:1] != ["self"]:
@@ -46,18 +51,36 @@ def _instance(module: ModuleType, function: Any, qualname: str) -> object | None
     cls: Any = module
     for part in owner.split("."):
         cls = getattr(cls, part, None)
-    return instance_of(cls) if inspect.isclass(cls) else None
+    return construction(cls) if inspect.isclass(cls) else None
 
 
 def made_anew(module: ModuleType, each: Found, gradient: TfGradient, own: Own) -> TfGradient:
-    """The gradient with the settings of what made it among its arguments."""
+    """The gradient with the settings of what made it, or its object, among its arguments."""
     maker = each.extra.get("maker")
+    if maker is None and gradient.bound:
+        return _of_other_objects(module, each, gradient, own)
     names = [parameter.name for parameter in gradient.parameters()]
     code = next(iter(gradient.rule_code()), None)
     settings = settings_of(maker, code, names) if isinstance(maker, Maker) else {}
     if not isinstance(maker, Maker) or not settings:
         return gradient
     make = recorded_again(maker, gradient, recording, functools.partial(_adopted, module, own))
+    anew = Anew(settings, make, ("primal", "rule", "split"))
+    return anew.dressed(replace(gradient, anew=anew), gradient)
+
+
+def _of_other_objects(
+    module: ModuleType, each: Found, gradient: TfGradient, own: Own
+) -> TfGradient:
+    """A method's gradient with the plain arguments of its class among its own."""
+    made = _construction(module, gradient.primal, gradient.place.qualname)
+    names = {parameter.name for parameter in gradient.parameters()}
+    settings = (
+        {} if made is None else {n: s for n, s in made.call.settings.items() if n not in names}
+    )
+    if not settings:
+        return gradient
+    make = functools.partial(adopt, module, each.thing, own)
     anew = Anew(settings, make, ("primal", "rule", "split"))
     return anew.dressed(replace(gradient, anew=anew), gradient)
 
