@@ -62,6 +62,7 @@ def _other_values(
     if here is OMITTED and optional(parameter):
         yield from (f for f in plain if f.value is not None)
         yield from _given_floats(parameter.name, shapes, hints)
+        yield from _given_number(parameter.name, hints)  # where the rule declines arrays
         return
     if here is OMITTED and parameter.default is None:
         yield from given_numbers(parameter.name, signature, hints)

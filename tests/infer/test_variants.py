@@ -61,6 +61,16 @@ def test_what_may_be_a_whole_number_or_none_is_never_an_array() -> None:
     assert {type(fixed(s.signature)["freq"]) for s in subjects} == {int}
 
 
+def test_what_declines_arrays_is_given_a_number() -> None:
+    def power(x, pieces=None):
+        if isinstance(pieces, np.ndarray):
+            raise TypeError("a number, please")
+        return x if pieces is None else x**pieces
+
+    (subject,) = of(Gradient(power)).subjects
+    assert fixed(subject.signature)["pieces"] == 0.75
+
+
 def test_an_iteration_is_not_stopped_before_its_default() -> None:
     def solve(x, tol=1e-13, max_iter=60, gain=2.0):
         for _ in range(max_iter):
