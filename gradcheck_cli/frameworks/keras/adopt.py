@@ -11,12 +11,15 @@ from typing import Any
 
 import torch
 
-from gradcheck_cli.frameworks.keras.hooks import KIND, source
+from gradcheck_cli.discover.makers import Maker
+from gradcheck_cli.frameworks.keras.hooks import KIND, recording, source
+from gradcheck_cli.frameworks.shared.made_anew import Anew, recorded_again, settings_of
 from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.subject.refusals import RuleError
 from gradcheck_cli.subject.results import Found, Place
 
+_PARTS = ("primal", "rule", "forward", "backward")
 FORGOTTEN = (
     "TypeError: it returns no grad function, and on PyTorch its gradient is NaN without a word: "
     "write `return value, grad`"
@@ -24,10 +27,23 @@ FORGOTTEN = (
 
 
 def adopted_from(recorded: Found) -> TorchGradient:
-    """The gradient of a recorded object, with the function that was made up to get at it."""
+    """The gradient of a recorded object, with the function that was made up to get at it, and its factory's settings."""
     gradient = adopt(recorded.thing)
     invented = str(recorded.extra.get("invented", ""))
-    return replace(gradient, place=replace(gradient.place, invented=invented))
+    placed = replace(gradient, place=replace(gradient.place, invented=invented))
+    maker = recorded.extra.get("maker")
+    return _made_anew(placed, maker) if isinstance(maker, Maker) else placed
+
+
+def _made_anew(gradient: TorchGradient, maker: Maker) -> TorchGradient:
+    """The gradient with the settings of the factory that made it among its arguments."""
+    names = [parameter.name for parameter in gradient.parameters()]
+    settings = settings_of(maker, next(iter(gradient.rule_code()), None), names)
+    if not settings:
+        return gradient
+    make = recorded_again(maker, gradient, recording, lambda found: adopt(found.thing))
+    anew = Anew(settings, make, _PARTS)
+    return anew.dressed(replace(gradient, anew=anew), gradient)
 
 
 def adopt(thing: Any) -> TorchGradient:
