@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.inputs.names import ends_iterations, is_tolerance
 
 # What no derivative hangs on.
 _NAMES = frozenset({"name", "dtype", "device", "out", "key", "rng", "seed", "generator", "precision", "verbose"})  # fmt: skip
@@ -38,7 +39,8 @@ def settings_tried(outcome: GradientOutcome) -> SettingsTried:
 
 def _varies(path: str, texts: list[str]) -> bool:
     """Is it a number, a flag or a word of the call itself, all of which the function may mean?"""
-    return path not in _NAMES and path.isidentifier() and any(_plain(texts))
+    ends = ends_iterations(path) or is_tolerance(path)  # which only stop what has come to its limit
+    return path not in _NAMES and not ends and path.isidentifier() and any(_plain(texts))
 
 
 def _plain(texts: list[str]) -> Iterator[bool]:

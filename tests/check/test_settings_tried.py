@@ -26,7 +26,7 @@ def test_settings_of_one_value_are_told_with_it() -> None:
 
 
 def test_what_is_no_number_flag_or_word_is_no_setting() -> None:
-    calls = (call(key="key(0)", f="tanh", weight="None", name="'sum'"),)
+    calls = (call(key="key(0)", f="tanh", weight="None", name="'sum'", tol="1e-13", max_iter="60"),)
     tried = settings_tried(GradientOutcome(inputs=calls))
     assert (tried.moved, tried.still) == ((), ())
 
