@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.clues.annotations import annotated
 from gradcheck_cli.clues.classes import from_fields, is_configuration
-from gradcheck_cli.discover.makers import construction, objects_of
+from gradcheck_cli.discover.makers import objects_of
 from gradcheck_cli.infer.calls import argument
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.infer.static_values import stated_kind
@@ -19,7 +19,6 @@ from gradcheck_cli.inputs.names import fixed_by_name
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Parameter
 from gradcheck_cli.inputs.stand_ins import integers
 from gradcheck_cli.project.input_specs import parse
-from gradcheck_cli.subject.user_code import UserCodeError
 
 _MOST = 4  # of a class
 
@@ -40,38 +39,6 @@ def held(name: str, hints: Hints) -> list[Fixed]:
         return [Fixed(hints.instances[name], type(hints.instances[name]).__name__, source)]
     made = () if cls is None else itertools.islice(objects_of(cls), _MOST)
     return [Fixed(each, cls.__name__, source) for each in made if cls is not None]
-
-
-def remade(cls: Any) -> Iterator[Fixed]:
-    """Objects of the class that are made with other plain arguments: all moved at once, else each by itself."""
-    made = construction(cls)
-    moved = (
-        {}
-        if made is None
-        else {
-            name: _moved(setting.value)
-            for name, setting in made.call.settings.items()
-            if type(setting.value) in (bool, int, float)
-        }
-    )
-    for changed in (moved, *({name: value} for name, value in moved.items())) if moved else ():
-        text = f"{cls.__name__}({', '.join(f'{n}={v!r}' for n, v in changed.items())})"
-        try:
-            assert made is not None
-            yield Fixed(made.call.again(changed), text, "made with other settings")
-        except UserCodeError:
-            continue
-        if changed is moved:
-            return
-
-
-def _moved(value: object) -> bool | int | float:
-    """A flag the other way, one more, three quarters."""
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int):
-        return value + 1
-    return 0.75 * (value or 1 / 3) if isinstance(value, float) else 0.25
 
 
 def configurations(name: str, hints: Hints) -> list[Fixed]:

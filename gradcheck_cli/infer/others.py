@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gradcheck_cli.infer.given import given_numbers
-from gradcheck_cli.infer.objects import remade
+from gradcheck_cli.infer.remade import remade
 from gradcheck_cli.infer.static_values import plain_values, several, stated_kind
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import (

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcheck_cli.infer.objects import remade
 from gradcheck_cli.infer.options import options, options_of_shapes
+from gradcheck_cli.infer.remade import remade
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import OMITTED, Built, Fixed, Leaf, Parameter

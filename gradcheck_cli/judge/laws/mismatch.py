@@ -227,7 +227,10 @@ def _gravest(opinions: set[Opinion]) -> Opinion:
 
 
 def _of_rows(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
-    """The third opinions at a few plain rows, of the argument alone: what others are denied is another finding."""
+    """The third opinions at a few plain rows, of the argument alone: what others are denied is another finding.
+
+    Where the function does not change with it at all, they are of all arguments at once.
+    """
     m = mismatch.m
     size = np.abs(columns(m.points, m.count)).max(axis=1)
     states = np.concatenate([m.reference.states(VALUES), m.reference.states(GRADIENTS)], axis=1)
@@ -239,7 +242,11 @@ def _of_rows(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
         rows.tolist(), key=lambda r: (not inside[r], not floats[r], not low <= size[r] <= high, r)
     )
     asked = [third_opinion(m, row, mismatch.part) for row in plain[: OPINIONS.value]]
-    return [third for third in asked if third is not None]
+    given = [third for third in asked if third is not None]
+    if given and all(third.constant for third in given):
+        asked = [third_opinion(m, row) for row in plain[: OPINIONS.value]]
+        given = [third for third in asked if third is not None]
+    return given
 
 
 def _of_components(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
