@@ -89,14 +89,8 @@ def names_behind(path: str, line: int) -> frozenset[str]:
     made_of = _made_of(node for function in functions for node in ast.walk(function))
     for function in functions:
         if isinstance(function, ast.FunctionDef):
-            own = {
-                a.arg
-                for a in (
-                    *function.args.posonlyargs,
-                    *function.args.args,
-                    *function.args.kwonlyargs,
-                )
-            }
+            a = function.args
+            own = {each.arg for each in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
             made_of.setdefault(function.name, set()).update(set(_names(function)) - own)
     here = [function for function in functions if line in _first_lines(function)]
     return frozenset(name for function in here for name in _sources(function, made_of))

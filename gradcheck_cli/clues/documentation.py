@@ -87,7 +87,6 @@ def _surroundings(function: Any) -> Iterator[Text]:
     if code is None or tree is None:
         return
     lines = linecache.getlines(code.co_filename)
-    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     scopes = _around(tree, code.co_firstlineno)
     if scopes and isinstance(scopes[-1], (ast.FunctionDef, ast.AsyncFunctionDef)):
         yield Text("a comment", _comments(scopes[-1], lines), near=True)
@@ -98,12 +97,20 @@ def _surroundings(function: Any) -> Iterator[Text]:
             yield Text(f"the docstring of `{scope.name}`", doc, near=True)
             yield Text(f"a comment in `{scope.name}`", _of_class(scope, lines), near=True)
         else:
-            hidden = frozenset(a.arg for a in _arguments(scope)).intersection(own)
+            hidden = frozenset(a.arg for a in _arguments(scope)).intersection(
+                own_parameters(function)
+            )
             made = _GIVES_A_FUNCTION.sub("\n", doc)
             yield Text(f"the docstring of `{scope.name}`", made, near=True, hidden=hidden)
     if len(scopes) > 1:
         yield from _of_what_is_made(tree, scopes[0].name, lines)
     yield Text("the module's docstring", ast.get_docstring(tree) or "", near=False)
+
+
+def own_parameters(function: Any) -> tuple[str, ...]:
+    """The names of a function's own parameters, by its code: a signature may have been given others."""
+    code = getattr(function, "__code__", None)
+    return () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def factories_around(function: Any) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:

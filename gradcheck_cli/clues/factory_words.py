@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.clues.documentation import factories_around, plain_function
+from gradcheck_cli.clues.documentation import factories_around, own_parameters, plain_function
 from gradcheck_cli.inputs.clue import Clue, Kind
 
 _MOST = 8
@@ -15,8 +15,7 @@ _MOST = 8
 def clues(function: Callable[..., Any], names: Sequence[str]) -> dict[str, Clue]:
     """For each option that is none of the function's own parameters the words that the factory knows."""
     inner = plain_function(function)
-    code = getattr(inner, "__code__", None)
-    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
+    own = own_parameters(inner)
     known = getattr(inner, "__globals__", {})
     found: dict[str, Clue] = {}
     for factory in factories_around(inner):

@@ -264,8 +264,8 @@ def _unit_interval(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return (rng.integers(1, 63, shape)) / 64.0
 
 
-def _apart(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Positive numbers, no two of them alike, and in no order; chance is not needed."""
+def _apart(shape: tuple[int, ...]) -> Array:
+    """Positive numbers, no two of them alike, and in no order."""
     size = int(np.prod(shape, dtype=int))
     return np.asarray(((1 + np.arange(size) * _PRIME % max(1, size)) / 4).reshape(shape))
 
@@ -274,7 +274,7 @@ def _pair(axis: int) -> Pattern:
     """All different but for the largest number, which is there twice, side by side along the axis."""
 
     def pattern(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        out = _apart(rng, shape)
+        out = _apart(shape)
         place = np.array(np.unravel_index(int(out.argmax()), shape))
         place[axis] += -1 if place[axis] else 1
         if place[axis] < shape[axis]:
@@ -356,8 +356,7 @@ def _arrays(
 def _special(leaves: Sequence[Leaf], constants: Sequence[float]) -> list[tuple[Any, ...]]:
     """Single numbers at values at which a function may take another way, beside arrays of which no two elements are alike."""
     values = dict.fromkeys([1.0, 0.0, *constants])
-    rng = np.random.default_rng(0)  # no pattern of chance is among these
-    distinct = [_apart(rng, leaf.shape) for leaf in leaves]
+    distinct = [_apart(leaf.shape) for leaf in leaves]
     places = [(i, value) for value in values for i, leaf in enumerate(leaves) if not leaf.shape]
     return [
         (*distinct[:i], np.float64(value), *distinct[i + 1 :])

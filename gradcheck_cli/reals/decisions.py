@@ -15,9 +15,7 @@ import numpy as np
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.reals.program import Aval, Program, Slot, Step
 
-_DECIDES = named(
-    lambda facts: facts.steps or facts.law is Law.COMPARISON or (facts.law is Law.ORDER)
-)
+_DECIDES = named(lambda facts: facts.steps or facts.law in (Law.COMPARISON, Law.ORDER))
 _CASTS = named(lambda facts: facts.law is Law.CAST)
 _MOVES = named(lambda facts: facts.moves or facts.law in (Law.IDENTITY, Law.PART))
 _PATTERNS = (1.0, -1.0, *[None] * 4)  # all up, all down, each number its own way
@@ -73,8 +71,8 @@ def _moved(program: Program, moves: dict[Slot, Any], avals: dict[Slot, Aval]) ->
                 stands_for[slot] = size + 1
                 steps.append(_product(slot, size, size + 1, aval))
                 size += 2
-        ins = tuple(stands_for.get(i, i) for i in step.ins) if _decides(step) else step.ins
-        steps.append(replace(step, ins=ins))
+        ins = tuple(stands_for.get(i, i) for i in step.ins)
+        steps.append(replace(step, ins=ins) if _decides(step) else step)
     return replace(program, steps=tuple(steps), constants=constants, size=size)
 
 

@@ -74,10 +74,10 @@ def _of_other_objects(
 ) -> TfGradient:
     """A method's gradient with the plain arguments of its class among its own."""
     made = _construction(module, gradient.primal, gradient.place.qualname)
+    if made is None:
+        return gradient
     names = {parameter.name for parameter in gradient.parameters()}
-    settings = (
-        {} if made is None else {n: s for n, s in made.call.settings.items() if n not in names}
-    )
+    settings = {name: each for name, each in made.call.settings.items() if name not in names}
     if not settings:
         return gradient
     make = functools.partial(adopt, module, each.thing, own)
