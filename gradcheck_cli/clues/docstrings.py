@@ -40,6 +40,11 @@ _ALL = re.compile(
 _FROM_ZERO = re.compile(
     r"\b(?:in|to|within|range|interval)\s*[\[(]\s*0(?:\.0*)?\s*,\s*(?P<name>[^\W\d]\w*)\s*(?P<end>[\])])"
 )
+# A shape by that of another: `shape x.shape[:-1]`, `idx.shape + (width,)`.
+_PART_OF_SHAPE = re.compile(
+    r"(?P<other>[^\W\d]\w*)\.shape(?:\[(?P<first>-?\d?):(?P<last>-?\d?)\])?(?!\[|\w)"
+    r"(?:\s*\+\s*\((?P<more>\w+),\))?"
+)
 _IN_A_ROW = re.compile(
     r"\b(?:sequence|list|tuple|iterable)\s+of\s+(?P<dim>[^\W\d]\w*)\s+(?:floats|numbers|weights)\b"
 )
@@ -156,9 +161,21 @@ def _with_shapes_of_others(readings: Mapping[str, Reading]) -> dict[str, Reading
         previous = (before[-1:] or others[:1] or [""])[0]
         other = previous if reading.same_as == PREVIOUS else reading.same_as
         found[name] = reading
-        if other in dims and (reading.shape is None or reading.shape.dims is None):
+        if reading.shape is not None and reading.shape.dims is not None:
+            continue
+        part = _PART_OF_SHAPE.search(reading.about)
+        if part is not None and part["other"] in others:
+            found[name] = replace(reading, shape=_part_of(dims[part["other"]], part))
+        elif other in dims:
             found[name] = replace(reading, shape=Shape(f"the shape of {other}", dims[other]))
     return found
+
+
+def _part_of(dims: Dims, part: re.Match[str]) -> Shape:
+    """The axes that `x.shape[:-1]` or `x.shape[1:] + (k,)` leaves of those of x."""
+    first, last = (int(number) if number else None for number in (part["first"], part["last"]))
+    more = (part["more"],) if part["more"] else ()
+    return Shape(part.group(), Dims((*dims.names[first:last], *more)))
 
 
 def _clue(name: str, reading: Reading, source: str) -> Clue:

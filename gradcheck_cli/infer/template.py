@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.infer.sizes import Size, unknown
-from gradcheck_cli.inputs.clue import Clue
-from gradcheck_cli.inputs.names import is_splits
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.names import is_shape, is_splits
 from gradcheck_cli.inputs.signature import GUESS, Fixed, Leaf, Signature, changed
-from gradcheck_cli.inputs.stand_ins import mask, raised, splits, table, tuples
+from gradcheck_cli.inputs.stand_ins import mask, raised, row, splits, table, tuples
 
 _LAST_WORD = re.compile(r"([A-Za-z_]\w*)\W*$")
 _VECTOR = re.compile(
@@ -27,6 +27,8 @@ _RANGE = re.compile(r"in\s+(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\w+)")
 _AXES = re.compile(r"\[([^\[\]]*)\]")
 _CALLED = re.compile(r"^d(\d+)$")
 _MULTIPLE = re.compile(r"(?:(?P<times>\d+)\*)?(?P<name>[^\W\d]\w*)(?P<more>[+-]\d+)?")
+# What a text says of a tuple: `of n integers`, `one for each of the k parts` is left to the search.
+_COUNT = re.compile(r"\b(?:tuple|sequence|list)s? of (?P<n>[A-Z]|[a-z]|n_\w+|num_\w+|\d+) ")
 _SUM = re.compile(r"(?:\d+\*)?[^\W\d]\w*(?:\+(?:\d+\*)?[^\W\d]\w*)+")
 A_FIELD = "a field of "  # how the source of a field begins of which nothing is said
 _RICHEST = "the richest that function and rule take"
@@ -38,7 +40,7 @@ class Hole:
     """An array of a call whose shape is open; `dims` are its axes by name, where a source states them."""
 
     path: str
-    kind: str  # "float", "int" or "bool"
+    kind: str  # "float", "int", "bool", or "row": a tuple of whole numbers
     dims: tuple[str, ...] | None = None
     rank: int | None = None
     least_rank: int = 0
@@ -128,6 +130,8 @@ class Template:
                 return replace(mask(shape, source), axes=axes, path=value.path)
             if hole.splits:
                 return replace(splits(shape, count, source), axes=axes, path=value.path)
+            if hole.kind == "row":
+                return replace(row(shape, hole.least, source), axes=axes, path=value.path)
             axis = hole.members(len(shape))
             if axis is not None and 1 < shape[axis] <= count:
                 return replace(tuples(shape, count, axis, source), axes=axes, path=value.path)
@@ -161,10 +165,10 @@ def template(
 
     def opener(name: str) -> Callable[[Any], Any]:
         def opened(value: Any) -> Any:
-            kind = _kind(value)
+            path = getattr(value, "path", "") or name
+            kind = _kind(value, path, clues.get(path, ()))
             if kind is None:
                 return value
-            path = value.path or name
             holes.append(_hole(path, kind, clues.get(path, ())))
             return value if isinstance(value, Leaf) else _Place(path)
 
@@ -259,12 +263,24 @@ def as_called(holes: Sequence[Hole]) -> list[Hole]:
     ]
 
 
-def _kind(value: Any) -> str | None:
+def _kind(value: Any, path: str, clues: Sequence[Clue]) -> str | None:
     if isinstance(value, Leaf):
         return "float" if value.centre is None else None
-    if not isinstance(value, Fixed) or not isinstance(value.value, np.ndarray):
+    if not isinstance(value, Fixed):
+        return None
+    if isinstance(value.value, tuple):
+        return "row" if _is_row(value.value, path, clues) else None
+    if not isinstance(value.value, np.ndarray):
         return None
     return {"b": "bool", "i": "int", "u": "int"}.get(value.value.dtype.kind)
+
+
+def _is_row(values: tuple[object, ...], path: str, clues: Sequence[Clue]) -> bool:
+    """Is it a tuple of any number of whole numbers, and no shape: one for each of an axis, maybe?"""
+    said = [clue for clue in clues if clue.kind is not Kind.NOTHING]
+    open_ended = bool(said) and said[0].kind is Kind.SHAPE and not any(c.values for c in clues)
+    whole = bool(values) and all(type(value) is int for value in values)
+    return open_ended and whole and not is_shape(path)
 
 
 def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
@@ -273,6 +289,10 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     factor = math.lcm(*(clue.factor for clue in clues))
     least_of = next((clue.least_of for clue in clues if clue.least_of), "")
     opened = Hole(path, kind, least_rank=least_rank, factor=factor, least_of=least_of)
+    if kind == "row":
+        count = next((m[1] for c in clues if (m := _COUNT.search(c.source)) is not None), None)
+        opened = replace(opened, rank=1, dims=None if count is None else (count,))
+        return replace(opened, source=clues[0].source)
     if kind == "int" and is_splits(path):
         opened = replace(opened, splits=True, rank=1)
     for clue in clues:

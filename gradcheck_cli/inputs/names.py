@@ -67,6 +67,9 @@ _TERMS = re.compile(
 _TOLERANCE = re.compile(r"(?:\w+_)?[ar]?tol(?:erance)?")
 # How a text calls an axis of a kernel.
 _EXTENT = re.compile(r"k[hwdtxyz]|k_?\d|k(?:ernel|s|_)\w*|n?_?taps|window\w*")
+_SHAPE = re.compile(
+    r"(?:\w+_)?(?:shape|sizes?|dims|perm|permutation|strides?|padding|pads?|dilations?|factors)"
+)
 _STEP = re.compile(r"(?:\w+_)?(?:strides?|hop|step|shift)(?:_?(?:size|length|len))?")
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
 
@@ -135,6 +138,11 @@ def ends_iterations(name: str) -> bool:
 def counts_terms(name: str) -> bool:
     """Does the name say that the argument is how many terms a result is added up of?"""
     return _TERMS.fullmatch(name.lower().strip("_")) is not None
+
+
+def is_shape(name: str) -> bool:
+    """Does the name say the axes of something, rather than numbers of their own?"""
+    return _SHAPE.fullmatch(name.lower()) is not None
 
 
 def is_splits(name: str) -> bool:

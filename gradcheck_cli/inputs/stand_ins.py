@@ -101,6 +101,13 @@ def splits(shape: tuple[int, ...], total: int, source: str) -> Fixed:
     return Fixed(values.astype(np.int32), f"i32[{shape[0]}]", source)
 
 
+def row(shape: tuple[int, ...], least: int, source: str) -> Fixed:
+    """A tuple of whole numbers, each of its own but the last: 2, 1, 3, 2."""
+    each = [2, 1, 3, *range(4, shape[0])][: shape[0]]
+    values = tuple(least + n for n in [*each[: shape[0] - 1], 2])
+    return Fixed(values, repr(values), source)
+
+
 def tuples(shape: tuple[int, ...], count: int, axis: int, source: str) -> Fixed:
     """Integers below the count that differ along one axis: pairs and triples that share some of their members."""
     members = shape[axis]

@@ -553,3 +553,12 @@ def test_axes_in_letters_as_einsum_has_them() -> None:
     assert found["q"].spec == "f32[b h q d]"
     assert found["mask"].spec.endswith("[b h q k]")
     assert "s" not in found or not found["s"].spec
+
+
+def test_a_shape_is_a_part_of_that_of_another() -> None:
+    text = "x: (..., n)\ns: shape ``x.shape[:-1]``\nrows: x.shape[:-1] + (k,)\nsame: shape x.shape"
+    found = read(text, ["x", "s", "rows", "same"])
+    lead = found["x"].spec.removesuffix(" n]")
+    assert found["s"].spec == f"{lead}]"
+    assert found["rows"].spec == f"{lead} k]"
+    assert found["same"].spec == found["x"].spec

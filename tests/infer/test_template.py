@@ -111,3 +111,18 @@ def test_splits_begin_at_nothing_and_end_with_all_items() -> None:
     opened = template(Signature((("ids", ids), ("row_splits", row_splits))), {}, [])
     arguments = dict(opened.at([(5,), (4,)], [3, 5], ascending=False).arguments)
     assert arguments["row_splits"].value.tolist() == [0, 1, 1, 5]
+
+
+def test_a_tuple_of_any_number_of_integers_is_as_long_as_an_axis_may_be() -> None:
+    said = Clue("its annotation `tuple[int, ...]`", kind=Kind.SHAPE)
+    signature = Signature((("charges", Fixed((3,), "(3,)", "test")),))
+    opened = template(signature, {"charges": [said]}, ())
+    assert [(hole.kind, hole.ranks(range(5))) for hole in opened.holes] == [("row", [1])]
+    ((_, filled),) = opened.at([(5,)], [3], ascending=False).arguments
+    assert filled.value == (2, 1, 3, 4, 2)
+
+
+def test_the_shape_of_something_is_no_such_tuple() -> None:
+    said = Clue("its annotation `tuple[int, ...]`", kind=Kind.SHAPE)
+    signature = Signature((("out_shape", Fixed((3,), "(3,)", "test")),))
+    assert not template(signature, {"out_shape": [said]}, ()).holes

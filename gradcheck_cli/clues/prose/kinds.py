@@ -11,7 +11,7 @@ _SORTS = tuple(
     (kind, re.compile(_LEAD + pattern, re.IGNORECASE))
     for kind, pattern in (
         (Kind.SHAPE,
-         r"(?:(?:tuple|sequence|list)s? of (?:python )?int(?:eger)?s?|(?:tuple|sequence"
+         r"(?:(?:tuple|sequence|list)s? of (?:(?:[A-Za-z]|n_\w+|num_\w+|python) )?int(?:eger)?s?|(?:tuple|sequence"
          r"|list)\[int\b|torch\.size)"),
         (Kind.WHOLE,
          r"(?:int|integer)\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
