@@ -1,6 +1,7 @@
 """Arguments that are objects: NamedTuples, dataclasses, equinox modules, made from their fields.
 
-An annotation names a class; a real call, or the module itself, holds an object.
+An annotation names a class; a real call, or the module itself, holds an object. Objects of a plain class of the
+project are made by its constructor: nothing in them is learned.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gradcheck_cli.clues.trees import fields
 from gradcheck_cli.inputs.signature import Built
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
+_SET = re.compile(r"\bself\.(\w+)\s*(?::[^=\n]+)?=(?!=)")
 _PLAIN = ("int", "float", "bool", "str")
 
 
@@ -40,13 +42,13 @@ def classes_of_arguments(
 
 
 def classes(function: Callable[..., Any]) -> dict[str, type]:
-    """For each parameter that is annotated with a class of fields, the class."""
+    """For each parameter that is annotated with a class of fields, or with one of the project, the class."""
     try:
         with calling_user_code():
             hints = typing.get_type_hints(inspect.unwrap(function))
     except UserCodeError:  # a name that exists for type checkers only
         hints = {}
-    return {name: hint for name, hint in hints.items() if _has_fields(hint)}
+    return {name: hint for name, hint in hints.items() if _is_object(hint, function)}
 
 
 def _documented(function: Callable[..., Any], names: Sequence[str]) -> dict[str, type]:
@@ -58,7 +60,7 @@ def _documented(function: Callable[..., Any], names: Sequence[str]) -> dict[str,
             rf"^\s*(?::param )?{re.escape(name)}\s*(?::|\()\s*`*(\w+)`*", text.text, re.MULTILINE
         )
         cls: Any = known.get(said[1]) if said is not None else None
-        if _has_fields(cls):
+        if _is_object(cls, function):
             found.setdefault(name, cls)
     return found
 
@@ -66,7 +68,8 @@ def _documented(function: Callable[..., Any], names: Sequence[str]) -> dict[str,
 def with_fields(function: Callable[..., Any], names: frozenset[str]) -> type | None:
     """The only class that the module knows whose objects have these fields and methods."""
     values = getattr(inspect.unwrap(function), "__globals__", {}).values()
-    fitting = [v for v in values if _has_fields(v) and names <= {*field_names(v), *_methods(v)}]
+    objects = [v for v in values if _is_object(v, function)]
+    fitting = [v for v in objects if names <= {*field_names(v), *_set_by(v), *_methods(v)}]
     return fitting[0] if names and len(set(fitting)) == 1 else None
 
 
@@ -113,7 +116,7 @@ def like(value: Any, parts: Sequence[tuple[str, Any]]) -> Built:
 
 
 def from_fields(cls: Any, option: Callable[[str, str], Any]) -> Built | None:
-    """An object of the class; `option` makes a field of its name and its annotation as text."""
+    """An object of the class, if it has fields; `option` makes a field of its name and its annotation as text."""
     names, texts = tuple(field_names(cls)), field_texts(cls)
     parts = tuple(option(name, texts.get(name, "")) for name in names)
     if not parts:
@@ -125,15 +128,18 @@ def from_fields(cls: Any, option: Callable[[str, str], Any]) -> Built | None:
 
 
 def field_names(cls: Any) -> list[str]:
+    """The fields of a class by name; none of a plain class."""
+    if not _has_fields(cls):
+        return []
     return (
         list(cls._fields) if issubclass(cls, tuple) else [f.name for f in dataclasses.fields(cls)]
     )
 
 
 def is_configuration(cls: type) -> bool:
-    """Are all its fields plain values with defaults, as `bits: int = 4`?"""
+    """Are all its fields plain values with defaults, as `bits: int = 4`, or does a constructor alone make it?"""
     if not dataclasses.is_dataclass(cls):
-        return False
+        return not _has_fields(cls)
     plain = all(text in _PLAIN for text in field_texts(cls).values())
     fields_ = dataclasses.fields(cls)
     return bool(fields_) and plain and all(f.default is not dataclasses.MISSING for f in fields_)
@@ -155,6 +161,30 @@ def _has_fields(cls: Any) -> bool:
     if not isinstance(cls, type):
         return False
     return dataclasses.is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
+def _is_object(cls: Any, function: Callable[..., Any]) -> bool:
+    """Has it fields, or is it a plain class of the function's own project?"""
+    if _has_fields(cls):
+        return True
+    home = getattr(inspect.unwrap(function), "__module__", None) or ""
+    own = isinstance(cls, type) and _top(cls.__module__) == _top(home)
+    return own and inspect.isfunction(vars(cls).get("__init__"))
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _set_by(cls: type) -> list[str]:
+    """What the constructor of a plain class sets: `self.spacing = spacing`."""
+    made = vars(cls).get("__init__")
+    if _has_fields(cls) or not inspect.isfunction(made):
+        return []
+    try:
+        return _SET.findall(inspect.getsource(made))
+    except (OSError, TypeError):
+        return []
 
 
 def _again(value: Any, names: Sequence[str], values: Sequence[Any]) -> Any:

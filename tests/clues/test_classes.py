@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from gradcheck_cli.clues.classes import (
@@ -126,3 +127,26 @@ def test_a_configuration_has_plain_fields_with_defaults() -> None:
 
 def test_methods_that_are_called_tell_a_class_as_fields_do() -> None:
     assert classes_of_arguments(energy, [], ["field", "r"], {}) == {"field": Potential}
+
+
+class Spring:
+    """A plain class: its constructor alone makes its objects."""
+
+    def __init__(self, stiffness: float, rest: float = 1.0) -> None:
+        self.stiffness = stiffness
+        self.rest: float = rest
+
+
+def test_a_plain_class_of_the_project_is_one_that_its_constructor_makes() -> None:
+    def annotated(x: float, spring: Spring, reals: Fraction) -> None: ...
+
+    assert classes(annotated) == {"spring": Spring}  # no class of another project
+    assert is_configuration(Spring)
+    assert from_fields(Spring, lambda name, text: None) is None
+
+
+def test_a_plain_class_is_known_by_what_its_constructor_sets() -> None:
+    def read(x: Any, spring: Any) -> Any:
+        return spring.stiffness * (x - spring.rest)
+
+    assert classes_of_arguments(read, [], ["x", "spring"], {}) == {"spring": Spring}
