@@ -74,6 +74,19 @@ def clues(function: Callable[..., Any], names: Sequence[str]) -> dict[str, list[
     return found
 
 
+def clues_of_keys(
+    function: Callable[..., Any], keys: Mapping[str, Sequence[str]]
+) -> dict[str, list[Clue]]:
+    """What the nearest texts say of each part of a dictionary, by its path: `ascend` and `descend` (> 0)."""
+    found: dict[str, list[Clue]] = {}
+    for text in (t for t in texts_about(function) if t.near):
+        for name, parts in keys.items():
+            said = read_text(text, [name, *(part for part in parts if part != name)])
+            for key in (part for part in parts if part in said and part != name):
+                found.setdefault(f"{name}[{key!r}]", []).append(said[key])
+    return found
+
+
 def _with_arrays(name: str, clue: Clue) -> Iterator[tuple[str, Clue]]:
     """The clue of a parameter, and of each array in it where it is a tree."""
     yield name, clue

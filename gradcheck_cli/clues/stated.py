@@ -15,6 +15,7 @@ from gradcheck_cli.clues import (
 from gradcheck_cli.clues.annotations import clues as clues_of_annotations
 from gradcheck_cli.clues.apart import kept_apart
 from gradcheck_cli.clues.call_sizes import with_names_of
+from gradcheck_cli.clues.subscripts import keys_read
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Parameter
 
@@ -27,6 +28,8 @@ def stated(
     """All clues of each argument, and of what it holds; `called` are those of calls elsewhere."""
     names = [p.name for p in parameters]
     sources = [clues_of_annotations(function, parameters), docstrings.clues(function, names)]
+    keys = {name: read for name, read in keys_read(function).items() if name in names}
+    sources.append(docstrings.clues_of_keys(function, keys))
     calls = with_names_of(called, [of for source in sources for of in source.items()])
     usual = usual_domains.clues(usual_domains.named(function), names)
     sources += [{name: [clue] for name, clue in each.items()} for each in (calls, usual)]

@@ -30,6 +30,10 @@ _AXES = (4, 3, 5, 2, 7)  # sizes of axes that a text names
 _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(]*[`(]*[\[(](?P<dims>\w+(?:,\s*\w+)*),?[\])]"
 # Right behind it: `prey_mass: (Q,) body masses`.
 _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])]"
+# `table: int (rows, members)`: the kind before the shape; and what says that some of them are none.
+_INTEGERS = r"`*\s*:\s*`*int\w*(?:\s+(?:array|tensor|table|matrix)s?)?(?:\s+of\s+shape)?\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
+_NONE_OF_THEM = re.compile(r"(?<![\w.])-1\b")
+_FEW = 3  # integers are below this: places in something that is not small
 _DEEP = 4  # guesses for each of several parameters that are tried in all combinations
 
 
@@ -46,11 +50,11 @@ def guesses(function: Function, functions: Sequence[Function] = (np.tanh,)) -> I
     if Need.RULE in wanted.values():
         return
     called = [wanted.get(p.name) is Need.FUNCTION and bool(functions) for p in parameters]
-    counts, shapes = parts(function), _stated_shapes(function, [p.name for p in parameters])
+    counts, arrays = parts(function), _stated_arrays(function, [p.name for p in parameters])
     named = [
         list(functions)
         if is_called
-        else [*_of_shape(shapes.get(p.name)), *_numbers(p, counts), *_named(p, functions)]
+        else [*arrays.get(p.name, ()), *_numbers(p, counts), *_named(p, functions)]
         for p, is_called in zip(parameters, called, strict=True)
     ]
     plain = _plain(functions, wanted)
@@ -87,30 +91,39 @@ def _plain(functions: Sequence[Function], wanted: Mapping[str, Need]) -> list[An
     ]  # fmt: skip
 
 
-def _stated_shapes(function: Function, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The shapes that the docstring gives for arrays: `kernel: float array of shape [features, units]`.
+def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[Any]]:
+    """An array for each parameter of which the docstring gives the shape: `kernel: float array of shape [features, units]`.
 
     Dimensions of one name are equal, others differ.
     """
     text = " ".join(filter(None, (function.__doc__, getattr(function.__init__, "__doc__", ""))))
     sizes: dict[str, int] = {}
-    shapes = {}
+    arrays = {}
     for name in names:
-        patterns = (rf"\b{re.escape(name)}\b{shape}" for shape in (_SHAPE_FIRST, _SHAPE))
-        match = next(filter(None, (re.search(pattern, text) for pattern in patterns)), None)
+        patterns = (_INTEGERS, _SHAPE_FIRST, _SHAPE)
+        said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
+        match = next(filter(None, said), None)
         dims = [] if match is None else re.findall(r"\w+", match["dims"])
         for dim in dims:
             sizes.setdefault(dim, int(dim) if dim.isdigit() else _AXES[len(sizes) % len(_AXES)])
-        if dims:
-            shapes[name] = tuple(sizes[dim] for dim in dims)
-    return shapes
+        shape = tuple(sizes[dim] for dim in dims)
+        if match is not None and shape:
+            arrays[name] = [_integers(shape, match["more"]) if match is said[0] else _reals(shape)]
+    return arrays
 
 
-def _of_shape(shape: tuple[int, ...] | None) -> list[Any]:
-    """An array of that shape, of numbers that all differ."""
-    if shape is None:
-        return []
-    return [(0.25 + np.arange(np.prod(shape)) % 7 / 4).astype(np.float32).reshape(shape)]
+def _reals(shape: tuple[int, ...]) -> Any:
+    """Numbers that all differ."""
+    return (0.25 + np.arange(np.prod(shape)) % 7 / 4).astype(np.float32).reshape(shape)
+
+
+def _integers(shape: tuple[int, ...], said: str) -> Any:
+    """Small integers that repeat, with a few of -1 where that is said to be none of them."""
+    places = np.arange(np.prod(shape))
+    values = ((places + places // (_FEW + 1)) % _FEW).astype(np.int32).reshape(shape)
+    if _NONE_OF_THEM.search(said):
+        values.reshape(-1)[1 :: _FEW + 1] = -1
+    return values
 
 
 def _numbers(parameter: inspect.Parameter, counts: Mapping[str, int]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.clues.docstrings import clues, read_text
+from gradcheck_cli.clues.docstrings import clues, clues_of_keys, read_text
 from gradcheck_cli.clues.documentation import Text
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.project.input_specs import parse
@@ -562,3 +562,20 @@ def test_a_shape_is_a_part_of_that_of_another() -> None:
     assert found["s"].spec == f"{lead}]"
     assert found["rows"].spec == f"{lead} k]"
     assert found["same"].spec == found["x"].spec
+
+
+def test_what_stands_in_brackets_behind_names_bounds_the_last_of_them() -> None:
+    found = read(
+        "A rate a (strictly positive), a share b (in (0, 1)), c (> 0, 1 by default).",
+        ["a", "b", "c"],
+    )
+    assert [found[name].domain for name in "abc"] == ["> 0", "in (0, 1)", "> 0"]
+
+
+def test_parts_of_a_dictionary_are_read_like_arguments() -> None:
+    def plateau(x, params):
+        """Params: dict of tensors. ``top`` is where it begins, ``width`` (>= 0) how long it is."""
+        return x - params["top"] + params["width"]
+
+    found = clues_of_keys(plateau, {"params": ["top", "width"]})
+    assert {path: clue.domain for path, (clue,) in found.items()} == {"params['width']": ">= 0"}

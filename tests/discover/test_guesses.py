@@ -87,3 +87,19 @@ def test_shapes_right_behind_the_names() -> None:
     predators, prey, width = (np.shape(value) for value in first(Spectrum))
     assert prey == width != predators
     assert len(prey) == len(predators) == 1
+
+
+class Harmonics:
+    """Sums over harmonics.
+
+    table: int (candidates, harmonics), as made elsewhere; -1 = no such harmonic
+    """
+
+    def __init__(self, table):
+        self.table = table
+
+
+def test_integers_of_a_stated_shape_repeat_and_some_of_them_are_none() -> None:
+    (table,) = next(guesses(Harmonics))
+    assert (table.shape, table.dtype.kind) == ((4, 3), "i")
+    assert set(table.reshape(-1).tolist()) == {-1, 0, 1, 2}

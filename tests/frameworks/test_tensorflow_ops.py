@@ -51,6 +51,7 @@ PLACES: dict[str, Case] = {
     "ListDiff": ((2, 3, 2), lambda tf, x: tf.reduce_prod(x, [0, 2])),
     "MirrorPadGrad": ((3, 4), lambda tf, x: tf.pad(x, [[1, 2], [0, 3]], "SYMMETRIC")),
     "ReverseSequence": ((3, 4, 2), lambda tf, x: tf.reverse_sequence(x, [2, 3, 1, 0], seq_axis=0, batch_axis=1)),
+    "SelectV2": ((2, 3, 3), lambda tf, x: tf.where([[True, False, True], [False, True, True], [True, True, False]], x * x, x)),
     "SegmentMax": ((5, 2), lambda tf, x: tf.math.segment_max(x, IDS)),
     "SegmentMean": ((5, 2), lambda tf, x: tf.math.segment_mean(x, IDS)),
     "SegmentMin": ((5, 2), lambda tf, x: tf.math.segment_min(x, IDS)),

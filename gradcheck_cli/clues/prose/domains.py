@@ -165,6 +165,10 @@ _TAKEN = re.compile(
 _CONSTANTS = {"pi": "3.1415927", "π": "3.1415927", "inf": "inf", "∞": "inf"}
 
 
+_BRACKETED = re.compile(
+    rf"\s*\(\s*(?P<inner>(?:{_SIGN}|(?:strictly\s+)?(?:positive|non-?negative)\b|in\s*[\[(])[^()]*\)?[^()]*)\)",
+    re.IGNORECASE,
+)
 _EXAMPLES = re.compile(r"\s*\((?:e\.g\b|for example|such as)[^()]*\)?", re.IGNORECASE)
 _UNDEFINED = re.compile(r"\b(?:un|ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE)
 _NEAR = 40  # letters before a comparison that speak of it
@@ -259,7 +263,7 @@ def _family(text: str) -> str:
 def _of_mention(passage: Passage) -> str:
     """The domain where a sentence names the parameter: `for x > 0`, `|x| < 1`, `x must be positive`."""
     before, after = passage.before, passage.after
-    if described := _behind_brackets(after):
+    if described := _within_brackets(after) or _behind_brackets(after):
         return described
     if _OTHERWISE.search(before[-60:]) or _OTHERWISE.search(after[:60]):
         return ""
@@ -276,6 +280,15 @@ def _of_mention(passage: Passage) -> str:
     beside = said is not None and said["verb"] == "," and re.search(r"\b(?:is|are|be)\b", rest)
     family = "" if beside else _family(f"is {rest}")
     return family or _adjective(before, after)
+
+
+def _within_brackets(after: str) -> str:
+    """`ascend and descend (> 0) are deviations`, `rate (strictly positive)`: what stands in brackets at once."""
+    match = _BRACKETED.match(after)
+    if match is None:
+        return ""
+    inner = match["inner"]
+    return "" if _OTHERWISE.search(inner) else _interval(inner) or _bound(inner) or _family(inner)
 
 
 def _behind_brackets(after: str) -> str:

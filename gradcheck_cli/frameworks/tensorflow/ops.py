@@ -90,6 +90,12 @@ def _known(at_once: Function, in_jax: Function) -> Function:
     return either
 
 
+def _selected(which: Any, yes: Any, no: Any) -> Any:
+    """One or the other, broadcast as numpy does."""
+    known = all(isinstance(part, np.ndarray | np.generic) for part in (which, yes, no))
+    return (np if known else jnp).where(which, yes, no)
+
+
 _SIMPLE: dict[str, Function] = {
     "Acos": jnp.arccos,
     "Asin": jnp.arcsin,
@@ -271,8 +277,8 @@ def _batch_norm(proto: Any) -> Function:
     return with_room
 
 
-# What tf2jax has otherwise than TensorFlow: it keeps the last of the updates for one place, of
-# running sums and products it takes an axis that is counted from the end for the first one, and
+# What tf2jax has otherwise than TensorFlow: it keeps the last of the updates for one place, spreads
+# a condition over its last axes as version 1 did, of running sums and products it takes an axis that is counted from the end for the first one, and
 # what it moves or finds in numbers that are known is no longer known.
 _CORRECTED: dict[str, Callable[[Any], Function]] = {
     "CumulativeLogsumexp": _running(jax.lax.cumlogsumexp, -np.inf),
@@ -280,6 +286,7 @@ _CORRECTED: dict[str, Callable[[Any], Function]] = {
     "Cumsum": _running(jnp.cumsum, 0.0),
     "FusedBatchNormV3": _batch_norm,
     "ScatterNd": lambda proto: _scattered,
+    "SelectV2": lambda proto: _selected,
     "TensorListSetItem": lambda proto: _item_set,
     "Transpose": lambda proto: _known(np.transpose, jnp.transpose),
     "Where": lambda proto: _known(np.argwhere, jnp.argwhere),

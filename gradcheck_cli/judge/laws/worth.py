@@ -83,7 +83,8 @@ def _repair(fault: Fault, alone: Alone) -> Failure:
 
 
 def _never_better(m: Measurements) -> bool:
-    if m.rule is not None and comparison(m).differs.any():
+    formula = comparison(m) if m.rule is not None else None
+    if formula is not None and (formula.differs.any() or not formula.compared):
         return False
     if any(_only_the_rule_has_numbers(m, mode) for mode in m.floats):
         return False
