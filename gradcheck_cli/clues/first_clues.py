@@ -8,13 +8,13 @@ from typing import Any
 
 from gradcheck_cli.clues import usual_domains
 from gradcheck_cli.inputs.clue import Clue, Kind
-from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.domain import MATRICES, Domain
 from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
 
 _AXES = re.compile(r"\w+\[([^\]]*)\]")
 # Families of matrices: what has two axes can be in them, and nothing else.
 _ORDERS = ("in sorted", "in increasing")
-_MATRICES = ("in spd", "in orthogonal", "in symmetric", "in lower", "in upper")
+_MATRICES = frozenset(f"in {family}" for family in MATRICES)
 
 
 def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:

@@ -21,11 +21,12 @@ from gradcheck_cli.infer.static_values import (
     stated_kind,
 )
 from gradcheck_cli.inputs.clue import Kind
-from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.domain import MATRICES, Domain
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Hints, Leaf, Parameter, changed
 from gradcheck_cli.inputs.stand_ins import integers, mask, static_stand_ins, whole_numbers
+from gradcheck_cli.project.input_specs import condition
 
 _MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
 _FEW_PARTS = 2
@@ -116,7 +117,7 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
     name = parameter.name
     shape = divisible(shape, hints.clues.get(name, ()))
     named = fixed_by_name(name, shape, hints.make_key)
-    leaf = Leaf(name, shape, GUESS, domain=hints.domains.get(name))
+    leaf = Leaf(name, shape, GUESS, domain=_domain(name, shape, hints))
     nested = [
         *configurations(name, hints),
         *objects(name, shape, hints),
@@ -133,6 +134,14 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
     if says_not_a_float(name) and name not in hints.classes:
         return [*named, leaf]
     return [*nested, leaf, *named] if nested else [leaf, *named]
+
+
+def _domain(name: str, shape: tuple[int, ...], hints: Hints) -> Domain | None:
+    """Where an array of that shape is said to live: no matrix family is asked of what is not square."""
+    said = (clue for clue in hints.clues.get(name, ()) if clue.domain)
+    first = next((Domain(condition(f"x {clue.domain}")[1], clue.source) for clue in said), None)
+    matrix = first is not None and first.bounds.family in MATRICES and first.suits(shape)
+    return first if matrix else hints.domains.get(name)
 
 
 def _at_home(stated: Any, hints: Hints) -> Any:

@@ -125,7 +125,10 @@ class Template:
             solved = f"solved as [{' '.join(axes)}]" if axes else "a single number"
             source = hole.source or f"{solved}: {_RICHEST}"
             if isinstance(value, Leaf):
-                return replace(value, shape=shape, source=source, recorded=None, axes=axes)
+                domain = value.domain if value.domain and value.domain.suits(shape) else None
+                return replace(
+                    value, shape=shape, source=source, domain=domain, recorded=None, axes=axes
+                )
             if hole.kind == "bool":
                 return replace(mask(shape, source), axes=axes, path=value.path)
             if hole.splits:

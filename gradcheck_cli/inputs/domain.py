@@ -21,6 +21,9 @@ _WIDE = 100.0  # how many times its least number an interval's largest is, where
 _TAME = 1e4  # beyond that, a family's arrays lose their digits before the function sees them
 
 
+MATRICES = frozenset({"spd", "orthogonal", "symmetric", "lower", "upper"})
+
+
 @dataclass(frozen=True, slots=True)
 class Domain:
     """The domain of one argument, and what says it, if that is not what says its shape."""
@@ -36,6 +39,13 @@ class Domain:
     def joint(self) -> bool:
         """Do the elements of an array depend on each other?"""
         return self.bounds.family in _JOINT
+
+    def suits(self, shape: tuple[int, ...]) -> bool:
+        """May an array of this shape lie in it: is it a matrix, if the domain is one of matrices?"""
+        if self.bounds.family not in MATRICES:
+            return True
+        square = len(shape) > 1 and shape[-1] == shape[-2]
+        return square or (len(shape) > 1 and self.bounds.family == "orthogonal")
 
     def into(self, rows: Array, fmt: Format) -> Array:
         """Rows of values (the first axis counts them), each moved into the domain."""

@@ -113,6 +113,8 @@ class Source(Protocol):
     def evaluate(self, points: Sequence[Array], cotangents: Sequence[Array], ask: Ask) -> Truth: ...
     # The same with its steps and comparisons decided as after a few roundings, a few times; nothing where unknown.
     def decided_otherwise(self, by: float, seed: int) -> Iterable[Source]: ...
+    # Rows in which a loop came to its last trip, where it ends by itself in others.
+    def run_out(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array: ...
     @property
     def mixed(self) -> bool: ...  # does each result rest on sums over several elements?
     # For each row the largest number of which an exponential or a sine is taken, as far as it is known.
@@ -151,6 +153,10 @@ class Reals:
     def decided_otherwise(self, by: float, seed: int) -> Iterable[Source]:
         """Walks in which what steps and comparisons look at is moved by up to this part of itself."""
         return map(Reals, decided_otherwise(self.program, by, seed))
+
+    def run_out(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+        """None: its loops are part of the program."""
+        return np.zeros(len(points[0]), bool)
 
     def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
         """For each row the largest number of which an exponential or a sine is taken."""

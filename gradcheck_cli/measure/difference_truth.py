@@ -65,6 +65,10 @@ class Differences:
         """Nothing is known of what is decided on the way."""
         return ()
 
+    def run_out(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+        """Rows in which a loop came to its last trip."""
+        return self.subject.run_out([numbers(p) for p in points], [numbers(c) for c in cotangents])
+
     def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
         """Nothing is known of what is computed on the way."""
         return np.zeros(len(points[0]))

@@ -15,6 +15,7 @@ from gradcheck_cli.measure.casts import as_if_in, narrowest
 from gradcheck_cli.measure.iterations import admit_limits
 from gradcheck_cli.measure.measurements import Measurements, Probe, Rows
 from gradcheck_cli.measure.reference import Reference, goal_bits
+from gradcheck_cli.measure.run_out import leave_run_out
 from gradcheck_cli.measure.shared_states import (
     leave_open,
     leave_out_refused,
@@ -71,10 +72,12 @@ def measure_rows(
     if not rungs.primal.over_reals:
         leave_open(truth, rule, next(iter(floats.values())).value)
     endless: tuple[int, ...] = ()
+    run_out: tuple[int, ...] = ()
     if rule is not None:
         values = next(iter(floats.values())).value
         seeks, endless = admit_limits(rungs.seeks, rows, values, truth, rule)
         rungs = replace(rungs, seeks=seeks)
+        run_out = leave_run_out(rungs.primal, rows, truth, rule)
         share_domain(truth, rule)
     primal = rows.subject.traces().primal
     narrow = None if primal is None else narrowest(primal, fmt)
@@ -83,7 +86,7 @@ def measure_rows(
     spread = [p[~rows.beyond] for p in points]
     return Measurements(
         rows.subject, fmt, rows.seed, rows.probes, points, cotangents, rows.recipes,
-        floats, reference, rungs, rule, spread, endless,
+        floats, reference, rungs, rule, spread, endless, run_out,
     )  # fmt: skip
 
 

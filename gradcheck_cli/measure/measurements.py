@@ -119,6 +119,7 @@ class Measurements(Rows):
     rule: Truth | None
     spread: list[Array]  # the values that the whole subject was tried at
     endless: tuple[int, ...] = ()  # rows at which an iteration did not end in floats
+    run_out: tuple[int, ...] = ()  # rows at which a loop came to its last trip without
 
     def __post_init__(self) -> None:
         for truth in filter(None, (self.truth, self.rule)):

@@ -111,6 +111,9 @@ class Part:
     def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
         return self.whole.run_scalars(xs, cotangents)
 
+    def run_out(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+        return self.whole.run_out(points, cotangents)
+
     def primal_values(self, points: Sequence[Array]) -> list[Array]:
         return _rows(self.whole.primal_values(points), self.sample.outputs)
 

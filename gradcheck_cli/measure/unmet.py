@@ -15,9 +15,9 @@ Array = np.ndarray[Any, Any]
 
 @derived
 def tiny_at_once(m: Measurements) -> Array:
-    """Rows at which several arguments are so small that no model meets them together."""
-    sizes = [np.abs(p).reshape(len(p), -1).max(axis=1, initial=0) for p in m.points]
-    small = [(size > 0) & (size < TINY_AT_ONCE.value) for size in sizes]
+    """Rows at which several arguments hold numbers so small that no model meets them together."""
+    sizes = [np.abs(p).reshape(len(p), -1) for p in m.points]
+    small = [((size > 0) & (size < TINY_AT_ONCE.value)).any(axis=1) for size in sizes]
     return np.asarray(np.sum(small, axis=0) > 1)
 
 

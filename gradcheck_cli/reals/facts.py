@@ -83,7 +83,7 @@ class Facts:
     spreads: bool = False  # of a single number, a change of shape alone
     trips: Trips | None = None  # of a loop
     sharp: bool = False  # another number where its operand moves by one: it takes all its digits
-    normwise: bool = False  # in floats exact for a matrix near beside its largest element
+    normwise: bool = False  # in floats exact for an array near beside its largest element
 
     @property
     def pointwise(self) -> bool:
@@ -268,7 +268,7 @@ FACTS: dict[str, Facts] = {
     # Σ aᵢ bᵢ
     "conv_general_dilated": Facts(Law.PRODUCT),
     "dot_general": Facts(Law.PRODUCT, sums=True),
-    "fft": Facts(Law.PRODUCT),
+    "fft": Facts(Law.PRODUCT, normwise=True),
     "ragged_dot_general": Facts(Law.PRODUCT),
     # over windows, or by a function of the user's
     "reduce": Facts(Law.WINDOW),

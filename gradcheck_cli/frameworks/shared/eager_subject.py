@@ -21,6 +21,7 @@ from gradcheck_cli.frameworks.shared.draws import another
 from gradcheck_cli.frameworks.shared.fitted import Batched, FittedGradient
 from gradcheck_cli.frameworks.shared.rows import Row, row_by_row, same_as_alone, stacked
 from gradcheck_cli.frameworks.shared.run_on import Iteration
+from gradcheck_cli.frameworks.shared.run_out import watched_loops
 from gradcheck_cli.frameworks.shared.tracing import (
     Untraceable,
     brief,
@@ -297,6 +298,15 @@ class EagerSubject(FittedGradient):
         if who == VALUE:
             return row.rule_value
         return (row.auto if who == AUTO else row.custom) or []
+
+    def run_out(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+        """Rows in which a loop that ends by `break` came to its last trip."""
+        found = np.zeros(len(points[0]), bool)
+        for i in range(len(found)):
+            with watched_loops() as seen:
+                self._tried([p[i] for p in points], [c[i] for c in cotangents])
+            found[i] = seen.ran_out
+        return found
 
     def _tried(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row | None:
         try:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from gradcheck_cli.frameworks.shared.counted import limits_of_series
 from gradcheck_cli.frameworks.shared.library import Offering, offered
 from gradcheck_cli.frameworks.shared.run_on import Iteration, may_iterate
@@ -71,6 +73,10 @@ class FittedGradient(abc.ABC):
     def reads_beyond(self) -> str:
         """How the function silently reads beyond the end of an array; nothing where that raises."""
         return ""
+
+    def run_out(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+        """Rows in which a loop that ends by `break` came to its last trip; traced loops are known otherwise."""
+        return np.zeros(len(points[0]), bool)
 
     @property
     def leaves(self) -> Sequence[Leaf]:
