@@ -66,6 +66,10 @@ class Numbers:
         """Nothing is known of what is decided on the way."""
         return ()
 
+    def run_out(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+        """No loop of its own."""
+        return np.zeros(len(points[0]), bool)
+
     def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
         """Nothing is known of what is computed on the way."""
         return np.zeros(len(points[0]))

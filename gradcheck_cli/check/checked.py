@@ -76,8 +76,10 @@ def _numbered(signatures: Sequence[Sequence[Input]]) -> Iterator[Input]:
 
 
 def _shown(findings: Sequence[Finding]) -> list[Finding]:
-    """The gravest first, and what is one fault once; that a rule is redundant is not worth telling beside one."""
-    loud = any(f.severity is not Severity.NOTE for f in findings)
+    """The gravest first, and what is one fault once; that a rule is redundant is told beside no fault or deviation."""
+    loud = any(
+        f.severity is not Severity.NOTE or f.rule == RuleName.UNDECLARED_DEVIATION for f in findings
+    )
     left = [f for f in findings if not (loud and f.rule == RuleName.REDUNDANT_RULE)]
     ordered = sorted(left, key=lambda f: (_ORDER.index(f.severity), f.code, f.message))
     each: dict[str, Finding] = {}

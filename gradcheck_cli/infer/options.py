@@ -138,10 +138,11 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
 
 def _domain(name: str, shape: tuple[int, ...], hints: Hints) -> Domain | None:
     """Where an array of that shape is said to live: no matrix family is asked of what is not square."""
-    said = (clue for clue in hints.clues.get(name, ()) if clue.domain)
-    first = next((Domain(condition(f"x {clue.domain}")[1], clue.source) for clue in said), None)
-    matrix = first is not None and first.bounds.family in MATRICES and first.suits(shape)
-    return first if matrix else hints.domains.get(name)
+    said = next((clue for clue in hints.clues.get(name, ()) if clue.domain), None)
+    if said is not None and said.domain.removeprefix("in ") in MATRICES:
+        family = Domain(condition(f"x {said.domain}")[1], said.source)
+        return family if family.suits(shape) else None
+    return hints.domains.get(name)
 
 
 def _at_home(stated: Any, hints: Hints) -> Any:

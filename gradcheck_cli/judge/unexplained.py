@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.deviation import as_meant, as_question, is_of_formula
+from gradcheck_cli.judge.frozen import as_frozen
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.projection import as_projected
 from gradcheck_cli.judge.through_steps import as_passed
@@ -14,6 +15,8 @@ from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
 
 _STRAIGHT_THROUGH = "straight-through"
+# Words of a text for what gets no gradient.
+_KEPT = ("freez", "frozen", "stop", "detach", "block")
 
 
 def unexplained(
@@ -28,7 +31,8 @@ def unexplained(
         words = _STRAIGHT_THROUGH
     meant = as_projected(as_meant(left, m, said.get(DEVIATES, "")), m)
     meant = as_passed(meant, m, visible=_STRAIGHT_THROUGH in said)
-    return on_purpose(meant, m, words), declarations
+    frozen = said.get(DEVIATES, "") if said.get(DEVIATES, "") in _KEPT else ""
+    return on_purpose(as_frozen(meant, m, words or frozen), m, words), declarations
 
 
 def _steps(failures: Sequence[Failure]) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.inputs.cotangents import BASE
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.measure.ball_truth import Ask
 from gradcheck_cli.measure.casts import as_if_in, narrowest
@@ -61,11 +60,10 @@ def measure_rows(
     points, cotangents, fmt = rows.points, rows.cotangents, rows.fmt
     floats = floats or rows.subject.run(points, cotangents)
     goal = goal_bits(fmt)
-    base = np.array([i for i, p in enumerate(rows.probes) if p.cotangent == BASE], int)
-    truth = rungs.primal.evaluate(points, cotangents, Ask(goal, ties, kinks, base))
+    truth = rungs.primal.evaluate(points, cotangents, Ask(goal, ties, kinks, rows.at_base))
     rule = None
     if rungs.rule is not None:
-        rule = rungs.rule.evaluate(points, cotangents, Ask(goal, False, kinks, base))
+        rule = rungs.rule.evaluate(points, cotangents, Ask(goal, False, kinks, rows.at_base))
     for source in filter(None, (truth, rule)):
         share_poles(source, rows.probes, fmt)
     leave_out_refused(truth, floats.values())

@@ -103,10 +103,15 @@ class Rows:
         return read_only(np.array([recipe == BEYOND for recipe in self.recipes], bool))
 
     @functools.cached_property
+    def at_base(self) -> Array:
+        """Rows at the base cotangent, one for each point."""
+        base = np.array([p.cotangent == BASE for p in self.probes], bool)
+        return read_only(np.flatnonzero(base))
+
+    @functools.cached_property
     def base_rows(self) -> Array:
         """Rows at the base cotangent, within reach."""
-        base = np.array([p.cotangent == BASE for p in self.probes], bool)
-        return read_only(np.flatnonzero(base & ~self.beyond))
+        return read_only(self.at_base[~self.beyond[self.at_base]])
 
 
 @dataclass(frozen=True, eq=False)
