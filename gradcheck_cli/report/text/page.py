@@ -26,6 +26,7 @@ from gradcheck_cli.contract.report import (
     Verdict,
 )
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.report.closing import closing, count
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.alike import listed, shared, with_one_reason
 from gradcheck_cli.report.text.caret import source_lines
@@ -112,7 +113,7 @@ def _gradient(
     style = "bold yellow" if verdict is None else _VERDICT_STYLE[verdict]
     word = "UNCHECKED" if verdict is None else verdict.upper()
     if gradient.ignored:
-        word += f", {_count(gradient.ignored, 'finding')} ignored"
+        word += f", {count(gradient.ignored, 'finding')} ignored"
     on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
     room = width - len(f"{gradient.qualname}{on}  {word} ")
     at = shapes(gradient.inputs, room)
@@ -176,7 +177,7 @@ def _about(gradient: Gradient, order: str) -> str:
 
 def _seen(adequacy: Adequacy, verbose: bool) -> str:
     """How many small changes would have been seen; the first that would not, and how to see them."""
-    text = f"{adequacy.shown} of {_count(adequacy.counted, 'small change')} would have been seen"
+    text = f"{adequacy.shown} of {count(adequacy.counted, 'small change')} would have been seen"
     told = adequacy.unseen if verbose else adequacy.unseen[:_MOST_UNSEEN]
     if told:
         text += f"; not: {'; '.join(map(_unseen, told))}"
@@ -319,34 +320,11 @@ def _not_covered(
 
 def _closing(report: Report, width: int) -> Iterator[Line]:
     s = report.summary
-    if not s.gradients and s.exit_code > 1:
-        text = f"Nothing could be checked in {_count(s.files, 'file')}"
-    elif s.linted:
-        text = f"{_count(s.linted, 'file')} linted"
-    elif not s.gradients:
-        text = f"No custom gradients in {_count(s.files, 'file')}"
-    else:
-        text = (
-            f"{s.checked} of {_count(s.gradients, 'gradient')} checked in {_count(s.files, 'file')}"
-        )
-    if s.errors or s.warnings or s.notes:
-        text += f": {_count(s.errors, 'error')}, {_count(s.warnings, 'warning')}, {_count(s.notes, 'note')}"
-    certified = [
-        g
-        for g in report.gradients
-        if g.evidence is Evidence.CERTIFIED and not (g.adequacy and g.adequacy.at_shapes_only)
-    ]
-    if certified and len(certified) == s.checked and not s.errors and not s.warnings:
-        text += ", all certified"
     style = "bold red" if s.errors else "bold yellow" if s.warnings or s.unchecked else "bold green"
-    yield from _wrapped(text + ".", width, "", style)
+    yield from _wrapped(closing(report), width, "", style)
     if report.durations:
         for path, seconds in report.durations.items():
             yield [(f"  {seconds:7.2f} s  {path}", "dim")]
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _wrapped(text: str, width: int, indent: str, style: str) -> Iterator[Line]:
