@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gradcheck_cli.cli.help_texts import FORMATS_HELP
 from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.project.framework_marks import Backend
 from gradcheck_cli.project.settings import Settings, load_for, with_flags
@@ -45,7 +46,7 @@ def check(
     ],
     output_format: Annotated[
         list[str] | None,
-        typer.Option("--output-format", help="text, json, or json:FILE. Repeatable."),
+        typer.Option("--output-format", help=FORMATS_HELP),
     ] = None,
     select: Annotated[list[str] | None, typer.Option(help="Only these rules (names, codes, families).")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Not these rules.")] = None,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gradcheck_cli.cli.check import Color, FailOn
+from gradcheck_cli.cli.help_texts import FORMATS_HELP
 
 
 def lint(
@@ -18,7 +19,7 @@ def lint(
     ],
     output_format: Annotated[
         list[str] | None,
-        typer.Option("--output-format", help="text, json, or json:FILE. Repeatable."),
+        typer.Option("--output-format", help=FORMATS_HELP),
     ] = None,
     select: Annotated[list[str] | None, typer.Option(help="Only these rules (names, codes, families).")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Not these rules.")] = None,

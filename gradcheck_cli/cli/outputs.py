@@ -82,6 +82,6 @@ def _put(text: str, file: str | None) -> None:
             sys.stdout.flush()
         return
     try:
-        Path(file).write_text(text, encoding="utf-8")
+        Path(file).write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from None

@@ -11,7 +11,14 @@ from gradcheck_cli.report.look import Look
 # A format is imported when it is asked for: rich is of no use to JSON.
 FORMATS = {
     "text": "gradcheck_cli.report.text.page",
+    "concise": "gradcheck_cli.report.concise",
     "json": "gradcheck_cli.report.json",
+    "json-lines": "gradcheck_cli.report.json_lines",
+    "sarif": "gradcheck_cli.report.sarif",
+    "junit": "gradcheck_cli.report.junit",
+    "github": "gradcheck_cli.report.github",
+    "gitlab": "gradcheck_cli.report.gitlab",
+    "markdown": "gradcheck_cli.report.markdown",
 }
 
 

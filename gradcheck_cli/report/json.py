@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from gradcheck_cli.contract.report import Report
+from gradcheck_cli.report.json_text import indented
 from gradcheck_cli.report.look import Look
 
 
@@ -15,7 +16,7 @@ def render(report: Report, look: Look) -> str:
     data = msgspec.to_builtins(report)
     if data.get("durations") is None:
         data.pop("durations", None)
-    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
+    return indented(data)
 
 
 def schema() -> dict[str, Any]:
