@@ -157,3 +157,12 @@ def test_random_compositions_contain_the_1000_bit_result(
     (fine_value, fine_slope), _ = run(both, [x], bits=1000)
     for coarse, fine in ((value[0], fine_value[0]), (slope[0], fine_slope[0])):
         assert coarse.is_nan() or not coarse.is_finite() or coarse.overlaps(fine)
+
+
+def test_eigenvalues_that_cannot_be_told_apart_are_unknown_and_no_fault() -> None:
+    nilpotent = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    with jax.enable_x64(True):
+        program = build(jax.make_jaxpr(jnp.linalg.eigvals)(jnp.asarray(nilpotent)))
+    with working(128):
+        (values,) = walk(program, Balls(1), [exact(nilpotent[None])])
+    assert all(ball.real.is_nan() for ball in values.reshape(-1))

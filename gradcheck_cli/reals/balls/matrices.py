@@ -249,7 +249,7 @@ class Algebra:
             values, left, right = matrix.eig(left=True, right=True)
         except ValueError:
             nan = np.full((n, n), acb("nan"), object)
-            values = matrix.eig(multiple=True)
+            values = _repeated(matrix)
             left = right = acb_mat(n, n, nan.reshape(-1).tolist())
         mids = np.array([complex(v.mid()) for v in values])
         order: list[int] = []
@@ -458,10 +458,7 @@ def _symmetric(a: Array) -> tuple[Array, Array]:
         eigenvalues, right = matrix.eig(right=True)
         vectors = elements(right.entries(), (n, n))
     except ValueError:  # not isolated: repeated, or not yet told apart
-        try:
-            eigenvalues = matrix.eig(multiple=True)
-        except ValueError:
-            eigenvalues = [nan] * n
+        eigenvalues = _repeated(matrix)
         vectors = np.full((n, n), nan, object)
     order = sorted(range(n), key=lambda k: float(eigenvalues[k].real.mid()))
     values = elements([eigenvalues[k].real for k in order], (n,))
@@ -469,6 +466,14 @@ def _symmetric(a: Array) -> tuple[Array, Array]:
     if real:
         vectors = np.asarray(np.frompyfunc(_real, 1, 1)(_upright(vectors)), dtype=object)
     return values, vectors
+
+
+def _repeated(matrix: acb_mat) -> list[acb]:
+    """Eigenvalues of which some may be equal; unknown ones where not even clusters of them are told apart."""
+    try:
+        return list(matrix.eig(multiple=True))
+    except ValueError:
+        return [acb("nan")] * matrix.nrows()
 
 
 def _upright(vectors: Array) -> Array:
