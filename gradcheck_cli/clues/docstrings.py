@@ -281,8 +281,9 @@ def _plain_value(name: str, reading: Reading, source: str) -> Clue:
 
 def _loose(name: str, reading: Reading, source: str) -> Clue:
     """A number of axes, a domain, an integer array of no stated shape."""
-    if _NO_ARRAY.fullmatch(name):
-        return Clue(source)
+    if _NO_ARRAY.fullmatch(name):  # but where it is one, as an annotation may say, it has a domain
+        bound = reading.domain if reading.domain.startswith((">", "<")) else ""
+        return Clue(_named(source, name, bound), domain=bound) if bound else Clue(source)
     loose = reading.shape
     shown = _named(source, name, loose.written if loose else reading.domain or reading.about)
     square = (loose is not None and loose.square) or reading.domain in _SQUARE
