@@ -8,10 +8,15 @@ from typing import Annotated
 
 import typer
 
-from gradcheck_cli.cli.help_texts import FORMATS_HELP
 from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.project.framework_marks import Backend
 from gradcheck_cli.project.settings import Settings, load_for, with_flags
+
+
+FORMATS_HELP = (
+    "text, concise, json, json-lines, sarif, junit, github, gitlab or markdown; FORMAT:FILE writes a file. "
+    "Repeatable."
+)
 
 
 class Color(StrEnum):
@@ -50,6 +55,8 @@ def check(
     ] = None,
     select: Annotated[list[str] | None, typer.Option(help="Only these rules (names, codes, families).")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Not these rules.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Patterns of files and folders that are left out, as .gitignore has them. Repeatable.")] = None,
+    force_exclude: Annotated[bool, typer.Option("--force-exclude", help="Leave out what is excluded even if it is named.")] = False,
     fail_on: Annotated[FailOn | None, typer.Option(help="Least severity that fails the run.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings and unchecked gradients fail too.")] = False,
     dtype: Annotated[list[str] | None, typer.Option(help="float32, float64, float16, bfloat16. Repeatable.")] = None,
@@ -75,7 +82,7 @@ def check(
     from gradcheck_cli.cli.interrupts import heeding_termination
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.project.cache_folder import folder
-    from gradcheck_cli.project.files import resolve
+    from gradcheck_cli.project.files import resolve, without_excluded
     from gradcheck_cli.project.finding_history import entries, remember
     from gradcheck_cli.project.point_specs import parse_point
     from gradcheck_cli.project.suppressions import Filter, without_unused
@@ -85,6 +92,8 @@ def check(
     settings, root = load_for(paths[0])
     settings = with_flags(settings, context.params, "command line")
     Filter.of(settings.select, settings.ignore)  # unknown names are refused before anything runs
+    if settings.force_exclude:
+        paths = without_excluded(paths, settings.exclude, root)
     if static:
         from gradcheck_cli.run.lint_report import read_alone
 

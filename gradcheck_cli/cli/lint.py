@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gradcheck_cli.cli.check import Color, FailOn
-from gradcheck_cli.cli.help_texts import FORMATS_HELP
+from gradcheck_cli.cli.check import FORMATS_HELP, Color, FailOn
 
 
 def lint(
@@ -23,6 +22,8 @@ def lint(
     ] = None,
     select: Annotated[list[str] | None, typer.Option(help="Only these rules (names, codes, families).")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Not these rules.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Patterns of files and folders that are left out, as .gitignore has them. Repeatable.")] = None,
+    force_exclude: Annotated[bool, typer.Option("--force-exclude", help="Leave out what is excluded even if it is named.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that compute the same.")] = False,
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Write those too that may change a value or a rare case.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and write nothing.")] = False,
@@ -34,6 +35,7 @@ def lint(
     """Find expressions that overflow, lose their digits or have no gradient. Nothing is imported or run."""
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.project.cache_folder import folder
+    from gradcheck_cli.project.files import without_excluded
     from gradcheck_cli.project.settings import load_for, with_flags
     from gradcheck_cli.run.fixing import change_of_input, changes
     from gradcheck_cli.run.lint_cache import LintCache
@@ -43,6 +45,8 @@ def lint(
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
     settings, root = load_for("." if paths == ["-"] else paths[0])
     settings = with_flags(settings, context.params, "command line")
+    if settings.force_exclude:
+        paths = without_excluded(paths, settings.exclude, root)
     if paths == [STANDARD_INPUT] and (fix or unsafe_fixes or diff):
         change = change_of_input(sys.stdin.read(), settings, unsafe=unsafe_fixes)
         typer.echo(change.difference() if diff else change.after, nl=False)

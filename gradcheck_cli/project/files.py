@@ -47,6 +47,18 @@ def resolve(
     return _merged(targets)
 
 
+def without_excluded(arguments: Sequence[str], exclude: Sequence[str], root: Path) -> list[str]:
+    """The arguments, but files that these patterns leave out, as a hook may name them."""
+    excluded = Spec.from_lines(exclude)
+
+    def is_left_out(argument: str) -> bool:
+        path = Path(argument).resolve()
+        inside = path.is_file() and path.is_relative_to(root)
+        return inside and excluded.match_file(path.relative_to(root).as_posix())
+
+    return [argument for argument in arguments if not is_left_out(argument)]
+
+
 def _resolve_one(argument: str, exclude: Sequence[str], notebooks: bool) -> list[Target]:
     path = Path(argument)
     if notebooks and path.suffix == NOTEBOOK and path.is_file():

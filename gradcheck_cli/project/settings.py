@@ -27,6 +27,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     select: list[str] = []
     ignore: list[str] = []
     exclude: list[str] = []
+    force_exclude: bool = (
+        False  # what is excluded is left out even if it is named, as hooks name files
+    )
     per_file_ignores: dict[str, list[str]] = {}  # "legacy/*.py" → rules that are not told there
     fail_on: Literal["error", "warning", "note", "never"] = "error"
     strict: bool = False

@@ -14,7 +14,7 @@ from gradcheck_cli.contract.errors import SettingsError
 from gradcheck_cli.project.settings import Settings, load_for, with_flags
 
 NOT_FLAGS = {
-    "exclude", "optional_imports", "per_file_ignores", "memory_limit", "recordings", "expects", "inputs", "references",
+    "optional_imports", "per_file_ignores", "memory_limit", "recordings", "expects", "inputs", "references",
 }  # fmt: skip
 
 

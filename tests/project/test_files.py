@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradcheck_cli.contract.errors import TargetError
-from gradcheck_cli.project.files import resolve
+from gradcheck_cli.project.files import resolve, without_excluded
 
 
 def found(tmp_path: Path, *arguments: str, exclude: tuple[str, ...] = ()) -> list[str]:
@@ -75,3 +75,10 @@ def test_what_is_not_python_is_refused(name: str, said: str, tmp_path: Path) -> 
 def test_a_script_needs_no_ending(tmp_path: Path) -> None:
     (tmp_path / "train").write_text("x = 1")
     assert [target.path for target in resolve([str(tmp_path / "train")])] == [tmp_path / "train"]
+
+
+def test_what_is_excluded_is_left_out_even_if_named_where_that_is_forced(tree: Path) -> None:
+    named = [str(tree / name) for name in ("a.py", "pkg/b.py", "pkg")]
+    kept = without_excluded([*named, "pkg.module"], ["pkg/*.py"], tree)
+    assert kept == [str(tree / "a.py"), str(tree / "pkg"), "pkg.module"]
+    assert without_excluded(named, ["pkg/*.py"], tree / "elsewhere") == named

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from gradcheck_cli.cli.help_texts import FORMATS_HELP
+from gradcheck_cli.cli.check import FORMATS_HELP
 from gradcheck_cli.contract.report import (
     Cause,
     Edit,
