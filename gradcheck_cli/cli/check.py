@@ -12,7 +12,6 @@ from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.project.framework_marks import Backend
 from gradcheck_cli.project.settings import Settings, load_for, with_flags
 
-
 FORMATS_HELP = (
     "text, concise, json, json-lines, sarif, junit, github, gitlab or markdown; FORMAT:FILE writes a file. "
     "Repeatable."
