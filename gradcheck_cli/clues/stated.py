@@ -16,7 +16,7 @@ from gradcheck_cli.clues.annotations import clues as clues_of_annotations
 from gradcheck_cli.clues.apart import kept_apart
 from gradcheck_cli.clues.call_sizes import with_names_of
 from gradcheck_cli.clues.subscripts import keys_read
-from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Parameter
 
 
@@ -27,7 +27,11 @@ def stated(
 ) -> dict[str, list[Clue]]:
     """All clues of each argument, and of what it holds; `called` are those of calls elsewhere."""
     names = [p.name for p in parameters]
-    sources = [clues_of_annotations(function, parameters), docstrings.clues(function, names)]
+    sources = [
+        _of_maker(function),
+        clues_of_annotations(function, parameters),
+        docstrings.clues(function, names),
+    ]
     keys = {name: read for name, read in keys_read(function).items() if name in names}
     sources.append(docstrings.clues_of_keys(function, keys))
     calls = with_names_of(called, [of for source in sources for of in source.items()])
@@ -39,3 +43,19 @@ def stated(
     paths = dict.fromkeys((*names, *(path for source in sources for path in source)))
     merged = {path: [c for source in sources for c in source.get(path, ())] for path in paths}
     return kept_apart({path: clues for path, clues in merged.items() if clues}, parameters)
+
+
+def _of_maker(function: Callable[..., Any]) -> dict[str, list[Clue]]:
+    """Arrays for what may be left out when the function's object is made, as its class says."""
+    arrays: Mapping[str, Any] = getattr(function, "__arrays__", {})
+    kinds = {"b": Kind.BOOLS, "i": Kind.INTEGERS}
+    return {
+        name: [
+            Clue(
+                "what the text of its class says",
+                values=(array,),
+                kind=kinds.get(array.dtype.kind, Kind.ARRAY),
+            )
+        ]
+        for name, array in arrays.items()
+    }

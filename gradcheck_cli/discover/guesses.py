@@ -12,6 +12,7 @@ import numpy as np
 
 from gradcheck_cli.discover.needs import Need, needs, parts
 from gradcheck_cli.inputs.names import fixed_by_name
+from gradcheck_cli.inputs.stand_ins import mask
 
 Function = Callable[..., Any]
 
@@ -31,7 +32,7 @@ _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(
 # Right behind it: `prey_mass: (Q,) body masses`.
 _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])]"
 # `table: int (rows, members)`: the kind before the shape; and what says that some of them are none.
-_INTEGERS = r"`*\s*:\s*`*int\w*(?:\s+(?:array|tensor|table|matrix)s?)?(?:\s+of\s+shape)?\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
+_OF_A_KIND = r"`*\s*:\s*`*(?:optional\s+)?(?P<kind>int|bool)\w*(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
 _NONE_OF_THEM = re.compile(r"(?<![\w.])-1\b")
 _FEW = 3  # integers are below this: places in something that is not small
 _DEEP = 4  # guesses for each of several parameters that are tried in all combinations
@@ -100,7 +101,7 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
     sizes: dict[str, int] = {}
     arrays = {}
     for name in names:
-        patterns = (_INTEGERS, _SHAPE_FIRST, _SHAPE)
+        patterns = (_OF_A_KIND, _SHAPE_FIRST, _SHAPE)
         said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
         match = next(filter(None, said), None)
         dims = [] if match is None else re.findall(r"\w+", match["dims"])
@@ -108,8 +109,23 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
             sizes.setdefault(dim, int(dim) if dim.isdigit() else _AXES[len(sizes) % len(_AXES)])
         shape = tuple(sizes[dim] for dim in dims)
         if match is not None and shape:
-            arrays[name] = [_integers(shape, match["more"]) if match is said[0] else _reals(shape)]
+            arrays[name] = [_of_kind(match, shape) if match is said[0] else _reals(shape)]
     return arrays
+
+
+def documented(function: Function) -> dict[str, Any]:
+    """Arrays for optional parameters of which the docstring says the kind or the shape; their sizes are those of the guesses."""
+    parameters = inspect.signature(function).parameters.values()
+    names = [p.name for p in parameters]
+    left_out = {p.name for p in parameters if p.default is None}
+    arrays = _stated_arrays(function, names)
+    return {name: each[0] for name, each in arrays.items() if name in left_out}
+
+
+def _of_kind(said: re.Match[str], shape: tuple[int, ...]) -> Any:
+    if said["kind"] == "bool":
+        return mask(shape, "").value
+    return _integers(shape, said["more"])
 
 
 def _reals(shape: tuple[int, ...]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.discover.guesses import guesses
+from gradcheck_cli.discover.guesses import documented, guesses
 from gradcheck_cli.discover.written_values import Scope, UnreadableError
 from gradcheck_cli.inputs.parameters import annotation
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -29,6 +29,7 @@ class Setting:
     value: bool | int | float | str | None
     annotation: str | None
     guessed: bool = False  # nobody but cgcheck chose it
+    array: Any = None  # what a text says of it where it is left out: an array of such a shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,14 @@ class Call:
         if given is None:
             return {}
         chosen = frozenset(given.arguments) if self.guessed else frozenset()
+        arrays = documented(self.function) if self.guessed else {}
         given.apply_defaults()
         found = {}
         for name, value in given.arguments.items():
             plain = value.item() if isinstance(value, np.generic) else value
             if plain is None or type(plain) in (bool, int, float, str):
                 hint = annotation(given.signature.parameters[name])
-                found[name] = Setting(plain, hint, name in chosen)
+                found[name] = Setting(plain, hint, name in chosen, arrays.get(name))
         return found
 
     def again(self, changed: Mapping[str, object]) -> Any:

@@ -65,6 +65,8 @@ def _other_values(
         yield from _given_number(parameter.name, hints)  # where the rule declines arrays
         return
     if here is OMITTED and parameter.default is None:
+        stated = [v for clue in hints.clues.get(parameter.name, ()) for v in clue.values]
+        yield from (f for f in plain if any(f.value is v and hasattr(v, "shape") for v in stated))
         yield from given_numbers(parameter.name, signature, hints)
         yield from _given_number(parameter.name, hints)
     if isinstance(value, bool):

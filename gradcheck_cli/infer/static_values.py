@@ -33,7 +33,7 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
     """Values that are no arrays of floats, each once, the likeliest first."""
     clues = hints.clues.get(name, ())
     stated = [
-        Fixed(v, repr(v), c.source)
+        Fixed(v, _text(v), c.source)
         for c in clues
         for v in c.values
         if ends_iterations(name) or not _large(v, c)
@@ -86,6 +86,12 @@ def stated_kind(clues: Sequence[Clue]) -> Kind:
 
 def source_of(clues: Sequence[Clue]) -> str:
     return clues[0].source if clues else GUESS
+
+
+def _text(value: object) -> str:
+    """The value as Python writes it; of an array its kind and shape."""
+    kind, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    return repr(value) if shape is None else f"{kind}{list(shape)}"
 
 
 def _distinct(values: Sequence[Fixed]) -> list[Fixed]:

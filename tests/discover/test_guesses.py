@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.discover.guesses import guesses
+from gradcheck_cli.discover.guesses import documented, guesses
 
 
 def first(function: Callable[..., Any], functions: Any = (np.tanh,)) -> list[Any]:
@@ -103,3 +103,22 @@ def test_integers_of_a_stated_shape_repeat_and_some_of_them_are_none() -> None:
     (table,) = next(guesses(Harmonics))
     assert (table.shape, table.dtype.kind) == ((4, 3), "i")
     assert set(table.reshape(-1).tolist()) == {-1, 0, 1, 2}
+
+
+class Scan:
+    """A scan.
+
+    pixels: int array (detectors, samples), the pixel that is hit.
+    flags: optional bool array (detectors, samples); flagged ones are zero.
+    gain: how loud.
+    """
+
+    def __init__(self, pixels, flags=None, gain=None):
+        self.pixels = pixels
+
+
+def test_what_may_be_left_out_has_the_sizes_of_what_may_not() -> None:
+    (pixels,) = next(guesses(Scan))
+    found = documented(Scan)
+    assert list(found) == ["flags"]
+    assert (found["flags"].shape, found["flags"].dtype.kind) == (pixels.shape, "b")

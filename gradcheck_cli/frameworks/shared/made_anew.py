@@ -93,6 +93,7 @@ class Anew:
             return there(*args, **own)
 
         called.__signature__ = _with(self.settings, self.learned, function)  # type: ignore[attr-defined]
+        called.__arrays__ = {n: s.array for n, s in self.settings.items() if s.array is not None}  # type: ignore[attr-defined]
         return called
 
 
