@@ -20,6 +20,9 @@ _COUNTS = {"pair": 2, "triple": 3}
 _REPEATED = re.compile(
     r"\b(?:pairs|tuples|lists|dicts|per layer|each layer|layers)\b", re.IGNORECASE
 )
+_CLAUSE_END = re.compile(r";|\.\s")
+# What such a name says is places, as `user_id` does.
+_PLACES = re.compile(r"(?:\w+_)?(?:ids?|idx|index|indices|indexes)")
 _NAMES = re.compile(
     r"\W*(?:of\s+|:\s*)?[\[(]\s*(?P<names>[A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)+)\s*[\])]"
 )
@@ -59,13 +62,14 @@ def tree(text: str, certain: Collection[str] = ()) -> str:
     """
     if _DICT.search(text[:60]):
         return literal_tree(text) or _dict(_groups_with_keys_behind(text) or _groups(text, certain))
-    items = _ITEMS.search(text)
-    if items is not None and not _REPEATED.search(text):
+    items, repeated = _ITEMS.search(text), _REPEATED.search(_CLAUSE_END.split(text)[0])
+    if items is not None and not repeated:
         return _tuple("", text[items.start("names") :], certain)
     match = _TUPLE.search(text)
-    if match is not None and not _REPEATED.search(text):
-        return _tuple(match["noun"].lower(), text[match.end() :], certain)
-    if _LIST.search(text) and not _REPEATED.search(text):
+    if match is not None and not repeated:
+        rest, noun = text[match.end() :], match["noun"].lower()
+        return _tuple(noun, rest, certain) or _tuple(noun, _CLAUSE_END.split(rest)[0], certain)
+    if _LIST.search(text) and not repeated:
         return _written(
             "[]", [dims for keys, dims in _groups(text, certain) for _ in keys or ("",)]
         )
@@ -102,19 +106,21 @@ def _tuple(noun: str, text: str, certain: Collection[str]) -> str:
         names, groups = [], _groups(text, certain)
     shapes = {key: dims for keys, dims in groups for key in keys}
     if names and set(names) <= set(shapes):
-        return _written("()", [shapes[name] for name in names])
+        return _written("()", [shapes[name] for name in names], names)
     each = [dims for _, dims in groups]
     count = len(names) or _COUNTS.get(noun, 0)
     if len(each) == 1 and count and re.search(r"\b(?:each|both|all|arrays|tensors)\b", text):
-        return _written("()", each * count)
-    return _written("()", each) if not names or len(each) == len(names) else ""
+        return _written("()", each * count, names)
+    return _written("()", each, names) if not names or len(each) == len(names) else ""
 
 
-def _written(ends: str, shapes: Sequence[Dims]) -> str:
-    """At least two shapes as a spec."""
+def _written(ends: str, shapes: Sequence[Dims], names: Sequence[str] = ()) -> str:
+    """At least two shapes as a spec; what is named as places are is integers."""
     if len(shapes) < 2:
         return ""
-    return f"{ends[0]}{', '.join(f'f32[{dims.text}]' for dims in shapes)}{ends[1]}"
+    kinds = ["i32" if _PLACES.fullmatch(name.lower()) else "f32" for name in names]
+    items = zip(kinds or ["f32"] * len(shapes), shapes, strict=True)
+    return f"{ends[0]}{', '.join(f'{kind}[{dims.text}]' for kind, dims in items)}{ends[1]}"
 
 
 def _groups(text: str, certain: Collection[str]) -> list[_Group]:
@@ -123,7 +129,7 @@ def _groups(text: str, certain: Collection[str]) -> list[_Group]:
     start = 0
     for match in re.finditer(BRACKETS, text):
         lead, start = text[start : match.start()].rstrip(), match.end()
-        said = re.search(r"shapes?\W*$", lead) is not None or (
+        said = re.search(r"(?:shapes?|\b(?:each|both|all))\W*$", lead) is not None or (
             groups and re.fullmatch(r"\W*(?:and)?\W*", lead)
         )
         keys = _keys(lead) or _short_key(lead, text[match.end() :])
