@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import doctest
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +20,15 @@ from gradcheck_cli.inputs.parameters import annotation
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _MOST_CALLS = 40
+_EXAMPLES = doctest.DocTestParser()
 _DEPTH = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One plain argument of what made a custom gradient."""
+    """One plain argument of what made a custom gradient, or a row of real numbers."""
 
-    value: bool | int | float | str | None
+    value: bool | int | float | str | tuple[float, ...] | None
     annotation: str | None
     guessed: bool = False  # nobody but cgcheck chose it
     array: Any = None  # what a text says of it where it is left out: an array of such a shape
@@ -52,8 +54,8 @@ class Call:
         given.apply_defaults()
         found = {}
         for name, value in given.arguments.items():
-            plain = value.item() if isinstance(value, np.generic) else value
-            if plain is None or type(plain) in (bool, int, float, str):
+            plain = value.item() if isinstance(value, np.generic) else _row(value)
+            if plain is None or type(plain) in (bool, int, float, str, tuple):
                 hint = annotation(given.signature.parameters[name])
                 found[name] = Setting(plain, hint, name in chosen, arrays.get(name))
         return found
@@ -75,6 +77,14 @@ class Call:
             return None
 
 
+def _row(value: Any) -> Any:
+    """A list of real numbers as a tuple; whatever else it is, as it is. Another tuple is no plain value."""
+    numbers = isinstance(value, list | tuple) and bool(value)
+    if numbers and all(type(number) is float for number in value):
+        return tuple(value)
+    return ... if isinstance(value, tuple) else value
+
+
 def calls_of(function: Any, functions: Sequence[Callable[..., Any]] = ()) -> Iterator[Call]:
     """Calls of a factory or a class: as its own file makes them, then with guessed arguments."""
     yield from _as_written(function)
@@ -93,9 +103,20 @@ def _as_written(function: Any) -> Iterator[Call]:
         tree = ast.parse(Path(getattr(home, "__file__", None) or "").read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return
-    for node, around in _calls(tree, name):
+    for node, around in itertools.chain(_calls(tree, name), _in_examples(tree, name)):
         with contextlib.suppress(UnreadableError, UserCodeError):
             yield _read(node, function, Scope(home, around))
+
+
+def _in_examples(
+    tree: ast.AST, name: str
+) -> Iterator[tuple[ast.Call, tuple[ast.FunctionDef, ...]]]:
+    """Calls of this name in the examples of docstrings: `>>> arm = Arm([0.3, 0.25], "RR")`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            with contextlib.suppress(SyntaxError, ValueError):  # an example may be none of Python's
+                for example in _EXAMPLES.get_examples(ast.get_docstring(node) or ""):
+                    yield from _calls(ast.parse(example.source), name)
 
 
 def _is_spread(call: ast.Call) -> bool:

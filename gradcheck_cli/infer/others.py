@@ -150,7 +150,7 @@ def _nearby(default: float) -> Iterator[Fixed]:
 def _moved(default: tuple[Any, ...]) -> Iterator[Fixed]:
     """Another pair or triple of numbers: a domain of another length than (−1, 1), another padding."""
     if default and all(type(number) is float for number in default):
-        moved = tuple(round(n * (5 + i) / 4, 12) for i, n in enumerate(default))
+        moved = tuple(round(n * (5 + i) / 4, 12) or (i + 1) / 8 for i, n in enumerate(default))
         yield Fixed(moved, repr(moved), "off its default")
     elif default and all(type(number) is int and number > 0 for number in default):
         more = tuple(number + 1 for number in default)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+import unittest.mock
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,3 +80,32 @@ def test_a_factory_that_raises_after_it_made_the_rule_may_be_called_again() -> N
 def test_a_constructor_without_a_signature_has_no_settings() -> None:
     made = construction(dict)
     assert made is None or made.call.settings == {}
+
+
+EXAMPLE = """
+class Arm:
+    '''An arm.
+
+    >>> arm = Arm([0.25, 0.5], "RP")
+    '''
+
+    def __init__(self, lengths, joints):
+        if len(lengths) != len(joints):
+            raise ValueError("one letter a joint")
+        self.lengths = lengths
+"""
+
+
+def test_examples_of_a_docstring_are_calls_as_those_of_the_file_are(tmp_path: Path) -> None:
+    (tmp_path / "arms.py").write_text(EXAMPLE)
+    spec = importlib.util.spec_from_file_location("arms", tmp_path / "arms.py")
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    with unittest.mock.patch.dict(sys.modules, arms=module):
+        assert spec.loader is not None
+        spec.loader.exec_module(module)
+        made = construction(module.Arm)
+    assert made is not None
+    assert made.call.arguments == ([0.25, 0.5], "RP")
+    settings = {name: setting.value for name, setting in made.call.settings.items()}
+    assert settings == {"lengths": (0.25, 0.5), "joints": "RP"}

@@ -73,7 +73,10 @@ class StraightThrough:
 
 
 def passes_steps(m: Measurements, argument: str) -> bool:
-    """Is the argument's gradient that of the function with its roundings taken for the identity?"""
+    """Is the argument's gradient that of the function with its roundings taken for the identity?
+
+    It may stop some of them, as a window does beyond which nothing passes: each is passed, or it is a constant.
+    """
     truth = _with_passed_steps(m)
     if truth is None:
         return False
@@ -82,10 +85,8 @@ def passes_steps(m: Measurements, argument: str) -> bool:
     both = [
         c for c in formula_cells(m) if argument_of(m, c[1]) == argument and states[c] == REGULAR
     ]
-    telling = any(
-        not ours[cell].overlaps(autodiff[cell]) for cell in both
-    )  # zero is zero either way
-    return telling and all(ours[cell].overlaps(meant[cell]) for cell in both)
+    apart = [c for c in both if not ours[c].overlaps(autodiff[c])]  # zero is zero either way
+    return bool(apart) and all(ours[cell].overlaps(meant[cell]) for cell in apart)
 
 
 @derived
