@@ -11,10 +11,17 @@ from typing import Any
 _MOST_HELPERS = 2  # one inside the other
 
 
-def keys_read(function: Callable[..., Any]) -> dict[str, list[str]]:
-    """For each parameter, the constant string keys that the body subscripts it with."""
+def keys_read(function: Callable[..., Any], depth: int = _MOST_HELPERS) -> dict[str, list[str]]:
+    """For each parameter, the constant string keys that the body subscripts it with.
+
+    What a helper of the module or a method of its class reads of what it is handed counts, too.
+    """
     keys_of: dict[str, list[str]] = {}
     for node in _nodes(function):
+        if isinstance(node, ast.Call) and depth:
+            for name, read in _keys_of_helper(node, function, depth - 1).items():
+                keys = keys_of.setdefault(name, [])
+                keys += [key for key in read if key not in keys]
         if (
             isinstance(node, ast.Subscript)
             and isinstance(node.value, ast.Name)
@@ -25,6 +32,37 @@ def keys_read(function: Callable[..., Any]) -> dict[str, list[str]]:
             if node.slice.value not in keys:
                 keys.append(node.slice.value)
     return keys_of
+
+
+def _keys_of_helper(
+    call: ast.Call, function: Callable[..., Any], depth: int
+) -> dict[str, list[str]]:
+    """The keys that a helper reads of the names that this call hands to it."""
+    called, is_method = _called(call, function)
+    if called is None:
+        return {}
+    read = keys_read(called, depth)
+    own = called.__code__.co_varnames[is_method : called.__code__.co_argcount]
+    given = [*zip(call.args, own, strict=False), *((k.value, k.arg or "") for k in call.keywords)]
+    return {a.id: read[p] for a, p in given if isinstance(a, ast.Name) and p in read}
+
+
+def _called(
+    call: ast.Call, function: Callable[..., Any]
+) -> tuple[Callable[..., Any] | None, bool]:
+    """The module's own function that is called, and whether it is a method of the class that the caller stands in."""
+    inner = inspect.unwrap(function)
+    scope = getattr(inner, "__globals__", {})
+    match call.func:
+        case ast.Name(id=name):
+            called, is_method = {**scope, **_around(function)}.get(name), False
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            cls = scope.get(inner.__qualname__.partition(".")[0])
+            called, is_method = getattr(cls, name, None), True
+        case _:
+            return None, False
+    own = inspect.isfunction(called) and called.__globals__ is scope
+    return (called, is_method) if own else (None, False)
 
 
 def unpacked(functions: Sequence[Callable[..., Any]]) -> dict[str, list[str]]:
@@ -61,13 +99,11 @@ def _whole(value: ast.expr) -> str:
 
 def _handed(call: ast.Call, function: Callable[..., Any], depth: int) -> dict[str, list[str]]:
     """What a function of the module, or of the factory around, unpacks of the names that a call hands to it."""
-    scope = getattr(inspect.unwrap(function), "__globals__", {})
-    near = {**scope, **_around(function)}
-    called = near.get(call.func.id) if isinstance(call.func, ast.Name) else None
-    if depth == 0 or not inspect.isfunction(called) or called.__globals__ is not scope:
+    called, is_method = _called(call, function) if depth else (None, False)
+    if called is None:
         return {}
     inner = _unpacked([called], depth - 1)
-    given = zip(call.args, called.__code__.co_varnames, strict=False)
+    given = zip(call.args, called.__code__.co_varnames[is_method:], strict=False)
     return {a.id: inner[p] for a, p in given if isinstance(a, ast.Name) and p in inner}
 
 
