@@ -47,9 +47,7 @@ def _keys_of_helper(
     return {a.id: read[p] for a, p in given if isinstance(a, ast.Name) and p in read}
 
 
-def _called(
-    call: ast.Call, function: Callable[..., Any]
-) -> tuple[Callable[..., Any] | None, bool]:
+def _called(call: ast.Call, function: Callable[..., Any]) -> tuple[Callable[..., Any] | None, bool]:
     """The module's own function that is called, and whether it is a method of the class that the caller stands in."""
     inner = inspect.unwrap(function)
     scope = getattr(inner, "__globals__", {})

@@ -579,3 +579,17 @@ def test_parts_of_a_dictionary_are_read_like_arguments() -> None:
 
     found = clues_of_keys(plateau, {"params": ["top", "width"]})
     assert {path: clue.domain for path, (clue,) in found.items()} == {"params['width']": ">= 0"}
+
+
+def test_bounds_may_be_spelled_at_the_end_of_a_clause() -> None:
+    text = """Args:
+      rate, growth: Growth per period, above -1 and of the usual size.
+      width: at least 1.
+      power: an exponent greater than 2, by taste
+      slope: above 1 it is linear
+    """
+    found = read(text, ["rate", "growth", "width", "power", "slope"])
+    domains = [
+        found[n].domain if n in found else "" for n in ("rate", "growth", "width", "power", "slope")
+    ]
+    assert domains == ["> -1", "> -1", ">= 1", "> 2", ""]

@@ -165,6 +165,16 @@ _TAKEN = re.compile(
 _CONSTANTS = {"pi": "3.1415927", "π": "3.1415927", "inf": "inf", "∞": "inf"}
 
 
+# `above -1`, at the end of a clause: behind it would stand what holds there.
+_SPELLED_BOUND = re.compile(
+    rf"\b((?:strictly\s+)?(?:above|greater than|larger than|below|less than|smaller than)|at least|at most)\s+({_N})"
+    r"(?=\s*(?:[,;)]|\.(?:\s|$)|$|and\b))",
+    re.IGNORECASE,
+)
+_SIGNS = {
+    "above": ">", "greater than": ">", "larger than": ">", "below": "<", "less than": "<", "smaller than": "<",
+    "at least": ">=", "at most": "<=",
+}  # fmt: skip
 _BRACKETED = re.compile(
     rf"\s*\(\s*(?P<inner>(?:{_SIGN}|(?:strictly\s+)?(?:positive|non-?negative)\b|in\s*[\[(])[^()]*\)?[^()]*)\)",
     re.IGNORECASE,
@@ -198,7 +208,7 @@ def _of_entry(text: str) -> str:
         if _BOTH.search(sentence):
             continue
         stop = _OTHERWISE.search(sentence)
-        kept = sentence[: stop.start()] if stop else sentence
+        kept = _SPELLED_BOUND.sub(_in_signs, sentence[: stop.start()] if stop else sentence)
         if found := _interval(kept) or _bound(_THING_FIRST.sub("", kept)) or _family(kept):
             return found
     return ""
@@ -248,12 +258,19 @@ def _number(text: str) -> str | None:
 
 
 def _bound(text: str) -> str:
-    """`> 0`, right behind the name or a comma."""
+    """`> 0` or `above 0`, right behind the name or a comma."""
+    text = _SPELLED_BOUND.sub(_in_signs, text)
     match = re.search(rf"(?:^\W*|[,;(]\s*|{_MUST}|\bis\s+|\bare\s+|\bfloat\s+|\bvalues?\s+){_SIGN}\s*(?P<value>{_N})(?![\w.]*[\w(])", text)  # fmt: skip
     number = None if match is None else _number(match["value"])
     if match is None or number is None or "inf" in number:
         return ""
     return f"{match['sign'].replace('≥', '>=').replace('≤', '<=')} {number}"
+
+
+def _in_signs(said: re.Match[str]) -> str:
+    """`> -1` for `above -1`."""
+    words = said[1].lower().removeprefix("strictly").strip()
+    return f"{_SIGNS[words]} {said[2]}"
 
 
 def _family(text: str) -> str:
