@@ -46,38 +46,43 @@ def check(
     context: typer.Context,
     paths: Annotated[
         list[str],
-        typer.Argument(help="Files, folders, package.module, or either with :function.", show_default=False),
+        typer.Argument(metavar="PATH", help="Files, folders, package.module, or either with :function.", show_default=False),
     ],
     output_format: Annotated[
         list[str] | None,
-        typer.Option("--output-format", help=FORMATS_HELP),
+        typer.Option("--output-format", metavar="FORMAT[:FILE]", help=FORMATS_HELP),
     ] = None,
-    select: Annotated[list[str] | None, typer.Option(help="Only these rules (names, codes, families).")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Not these rules.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Patterns of files and folders that are left out, as .gitignore has them. Repeatable.")] = None,
+    select: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Only these rules (names, codes, families).")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Not these rules.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Patterns of files and folders that are left out, as .gitignore has them. Repeatable.")] = None,
     force_exclude: Annotated[bool, typer.Option("--force-exclude", help="Leave out what is excluded even if it is named.")] = False,
-    fail_on: Annotated[FailOn | None, typer.Option(help="Least severity that fails the run.")] = None,
+    fail_on: Annotated[FailOn | None, typer.Option(metavar="SEVERITY", help="Least severity that fails the run: error, warning, note or never.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings and unchecked gradients fail too.")] = False,
-    dtype: Annotated[list[str] | None, typer.Option(help="float32, float64, float16, bfloat16. Repeatable.")] = None,
-    points: Annotated[int | None, typer.Option(help="Points for each signature.", show_default=_default("points"))] = None,
-    search: Annotated[int | None, typer.Option(help="Inputs that are searched beyond those, where no error was found.", show_default=_default("search"))] = None,
-    order: Annotated[int | None, typer.Option(min=1, max=2, help="2: a second derivative that is wrong is an error.", show_default=_default("order"))] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all random choices.", show_default=_default("seed"))] = None,
-    max_time: Annotated[float | None, typer.Option(help="Seconds before a worker is killed.", show_default=_default("max_time"))] = None,
-    at: Annotated[list[str] | None, typer.Option(help='Points to try first: "x=100" or "x=[1, 2], y=3". Repeatable.')] = None,
-    reach: Annotated[float | None, typer.Option(help="Largest magnitude that inputs have.", show_default=_default("reach"))] = None,
-    device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default=_default("device"))] = None,
-    backend: Annotated[list[Backend] | None, typer.Option(help="Backends that Keras runs on. Repeatable.", show_default="all installed")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
+    dtype: Annotated[list[str] | None, typer.Option(metavar="DTYPE", help="float32, float64, float16, bfloat16. Repeatable.")] = None,
+    points: Annotated[int | None, typer.Option(metavar="N", help="Points for each signature.", show_default=_default("points"))] = None,
+    search: Annotated[int | None, typer.Option(metavar="N", help="Inputs that are searched beyond those, where no error was found.", show_default=_default("search"))] = None,
+    order: Annotated[int | None, typer.Option(min=1, max=2, metavar="1|2", help="2: a second derivative that is wrong is an error.", show_default=_default("order"))] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of all random choices.", show_default=_default("seed"))] = None,
+    max_time: Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds before a worker is killed.", show_default=_default("max_time"))] = None,
+    at: Annotated[list[str] | None, typer.Option(metavar="POINT", help='Points to try first: "x=100" or "x=[1, 2], y=3". Repeatable.')] = None,
+    reach: Annotated[float | None, typer.Option(metavar="NUMBER", help="Largest magnitude that inputs have.", show_default=_default("reach"))] = None,
+    device: Annotated[Device | None, typer.Option(metavar="cpu|gpu", help="Where the floats run.", show_default=_default("device"))] = None,
+    backend: Annotated[list[Backend] | None, typer.Option(metavar="BACKEND", help="Backends that Keras runs on. Repeatable.", show_default="all installed")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", metavar="N", help="Workers at a time.", show_default="cores")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep or reuse compiled code.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
     static: Annotated[bool, typer.Option("--static", help="Read the source alone, as `cgcheck lint` does; nothing is imported or run.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Take out suppressions that suppress nothing.")] = False,
-    color: Annotated[Color, typer.Option(help="Colour in the text report.")] = Color.AUTO,
+    color: Annotated[Color, typer.Option(metavar="WHEN", help="Colour in the text report: auto, always or never.")] = Color.AUTO,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only what is not right, and the last line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Open notes, laws and inputs.")] = False,
     durations: Annotated[bool, typer.Option("--durations", help="Add times to the report.")] = False,
 ) -> None:  # fmt: skip
-    """Check every custom gradient in the given files, folders or modules."""
+    """Check every custom gradient in the given files, folders or modules.
+
+    Exit codes: 0 fine; 1 findings at or above --fail-on; 2 bad usage, or what was asked for could not be checked;
+    3 a bug of cgcheck's; 130 interrupted.
+    """
     from gradcheck_cli.cli.interrupts import heeding_termination
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.project.cache_folder import folder
@@ -87,7 +92,7 @@ def check(
     from gradcheck_cli.project.suppressions import Filter, without_unused
     from gradcheck_cli.run.session import Session
 
-    outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
+    outputs = Outputs.parse(output_format or ["text"], color.value, verbose, quiet)
     settings, root = load_for(paths[0])
     settings = with_flags(settings, context.params, "command line")
     Filter.of(settings.select, settings.ignore)  # unknown names are refused before anything runs

@@ -14,22 +14,23 @@ from gradcheck_cli.cli.check import FORMATS_HELP, Color, FailOn
 def lint(
     context: typer.Context,
     paths: Annotated[
-        list[str], typer.Argument(help="Files or folders; - reads standard input.", show_default=False)
+        list[str], typer.Argument(metavar="PATH", help="Files or folders; - reads standard input.", show_default=False)
     ],
     output_format: Annotated[
         list[str] | None,
-        typer.Option("--output-format", help=FORMATS_HELP),
+        typer.Option("--output-format", metavar="FORMAT[:FILE]", help=FORMATS_HELP),
     ] = None,
-    select: Annotated[list[str] | None, typer.Option(help="Only these rules (names, codes, families).")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Not these rules.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Patterns of files and folders that are left out, as .gitignore has them. Repeatable.")] = None,
+    select: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Only these rules (names, codes, families).")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Not these rules.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Patterns of files and folders that are left out, as .gitignore has them. Repeatable.")] = None,
     force_exclude: Annotated[bool, typer.Option("--force-exclude", help="Leave out what is excluded even if it is named.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that compute the same.")] = False,
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Write those too that may change a value or a rare case.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and write nothing.")] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Read files again that have not changed.")] = False,
-    fail_on: Annotated[FailOn | None, typer.Option(help="Least severity that fails the run.")] = None,
-    color: Annotated[Color, typer.Option(help="Colour in the text report.")] = Color.AUTO,
+    fail_on: Annotated[FailOn | None, typer.Option(metavar="SEVERITY", help="Least severity that fails the run: error, warning, note or never.")] = None,
+    color: Annotated[Color, typer.Option(metavar="WHEN", help="Colour in the text report: auto, always or never.")] = Color.AUTO,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only what is not right, and the last line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Name files without findings too.")] = False,
 ) -> None:  # fmt: skip
     """Find expressions that overflow, lose their digits or have no gradient. Nothing is imported or run."""
@@ -42,7 +43,7 @@ def lint(
     from gradcheck_cli.run.lint_report import report_of
     from gradcheck_cli.run.linting import STANDARD_INPUT, lint_files
 
-    outputs = Outputs.parse(output_format or ["text"], color.value, verbose)
+    outputs = Outputs.parse(output_format or ["text"], color.value, verbose, quiet)
     settings, root = load_for("." if paths == ["-"] else paths[0])
     settings = with_flags(settings, context.params, "command line")
     if settings.force_exclude:

@@ -12,6 +12,7 @@ from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.contract.worker import Doing, Event
 from gradcheck_cli.report import FORMATS, render
+from gradcheck_cli.report.closing import closing
 from gradcheck_cli.report.look import Look
 
 Progress = Callable[[str, Event | None], None]
@@ -24,9 +25,10 @@ class Outputs:
     targets: Sequence[tuple[str, str | None]]
     color: str
     verbose: bool
+    quiet: bool = False
 
     @staticmethod
-    def parse(formats: Sequence[str], color: str, verbose: bool) -> Outputs:
+    def parse(formats: Sequence[str], color: str, verbose: bool, quiet: bool = False) -> Outputs:
         targets: list[tuple[str, str | None]] = []
         for text in formats:
             name, _, file = text.partition(":")
@@ -37,7 +39,7 @@ class Outputs:
             raise UsageError(
                 "only one format can go to standard output; give the others a file, as json:FILE"
             )
-        return Outputs(targets, color, verbose)
+        return Outputs(targets, color, verbose, quiet)
 
     @contextmanager
     def progress(self, files: int) -> Iterator[Progress]:
@@ -63,14 +65,19 @@ class Outputs:
 
     def write(self, report: Report, root: Path) -> None:
         for name, file in self.targets:
-            look = Look(root, color=self._colored(file), verbose=self.verbose)
+            look = Look(root, color=self._colored(file), verbose=self.verbose, quiet=self.quiet)
             _put(render(name, report, look), file)
+        if all(file is not None for _, file in self.targets) and not self.quiet:
+            files = ", ".join(file for _, file in self.targets if file is not None)
+            print(f"cgcheck: {closing(report)} Written to {files}.", file=sys.stderr)
 
     def _colored(self, file: str | None) -> bool:
         import os
 
         if self.color != "auto":
             return self.color == "always"
+        if os.environ.get("FORCE_COLOR") and file is None:
+            return True
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         return file is None and sys.stdout is not None and sys.stdout.isatty() and not plain
 

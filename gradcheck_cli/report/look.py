@@ -13,4 +13,5 @@ class Look:
     root: Path
     color: bool = False
     verbose: bool = False
+    quiet: bool = False  # only what is not right
     width: int | None = None  # the terminal's, if none is given

@@ -120,3 +120,23 @@ def test_there_is_no_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch
     with Outputs.parse(["text"], "auto", verbose=False).progress(2) as progress:
         progress("a.py", None)
     assert err.getvalue() == ""
+
+
+def test_a_report_that_goes_to_files_alone_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out.json"
+    Outputs.parse([f"json:{file}"], "auto", verbose=False).write(REPORT, tmp_path)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "1 of 1 gradient checked" in told.err
+    assert str(file) in told.err
+
+
+def test_colour_is_forced_where_the_environment_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    Outputs.parse(["text"], "auto", verbose=False).write(REPORT, tmp_path)
+    assert "\x1b[" in capsys.readouterr().out

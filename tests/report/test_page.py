@@ -206,3 +206,15 @@ def test_what_is_not_certified_says_why(tmp_path: Path) -> None:
     )
     certain = checked(evidence=Evidence.CERTIFIED, reason="only at one signature")
     assert "not certified" not in shown(certain, folder=tmp_path)
+
+
+def test_quiet_pages_tell_only_what_is_not_right(tmp_path: Path) -> None:
+    fine, wrong = (
+        checked(note(), qualname="fine"),
+        checked(WRONG, verdict=Verdict.WRONG, qualname="bad"),
+    )
+    report = assemble([File("a.py", gradients=[fine, wrong])], Settings())
+    text = render(report, Look(tmp_path, quiet=True, width=80))
+    assert "fine" not in text
+    assert "bad  WRONG" in text
+    assert text.splitlines()[-1].startswith("2 of 2 gradients checked")

@@ -50,6 +50,8 @@ _VERDICT_STYLE = {
     Verdict.WRONG: "bold red",
 }
 
+_FINE = (Verdict.CORRECT, Verdict.INTENDED)
+
 Line = list[tuple[str, str]]  # pieces of (text, style)
 
 
@@ -62,15 +64,16 @@ def render(report: Report, look: Look) -> str:
         file=out, force_terminal=look.color, color_system="standard" if look.color else None,
         width=columns + 1, highlight=False, soft_wrap=True, legacy_windows=False,
     )  # fmt: skip
-    for line in _page(report, look.root, columns, look.verbose):
+    for line in _page(report, look, columns):
         console.print(Text.assemble(*line), end="\n")
     text = out.getvalue()
     return "\n".join(part.rstrip() for part in text.splitlines()) + "\n"
 
 
-def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Line]:
+def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
+    root, verbose = look.root, look.verbose
     alike = shared(report)
-    for path in _paths(report):
+    for path in _paths(report, look.quiet):
         mine = [f for f in report.findings if f.path == path and f.gradient_index is None]
         mine = [f for f in mine if verbose or f.withdrawn_by is None]
         if [f.rule for f in mine] == [RuleName.NO_CUSTOM_GRADIENTS] and not verbose:
@@ -86,7 +89,7 @@ def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Lin
             others = listed(alike.others[path])
             yield from _labelled("same", f"in {others} (-v tells each)", width, "")
         for gradient in report.gradients:
-            if gradient.path == path and _is_told(gradient):
+            if gradient.path == path and _is_told(gradient, look.quiet):
                 yield []
                 yield from _gradient(gradient, report, root, width, verbose)
         yield []
@@ -94,13 +97,16 @@ def _page(report: Report, root: Path, width: int, verbose: bool) -> Iterator[Lin
     yield from _closing(report, width)
 
 
-def _paths(report: Report) -> list[str]:
+def _paths(report: Report, quiet: bool) -> list[str]:
     """The files of which there is something to tell here; what could not be checked comes after all."""
-    told = [g.path for g in report.gradients if _is_told(g)]
-    return sorted({*told, *(f.path for f in report.findings)})
+    told = [g.path for g in report.gradients if _is_told(g, quiet)]
+    grave = (f for f in report.findings if not quiet or f.severity is not Severity.NOTE)
+    return sorted({*told, *(f.path for f in grave)})
 
 
-def _is_told(gradient: Gradient) -> bool:
+def _is_told(gradient: Gradient, quiet: bool) -> bool:
+    if quiet:
+        return gradient.verdict not in (None, *_FINE)
     return gradient.status is Status.CHECKED or bool(gradient.findings)
 
 
