@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import TAME, UNTRUE_TRACE
+from gradcheck_cli.inputs.lattice import generic
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.measurements import Measurements
@@ -60,7 +61,7 @@ def _only_run_is_true(truth: Array, traced: Array, run: Array, tiny: float) -> b
 
 def untrue_primal(m: Measurements) -> bool:
     """Are the values of the call quite other ones than those of its program, at most ordinary points?"""
-    if not m.sources.over_reals:
+    if not m.sources.primal.over_reals:
         return False
     rows = _ordinary(m)
     if len(rows) < _FEWEST:
@@ -76,7 +77,9 @@ def untrue_primal(m: Measurements) -> bool:
 
 
 def _ordinary(m: Measurements) -> Array:
-    """Base rows at which all inputs are of ordinary size."""
+    """Base rows at which all inputs are of ordinary size; those without zeros and ties, which hide much, if there are some."""
     sizes = [np.abs(p[m.base_rows].reshape(len(m.base_rows), -1)) for p in m.points]
     tame = [(size <= TAME.value).all(axis=1) for size in sizes]
-    return m.base_rows[np.all(tame, axis=0)] if tame else m.base_rows
+    rows = m.base_rows[np.all(tame, axis=0)] if tame else m.base_rows
+    telling = rows[generic([p[rows] for p in m.points])]
+    return telling if len(telling) >= _FEWEST else rows

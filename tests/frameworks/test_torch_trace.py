@@ -61,3 +61,25 @@ def test_what_is_copied_into_a_new_tensor_has_no_gradient(copy: Callable[[Any], 
     assert value.tolist() == [9, 25]
     (gradient,) = back(jax.numpy.ones(2))
     assert gradient.tolist() == [3, 5]
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_transposed_convolutions_keep_the_channels_of_their_groups(axes: int) -> None:
+    from gradcheck_cli.frameworks.torch.trace import traced
+
+    convolve = (torch.nn.functional.conv_transpose1d, torch.nn.functional.conv_transpose2d)[
+        axes - 1
+    ]
+    numbers = torch.Generator().manual_seed(0)
+    weight = torch.randn(6, 2, *[3] * axes, generator=numbers)
+    bias = torch.arange(6.0)
+
+    def call(x: Any) -> Any:
+        return convolve(
+            x, weight, bias, stride=2, padding=1, output_padding=1, groups=3, dilation=2
+        )
+
+    x = torch.randn(2, 6, *[4] * axes, generator=numbers)
+    program = traced(call, [jax.ShapeDtypeStruct(tuple(x.shape), "float32")])
+    (value,) = jax.core.eval_jaxpr(program.jaxpr, program.consts, x.numpy())
+    torch.testing.assert_close(torch.tensor(jax.device_get(value)), call(x))

@@ -62,3 +62,10 @@ def test_one_argument_alone_shows_it() -> None:
     points = {"x": [1.0, 2.0, -3.0, 0.5], "y": [2.0, 3.0, 5.0, 7.0]}
     assert untrue_rule(measured(points, product, right, rule=elsewhere, floats={"custom": run}))
     assert not untrue_rule(measured(points, product, right, rule=elsewhere))
+
+
+def test_rows_of_zeros_do_not_hide_it() -> None:
+    empty, full = np.zeros((9, 3)), np.arange(1.0, 13.0).reshape(4, 3)
+    rows = np.concatenate([empty, full])
+    turned = measured(rows, lambda x: x, lambda x, w: w, floats={"primal": lambda x: x[:, ::-1]})
+    assert untrue_primal(turned)

@@ -16,6 +16,7 @@ import jax
 import torch
 
 from gradcheck_cli.frameworks.shared.tracing import Untraceable
+from gradcheck_cli.frameworks.torch.convolutions import transpose_in_groups
 from gradcheck_cli.frameworks.torch.fourier import keep_last_length
 from gradcheck_cli.frameworks.torch.gradient import Surroundings
 from gradcheck_cli.frameworks.torch.native_ops import constant, operation
@@ -47,6 +48,7 @@ def _environment() -> Any:
             _count_axes_from_the_front(environment)
             draw_natively(environment)
             keep_last_length(environment)
+            transpose_in_groups(environment)
             return environment
     except UserCodeError as raised:
         error = raised.error
