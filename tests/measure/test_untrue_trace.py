@@ -65,7 +65,7 @@ def test_one_argument_alone_shows_it() -> None:
 
 
 def test_rows_of_zeros_do_not_hide_it() -> None:
-    empty, full = np.zeros((9, 3)), np.arange(1.0, 13.0).reshape(4, 3)
+    empty, full = np.zeros((9, 3)), np.arange(1.0, 13.0).reshape(4, 3) / 4
     rows = np.concatenate([empty, full])
     turned = measured(rows, lambda x: x, lambda x, w: w, floats={"primal": lambda x: x[:, ::-1]})
     assert untrue_primal(turned)
