@@ -31,7 +31,8 @@ class Setting:
     value: bool | int | float | str | tuple[float, ...] | None
     annotation: str | None
     guessed: bool = False  # nobody but cgcheck chose it
-    array: Any = None  # what a text says of it where it is left out: an array of such a shape
+    # What a text says of it where it is left out: an array of such a shape.
+    array: Any = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

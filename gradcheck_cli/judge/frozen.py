@@ -44,7 +44,10 @@ def as_frozen(failures: Sequence[Failure], m: Measurements, words: str) -> list[
 
 
 def _frozen(m: Measurements) -> list[int]:
-    """The components for which the rule gives nothing, if it is right for all others; none if it is not."""
+    """The components for which the rule gives nothing, if it is right for all others; none if it is not.
+
+    An argument that gets nothing at all is forgotten, not frozen in part.
+    """
     ours, truth = formula(m), m.reference.balls(GRADIENTS)
     count = truth.shape[1]
     apart, silent, moves = np.zeros(count, bool), np.ones(count, bool), np.zeros(count, bool)
@@ -53,6 +56,7 @@ def _frozen(m: Measurements) -> list[int]:
         apart[component] |= not ours[cell].overlaps(truth[cell])
         silent[component] &= bool(ours[cell] == 0)
         moves[component] |= bool(truth[cell] != 0)
-    if not (apart & silent).any() or (apart & ~silent).any() or not (moves & ~apart).any():
-        return []
-    return np.flatnonzero(apart).tolist()
+    frozen = np.flatnonzero(apart).tolist()
+    alive = {argument_of(m, k) for k in np.flatnonzero(moves & ~apart).tolist()}
+    right = not (apart & ~silent).any() and all(argument_of(m, k) in alive for k in frozen)
+    return frozen if right else []

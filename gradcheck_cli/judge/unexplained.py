@@ -15,8 +15,8 @@ from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
 
 _STRAIGHT_THROUGH = "straight-through"
-# Words of a text for what gets no gradient.
-_KEPT = ("freez", "frozen", "stop", "detach", "block")
+# Words of a text for elements that get no gradient; what stops or blocks may be anything.
+_KEPT = ("freez", "frozen")
 
 
 def unexplained(

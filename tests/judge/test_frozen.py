@@ -41,3 +41,14 @@ def test_elements_that_get_nothing_are_meant_where_the_text_says_so() -> None:
 )
 def test_all_else_must_be_the_derivative(rule: Any) -> None:
     assert as_frozen([mismatch()], squares(rule), "frozen") == [mismatch()]
+
+
+def test_an_argument_that_gets_nothing_is_forgotten_and_not_frozen() -> None:
+    points = {"x": POINTS, "y": POINTS + 1}
+    forgotten = measured(
+        points,
+        lambda x, y: x * y,
+        lambda x, y, weight: (y * weight, x * weight),
+        rule=lambda x, y, weight: (y * weight, 0 * x * weight),
+    )
+    assert as_frozen([mismatch()], forgotten, "frozen") == [mismatch()]
