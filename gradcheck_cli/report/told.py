@@ -35,7 +35,7 @@ def headline(finding: Finding) -> str:
 
 def advice(finding: Finding) -> str:
     """What to write, or else what to do."""
-    return one_line(finding.fix or finding.help or "")
+    return one_line(f"write {finding.fix}" if finding.fix else finding.help or "")
 
 
 def one_line(text: str) -> str:
