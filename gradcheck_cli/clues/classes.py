@@ -23,6 +23,10 @@ from gradcheck_cli.inputs.signature import Built
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _SET = re.compile(r"\bself\.(\w+)\s*(?::[^=\n]+)?=(?!=)")
+# What every array has, and says nothing of a class that sets it, too.
+_OF_ARRAYS = frozenset(
+    {"shape", "ndim", "dtype", "size", "device", "T", "mT", "at", "real", "imag"}
+)
 _PLAIN = ("int", "float", "bool", "str")
 
 
@@ -68,6 +72,8 @@ def _documented(function: Callable[..., Any], names: Sequence[str]) -> dict[str,
 def with_fields(function: Callable[..., Any], names: frozenset[str]) -> type | None:
     """The only class that the module knows whose objects have these fields and methods."""
     values = getattr(inspect.unwrap(function), "__globals__", {}).values()
+    if names <= _OF_ARRAYS:
+        values = [v for v in values if _has_fields(v)]
     objects = [v for v in values if _is_object(v, function)]
     fitting = [v for v in objects if names <= {*field_names(v), *_set_by(v), *_methods(v)}]
     return fitting[0] if names and len(set(fitting)) == 1 else None

@@ -155,7 +155,7 @@ class Reals:
         return map(Reals, decided_otherwise(self.program, by, seed))
 
     def run_out(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
-        """None: its loops are part of the program."""
+        """No rows: its loops are part of the program."""
         return np.zeros(len(points[0]), bool)
 
     def exponents(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:

@@ -17,7 +17,7 @@ def render(report: Report, look: Look) -> str:
     suites = ET.Element("testsuites", name="cgcheck")
     for path in sorted({g.path for g in report.gradients} | {f.path for f in report.findings}):
         suites.append(_suite(path, report))
-    _count(suites, suites)
+    _count(suites)
     ET.indent(suites)
     text = ET.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
@@ -32,7 +32,7 @@ def _suite(path: str, report: Report) -> ET.Element:
         if gradient.path == path:
             findings = [report.findings[i] for i in gradient.findings]
             suite.append(_of_gradient(gradient, findings))
-    _count(suite, suite)
+    _count(suite)
     return suite
 
 
@@ -65,9 +65,9 @@ def _told(finding: Finding) -> str:
     return plain("\n".join(filter(None, lines)))
 
 
-def _count(element: ET.Element, among: ET.Element) -> None:
-    """Write how many cases there are, and what became of them."""
-    cases = list(among.iter("testcase"))
+def _count(element: ET.Element) -> None:
+    """Write how many cases are in it, and what became of them."""
+    cases = list(element.iter("testcase"))
     element.set("tests", str(len(cases)))
     element.set("failures", str(sum(case.find("failure") is not None for case in cases)))
     element.set("errors", "0")

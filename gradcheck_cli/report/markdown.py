@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 
@@ -57,8 +58,8 @@ def _place(gradient: Gradient) -> str:
 
 def _finding(finding: Finding) -> str:
     """A finding that opens: where, the numbers, what to do."""
-    place = _escaped(f"{finding.path}:{finding.line}")
-    head = f"<b>{finding.severity}</b> {_escaped(headline(finding))} ({place})"
+    told_at = f"{headline(finding)} ({one_line(finding.path)}:{finding.line})"
+    head = f"<b>{finding.severity}</b> {html.escape(told_at)}"  # no Markdown is read in a summary
     opened = " open" if finding.severity is Severity.ERROR else ""
     return "\n".join(
         (f"<details{opened}><summary>{head}</summary>\n", *_body(finding), "</details>\n")

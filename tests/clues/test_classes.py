@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from fractions import Fraction
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from gradcheck_cli.clues.classes import (
@@ -15,6 +16,7 @@ from gradcheck_cli.clues.classes import (
     instances,
     is_configuration,
     like,
+    with_fields,
 )
 from gradcheck_cli.inputs.signature import Fixed, Leaf, filled
 
@@ -150,3 +152,20 @@ def test_a_plain_class_is_known_by_what_its_constructor_sets() -> None:
         return spring.stiffness * (x - spring.rest)
 
     assert classes_of_arguments(read, [], ["x", "spring"], {}) == {"spring": Spring}
+
+
+class Shaped:
+    """A plain class that sets what an array has, too."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+def test_what_an_array_has_makes_no_argument_an_object_of_a_plain_class() -> None:
+    def read(x: Any) -> Any:
+        return x
+
+    near = {"Shaped": Shaped, "Spring": Spring, "__name__": __name__}
+    function = FunctionType(read.__code__, near)
+    assert with_fields(function, frozenset({"shape"})) is None
+    assert with_fields(function, frozenset({"rest", "stiffness"})) is Spring

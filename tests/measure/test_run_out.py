@@ -33,7 +33,8 @@ def left_out(source: type[Numbers], rule: Any) -> set[float]:
     assert m.rule is not None
     truth, formula = (writable(each) for each in (m.truth, m.rule))
     asked: Any = m.reference.source
-    gone = leave_run_out(source(asked.value, asked.gradient), m, truth, formula)
+    wide = source(asked.value, asked.gradient, over_reals=False)
+    gone = leave_run_out(wide, m, truth, formula)
     outside = (truth.gradient_states[0] == OUTSIDE).reshape(m.count, -1).any(axis=1)
     assert np.flatnonzero(outside).tolist() == list(gone)
     return set(m.points[0][list(gone)].reshape(-1).tolist())

@@ -158,3 +158,8 @@ def test_sarif_writes_names_of_files_as_addresses(tmp_path: Any) -> None:
         r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in run["results"]
     }
     assert "a%20b/%C3%BC%23.py" in uris
+
+
+def test_a_summary_is_html_and_keeps_underscores(tmp_path: Any) -> None:
+    text = shown("markdown", report(finding(message="rms_norm <b>")), tmp_path)
+    assert "rms_norm &lt;b&gt; (a.py:3)</summary>" in text

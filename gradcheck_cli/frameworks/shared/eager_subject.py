@@ -305,6 +305,8 @@ class EagerSubject(FittedGradient):
         for i in range(len(found)):
             with watched_loops() as seen:
                 self._tried([p[i] for p in points], [c[i] for c in cotangents])
+            if not seen.any:
+                break  # the other rows would show none, either
             found[i] = seen.ran_out
         return found
 

@@ -93,7 +93,8 @@ class Anew:
             return there(*args, **own)
 
         called.__signature__ = _with(self.settings, self.learned, function)  # type: ignore[attr-defined]
-        called.__arrays__ = {n: s.array for n, s in self.settings.items() if s.array is not None}  # type: ignore[attr-defined]
+        arrays = {n: s.array for n, s in self.settings.items() if s.array is not None}
+        called.__dict__["__arrays__"] = arrays  # for the clues
         return called
 
 

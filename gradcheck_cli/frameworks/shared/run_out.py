@@ -39,6 +39,7 @@ class _Loop:
 class Seen:
     """What was seen of the loops of some calls."""
 
+    any: bool = False  # was there one?
     ran_out: bool = False
 
 
@@ -49,6 +50,7 @@ def watched_loops() -> Iterator[Seen]:
 
     def called(frame: FrameType, event: str, argument: Any) -> Any:
         loops = _loops_of(frame.f_code)
+        seen.any |= bool(loops)
         return _follower(loops, seen) if loops else None
 
     before = sys.gettrace()
