@@ -1,14 +1,15 @@
 """Errors at axes of an argument that nothing states, where the rule is right without them: they are notes.
 
 A weight of one axis that broadcasts may be given one axis for each frame, and a rule that sums over
-frames is then wrong. Nobody said that it is meant for that.
+frames is then wrong. A `lam` may be given an array, and a penalty is one number. Nobody said that these
+are meant.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from gradcheck_cli.check.attempt import attempt
 from gradcheck_cli.check.hints import Opening
@@ -16,8 +17,9 @@ from gradcheck_cli.check.invented import as_notes
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Severity, Verdict
-from gradcheck_cli.infer.fewer_axes import fewer_axes
+from gradcheck_cli.infer.fewer_axes import as_single_numbers, fewer_axes
 from gradcheck_cli.infer.template import is_guessed
+from gradcheck_cli.inputs.names import is_single
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.verdict import verdict
@@ -34,23 +36,35 @@ def unless_unmeant(
     earlier: Sequence[Failure],
 ) -> GradientOutcome:
     """What was found at the subject, as notes beside what is found with fewer axes, if that is no error."""
-    guessed = _guessed(subject, found)
-    if not guessed:
+    if not _is_wrong(found):
         return found
     told = [*earlier, *(f for f in found.failures if f.severity is Severity.NOTE)]
-    tries = fewer_axes(request.gradient, subject, guessed)
-    for fewer, lower in itertools.islice(tries, _MOST_TRIES):
-        there = sum(attempt(request, fewer, start.intents, told), GradientOutcome())
+    guessed, single = _guessed(subject, found), _single(subject)
+    fewer = fewer_axes(request.gradient, subject, guessed) if guessed else ()
+    alone = as_single_numbers(request.gradient, subject, single) if single else ()
+    tries = [(guessed, fewer), (single, alone)]
+    for leaves, (lower, few) in (
+        (leaves, t) for leaves, ts in tries for t in islice(ts, _MOST_TRIES)
+    ):
+        there = sum(attempt(request, lower, start.intents, told), GradientOutcome())
         if there.checked and verdict(there.findings) is not Verdict.WRONG:
-            return there + _moved_aside(found, guessed, lower)
+            return there + _moved_aside(found, leaves, few)
     return found
+
+
+def _is_wrong(found: GradientOutcome) -> bool:
+    return verdict([f for f in found.findings if f.severity is not Severity.NOTE]) is Verdict.WRONG
+
+
+def _single(subject: Subject) -> list[Leaf]:
+    """The arrays of guessed shapes that are single numbers by their names: the weight of a penalty."""
+    leaves = subject.signature.whole_leaves
+    return [x for x in leaves if x.shape and is_guessed(x) and is_single(x.path)]
 
 
 def _guessed(subject: Subject, found: GradientOutcome) -> list[Leaf]:
     """The arrays that all errors are about, if their shapes are guesses."""
     wrong = [f for f in found.findings if f.severity is not Severity.NOTE]
-    if verdict(wrong) is not Verdict.WRONG:
-        return []
     whole = {part.path: leaf for leaf in subject.signature.whole_leaves for part in leaf.parts}
     arguments = [whole.get(f.witness.argument or "") if f.witness else None for f in wrong]
     leaves = list(dict.fromkeys(leaf for leaf in arguments if leaf is not None))

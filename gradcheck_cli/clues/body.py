@@ -60,6 +60,9 @@ def _clues(
         returned = reading.read(text, roles.backward_names(text, names, residuals))
         for name in roles.without_gradient(text, names, returned):
             reading.facts.constant(name)
+        rest = [p.name for p in parameters if p.differentiable]
+        for path in roles.trees(text, returned, rest):
+            reading.facts.tree(path)
         for path, gradient in roles.gradients(returned, names):
             reading.facts.returned(path, gradient)
     return summary(reading.facts, {p.name: p.default for p in parameters})

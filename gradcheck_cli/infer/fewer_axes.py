@@ -1,4 +1,4 @@
-"""A subject again with fewer axes of some arrays, where these broadcast: its results keep their shapes."""
+"""A subject again with fewer axes of some arrays: where these broadcast, or are single numbers by their names."""
 
 from __future__ import annotations
 
@@ -31,6 +31,17 @@ def fewer_axes(
             continue
         if fewer.outputs == subject.outputs:
             yield fewer, lower
+
+
+def as_single_numbers(
+    gradient: CustomGradient, subject: Subject, leaves: Sequence[Leaf]
+) -> Iterator[tuple[Subject, Sequence[Leaf]]]:
+    """The subject with one number for each of these arrays, if function and rule take that; and these numbers."""
+    lower = [replace(leaf, shape=(), axes=()) for leaf in leaves]
+    try:
+        yield fitted(gradient, _with(subject.signature, lower), subject.dtype), lower
+    except (Rejected, RuleError, UserCodeError):
+        return
 
 
 def _with(signature: Signature, leaves: Sequence[Leaf]) -> Signature:

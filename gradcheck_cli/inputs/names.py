@@ -71,6 +71,11 @@ _SHAPE = re.compile(
     r"(?:\w+_)?(?:shape|sizes?|dims|perm|permutation|strides?|padding|pads?|dilations?|factors)"
 )
 _STEP = re.compile(r"(?:\w+_)?(?:strides?|hop|step|shift)(?:_?(?:size|length|len))?")
+# What multiplies a whole loss, or sets its shape: one number, wherever nothing says that it is an array.
+_SINGLE = re.compile(
+    r"(?:\w+_)?(?:lam(?:bda)?|lmbda|l1|l2|reg(?:ul[a-z]*)?|penalty|weight_decay|wd|strength|coeff?(?:icient)?|temp(?:erature)?"
+    r"|tau|eps(?:ilon)?|delta|margin|slope|momentum|decay|dt|step_?size|lr|learning_rate)_?\d?"
+)
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
 
 
@@ -128,6 +133,11 @@ def leaves_out(name: str) -> bool:
 def is_data(name: str) -> bool:
     """Does the name say that the argument is given with the data: labels, targets, masks?"""
     return _DATA.fullmatch(name.lower().strip("_")) is not None
+
+
+def is_single(name: str) -> bool:
+    """Does the name say that the argument is one number, as the weight of a penalty is?"""
+    return _SINGLE.fullmatch(name.lower().strip("_")) is not None
 
 
 def ends_iterations(name: str) -> bool:

@@ -148,6 +148,12 @@ class Facts:
             about.least_rank = max(about.least_rank, count + part.dropped)
             about.kinds.setdefault(Kind.ARRAY)
 
+    def tree(self, path: str) -> None:
+        """The part holds several arrays, or is one of these."""
+        self.about.setdefault(path, About())
+        if any(other.startswith(f"{path}[") for other in self.about):
+            self.kind(Part(path), Kind.TREE)
+
     def returned(self, path: str, gradient: Value) -> None:
         """The rule returns this as the gradient of the part."""
         whole = isinstance(gradient, Computed) and gradient.whole

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 
 from gradcheck_cli.clues.source_text.tree import Text
-from gradcheck_cli.clues.source_text.values import Part, Value
+from gradcheck_cli.clues.source_text.values import Many, Part, Value
 
 _STACKS = ("stack", "array", "asarray", "tensor", "hstack", "convert_to_tensor", "as_tensor")
 _OF_ARRAYS = (
@@ -52,7 +52,22 @@ def nestings_of(
     """How each parameter is held, as this text shows it or another did before."""
     own = {name: value.path for name, value in names.items() if isinstance(value, Part) and value.itself}  # fmt: skip
     shown = {own[name]: kind for name, kind in nesting(text, own).items()}
+    shown |= dict.fromkeys(_taken_apart(text, names), Nesting.TREE)
     return shown | {path: kind for path, kind in before.items() if kind is not Nesting.OPEN or path not in shown}  # fmt: skip
+
+
+def _taken_apart(text: Text, names: Mapping[str, Value]) -> Iterator[str]:
+    """The parameters that a text takes apart where it unpacks what holds them: `(w, b), x = residuals`."""
+    for node in (node for top in text.statements for node in ast.walk(top)):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Name(id=name)):
+                held = names.get(name)
+            case _:
+                continue
+        if isinstance(held, Many) and len(held.items) == len(targets):
+            for target, item in zip(targets, held.items, strict=True):
+                if isinstance(target, ast.Tuple) and isinstance(item, Part) and item.itself:
+                    yield item.path
 
 
 def _of_uses(

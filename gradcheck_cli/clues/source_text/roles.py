@@ -80,6 +80,17 @@ def gradients(returned: Sequence[Value], names: Sequence[str]) -> list[tuple[str
     ]
 
 
+def trees(text: Text, returned: Sequence[Value], names: Sequence[str]) -> Iterator[str]:
+    """The parameters that hold several arrays, and these: a backward function returns a tuple or a dictionary for each of them."""
+    if "variables" in text.parameters:  # with these, it returns two tuples
+        return
+    for path, _ in gradients(returned, names):
+        whole = path.partition("[")[0]
+        if whole != path:
+            yield path
+            yield whole
+
+
 def _parts(path: str, gradient: Value) -> list[tuple[str, Value]]:
     """The gradient, or those of what a dictionary or a tuple holds."""
     if isinstance(gradient, Keyed):

@@ -132,3 +132,42 @@ def test_what_a_factory_was_given_is_a_parameter() -> None:
 
     found = clues(build(), [*parameters_of(lambda x, clump=None: x)])
     assert found["clump"].kind is Kind.WHOLE
+
+
+def affine(parameters, x):
+    return x @ parameters[0] + parameters[1]
+
+
+def apply(parameters, x):
+    return affine(parameters, x)
+
+
+def apply_fwd(parameters, x):
+    return affine(parameters, x), (parameters, x)
+
+
+def test_what_the_rule_takes_apart_holds_several_arrays() -> None:
+    def apply_bwd(saved, g):
+        (w, b), x = saved
+        return (x.T @ g, g.sum(0)), g @ w.T
+
+    found = read(apply, apply_bwd, apply_fwd)
+    assert found["parameters"].kind is Kind.TREE
+    assert "parameters[1]" in found
+
+
+def test_what_the_rule_returns_a_tuple_for_holds_as_many_arrays() -> None:
+    def apply_bwd(saved, g):
+        both = saved[1].T @ g, g.sum(0)
+        return both, g
+
+    found = read(apply, apply_bwd, apply_fwd)
+    assert found["parameters"].kind is Kind.TREE
+    assert "parameters[1]" in found
+
+
+def test_gradients_of_variables_are_no_arguments() -> None:
+    def apply_bwd(upstream, variables=None):
+        return [upstream, upstream], [upstream]
+
+    assert "parameters" not in read(apply, apply_bwd)
