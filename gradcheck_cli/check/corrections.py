@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -11,7 +12,7 @@ from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Finding, Severity
 from gradcheck_cli.contract.worker import Phase
-from gradcheck_cli.judge.diagnose.correction import correction
+from gradcheck_cli.judge.diagnose.correction import Correction, correction
 from gradcheck_cli.project.rule_pages import find
 
 CHANGE = "the change that makes it right"
@@ -39,5 +40,24 @@ def corrected(request: Request, outcome: GradientOutcome) -> GradientOutcome:
             fix = correction(outcome.trials, request.gradient)
     except OutOfTime:
         return outcome + GradientOutcome(left_out=((CHANGE, request.too_long),))
-    findings = tuple(replace(f, fix=fix) if f in wrong else f for f in outcome.findings)
-    return dataclasses.replace(outcome, findings=findings)
+    if fix is None:
+        return outcome
+    mended = tuple(_mended(f, fix, request) if f in wrong else f for f in outcome.findings)
+    return dataclasses.replace(outcome, findings=mended)
+
+
+def _mended(finding: Finding, fix: Correction, request: Request) -> Finding:
+    """The finding at the expression that is wrong, with what to write there."""
+    patch = fix.patch
+    if patch is None or Path(fix.path).resolve() != Path(request.gradient.place.path).resolve():
+        return replace(finding, fix=fix.text)
+    return replace(
+        finding,
+        line=patch.line,
+        column=patch.column,
+        end_line=patch.end_line,
+        end_column=patch.end_column,
+        fix=fix.text,
+        edits=[patch],
+        fix_is_safe=True,
+    )

@@ -72,7 +72,9 @@ def check(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep or reuse compiled code.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
     static: Annotated[bool, typer.Option("--static", help="Read the source alone, as `cgcheck lint` does; nothing is imported or run.")] = False,
-    fix: Annotated[bool, typer.Option("--fix", help="Take out suppressions that suppress nothing.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that are proved, and take out suppressions that suppress nothing. Each file is checked again, and put back if it is not better.")] = False,
+    unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Write those too that may change a value or a rare case.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and write nothing.")] = False,
     color: Annotated[Color, typer.Option(metavar="WHEN", help="Colour in the text report: auto, always or never.")] = Color.AUTO,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only what is not right, and the last line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Open notes, laws and inputs.")] = False,
@@ -85,11 +87,12 @@ def check(
     """
     from gradcheck_cli.cli.interrupts import heeding_termination
     from gradcheck_cli.cli.outputs import Outputs
+    from gradcheck_cli.cli.repairs import show_repairs, write_repairs
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve, without_excluded
     from gradcheck_cli.project.finding_history import entries, remember
     from gradcheck_cli.project.point_specs import parse_point
-    from gradcheck_cli.project.suppressions import Filter, without_unused
+    from gradcheck_cli.project.suppressions import Filter
     from gradcheck_cli.run.session import Session
 
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose, quiet)
@@ -109,13 +112,14 @@ def check(
     session = Session(settings, root, asked, durations, None if no_cache else folder(), reads=True)
     with outputs.progress(len(targets)) as progress, heeding_termination():
         result = session.run(targets, progress)
+    if diff:
+        raise typer.Exit(show_repairs(result.report, root, unsafe=unsafe_fixes))
+    if (fix or unsafe_fixes) and not result.stopped:
+        result = write_repairs(result, session, targets, unsafe=unsafe_fixes)
     report = result.report
     outputs.write(report, root)
     if result.stopped:
         typer.echo("cgcheck: interrupted; the report has what was done until then", err=True)
-    elif fix and (count := without_unused(result.unused, root)):
-        ending = "s" if count > 1 else ""
-        typer.echo(f"cgcheck: {count} unused suppression{ending} taken out", err=True)
     if not no_cache:
         new = entries(report, result.targets, settings, asked)
         remember(new, root, Path(folder()).parent)

@@ -129,6 +129,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     column: int | None
     expression: str | None
     text: str
+    end_line: int | None = None
+    end_column: int | None = None
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,8 @@ def cause_of(failure: Failure, m: Measurements, site: Site) -> Cause | None:
         path=None if spot is None else lines.shown(spot.path, site.root),
         line=None if spot is None else spot.line,
         column=None if spot is None else spot.column,
+        end_line=None if spot is None else spot.end_line,
+        end_column=None if spot is None else spot.end_column,
         expression=None if spot is None else spot.text,
         text=blame.text,
     )

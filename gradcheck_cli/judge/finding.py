@@ -55,4 +55,18 @@ def make_finding(
         fingerprint=fingerprint(failure.rule, site, failure.ground.text, number),
         reproduce=reproducing(failure, m, site),
     )
-    return GroundedFinding(finding, failure, m)
+    return GroundedFinding(_at_its_cause(finding), failure, m)
+
+
+def _at_its_cause(finding: Finding) -> Finding:
+    """The finding where the expression stands that it comes from, if that is in the gradient's own file."""
+    cause = finding.cause
+    if cause is None or cause.path != finding.path or cause.line is None or cause.column is None:
+        return finding
+    return msgspec.structs.replace(
+        finding,
+        line=cause.line,
+        column=cause.column,
+        end_line=cause.end_line,
+        end_column=cause.end_column,
+    )

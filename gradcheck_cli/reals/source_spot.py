@@ -16,11 +16,13 @@ _OURS = "/gradcheck_cli/"
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place in the user's source, and the text there."""
+    """A place in the user's source, and the text there; columns count characters from one on, the end one beyond."""
 
     path: str
     line: int
     column: int
+    end_line: int
+    end_column: int
     text: str
 
 
@@ -38,17 +40,22 @@ def spot(step: Step, plumbing: Iterable[str]) -> Spot | None:
     ]
     if not any(lines):
         return None
-    if len(lines) == 1:
-        text = lines[0][frame.start_column : frame.end_column]
-    else:
-        middle = [line.strip() for line in lines[1:-1]]
-        parts = [
-            lines[0][frame.start_column :].strip(),
-            *middle,
-            lines[-1][: frame.end_column].strip(),
-        ]
-        text = " ".join(parts)
-    return Spot(frame.file_name, frame.start_line, frame.start_column + 1, " ".join(text.split()))
+    start, end = _prefix(lines[0], frame.start_column), _prefix(lines[-1], frame.end_column)
+    last = [*lines[:-1], end]
+    text = " ".join([last[0][len(start) :], *last[1:]])
+    return Spot(
+        path=frame.file_name,
+        line=frame.start_line,
+        column=len(start) + 1,
+        end_line=frame.end_line,
+        end_column=len(end) + 1,
+        text=" ".join(text.split()),
+    )
+
+
+def _prefix(line: str, count: int) -> str:
+    """The first bytes of a line, as text: Python counts its columns so."""
+    return line.encode()[:count].decode(errors="ignore")
 
 
 def _frame(eqn: Any, paths: Sequence[str]) -> Any | None:

@@ -125,8 +125,8 @@ def _knowing(finding: Finding, told: Finding) -> Finding:
     if finding.pattern is not None:
         return replace(finding, edits=[*finding.edits, *new]) if finding.edits else finding
     known = replace(finding, pattern=told.rule)
-    # A correction of the run's own stays: it is proved for the rule as it is.
-    if not new or finding.fix not in (None, told.fix):
+    # A correction of the run's own stays: it is proved for the rule as it is, and says where it is to be written.
+    if not new or finding.edits:
         return known
     return replace(known, fix=told.fix, edits=new, fix_is_safe=told.fix_is_safe)
 

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract import report
 from gradcheck_cli.contract.limits import SCREEN
 from gradcheck_cli.judge.diagnose.edits import Edit, edits
+from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.measurements import Measurements
@@ -66,8 +68,17 @@ class Trial:
         return [*(r for r in self.wrong if r in rows), *plain]
 
 
-def correction(trials: Sequence[Trial], gradient: CustomGradient) -> str | None:
-    """The change in words, with its line, for all signatures at once; None if no single one does it."""
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A change that makes a rule right: in words, and what to write where, if the file can be read so."""
+
+    text: str
+    path: str
+    patch: report.Edit | None
+
+
+def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction | None:
+    """One change for all signatures at once; None if no single one does it."""
     rows = [trial.rows() for trial in trials]
     shows = any(
         row in decided for trial, decided in zip(trials, rows, strict=True) for row in trial.wrong
@@ -76,10 +87,22 @@ def correction(trials: Sequence[Trial], gradient: CustomGradient) -> str | None:
         return None
     screens = list(map(Trial.screens, trials, rows))
     for function, edit in itertools.islice(_changes(gradient), _MOST_TRIES):
-        with rewritten(function, edit.tree) as runs:
-            if runs and all(map(_passes, trials, screens)) and all(map(_verified, trials, rows)):
-                return _in_words(edit, sum(map(len, rows)))
+        if _does(edit, function, trials, rows, screens):
+            text = _in_words(edit, sum(map(len, rows)))
+            return Correction(text, function.__code__.co_filename, patch(edit, function))
     return None
+
+
+def _does(
+    edit: Edit,
+    function: FunctionType,
+    trials: Sequence[Trial],
+    rows: Sequence[Array],
+    screens: Sequence[list[int]],
+) -> bool:
+    """Is the rule right with this change, at these rows of each trial?"""
+    with rewritten(function, edit.tree) as runs:
+        return runs and all(map(_passes, trials, screens)) and all(map(_verified, trials, rows))
 
 
 def _changes(gradient: CustomGradient) -> Iterator[tuple[FunctionType, Edit]]:

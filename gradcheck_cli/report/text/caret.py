@@ -1,23 +1,66 @@
-"""The source line with a caret under the name."""
+"""Source lines as a report shows them: the blamed one with a caret, and those of a repair as a difference."""
 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gradcheck_cli.contract.report import Finding
+from gradcheck_cli.contract.report import Edit, Finding
+
+_MOST = 6  # lines of a difference
+_TAB = 4
 
 
 def source_lines(finding: Finding, root: Path, width: int) -> Iterator[tuple[str, str]]:
     """The line and its caret; nothing if the file cannot be read."""
-    source = linecache.getline(str(root / finding.path), finding.line).rstrip("\n").expandtabs(4)
+    source = _lines(finding, root, finding.line, finding.line)[0]
     if not source.strip():
         return
     gutter = f"{finding.line:>6} | "
-    yield gutter + source[: width - len(gutter)], "dim"
-    if finding.end_column and finding.end_column > finding.column:
-        start, count = finding.column - 1, finding.end_column - finding.column
-        room = width - len(gutter) - start
+    start = _width(source[: finding.column - 1])
+    shown, cut = _window(source.expandtabs(_TAB), start, width - len(gutter))
+    yield gutter + shown, "dim"
+    one_line = finding.end_line in (None, finding.line)
+    if finding.end_column and (finding.end_column > finding.column or not one_line):
+        marked = source[finding.column - 1 : finding.end_column - 1 if one_line else None]
+        room = width - len(gutter) - (start - cut)
         if room > 0:
-            yield f"{'':>6} | {'':{start}}{'^' * min(count, room)}", "bold red"
+            yield f"{'':>6} | {'':{start - cut}}{'^' * min(_width(marked), room)}", "bold red"
+
+
+def difference(finding: Finding, root: Path, width: int) -> Iterator[tuple[str, str]]:
+    """The lines that a repair changes, before and after; nothing where they are many."""
+    for edit in finding.edits:
+        old = _lines(finding, root, edit.line, edit.end_line)
+        new = _edited(old, edit)
+        if len(old) + len(new) > _MOST or not any(old):
+            continue
+        start = _width(old[0][: edit.column - 1])
+        for sign, lines, style in (("-", old, "red"), ("+", new, "green")):
+            for number, line in enumerate(lines, start=edit.line):
+                gutter = f"{number:>6} {sign} "
+                yield gutter + _window(line.expandtabs(_TAB), start, width - len(gutter))[0], style
+
+
+def _lines(finding: Finding, root: Path, first: int, last: int) -> list[str]:
+    path = str(root / finding.path)
+    return [linecache.getline(path, n).rstrip("\n") for n in range(first, last + 1)]
+
+
+def _edited(old: Sequence[str], edit: Edit) -> list[str]:
+    whole = old[0][: edit.column - 1] + edit.text + old[-1][edit.end_column - 1 :]
+    return [line for line in whole.split("\n") if line.strip()]
+
+
+def _width(text: str) -> int:
+    """How many columns the text takes at the beginning of a line."""
+    return len(text.expandtabs(_TAB))
+
+
+def _window(line: str, start: int, room: int) -> tuple[str, int]:
+    """As much of a line as there is room for, around a column; and how much to the left was left out."""
+    if len(line) <= room or start < room * 2 // 3:
+        return line[:room], 0
+    cut = min(start - room // 3, len(line) - room)
+    return "…" + line[cut + 1 : cut + room], cut

@@ -29,7 +29,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.report.closing import closing, count
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.alike import listed, shared, with_one_reason
-from gradcheck_cli.report.text.caret import source_lines
+from gradcheck_cli.report.text.caret import difference, source_lines
 from gradcheck_cli.report.text.inputs import in_words, shapes
 from gradcheck_cli.report.text.plot import plot_lines
 from gradcheck_cli.report.text.witness import witness_lines
@@ -228,10 +228,10 @@ def _finding(
     if finding.profile is not None:
         for text in plot_lines(finding.profile, width):
             yield [(text, "blue")]
-    yield from _advice(finding, width, verbose)
+    yield from _advice(finding, root, width, verbose)
 
 
-def _advice(finding: Finding, width: int, verbose: bool) -> Iterator[Line]:
+def _advice(finding: Finding, root: Path, width: int, verbose: bool) -> Iterator[Line]:
     """Why it is so, what to write, how to see it again."""
     if finding.traceback and verbose:
         yield from _labelled("calls", ", then ".join(finding.traceback), width, "")
@@ -243,6 +243,8 @@ def _advice(finding: Finding, width: int, verbose: bool) -> Iterator[Line]:
         yield from _labelled("cause", _cause(finding.cause, finding.path), width, "")
     if finding.fix:
         yield from _labelled("write", finding.fix, width, "green")
+        if finding.gradient is not None:
+            yield from ([line] for line in difference(finding, root, width))
     elif finding.help:
         yield from _labelled("help", finding.help, width, "")
     if finding.expect:

@@ -37,8 +37,8 @@ def test_the_change_is_shown(
     m = traced(function, *columns, names=names)
     fix = correction([Trial(m, wrong)], gradient_of(function))
     assert fix is not None
-    assert change in fix
-    assert fix.endswith(f"(then it is the truth at all {m.count} probes)")
+    assert change in fix.text
+    assert fix.text.endswith(f"(then it is the truth at all {m.count} probes)")
 
 
 def test_the_function_stays_as_it_was() -> None:

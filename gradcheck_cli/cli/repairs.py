@@ -1,0 +1,63 @@
+"""`cgcheck check --fix`, `--unsafe-fixes` and `--diff`: repairs of what a run found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+
+from gradcheck_cli.contract.report import Report
+from gradcheck_cli.project.files import Target
+from gradcheck_cli.project.suppressions import without_unused
+from gradcheck_cli.report.closing import count
+from gradcheck_cli.run.change import Change
+from gradcheck_cli.run.mending import mend, repairs
+from gradcheck_cli.run.session import Result, Session
+
+
+def show_repairs(report: Report, root: Path, *, unsafe: bool) -> int:
+    """Print what would be written as a difference; the exit code: 1 if there is something."""
+    changes = list(repairs(report, root, unsafe=unsafe))
+    typer.echo("".join(change.difference() for change in changes), nl=False)
+    return 1 if changes else 0
+
+
+def write_repairs(
+    result: Result, session: Session, targets: Sequence[Target], *, unsafe: bool
+) -> Result:
+    """Repair the files of a run, and say so; the result is of the files as they are then."""
+    later: list[Result] = []
+
+    def again(changes: Sequence[Change]) -> Report:
+        shown = {change.display for change in changes}
+        path_of = session.reader.display
+        todo = [t for t in targets if t.path is not None and path_of(t.path) in shown]
+        later.append(session.run(todo, lambda display, event: None))
+        return later[-1].report
+
+    changes = list(repairs(result.report, session.root, unsafe=unsafe))
+    kept: set[str] = set()
+    report = result.report
+    if changes:
+        mended = mend(report, changes, again, session.settings)
+        report, kept = mended.report, {change.display for change in mended.kept}
+        for change in mended.kept:
+            _say(f"{change.display}: {_what(change)} repaired")
+        for change in mended.put_back:
+            _say(f"{change.display}: put back, for it is no better with {_what(change)} repaired")
+    now = [item for each in later for item in each.unused if item.path in kept]
+    unused = [item for item in result.unused if item.path not in kept] + now
+    if removed := without_unused(unused, session.root):
+        _say(f"{count(removed, 'unused suppression')} taken out")
+    files = [file for each in (result, *later) for file in each.files]
+    return replace(result, report=report, files=files)
+
+
+def _what(change: Change) -> str:
+    return count(len(change.repaired), "finding")
+
+
+def _say(text: str) -> None:
+    typer.echo(f"cgcheck: {text}", err=True)

@@ -1,0 +1,95 @@
+"""Repairs of what a run found: written, and checked again; a file that is not better for it is put back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradcheck_cli.contract.report import Edit, Finding, Report, Severity, Verdict
+from gradcheck_cli.lint.fixed import applied
+from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.run.change import Change, text_of
+from gradcheck_cli.run.merged import merged, without
+
+Again = Callable[[Sequence[Change]], Report]  # the report on these files alone, as they are now
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """The report after the repairs, the files that were repaired, and those that were put back."""
+
+    report: Report
+    kept: Sequence[Change]
+    put_back: Sequence[Change]
+
+
+def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
+    """The files that the repairs of the report's findings change."""
+    by_path: dict[str, list[Finding]] = defaultdict(list)
+    for finding in report.findings:
+        if finding.edits and (unsafe or finding.fix_is_safe):
+            by_path[finding.path].append(finding)
+    for display, findings in by_path.items():
+        path = root / display
+        text = text_of(path)
+        if text is not None:
+            chosen = _apart(findings)
+            edits = list(dict.fromkeys(e for finding in chosen for e in finding.edits))
+            after = applied(text.source, edits)
+            yield Change(path, display, text.encoding, text.source, after, chosen)
+
+
+def mend(report: Report, changes: Sequence[Change], again: Again, settings: Settings) -> Mended:
+    """Write all changes, check their files again, and put back what is not better."""
+    for change in changes:
+        change.write()
+    after = again(changes)
+    kept = [change for change in changes if _is_better(report, after, change.display)]
+    put_back = [change for change in changes if change not in kept]
+    for change in put_back:
+        change.take_back()
+    here, there = {c.display for c in kept}, {c.display for c in put_back}
+    whole = merged([without(report, here, settings), without(after, there, settings)])
+    return Mended(whole, kept, put_back)
+
+
+def _apart(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings whose edits are the same as an earlier one's, or do not touch them."""
+    taken: list[Edit] = []
+    chosen = []
+    for finding in findings:
+        new = [e for e in finding.edits if e not in taken]
+        if not any(_touch(one, other) for one in new for other in taken):
+            taken += new
+            chosen.append(finding)
+    return chosen
+
+
+def _touch(one: Edit, other: Edit) -> bool:
+    starts, ends = zip(*map(_ends, (one, other)), strict=True)
+    return bool(max(starts) < min(ends))
+
+
+def _ends(edit: Edit) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (edit.line, edit.column), (edit.end_line, edit.end_column)
+
+
+def _is_better(before: Report, after: Report, display: str) -> bool:
+    """Has the file fewer errors and warnings than before, and no gradient that is worse?"""
+    old, new = _verdicts(before, display), _verdicts(after, display)
+    worse = [key for key, verdict in old.items() if key not in new or new[key].rank > verdict.rank]
+    return not worse and _grave(after, display) < _grave(before, display)
+
+
+def _verdicts(report: Report, display: str) -> dict[tuple[str, str], Verdict]:
+    return {
+        (g.qualname, g.backend): g.verdict or Verdict.INCONCLUSIVE
+        for g in report.gradients
+        if g.path == display
+    }
+
+
+def _grave(report: Report, display: str) -> int:
+    return sum(f.severity is not Severity.NOTE for f in report.findings if f.path == display)

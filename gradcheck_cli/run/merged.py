@@ -1,0 +1,91 @@
+"""Several reports as one: of parts of a project that were checked apart, or of files that were checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import asdict, replace
+
+from gradcheck_cli.contract.report import Finding, Gradient, Report, Status, Tool
+from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.run.assemble import counted
+from gradcheck_cli.run.exit_code import exit_code
+
+
+def merged(reports: Sequence[Report]) -> Report:
+    """The gradients and findings of all of them, one report after the other."""
+    first = reports[0]
+    gradients: list[Gradient] = []
+    findings: list[Finding] = []
+    for report in reports:
+        moved, before = len(gradients), len(findings)
+        findings += [_moved(finding, moved) for finding in report.findings]
+        gradients += [
+            replace(g, findings=[before + number for number in g.findings])
+            for g in report.gradients
+        ]
+    left = [item for report in reports for item in report.not_covered]
+    parts = [report.summary for report in reports]
+    whole = sum(item.is_whole for item in left)
+    checked = sum(g.status is Status.CHECKED for g in gradients)
+    summary = replace(
+        first.summary,
+        exit_code=max(part.exit_code for part in parts),  # the graver, the higher
+        files=sum(part.files for part in parts),
+        linted=sum(part.linted for part in parts),
+        gradients=checked + whole,
+        checked=checked,
+        unchecked=whole,
+        **counted(findings),
+    )
+    times = [report.durations for report in reports if report.durations is not None]
+    return replace(
+        first,
+        tool=_tool(reports),
+        summary=summary,
+        gradients=gradients,
+        findings=findings,
+        not_covered=left,
+        durations={name: s for each in times for name, s in each.items()} if times else None,
+    )
+
+
+def without(report: Report, paths: Collection[str], settings: Settings) -> Report:
+    """A report without what it says of these files."""
+    numbers = [i for i, g in enumerate(report.gradients) if g.path not in paths]
+    kept = [i for i, f in enumerate(report.findings) if _file(f, report) not in paths]
+    new_number = {old: new for new, old in enumerate(numbers)}
+    new_place = {old: new for new, old in enumerate(kept)}
+    gradients = [
+        replace(g, findings=[new_place[k] for k in g.findings if k in new_place])
+        for g in (report.gradients[i] for i in numbers)
+    ]
+    findings = [
+        f if f.gradient_index is None else replace(f, gradient_index=new_number[f.gradient_index])
+        for f in (report.findings[i] for i in kept)
+    ]
+    gone = {_file(f, report) for f in report.findings} | {g.path for g in report.gradients}
+    left = [item for item in report.not_covered if item.path not in paths]
+    summary = replace(
+        report.summary,
+        exit_code=exit_code(gradients, findings, left, settings),
+        files=report.summary.files - len(gone & set(paths)),
+    )
+    return replace(report, gradients=gradients, findings=findings, not_covered=left, summary=summary)  # fmt: skip
+
+
+def _file(finding: Finding, report: Report) -> str:
+    """The file that a finding is about: where its gradient is defined, which may be another than where it stands."""
+    owner = finding.gradient_index
+    return finding.path if owner is None else report.gradients[owner].path
+
+
+def _moved(finding: Finding, count: int) -> Finding:
+    owner = finding.gradient_index
+    return finding if owner is None else replace(finding, gradient_index=owner + count)
+
+
+def _tool(reports: Sequence[Report]) -> Tool:
+    """The versions that any of them names."""
+    named = [{k: v for k, v in asdict(r.tool).items() if v is not None} for r in reports]
+    return replace(reports[0].tool, **{k: v for versions in named for k, v in versions.items()})

@@ -1,0 +1,99 @@
+"""Repairs of a run: written, checked again, put back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gradcheck_cli.contract.report import Edit, Finding, Report, Severity, Verdict
+from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.run.assemble import assemble
+from gradcheck_cli.run.change import Change
+from gradcheck_cli.run.mending import mend, repairs
+from gradcheck_cli.run.tasks import File
+from tests.reports import checked, finding
+
+SOURCE = "def rule(g):\n    return g * d, g * d\n"
+RIGHT = "def rule(g):\n    return g * d, -g * d\n"
+SIGN = Edit(line=2, column=19, end_line=2, end_column=20, text="-g")
+
+
+def report_of(*findings: Finding, verdict: Verdict = Verdict.WRONG, name: str = "f") -> Report:
+    gradient = checked(*findings, verdict=verdict, qualname=name)
+    return assemble([File("a.py", gradients=[gradient])], Settings())
+
+
+def wrong(*edits: Edit, safe: bool = True, rule: str = "gradient-mismatch") -> Finding:
+    return finding(rule, edits=list(edits), fix_is_safe=safe, fingerprint=rule)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.py").write_text(SOURCE)
+    return tmp_path
+
+
+def test_a_repair_is_made_once_however_many_findings_it_is_for(folder: Path) -> None:
+    report = report_of(wrong(SIGN), wrong(SIGN, rule="nonlinear-cotangent"))
+    (change,) = repairs(report, folder, unsafe=False)
+    assert change.after == RIGHT
+    assert len(change.repaired) == 2
+    assert (folder / "a.py").read_text() == SOURCE
+
+
+def test_what_is_not_proved_is_written_only_if_it_is_asked_for(folder: Path) -> None:
+    report = report_of(wrong(SIGN, safe=False))
+    assert list(repairs(report, folder, unsafe=False)) == []
+    assert len(list(repairs(report, folder, unsafe=True))) == 1
+
+
+def test_of_two_repairs_of_one_place_the_first_is_made(folder: Path) -> None:
+    other = Edit(line=2, column=12, end_line=2, end_column=24, text="0, 0")
+    report = report_of(wrong(SIGN), wrong(other, rule="non-finite-gradient"))
+    (change,) = repairs(report, folder, unsafe=False)
+    assert change.after == RIGHT
+
+
+def mended(folder: Path, after: Report) -> tuple[list[str], list[str], Report]:
+    before = report_of(wrong(SIGN))
+
+    def again(changes: Sequence[Change]) -> Report:
+        assert [change.path.read_text() for change in changes] == [RIGHT]
+        return after
+
+    changes = list(repairs(before, folder, unsafe=False))
+    done = mend(before, changes, again, Settings())
+    return [c.display for c in done.kept], [c.display for c in done.put_back], done.report
+
+
+def test_a_file_that_is_better_stays_repaired(folder: Path) -> None:
+    kept, put_back, report = mended(folder, report_of(verdict=Verdict.CORRECT))
+    assert (kept, put_back) == (["a.py"], [])
+    assert (folder / "a.py").read_text() == RIGHT
+    assert [g.verdict for g in report.gradients] == [Verdict.CORRECT]
+    assert report.summary.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        report_of(wrong()),
+        report_of(verdict=Verdict.CORRECT, name="another"),
+        report_of(wrong(rule="non-finite-value"), wrong(rule="imprecise-value")),
+    ],
+    ids=["as-wrong", "gone", "more-findings"],
+)
+def test_a_file_that_is_no_better_is_put_back(folder: Path, after: Report) -> None:
+    kept, put_back, report = mended(folder, after)
+    assert (kept, put_back) == ([], ["a.py"])
+    assert (folder / "a.py").read_text() == SOURCE
+    assert [f.rule for f in report.findings] == ["gradient-mismatch"]
+
+
+def test_notes_make_no_file_worse(folder: Path) -> None:
+    note = replace(finding("redundant-rule"), severity=Severity.NOTE)
+    kept, _, _ = mended(folder, report_of(note, note, verdict=Verdict.CORRECT))
+    assert kept == ["a.py"]
