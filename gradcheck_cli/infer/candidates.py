@@ -39,6 +39,7 @@ class Candidate:
     solution: Solution
     ascending: bool
     order: int  # in which it was met
+    own: frozenset[int] = frozenset()  # sizes of one array, which no free axis is to have
 
     def at(self, solution: Solution) -> list[tuple[int, ...]]:
         """The sizes as explored, at another solution."""
@@ -59,7 +60,8 @@ class Candidate:
     def numbers(self) -> set[int]:
         """The sizes above two that the function states itself: four of a quaternion."""
         sizes = (self.solution.of(size) for shape in self.shapes for size in shape)
-        return {size.constant for size in sizes if not size.terms and size.constant > 2}
+        stated = {size.constant for size in sizes if not size.terms and size.constant > 2}
+        return stated | self.own
 
     @property
     def kinds(self) -> int:
@@ -86,8 +88,9 @@ class Candidate:
         usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
         choices = (*sliding, *usual) if slides else usual
         others = list(_without(choices, self.numbers))
-        apart = [*filter(self._tells_apart, others), *filter(self._tells_apart, choices[:1])]
-        every = (*(() if slides else apart), *others, *choices)
+        rest = () if self.own else choices
+        apart = [*filter(self._tells_apart, others), *filter(self._tells_apart, rest[:1])]
+        every = (*(() if slides else apart), *others, *rest)
         leasts = (_FIRST_SIZE, *((_LEAST_WITH_TABLE,) if tables else ()))[::-1]
         for least, choice in itertools.product(leasts, every):
             sizes_of_three = len(self.free) if len(self.shapes) > 2 else None

@@ -61,6 +61,27 @@ def sizes_of(refused: Sequence[tuple[Signature, RuleError]]) -> set[int]:
     return {n for signature, _ in refused for leaf in signature.leaves for n in leaf.shape}
 
 
+def _of_no_array(refused: Sequence[tuple[Signature, RuleError]]) -> set[tuple[int, ...]]:
+    """The shapes that rules return, of sizes that no array of the call has."""
+    return {
+        returned
+        for signature, error in refused
+        for returned in returned_shapes(error.message)
+        if not set(returned) <= {n for leaf in signature.leaves for n in leaf.shape}
+    }
+
+
+def _returned_always(refused: Sequence[tuple[Signature, RuleError]]) -> set[tuple[int, ...]]:
+    """The shapes that rules return for arrays of this shape and of that; what is summed over all axes is none."""
+    pairs = {pair for _, error in refused for pair in returned_for(error.message)}
+    returned = [got for got, _ in pairs]
+    return {got for got in returned if returned.count(got) > 1 and got and min(got) > 1}
+
+
+def _single(shapes: set[tuple[int, ...]]) -> tuple[int, ...] | None:
+    return next(iter(shapes)) if len(shapes) == 1 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Exploration:
     """The subject of the richest shapes that function and rule take, and richer ones that the rule refuses."""
@@ -277,24 +298,19 @@ class Explorer:
     def _of_fixed_shape(
         self, candidates: Sequence[Candidate], refused: list[tuple[Signature, RuleError]]
     ) -> Subject | None:
-        """The subject with an array of the one shape that the rule returns for it, of sizes that no array has.
+        """The subject with an array of the one shape that the rule returns for it, whatever it is given.
 
         A rule that takes such an array is made for it: that it refuses others says nothing.
         """
-        of_its_own = {
-            returned
-            for signature, error in refused
-            for returned in returned_shapes(error.message)
-            if not set(returned) <= {n for leaf in signature.leaves for n in leaf.shape}
-        }
-        if len(of_its_own) != 1:
-            return None
-        offered = self._with_array_of(of_its_own.pop(), candidates)
-        for candidate in itertools.islice(offered, _MOST_RULES):
-            subject = self._preferred(candidate, refused)
-            if subject is not None:
-                refused.clear()
-                return subject
+        own = _single(_of_no_array(refused))
+        always = _single(_returned_always(refused))
+        for wanted, apart in ((own, frozenset[int]()), (always, frozenset(always or ()))):
+            offered = () if wanted is None else self._with_array_of(wanted, candidates)
+            for candidate in itertools.islice(offered, _MOST_RULES):
+                subject = self._preferred(replace(candidate, own=apart), refused)
+                if subject is not None:
+                    refused.clear()
+                    return subject
         return None
 
     def _of_own_axes(

@@ -31,9 +31,14 @@ from gradcheck_cli.reals.walk import walk
 Array = np.ndarray[Any, Any]
 
 FAR, NEAR = NUDGES.value
+_SIGNS = (-1, 1)
+_MORE_WAYS = 3  # into the domain, where only one of the directions leads there
 _BITS = {FAR: 6144, NEAR: 12288}
 _ASIDE_BITS = 256
 _PRODUCT_BITS = 2048  # products of what was moved aside are exact: what is equal there stays equal
+
+
+Way = list[list[tuple[str, arb | None]]]  # of each output, of each component: what it tends to
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +66,72 @@ class Answer:
 
 def nudge(program: Program, points: Sequence[Array], cotangents: Sequence[Array]) -> list[Answer]:
     """What happens around each row, along generic joint directions."""
-    count = len(points[0])
     directions = _directions([p.shape[1:] for p in points])
-    runs: dict[tuple[int, int, int], list[Array]] = {}
+    moves = [[sign * d for d in direction] for direction in directions for sign in _SIGNS]
+    ways = _ways(program, points, cotangents, moves)
+    for row, of_row in enumerate(ways):
+        alone = _only_one(of_row)
+        if alone is not None and len(moves) > len(
+            _SIGNS
+        ):  # what one way in says is no limit from all sides
+            here, there = ([a[row : row + 1] for a in arrays] for arrays in (points, cotangents))
+            of_row.extend(_ways(program, here, there, _others_like(moves[alone]))[0])
+    with working(_BITS[NEAR]):
+        return [_answer(of_row, directions, len(cotangents)) for of_row in ways]
+
+
+def _ways(
+    program: Program,
+    points: Sequence[Array],
+    cotangents: Sequence[Array],
+    moves: Sequence[Sequence[Array]],
+) -> list[list[Way]]:
+    """What each row tends to along each of these moves."""
+    count = len(points[0])
+    runs: dict[int, list[Array]] = {}
     for scale in (FAR, NEAR):
         with working(_BITS[scale]):
             step = half_to(scale)
-            rows: list[list[Array]] = []
-            for direction in directions:
-                for sign in (-1, 1):
-                    rows.append(
-                        [
-                            exact(p) + exact(np.broadcast_to(sign * d, p.shape)) * step
-                            for p, d in zip(points, direction, strict=True)
-                        ]
-                    )
+            rows = [
+                [
+                    exact(p) + exact(np.broadcast_to(d, p.shape)) * step
+                    for p, d in zip(points, move, strict=True)
+                ]
+                for move in moves
+            ]
             batch = count * len(rows)
             args = [np.concatenate([row[i] for row in rows]) for i in range(len(points))]
             args += [exact(np.concatenate([c] * len(rows))) for c in cotangents]
             outs = walk(program, Balls(batch), args)
             outs = [np.broadcast_to(o, (batch, *o.shape[1:])) for o in outs]
-            for n in range(len(rows)):
-                cut = slice(n * count, (n + 1) * count)
-                runs[scale, n // 2, n % 2] = [o[cut].reshape(count, -1) for o in outs]
+            runs[scale] = [o.reshape(len(rows), count, -1) for o in outs]
     with working(_BITS[NEAR]):
-        return [_answer(runs, directions, row, len(cotangents)) for row in range(count)]
+        return [
+            [
+                [
+                    [_limit(a, b) for a, b in zip(far[n, row], near[n, row], strict=True)]
+                    for far, near in zip(runs[FAR], runs[NEAR], strict=True)
+                ]
+                for n in range(len(moves))
+            ]
+            for row in range(count)
+        ]
+
+
+def _only_one(ways: Sequence[Way]) -> int | None:
+    """The one move that stays inside the domain, if there is one component for which no other does."""
+    for k, output in enumerate(ways[0]):
+        for i in range(len(output)):
+            inside = [n for n, way in enumerate(ways) if way[k][i][0] != "outside"]
+            if len(inside) == 1:
+                return inside[0]
+    return None
+
+
+def _others_like(move: Sequence[Array]) -> list[list[Array]]:
+    """Moves to the same side of every number, each by another length."""
+    rng = np.random.default_rng(NUDGE_SEED.value)
+    return [[np.sign(d) * _sizes(rng, d.shape) for d in move] for _ in range(_MORE_WAYS)]
 
 
 def half_to(bits: int) -> arb:
@@ -184,29 +230,16 @@ def _sizes(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.asarray(whole * (1 + rng.integers(0, 1 << 16, shape) / (1 << 16)))
 
 
-def _answer(runs: Any, directions: Sequence[list[Array]], row: int, outputs: int) -> Answer:
-    limits: list[list[list[arb | None]]] = []  # [direction × sign][output] -> components
-    states: list[list[list[str]]] = []
-    for d in range(len(directions)):
-        for sign in (0, 1):
-            far, near = runs[FAR, d, sign], runs[NEAR, d, sign]
-            pairs = [
-                [_limit(a, b) for a, b in zip(f[row], n[row], strict=True)]
-                for f, n in zip(far, near, strict=True)
-            ]
-            states.append([[s for s, _ in pair] for pair in pairs])
-            limits.append([[v for _, v in pair] for pair in pairs])
+def _answer(ways: Sequence[Way], directions: Sequence[list[Array]], outputs: int) -> Answer:
     settled = []
-    for k in range(len(limits[0])):
-        components = [
-            _together([s[k][i] for s in states], [v[k][i] for v in limits])
-            for i in range(len(limits[0][k]))
-        ]
+    for k, output in enumerate(ways[0]):
+        components = [_together([way[k][i] for way in ways]) for i in range(len(output))]
         settled.append(Settled([c[0] for c in components], [c[1] for c in components]))
-    sides = []
-    for d, direction in enumerate(directions):
-        before, after = limits[2 * d][outputs:], limits[2 * d + 1][outputs:]
-        sides.append(Side(direction, _whole(before), _whole(after)))
+    limits = [[[v for _, v in output] for output in way[outputs:]] for way in ways]
+    sides = [
+        Side(direction, _whole(limits[2 * d]), _whole(limits[2 * d + 1]))
+        for d, direction in enumerate(directions)
+    ]
     return Answer(settled, sides)
 
 
@@ -236,9 +269,9 @@ def _limit(far: arb, near: arb) -> tuple[str, arb | None]:
     return "open", None
 
 
-def _together(states: Sequence[str], values: Sequence[arb | None]) -> tuple[int, arb | None]:
+def _together(found: Sequence[tuple[str, arb | None]]) -> tuple[int, arb | None]:
     """One verdict from all sides."""
-    inside = [(s, v) for s, v in zip(states, values, strict=True) if s != "outside"]
+    inside = [(s, v) for s, v in found if s != "outside"]
     if not inside:
         return OUTSIDE, None
     if any(s == "pole" for s, _ in inside):

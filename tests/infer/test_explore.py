@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gradcheck_cli.infer.explore import Exploration, Explorer
 from gradcheck_cli.infer.template import template
@@ -322,6 +323,46 @@ def test_a_rule_of_one_shape_gets_that() -> None:
     assert found.subject is not None
     assert shapes(found.subject)["x"] == (10, 18)
     assert not found.refused, "it is made for that shape"
+
+
+def shifted(image, centre):
+    if np.ndim(image) != 3 or np.ndim(centre) < 1 or len(centre) < 2:
+        raise ValueError("a batch of images and a place")
+    return image * centre.ravel()[0]
+
+
+def with_centre_of(of: Any) -> Any:
+    """A rule that returns an array of this shape for `centre`, which hangs on the image's shape."""
+
+    class Rule(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            subject = super().fit(signature, dtype)
+            image, centre = (list(leaf.shape) for leaf in signature.leaves)
+            if of(image) != centre:
+                message = f"the gradient of centre has the shape {of(image)}, its argument {centre}"
+                raise RuleError("shape", message, silent=True)
+            return subject
+
+    return Rule
+
+
+def test_a_pair_is_a_pair_though_another_axis_has_two_as_well() -> None:
+    clues = {"image": [Clue("a docstring", "f32[batch height width]")]}
+    found = explored(with_centre_of(lambda image: [2])(shifted), clues)
+    assert found.subject is not None
+    sizes = shapes(found.subject)
+    assert sizes["centre"] == (2,)
+    assert 2 not in sizes["image"], "or the pair may be as long as the batch"
+
+
+@pytest.mark.parametrize("of", [lambda image: [image[0]], lambda image: []])
+def test_what_hangs_on_the_batch_or_is_summed_over_all_is_no_pair(of: Any) -> None:
+    clues = {
+        "image": [Clue("a docstring", "f32[batch height width]")],
+        "centre": [Clue("a docstring", "f32[places]")],
+    }
+    found = explored(with_centre_of(of)(shifted), clues)
+    assert found.subject is None or shapes(found.subject)["centre"] != (2,)
 
 
 def test_the_axes_of_a_grid_have_sizes_of_their_own_beside_coordinates_of_three() -> None:

@@ -56,15 +56,16 @@ _RANGE = re.compile(
     r"|\()[\[{(]?\s*0\s*(?:,\s*(?:1\s*,\s*)?(?:\.\.\.|…)\s*,?|\.\.\.?|…|,|to|and"
     r"|<=\s*\w+\s*<)\s*(?P<last>[^\W\d]\w*|\d+)\s*(?P<less>-\s*1)?(?P<end>\s*[)\]}])?"
 )
-# Each integer with what it means, `1 for foreground, 0 for background`, or all in a row: `-1, 0 or 1`.
+# Each integer with what it means, `1 for foreground, 0 for background`, `0 (won), 1 (lost)`, or all in a row: `-1, 0 or 1`.
 _MEANING = re.compile(
-    r"(?<![\w.+-])(?P<number>[+-]?\d)\s*(?:=|:|\b(?:for|means?|if|where|marks?|stands for|is)\b)",
+    r"(?<![\w.+-])(?P<number>[+-]?\d)\s*(?:=|:|\(|\b(?:for|means?|if|where|marks?|stands for|is)\b)",
     re.IGNORECASE,
 )
 _IN_A_ROW = re.compile(
     r"(?<![\w.+-])(?P<numbers>[+-]?\d(?:\s*,\s*[+-]?\d)*\s*,?\s*(?:or|and)\s+[+-]?\d)(?![\w.])"
     r"|\{\s*(?P<set>[+-]?\d(?:\s*,\s*[+-]?\d)+)\s*\}"
 )
+_CODES = 3  # so many are no zeros and ones, which may be floats
 _BETWEEN = re.compile(
     r"0\s*(?:<=|≤)\s*[\w\[\].]+\s*(?:<=|≤|<)\s*(?P<last>[^\W\d]\w*)\s*(?P<less>-\s*1)?(?P<end>)"
 )
@@ -130,7 +131,7 @@ def element_kind(text: str) -> str:
     if _BOOLEANS.search(text):
         return "bool"
     head = _HEAD_ENDS.split(text)[0]
-    if _BETWEEN.search(text) or _INTEGERS_FIRST.match(text):
+    if _BETWEEN.search(text) or _INTEGERS_FIRST.match(text) or len(_listed(text)) >= _CODES:
         return "i32"
     whole = _INTEGERS.search(text.split(". ", maxsplit=1)[0]) or _LABELS.search(head)
     return "i32" if whole and not _NO_INTEGERS.search(text) else "f32"
@@ -200,11 +201,17 @@ def least_integer(name: str, text: str) -> int:
 
 def _range_of_listed(text: str) -> str:
     """`in -1..2` for `1 for foreground, 0 for background, -1 for neither`."""
+    numbers = _listed(text)
+    return f"in {min(numbers)}..{max(numbers) + 1}" if len(numbers) > 1 else ""
+
+
+def _listed(text: str) -> set[int]:
+    """The integers that are told one by one, if none between them is left out."""
     row = _IN_A_ROW.search(text)
     listed = re.findall(r"[+-]?\d", row["numbers"] or row["set"]) if row else _MEANING.findall(text)
     numbers = {int(number) for number in listed}
-    whole = len(numbers) > 1 and len(numbers) == max(numbers) - min(numbers) + 1
-    return f"in {min(numbers)}..{max(numbers) + 1}" if whole else ""
+    whole = numbers and len(numbers) == max(numbers) - min(numbers) + 1
+    return numbers if whole else set()
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -347,7 +347,7 @@ class Reader:
         if isinstance(base, Context):
             if function.attr == "save_for_backward" and isinstance(self.saved, dict):
                 self.saved["saved_tensors"] = Many(operands)
-            return None
+            return self._follow_own(function.attr, operands, named)
         if function.attr == "get" and operands:
             self._words_of(function.value, operands[0])
         if function.attr == "apply":  # a rule's primal, called under the name of its class
@@ -362,6 +362,16 @@ class Reader:
             return self._follow(member, operands, named)
         made = Call(function.attr, "", (base, *operands), named, node, method=True)
         return called(made, self.facts)
+
+    def _follow_own(self, name: str, operands: tuple[Value, ...], named: dict[str, Value]) -> Value:
+        """`self.windows(x)`: a method of the class that the text stands in."""
+        member = inspect.getattr_static(self.surroundings.get("__class__"), name, None)
+        static = isinstance(member, (staticmethod, classmethod))
+        found = self._own(member.__func__ if static else member) if callable(member) else None
+        if found is None:
+            return None
+        given = operands if isinstance(member, staticmethod) else (Context(), *operands)
+        return self._follow(found, given, named)
 
     def _member(self, node: ast.Attribute) -> Global | None:
         """`Pool.windows`: a static method of a class of the same module."""
@@ -386,12 +396,14 @@ class Reader:
     def _is_local(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id in self.names)
 
-    def _global(self, name: str) -> Global | None:
-        """The function of this name, if its globals are those of the text that is read."""
-        function = self.surroundings.get(name)
-        if not callable(function) or isinstance(function, type):
+    def _global(self, name: str) -> Global | Constant | None:
+        """The function of this name, if its globals are those of the text that is read; or the constant."""
+        found = self.surroundings.get(name)
+        if isinstance(found, (bool, int, str)) and name.isupper():
+            return Constant(found)
+        if not callable(found) or isinstance(found, type):
             return None
-        return self._own(function)
+        return self._own(found)
 
     def _own(self, function: Callable[..., Any]) -> Global | None:
         """The function, if its globals are those of the text that is read."""

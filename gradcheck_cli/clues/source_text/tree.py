@@ -36,7 +36,7 @@ def text_of(function: Callable[..., Any]) -> Text | None:
     definition = _definition(module, getattr(inner, "__name__", ""), code)
     if definition is None:
         return None
-    return definition_text(definition, getattr(inner, "__globals__", {}) | _enclosed(inner))
+    return definition_text(definition, _surroundings(inner))
 
 
 def definition_text(
@@ -72,6 +72,14 @@ def _definition(
         if isinstance(node, ast.Lambda) and tuple(a.arg for a in node.args.args) == wanted
     ]
     return lambdas[0] if len(lambdas) == 1 else None
+
+
+def _surroundings(function: Any) -> dict[str, Any]:
+    """What names stand for in the function's text, and the class that it is a method of, as Python calls it."""
+    around = getattr(function, "__globals__", {})
+    owner = around.get(getattr(function, "__qualname__", "").partition(".")[0])
+    own = {"__class__": owner} if isinstance(owner, type) else {}
+    return {**around, **own, **_enclosed(function)}
 
 
 def _enclosed(function: Any) -> dict[str, Any]:

@@ -135,3 +135,16 @@ def test_infinity_is_a_number_to_compare_with() -> None:
         return x.sum() if order == 1 else x.mean()
 
     assert values(function) == {"order": (float("inf"), 1)}
+
+
+FIRST, TIE = 0, 2
+
+
+def test_constants_of_the_module_are_the_numbers_that_they_stand_for() -> None:
+    def score(x, outcome):
+        return jnp.where(outcome == FIRST, x, jnp.where(outcome == TIE, 0.0, -x))
+
+    def score_bwd(residuals, g):
+        return g, None
+
+    assert read(score, score_bwd)["outcome"].domain == "in 0..3"
