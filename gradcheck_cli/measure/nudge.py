@@ -33,6 +33,7 @@ Array = np.ndarray[Any, Any]
 FAR, NEAR = NUDGES.value
 _SIGNS = (-1, 1)
 _MORE_WAYS = 3  # into the domain, where only one of the directions leads there
+_A_LITTLE = 2.0**-20
 _BITS = {FAR: 6144, NEAR: 12288}
 _ASIDE_BITS = 256
 _PRODUCT_BITS = 2048  # products of what was moved aside are exact: what is equal there stays equal
@@ -129,9 +130,12 @@ def _only_one(ways: Sequence[Way]) -> int | None:
 
 
 def _others_like(move: Sequence[Array]) -> list[list[Array]]:
-    """Moves to the same side of every number, each by another length."""
+    """Moves close to this one, each number by its own: they stay inside as well, as a rule."""
     rng = np.random.default_rng(NUDGE_SEED.value)
-    return [[np.sign(d) * _sizes(rng, d.shape) for d in move] for _ in range(_MORE_WAYS)]
+    return [
+        [d * (1 + rng.integers(0, 1 << 16, d.shape) * _A_LITTLE) for d in move]
+        for _ in range(_MORE_WAYS)
+    ]
 
 
 def half_to(bits: int) -> arb:

@@ -12,7 +12,7 @@ import pytest
 
 from gradcheck_cli.measure.ball_truth import Ask, Reals, Truth, most_nudged
 from gradcheck_cli.measure.components import as_floats
-from gradcheck_cli.measure.nudge import idle_ties
+from gradcheck_cli.measure.nudge import _only_one, _others_like, _ways, idle_ties
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR
 from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import build
@@ -121,3 +121,22 @@ def test_many_powers_in_an_array_are_looked_at_in_few_rows_only() -> None:
     assert few is not None
     assert many is not None
     assert 1 <= many < few
+
+
+def test_a_limit_that_one_way_in_tells_is_asked_of_its_neighbours() -> None:
+    """A share of a total has no limit where the total goes to 0, though one direction alone leads to where it is defined."""
+
+    def share(x):
+        return jnp.sqrt(x).sum() + jnp.sqrt(x[0] / x.sum())
+
+    def both(x, ct):
+        value, pullback = jax.vjp(share, x)
+        return value, pullback(ct)[0]
+
+    aval = jax.ShapeDtypeStruct((6,), jnp.float32), jax.ShapeDtypeStruct((), jnp.float32)
+    program = build(jax.make_jaxpr(lambda x, ct: both(x, ct)[0])(*aval))
+    ways = _ways(program, [np.zeros((1, 6))], [np.ones(1)], [[np.ones(6)], [-np.ones(6)]])
+    assert _only_one(ways[0]) == 0
+    states = [s for move in _others_like([np.ones(6)]) for s in _ways(program, [np.zeros((1, 6))], [np.ones(1)], [move])[0][0][0]]  # fmt: skip
+    limits = [float(limit.mid()) for _, limit in states if limit is not None]
+    assert len(set(limits)) == len(limits) == 3
