@@ -14,12 +14,15 @@ from gradcheck_cli.inputs.names import (
     ends_iterations,
     fixed_by_name,
     is_axis,
+    is_threshold,
     is_tolerance,
     says_not_a_float,
 )
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 
 _BODY = "the body"
+_BESIDE = (0.75, 1.25)  # of a default
+_SHARES_OF_THRESHOLDS = (0.25, 1.25)  # which few numbers are beyond
 _GIVEN = 0.75  # what is left out by default
 _SHARE = 0.25  # what is off by default (0.0) when it is on
 
@@ -127,7 +130,9 @@ def _beside_float(
     stated = [v for clue in hints.clues.get(parameter.name, ()) for v in clue.values]
     by_the_body_alone = special and len(special) == len(stated)
     if by_the_body_alone or not _others_stated(parameter, hints):
-        yield from _nearby(default)
+        yield from _nearby(
+            default, _SHARES_OF_THRESHOLDS if is_threshold(parameter.name) else _BESIDE
+        )
 
 
 def special_values(parameter: Parameter, hints: Hints) -> list[object]:
@@ -136,13 +141,13 @@ def special_values(parameter: Parameter, hints: Hints) -> list[object]:
     return [v for clue in clues if clue.source.startswith(_BODY) for v in clue.values]
 
 
-def _nearby(default: float) -> Iterator[Fixed]:
+def _nearby(default: float, shares: Sequence[float]) -> Iterator[Fixed]:
     """A smaller and a larger number: what is far from a default may be none that the function takes.
 
     An exponent of 1.5 is one between 1 and 2, a momentum of 0.9 lies below 1. What is 0 is often a share,
     a smoothing or a rate that is off.
     """
-    near = [float(f"{part * default:.12g}") for part in (0.75, 1.25) if default]
+    near = [float(f"{part * default:.12g}") for part in shares if default]
     for moved in near or [_SHARE]:
         yield Fixed(moved, repr(moved), "off its default")
 

@@ -76,6 +76,10 @@ _SINGLE = re.compile(
     r"(?:\w+_)?(?:lam(?:bda)?|lmbda|l1|l2|reg(?:ul[a-z]*)?|penalty|weight_decay|wd|strength|coeff?(?:icient)?|temp(?:erature)?"
     r"|tau|eps(?:ilon)?|delta|margin|slope|momentum|decay|dt|step_?size|lr|learning_rate)_?\d?"
 )
+# Beyond what a number is left out, cut off or held: as a rule few are, and a far lower one shows it.
+_THRESHOLD = re.compile(
+    r"(?:\w+_)?(?:n|num|k)?_?(?:sigmas?|stds?)_?(?:clip|cut)?|(?:\w+_)?(?:thresh(?:old)?|clip|cut_?off|limit|cap)(?:_\w+)?"
+)
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
 
 
@@ -138,6 +142,11 @@ def is_data(name: str) -> bool:
 def is_single(name: str) -> bool:
     """Does the name say that the argument is one number, as the weight of a penalty is?"""
     return _SINGLE.fullmatch(name.lower().strip("_")) is not None
+
+
+def is_threshold(name: str) -> bool:
+    """Does the name say that the argument is where numbers are cut off, `nsigma` or `clip_value`?"""
+    return _THRESHOLD.fullmatch(name.lower().strip("_")) is not None
 
 
 def ends_iterations(name: str) -> bool:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.inputs.names import counts_terms, fixed_by_name, is_data, says_not_a_float
+from gradcheck_cli.inputs.names import (
+    counts_terms,
+    fixed_by_name,
+    is_data,
+    is_single,
+    is_threshold,
+    says_not_a_float,
+)
 
 
 @pytest.mark.parametrize("name", ["is_desirable", "has_edge", "mask"])
@@ -41,3 +48,21 @@ def test_how_many_terms_there_are(name: str) -> None:
 @pytest.mark.parametrize("name", ["num_heads", "degree", "terms_of_use", "n"])
 def test_other_counts_are_none_of_terms(name: str) -> None:
     assert not counts_terms(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "single", "threshold"),
+    [
+        ("lam", True, False),
+        ("weight_decay", True, False),
+        ("noise_strength", True, False),
+        ("nsigma", False, True),
+        ("clip_value", False, True),
+        ("std_clip", False, True),
+        ("lambs", False, False),
+        ("clipboard", False, False),
+        ("sigma_points", False, False),
+    ],
+)
+def test_single_numbers_and_thresholds(name: str, single: bool, threshold: bool) -> None:
+    assert (is_single(name), is_threshold(name)) == (single, threshold)

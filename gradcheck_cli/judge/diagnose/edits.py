@@ -163,7 +163,7 @@ def _changed(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
         case ast.Attribute(attr="T" | "mT") | ast.Subscript(ctx=ast.Load()):
             yield node.value
         case ast.Constant() if isinstance(node.value, (int, float)) and not isinstance(node.value, bool):  # fmt: skip
-            yield from map(ast.Constant, _other_numbers(node.value))
+            yield from map(_number, _other_numbers(node.value))
         case ast.Name(ctx=ast.Load()) if node.id in names:
             for other in names:
                 if other != node.id:
@@ -229,6 +229,11 @@ def _other_numbers(value: float) -> list[float]:
     close = [value + 1, value - 1, 2 * value, value / 2, -value]
     exact = [int(v) if isinstance(value, int) and v == int(v) else v for v in close]
     return [v for v in dict.fromkeys(exact) if v != value]
+
+
+def _number(value: float) -> ast.expr:
+    """A number as a text has it: -2 is two, with a sign before it."""
+    return ast.UnaryOp(ast.USub(), ast.Constant(-value)) if value < 0 else ast.Constant(value)
 
 
 def _parents(function: Function) -> dict[ast.AST, ast.AST]:
