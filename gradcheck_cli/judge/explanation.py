@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.contract.report import Cause
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.contract.report import Cause, Edit
 from gradcheck_cli.discover import lines
 from gradcheck_cli.judge.diagnose.blame import find_blame
 from gradcheck_cli.judge.diagnose.replacement import find_replacement
+from gradcheck_cli.judge.diagnose.transplant import transplanted
 from gradcheck_cli.judge.fingerprint import Site
+from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.subject.protocol import CustomGradient
 
 
 def cause_of(failure: Failure, m: Measurements, site: Site) -> Cause | None:
@@ -31,8 +37,22 @@ def cause_of(failure: Failure, m: Measurements, site: Site) -> Cause | None:
     )
 
 
-def fix_of(failure: Failure, m: Measurements) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What to write, and where, if the rule's text shows it."""
+
+    text: str
+    edits: Sequence[Edit] = ()
+
+
+def fix_of(failure: Failure, m: Measurements, gradient: CustomGradient) -> Fix | None:
     """Library code that equals the primal (or its derivative) at all points and is good at this one."""
     if not find(failure.rule).about_floats:
         return None
-    return find_replacement(m, failure.row, failure.what)
+    function = find_replacement(m, failure.row, failure.what)
+    if function is None:
+        return None
+    if failure.what == VALUES:
+        return Fix(function.value)
+    planted = transplanted(gradient, function)
+    return Fix(function.gradient) if planted is None else Fix(planted.text, planted.edits)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
-from gradcheck_cli.contract.report import Finding
+from gradcheck_cli.contract.report import Finding, Severity
 from gradcheck_cli.judge.boundary import as_boundary, boundaries, in_words
+from gradcheck_cli.judge.diagnose.returned import returned_for
 from gradcheck_cli.judge.explanation import cause_of, fix_of
 from gradcheck_cli.judge.fingerprint import Site, fingerprint
 from gradcheck_cli.judge.outline import outline
@@ -15,6 +17,7 @@ from gradcheck_cli.judge.profile import profile_of
 from gradcheck_cli.judge.reproduce import reproducing
 from gradcheck_cli.judge.simplest import simplified
 from gradcheck_cli.judge.witness import witness_of
+from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, component_name
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.subject.protocol import CustomGradient
@@ -33,7 +36,9 @@ def make_finding(
     failure: Failure, m: Measurements, gradient: CustomGradient, site: Site
 ) -> GroundedFinding:
     """The finding of a failure, with all that explains it; where rows are dear, with what is cheap."""
-    fix = fix_of(failure, m)  # verified at all points, so before there is only the simplest one
+    fix = fix_of(
+        failure, m, gradient
+    )  # verified at all points, so before there is only the simplest one
     dear = m.dear
     if not dear:
         failure, m = simplified(failure, m)
@@ -49,24 +54,38 @@ def make_finding(
         boundary=[as_boundary(interval, m) for interval in intervals],
         profile=profile_of(failure, m),
         cause=cause_of(failure, m, site),
-        fix=fix,
+        fix=None if fix is None else fix.text,
+        edits=[] if fix is None else list(fix.edits),
+        fix_is_safe=fix is not None and bool(fix.edits),
         expect=failure.expect,
         trusts=list(failure.trusts),
         fingerprint=fingerprint(failure.rule, site, failure.ground.text, number),
         reproduce=reproducing(failure, m, site),
     )
-    return GroundedFinding(_at_its_cause(finding), failure, m)
+    return GroundedFinding(_placed(finding, failure, gradient), failure, m)
 
 
-def _at_its_cause(finding: Finding) -> Finding:
-    """The finding where the expression stands that it comes from, if that is in the gradient's own file."""
+def _placed(finding: Finding, failure: Failure, gradient: CustomGradient) -> Finding:
+    """The finding where the expression stands that it comes from, if that is in the gradient's own file.
+
+    That is what loses the digits; or what the rule returns for the argument.
+    """
     cause = finding.cause
-    if cause is None or cause.path != finding.path or cause.line is None or cause.column is None:
+    if cause is not None and cause.path == finding.path and cause.line is not None:
+        place = (cause.line, cause.column, cause.end_line, cause.end_column)
+        return _at(finding, *place)
+    argument = None if finding.witness is None else finding.witness.argument
+    is_note = finding.severity is Severity.NOTE
+    returned = None if failure.what != GRADIENTS or is_note else returned_for(gradient, argument)
+    if returned is None or Path(returned.path).resolve() != Path(gradient.place.path).resolve():
         return finding
+    span = returned.span
+    return _at(finding, span.line, span.column, span.end_line, span.end_column)
+
+
+def _at(
+    finding: Finding, line: int, column: int | None, end_line: int | None, end_column: int | None
+) -> Finding:
     return msgspec.structs.replace(
-        finding,
-        line=cause.line,
-        column=cause.column,
-        end_line=cause.end_line,
-        end_column=cause.end_column,
+        finding, line=line, column=column or 1, end_line=end_line, end_column=end_column
     )

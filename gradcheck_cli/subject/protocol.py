@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
@@ -46,6 +46,9 @@ class LibraryFunction:
     value: str
     gradient: str
     spelled: Callable[[], Spelled | None]
+    scope: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # the modules of these texts, by their names there
 
 
 class Shaped(Protocol):

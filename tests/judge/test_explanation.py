@@ -34,6 +34,8 @@ def test_the_operation_is_shown_below_the_project() -> None:
         column=24,
         expression="jnp.exp(x)",
         text="overflows in float32: it is 2.69e+43",
+        end_line=line,
+        end_column=34,
     )
 
 

@@ -66,5 +66,9 @@ def offered(
             continue
         text = stable.gradient.format(x=names)
         yield LibraryFunction(
-            subject, stable.value.format(x=names), text, functools.partial(spelled, text)
+            subject,
+            stable.value.format(x=names),
+            text,
+            functools.partial(spelled, text),
+            gradient.library.scope,
         )

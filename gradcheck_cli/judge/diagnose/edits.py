@@ -53,10 +53,10 @@ class Edit:
 def edits(function: Function) -> Iterator[Edit]:
     """Changes of what the gradients are made of, then of whole gradients, then with something more in it."""
     parents = _parents(function)
-    for part in _rule(function):
+    for part in rules_in(function):
         names = _names(part)
         parameters = [a.arg for a in part.args.args]
-        inside, whole = _inside(part), _returned(part)
+        inside, whole = _inside(part), returned_by(part)
         sweeps = ((inside, names, _changed), (whole, parameters, _whole), (inside, names, _with_more))  # fmt: skip
         for nodes, variables, change in sweeps:
             for node in nodes:
@@ -64,11 +64,11 @@ def edits(function: Function) -> Iterator[Edit]:
                     yield Edit(node, new, _replaced(function, parents, node, new))
 
 
-def _rule(function: Function) -> list[Function]:
+def rules_in(function: Function) -> list[Function]:
     """The grad functions that a function returns beside its value; else the function itself."""
     nested = {n.name: n for n in ast.walk(function) if isinstance(n, ast.FunctionDef)}
     rules: list[Function] = []
-    for returned in _returned(function, apart=False):
+    for returned in returned_by(function, apart=False):
         if isinstance(returned, ast.Tuple) and len(returned.elts) == 2:
             last = returned.elts[1]
             if isinstance(last, ast.Lambda):
@@ -78,12 +78,12 @@ def _rule(function: Function) -> list[Function]:
     return rules or [function]
 
 
-def _returned(function: Function, *, apart: bool = True) -> list[ast.expr]:
+def returned_by(function: Function, *, apart: bool = True) -> list[ast.expr]:
     """Expressions that the function returns; the parts of a tuple one by one."""
     if isinstance(function, ast.Lambda):
         whole = [function.body]
     else:
-        whole = [n.value for n in _own(function) if isinstance(n, ast.Return) and n.value]
+        whole = [n.value for n in own_nodes(function) if isinstance(n, ast.Return) and n.value]
     if not apart:
         return whole
     return [
@@ -91,7 +91,7 @@ def _returned(function: Function, *, apart: bool = True) -> list[ast.expr]:
     ]  # fmt: skip
 
 
-def _own(function: Function) -> Iterator[ast.AST]:
+def own_nodes(function: Function) -> Iterator[ast.AST]:
     """Nodes of a function without those of functions inside it."""
     todo = list(ast.iter_child_nodes(function))
     while todo:

@@ -12,6 +12,7 @@ from types import FunctionType
 from gradcheck_cli.contract import report
 from gradcheck_cli.judge.diagnose.edits import Edit, Function
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
+from gradcheck_cli.judge.diagnose.span import Span
 
 _PLACE = "_cgcheck_{}_"  # stands for what the author wrote, while the rest is spelled
 _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript)
@@ -51,12 +52,12 @@ class _Written:
 
     def edit(self, old: ast.expr, text: str) -> report.Edit:
         """The text in the place of an expression, in lines and columns as reports have them."""
-        end_line, end = old.end_lineno or old.lineno, old.end_col_offset or old.col_offset
+        span = Span.of(old, self._lines)
         return report.Edit(
-            line=old.lineno,
-            column=self._column(old.lineno, old.col_offset),
-            end_line=end_line,
-            end_column=self._column(end_line, end),
+            line=span.line,
+            column=span.column,
+            end_line=span.end_line,
+            end_column=span.end_column,
             text=text,
         )
 
@@ -103,7 +104,3 @@ class _Written:
         """The text of an expression; in parentheses, if it may need them."""
         text = ast.get_source_segment("".join(self._lines), node) or ast.unparse(node)
         return f"({text})" if closed and not isinstance(node, _ATOMS) else text
-
-    def _column(self, line: int, offset: int) -> int:
-        """Python counts bytes, an editor characters."""
-        return len(self._lines[line - 1].encode()[:offset].decode(errors="ignore")) + 1

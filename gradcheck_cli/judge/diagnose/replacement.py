@@ -36,12 +36,12 @@ class _Equal:
     gradient: Array | None
 
 
-def find_replacement(m: Measurements, row: int, what: str) -> str | None:
-    """What to write for the value or the gradient: the first text that holds and is good here."""
+def find_replacement(m: Measurements, row: int, what: str) -> LibraryFunction | None:
+    """What to write for the value or the gradient: the first function whose text for it holds and is good here."""
     for equal in _equals(m):
         floats = equal.value if what == VALUES else equal.gradient
         if floats is not None and _is_good(m, floats[row], row, what):
-            return equal.function.value if what == VALUES else equal.function.gradient
+            return equal.function
     return None
 
 

@@ -1,0 +1,84 @@
+"""What a rule returns for an argument, in its file."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.inputs.signature import Parameter
+from gradcheck_cli.judge.diagnose.returned import returned_for
+
+
+@dataclass
+class Rule:
+    """A gradient of which only its text is looked at."""
+
+    code: FunctionType
+    names: tuple[str, ...] = ("x", "w", "axis")
+    kind: str = "custom_vjp"
+
+    def rule_code(self) -> list[FunctionType]:
+        return [self.code]
+
+    def parameters(self) -> list[Parameter]:
+        return [Parameter(n, i, n != "axis", False) for i, n in enumerate(self.names)]
+
+
+def shown(folder: Path, body: str, argument: str | None, **about: Any) -> str | None:
+    """The text at the place that is found."""
+    source = "def rule(saved, g):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
+    path = folder / "rule.py"
+    path.write_text(source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("rule", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = returned_for(Rule(module.rule, **about), argument)  # type: ignore[arg-type]
+    if found is None:
+        return None
+    lines, span = source.split("\n"), found.span
+    assert span.line == span.end_line
+    return lines[span.line - 1][span.column - 1 : span.end_column - 1]
+
+
+@pytest.mark.parametrize(
+    ("body", "argument", "text"),
+    [
+        ("return g * 2, g * 3", "w", "g * 3"),
+        ("return g * 2, g * 3, None", "w", "g * 3"),
+        ("return None, g", "x", "None"),
+        ("dw = g.sum(0)\nreturn g, dw", "w", "g.sum(0)"),
+        ("dw = g\ndw = dw * 2\nreturn g, dw", "w", "dw"),
+        ("dw = g\ndw += 2\nreturn g, dw", "w", "dw"),
+        ("both = (g * 2, g * 3)\nreturn both", "w", "g * 3"),
+        ('é = "ö"; return g * 2, {"a": g, "b": -g}', "w['b']", "-g"),
+        ("return g * 2, (g, -g)", "w[1]", "-g"),
+        ("return g * 2, (g, -g)", "w[0]['a']", "g"),
+        ("if saved:\n    return g, 1 * g\nreturn g, 2 * g", "w", "2 * g"),
+        ("return (*g, 1)", "w", None),
+        ("return saved(g)", "w", None),
+    ],
+)
+def test_the_expression_for_an_argument(
+    tmp_path: Path, body: str, argument: str, text: str | None
+) -> None:
+    assert shown(tmp_path, body, argument) == text
+
+
+def test_of_one_argument_it_is_the_whole(tmp_path: Path) -> None:
+    assert shown(tmp_path, "return g * 2", None, names=("x",)) == "g * 2"
+
+
+def test_of_a_forward_rule_it_is_the_tangent(tmp_path: Path) -> None:
+    assert shown(tmp_path, "return saved * 2, g * 3", "x", kind="custom_jvp") == "g * 3"
+
+
+def test_of_a_function_that_returns_its_rule_it_is_what_that_returns(tmp_path: Path) -> None:
+    body = "def grad(up):\n    return up, 2 * up\nreturn saved, grad"
+    assert shown(tmp_path, body, "w") == "2 * up"
