@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -56,6 +57,8 @@ def check(
     ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Not these rules.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Patterns of files and folders that are left out, as .gitignore has them. Repeatable.")] = None,
     force_exclude: Annotated[bool, typer.Option("--force-exclude", help="Leave out what is excluded even if it is named.")] = False,
+    baseline: Annotated[str | None, typer.Option(metavar="FILE", help="Findings that are known: they are counted, not shown, and fail nothing.", show_default=False)] = None,
+    update_baseline: Annotated[bool, typer.Option("--update-baseline", help="Write what was found into the baseline, and take out what is gone.")] = False,
     fail_on: Annotated[FailOn | None, typer.Option(metavar="SEVERITY", help="Least severity that fails the run: error, warning, note or never.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings and unchecked gradients fail too.")] = False,
     dtype: Annotated[list[str] | None, typer.Option(metavar="DTYPE", help="float32, float64, float16, bfloat16. Repeatable.")] = None,
@@ -86,6 +89,7 @@ def check(
     3 a bug of cgcheck's; 130 interrupted.
     """
     from gradcheck_cli.cli.interrupts import heeding_termination
+    from gradcheck_cli.cli.known import only_new
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.cli.repairs import show_repairs, write_repairs
     from gradcheck_cli.project.cache_folder import folder
@@ -103,8 +107,13 @@ def check(
         paths = without_excluded(paths, settings.exclude, root)
     if static:
         from gradcheck_cli.run.lint_report import read_alone
+        from gradcheck_cli.run.linting import displays_of
 
         read = read_alone(paths, settings, root)
+        files = functools.partial(displays_of, paths, settings, root)
+        read = only_new(
+            read, files, settings, root, named=baseline, update=update_baseline, static=True
+        )
         outputs.write(read, root)
         raise typer.Exit(read.summary.exit_code)
     asked = [parse_point(text) for text in at or ()]
@@ -116,7 +125,8 @@ def check(
         raise typer.Exit(show_repairs(result.report, root, unsafe=unsafe_fixes))
     if (fix or unsafe_fixes) and not result.stopped:
         result = write_repairs(result, session, targets, unsafe=unsafe_fixes)
-    report = result.report
+    shown = {file.display for file in result.files}
+    report = only_new(result.report, lambda: shown, settings, root, named=baseline, update=update_baseline)  # fmt: skip
     outputs.write(report, root)
     if result.stopped:
         typer.echo("cgcheck: interrupted; the report has what was done until then", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -28,12 +29,15 @@ def lint(
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Write those too that may change a value or a rare case.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and write nothing.")] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Read files again that have not changed.")] = False,
+    baseline: Annotated[str | None, typer.Option(metavar="FILE", help="Findings that are known: they are counted, not shown, and fail nothing.", show_default=False)] = None,
+    update_baseline: Annotated[bool, typer.Option("--update-baseline", help="Write what was found into the baseline, and take out what is gone.")] = False,
     fail_on: Annotated[FailOn | None, typer.Option(metavar="SEVERITY", help="Least severity that fails the run: error, warning, note or never.")] = None,
     color: Annotated[Color, typer.Option(metavar="WHEN", help="Colour in the text report: auto, always or never.")] = Color.AUTO,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only what is not right, and the last line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Name files without findings too.")] = False,
 ) -> None:  # fmt: skip
     """Find expressions that overflow, lose their digits or have no gradient. Nothing is imported or run."""
+    from gradcheck_cli.cli.known import only_new
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import without_excluded
@@ -41,7 +45,7 @@ def lint(
     from gradcheck_cli.run.fixing import change_of_input, changes
     from gradcheck_cli.run.lint_cache import LintCache
     from gradcheck_cli.run.lint_report import report_of
-    from gradcheck_cli.run.linting import STANDARD_INPUT, lint_files
+    from gradcheck_cli.run.linting import STANDARD_INPUT, displays_of, lint_files
 
     outputs = Outputs.parse(output_format or ["text"], color.value, verbose, quiet)
     settings, root = load_for("." if paths == ["-"] else paths[0])
@@ -63,6 +67,10 @@ def lint(
         typer.echo(f"cgcheck: {repaired} repaired in {len(found)} of the files", err=True)
     cache = None if no_cache else LintCache(Path(folder()).parent)
     report = report_of(lint_files(paths, settings, root, cache), settings)
+    files = functools.partial(displays_of, paths, settings, root)
+    report = only_new(
+        report, files, settings, root, named=baseline, update=update_baseline, static=True
+    )
     outputs.write(report, root)
     raise typer.Exit(report.summary.exit_code)
 

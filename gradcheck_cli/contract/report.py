@@ -285,6 +285,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     warnings: int
     notes: int
     linted: int = 0  # files of which only the source was read
+    known: int = 0  # findings that a baseline keeps from being shown
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         False  # what is excluded is left out even if it is named, as hooks name files
     )
     per_file_ignores: dict[str, list[str]] = {}  # "legacy/*.py" → rules that are not told there
+    baseline: str = ""  # a file of findings that are known, relative to the project's root
     fail_on: Literal["error", "warning", "note", "never"] = "error"
     strict: bool = False
     dtype: list[str] = msgspec.field(default_factory=lambda: ["float32"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -41,16 +42,25 @@ def spot(step: Step, plumbing: Iterable[str]) -> Spot | None:
     if not any(lines):
         return None
     start, end = _prefix(lines[0], frame.start_column), _prefix(lines[-1], frame.end_column)
-    last = [*lines[:-1], end]
-    text = " ".join([last[0][len(start) :], *last[1:]])
+    text = "".join([*lines[:-1], end])[len(start) :]
     return Spot(
         path=frame.file_name,
         line=frame.start_line,
         column=len(start) + 1,
         end_line=frame.end_line,
         end_column=len(end) + 1,
-        text=" ".join(text.split()),
+        text=_on_one_line(text),
     )
+
+
+def _on_one_line(text: str) -> str:
+    """An expression without its line ends, and without comments behind them."""
+    if "\n" in text:
+        try:
+            return ast.unparse(ast.parse(f"({text})", mode="eval"))
+        except (SyntaxError, ValueError):
+            pass
+    return " ".join(text.split())
 
 
 def _prefix(line: str, count: int) -> str:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.contract.report import Evidence, Report
+from gradcheck_cli.contract.report import Evidence, Finding, Gradient, Report, Severity, Verdict
 
 
 def closing(report: Report) -> str:
     """`3 of 4 gradients checked in 2 files: 1 error, 0 warnings, 2 notes.`"""
     return _checked(report) + _found(report) + "."
+
+
+def start_with(report: Report) -> str:
+    """`2 wrong, 1 unstable: start with model.py:19.`; nothing where no gradient has an error that is shown."""
+    told = [g for g in report.gradients if _errors(g, report)]
+    graves = (Verdict.WRONG, Verdict.UNSTABLE)
+    counts = [(sum(g.verdict is v for g in told), v.value) for v in graves]
+    words = ", ".join(f"{number} {word}" for number, word in counts if number)
+    if not words:
+        return ""
+    first = next(g for v in graves for g in told if g.verdict is v)
+    finding = _errors(first, report)[0]
+    return f"{words}: start with {finding.path}:{finding.line}."
+
+
+def _errors(gradient: Gradient, report: Report) -> list[Finding]:
+    findings = (report.findings[number] for number in gradient.findings)
+    return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
 def count(number: int, word: str) -> str:
@@ -36,6 +54,6 @@ def _found(report: Report) -> str:
         for g in report.gradients
         if g.evidence is Evidence.CERTIFIED and not (g.adequacy and g.adequacy.at_shapes_only)
     ]
-    if certified and len(certified) == s.checked and not s.errors and not s.warnings:
+    if certified and len(certified) == s.checked and not (s.errors or s.warnings or s.known):
         text += ", all certified"
-    return text
+    return text + (f"; {count(s.known, 'known finding')} not shown" if s.known else "")

@@ -107,6 +107,13 @@ def files_of(paths: Sequence[str], settings: Settings, root: Path) -> list[tuple
     return [(file, _display(file, root)) for file in files]
 
 
+def displays_of(paths: Sequence[str], settings: Settings, root: Path) -> set[str]:
+    """How the files that these name are shown; standard input is none."""
+    if list(paths) == [STANDARD_INPUT]:
+        return set()
+    return {display for _, display in files_of(paths, settings, root)}
+
+
 def _whole(target: Target) -> Path:
     """The file of a target; a function alone, or a module without a source, is not what the linter reads."""
     if target.path is None:

@@ -33,6 +33,7 @@ def merged(reports: Sequence[Report]) -> Report:
         exit_code=max(part.exit_code for part in parts),  # the graver, the higher
         files=sum(part.files for part in parts),
         linted=sum(part.linted for part in parts),
+        known=sum(part.known for part in parts),
         gradients=checked + whole,
         checked=checked,
         unchecked=whole,

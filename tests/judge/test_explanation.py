@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from gradcheck_cli.judge.diagnose.blame import Blame
 from gradcheck_cli.judge.explanation import cause_of, fix_of
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.measure.components import VALUES
-from tests.traced import failure, traced
+from tests.traced import failure, gradient_of, traced
 
 SITE = Site("a.py", 1, 1, 2, "overflowing", "a.py", root=str(Path(__file__).parent))
 NON_FINITE = failure(RuleName.NON_FINITE_VALUE, what=VALUES)
@@ -50,7 +51,7 @@ def test_a_wrong_formula_has_no_operation_that_loses_digits_and_no_replacement()
     m = traced(overflowing, [100.0])
     wrong = failure(RuleName.GRADIENT_MISMATCH)
     assert cause_of(wrong, m, SITE) is None
-    assert fix_of(wrong, m) is None
+    assert fix_of(wrong, m, gradient_of(overflowing)) is None
 
 
 def test_where_rows_are_dear_no_operation_is_looked_for() -> None:
@@ -60,8 +61,10 @@ def test_where_rows_are_dear_no_operation_is_looked_for() -> None:
 
 
 def test_the_replacement_is_that_of_the_failing_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(m: Any, row: int, what: str) -> str:
-        return f"{what} at {m.points[0][row]:g}"
+    def asked(m: Any, row: int, what: str) -> Any:
+        return SimpleNamespace(value=f"{what} at {m.points[0][row]:g}")
 
     monkeypatch.setattr(explanation, "find_replacement", asked)
-    assert fix_of(NON_FINITE, traced(overflowing, [100.0])) == "values at 100"
+    fix = fix_of(NON_FINITE, traced(overflowing, [100.0]), gradient_of(overflowing))
+    assert fix is not None
+    assert (fix.text, fix.edits) == ("values at 100", ())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gradcheck_cli.contract.report import (
     Adequacy,
@@ -89,9 +90,54 @@ def test_colour_is_added_to_the_same_words(tmp_path: Path) -> None:
 def test_notes_are_one_line_until_they_are_asked_for(tmp_path: Path) -> None:
     remark = note()
     short = shown(checked(remark), folder=tmp_path)
-    assert "note: it is wrong" in short
-    assert "note[redundant-rule]" not in short
+    assert "1 note (-v)" in short
+    assert "it is wrong" not in short
     assert "note[redundant-rule]" in shown(checked(remark), folder=tmp_path, verbose=True)
+
+
+def test_notes_beside_what_is_not_right_are_told_in_short(tmp_path: Path) -> None:
+    wrong = checked(note(), finding(), verdict=Verdict.WRONG)
+    assert "note: it is wrong" in shown(wrong, folder=tmp_path)
+
+
+MISSED = UnseenChange(
+    change="the sum over another axis", kind="axis", of="the rule", path=None, line=4, hint=None,
+    of_shape=True,
+)  # fmt: skip
+
+
+def in_files(folder: Path, *each: Checked, verbose: bool = False) -> str:
+    """The page of a report on a.py, b.py, … with a gradient in each."""
+    files = [
+        File(
+            path,
+            gradients=[structs.replace(one, gradient=structs.replace(one.gradient, path=path))],
+        )
+        for path, one in zip(("a.py", "b.py", "c.py"), each, strict=False)
+    ]
+    return render(assemble(files, Settings()), Look(folder, verbose=verbose, width=80))
+
+
+def test_a_file_where_all_is_right_is_one_line_among_others(tmp_path: Path) -> None:
+    fine = checked(note(), evidence=Evidence.CERTIFIED)
+    page = in_files(tmp_path, fine, checked(finding(), verdict=Verdict.WRONG), fine)
+    assert "a.py  1 correct · certified · 1 note (-v)\n\nb.py\n\nf  WRONG" in page
+    assert "c.py  1 correct · certified · 1 note (-v)\n\n3 of 3" in page
+    assert "f  CORRECT" in in_files(tmp_path, fine, fine, verbose=True)
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        {"reason": "its trace gives other values than the call"},
+        {"adequacy": Adequacy(shown=3, counted=4, equal=0, forgiven=0, unseen=[MISSED])},
+        {"verdict": Verdict.INCONCLUSIVE},
+    ],
+)
+def test_what_is_not_quite_right_is_told_in_full(tmp_path: Path, doubt: dict[str, Any]) -> None:
+    page = in_files(tmp_path, checked(), checked(**{"verdict": Verdict.CORRECT, **doubt}))
+    assert "a.py  1 correct" in page
+    assert "b.py\n\nf  " in page
 
 
 def test_laws_and_inputs_are_shown_when_asked_for(tmp_path: Path) -> None:
@@ -217,4 +263,12 @@ def test_quiet_pages_tell_only_what_is_not_right(tmp_path: Path) -> None:
     text = render(report, Look(tmp_path, quiet=True, width=80))
     assert "fine" not in text
     assert "bad  WRONG" in text
-    assert text.splitlines()[-1].startswith("2 of 2 gradients checked")
+    assert "2 of 2 gradients checked" in text.splitlines()[-2]
+
+
+def test_the_last_line_says_where_to_start(tmp_path: Path) -> None:
+    unstable = checked(finding("non-finite-value", line=7), verdict=Verdict.UNSTABLE)
+    wrong = checked(finding(line=19), verdict=Verdict.WRONG)
+    page = in_files(tmp_path, unstable, wrong)
+    assert page.rstrip().endswith("1 wrong, 1 unstable: start with a.py:19.")
+    assert "start with" not in in_files(tmp_path, checked(), checked(note()))

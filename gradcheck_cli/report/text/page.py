@@ -26,7 +26,7 @@ from gradcheck_cli.contract.report import (
     Verdict,
 )
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.report.closing import closing, count
+from gradcheck_cli.report.closing import closing, count, start_with
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.alike import listed, shared, with_one_reason
 from gradcheck_cli.report.text.caret import difference, source_lines
@@ -73,6 +73,7 @@ def render(report: Report, look: Look) -> str:
 def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
     root, verbose = look.root, look.verbose
     alike = shared(report)
+    in_short = False
     for path in _paths(report, look.quiet):
         mine = [f for f in report.findings if f.path == path and f.gradient_index is None]
         mine = [f for f in mine if verbose or f.withdrawn_by is None]
@@ -81,6 +82,14 @@ def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
             continue
         if alike.follows(path) and not verbose:
             continue
+        here = [g for g in report.gradients if g.path == path and _is_told(g, look.quiet)]
+        if report.summary.files > 1 and not (verbose or mine) and all(map(_is_green, here)):
+            yield [(path, "bold underline"), (f"  {_in_short(here, report)}", "green")]
+            in_short = True
+            continue
+        if in_short:
+            yield []
+        in_short = False
         yield [(path, "bold underline")]
         for finding in mine:
             yield []
@@ -88,13 +97,40 @@ def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
         if path in alike.others and not verbose:
             others = listed(alike.others[path])
             yield from _labelled("same", f"in {others} (-v tells each)", width, "")
-        for gradient in report.gradients:
-            if gradient.path == path and _is_told(gradient, look.quiet):
-                yield []
-                yield from _gradient(gradient, report, root, width, verbose)
+        for gradient in here:
+            yield []
+            yield from _gradient(gradient, report, root, width, verbose)
+        yield []
+    if in_short:
         yield []
     yield from _not_covered(report.not_covered, report.summary.files > 1, width, verbose)
     yield from _closing(report, width)
+
+
+def _is_green(gradient: Gradient) -> bool:
+    """Is it fine, and was all seen of it that could be wrong?"""
+    seen = gradient.adequacy is None or not gradient.adequacy.unseen
+    return gradient.verdict in _FINE and seen and not gradient.ignored and not gradient.reason
+
+
+def _in_short(gradients: Sequence[Gradient], report: Report) -> str:
+    """`3 correct, 1 intended · certified · 5 notes`."""
+    counts = [(sum(g.verdict is v for g in gradients), v.value) for v in _FINE]
+    parts = [", ".join(f"{number} {word}" for number, word in counts if number)]
+    parts += sorted({str(g.evidence) for g in gradients if g.evidence is not None})
+    notes = sum(_is_own(report.findings[k], g, report) for g in gradients for k in g.findings)
+    return " · ".join([*parts, *([_counted_notes(notes)] if notes else [])])
+
+
+def _counted_notes(number: int) -> str:
+    return f"{count(number, 'note')} (-v)"
+
+
+def _is_own(finding: Finding, gradient: Gradient, report: Report) -> bool:
+    """Is it told under this gradient, and not under another backend's?"""
+    return (
+        finding.gradient_index is not None and report.gradients[finding.gradient_index] is gradient
+    )
 
 
 def _paths(report: Report, quiet: bool) -> list[str]:
@@ -132,19 +168,24 @@ def _gradient(
         if any(f.rule == RuleName.WRONG_SECOND_DERIVATIVE for f in findings)
         else ""
     )
-    yield from _wrapped(_about(gradient, order), width, "  ", "dim")
+    told = (f for f in findings if verbose or f.severity is not Severity.NOTE)
+    shown = list(told)
+    blind = [f for f in findings if f.rule == RuleName.BLIND_INPUTS]  # told by `_seen`
+    notes = [f for f in findings if f not in shown and f not in blind]
+    folded = verdict in _FINE and not verbose
+    about = _about(gradient, order)
+    if folded and notes:
+        about += f" · {_counted_notes(len(notes))}"
+    yield from _wrapped(about, width, "  ", "dim")
     if gradient.reason and gradient.evidence not in (None, Evidence.CERTIFIED):
         yield from _wrapped(f"not certified: {gradient.reason}", width, "  ", "dim")
     if gradient.adequacy is not None and (gradient.adequacy.unseen or verbose):
         yield from _wrapped(_seen(gradient.adequacy, verbose), width, "  ", "")
     yield from _elsewhere(everything, number, report, width)
-    shown = [f for f in findings if verbose or f.severity is not Severity.NOTE]
     for finding in shown:
         yield []
         yield from _finding(finding, root, width, gradient.evidence, verbose)
-    told = (*shown, *(f for f in findings if f.rule == RuleName.BLIND_INPUTS))  # by `_seen`
-    notes = [f for f in findings if f.severity is Severity.NOTE and f not in told]
-    if notes:
+    if notes and not folded:
         yield []
         yield from _notes(notes, width)
     if verbose:
@@ -330,6 +371,8 @@ def _closing(report: Report, width: int) -> Iterator[Line]:
     s = report.summary
     style = "bold red" if s.errors else "bold yellow" if s.warnings or s.unchecked else "bold green"
     yield from _wrapped(closing(report), width, "", style)
+    if start := start_with(report):
+        yield from _wrapped(start, width, "", style)
     if report.durations:
         for path, seconds in report.durations.items():
             yield [(f"  {seconds:7.2f} s  {path}", "dim")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from pathlib import Path
 from types import FunctionType
@@ -14,17 +13,7 @@ from gradcheck_cli.judge.diagnose.edits import edits
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
 from gradcheck_cli.lint.fixed import applied
-
-
-def module_of(folder: Path, source: str) -> Any:
-    path = folder / "written.py"
-    path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(f"written_{folder.name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.judge.diagnose.by_text import module_of
 
 
 def repaired(folder: Path, source: str, new: str, name: str = "rule") -> str:

@@ -62,7 +62,8 @@ def stable(
 def offered(monkeypatch: pytest.MonkeyPatch, what: str, *library: LibraryFunction) -> str | None:
     """What is offered for log(1 + exp(x)) at x = 100."""
     monkeypatch.setattr(FittedJax, "library_functions", lambda self: iter(library))
-    return find_replacement(traced(log1pexp, POINTS, cotangents=["base"]), 7, what)
+    found = find_replacement(traced(log1pexp, POINTS, cotangents=["base"]), 7, what)
+    return None if found is None else found.value if what == VALUES else found.gradient
 
 
 @pytest.mark.parametrize(("what", "text"), [(VALUES, SOFTPLUS), (GRADIENTS, SIGMOID)])

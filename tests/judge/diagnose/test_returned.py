@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
-from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pytest
 
-from gradcheck_cli.inputs.signature import Parameter
 from gradcheck_cli.judge.diagnose.returned import returned_for
-
-
-@dataclass
-class Rule:
-    """A gradient of which only its text is looked at."""
-
-    code: FunctionType
-    names: tuple[str, ...] = ("x", "w", "axis")
-    kind: str = "custom_vjp"
-
-    def rule_code(self) -> list[FunctionType]:
-        return [self.code]
-
-    def parameters(self) -> list[Parameter]:
-        return [Parameter(n, i, n != "axis", False) for i, n in enumerate(self.names)]
+from tests.judge.diagnose.by_text import Rule, module_of
 
 
 def shown(folder: Path, body: str, argument: str | None, **about: Any) -> str | None:
     """The text at the place that is found."""
     source = "def rule(saved, g):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
-    path = folder / "rule.py"
-    path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("rule", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = returned_for(Rule(module.rule, **about), argument)  # type: ignore[arg-type]
+    module = module_of(folder, source)
+    found = returned_for(Rule([module.rule], **about), argument)  # type: ignore[arg-type]
     if found is None:
         return None
     lines, span = source.split("\n"), found.span

@@ -1,0 +1,64 @@
+"""`--baseline` and `--update-baseline`: findings that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import typer
+
+from gradcheck_cli.contract.errors import UsageError
+from gradcheck_cli.contract.report import Report
+from gradcheck_cli.project.baseline import Baseline, load, save
+from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.report.closing import count
+from gradcheck_cli.run.known import without_known
+
+
+def only_new(
+    report: Report,
+    files: Callable[[], Collection[str]],
+    settings: Settings,
+    root: Path,
+    *,
+    named: str | None,
+    update: bool,
+    static: bool = False,
+) -> Report:
+    """The report without what the baseline knows; `named` is the command line's, `files` are those of the run."""
+    if not settings.baseline:
+        if update:
+            raise UsageError(
+                "--update-baseline needs --baseline FILE, or `baseline` in the settings"
+            )
+        return report
+    path = Path(named) if named else root / settings.baseline
+    known = Baseline() if update and not path.exists() else load(path)
+    looked_at = files()
+    if update:
+        known = _updated(known, report, looked_at, path, static)
+    elif gone := known.gone(report.findings, looked_at, static=static):
+        what = count(len(gone), "finding")
+        _say(f"{what} of {path.name} no longer there: --update-baseline takes them out")
+    return without_known(report, known, settings)
+
+
+def _updated(
+    known: Baseline, report: Report, looked_at: Collection[str], path: Path, static: bool
+) -> Baseline:
+    """The baseline as it is written, with what came and went told."""
+    if report.summary.exit_code > 1:
+        _say(f"{path.name} is left as it is, for not all could be checked")
+        return known
+    new = known.updated(report.findings, looked_at, static=static)
+    old = {each.fingerprint for each in known.findings}
+    now = {each.fingerprint for each in new.findings}
+    save(path, new)
+    _say(
+        f"{path.name}: {count(len(now), 'finding')} known, {len(now - old)} new, {len(old - now)} gone"
+    )
+    return new
+
+
+def _say(text: str) -> None:
+    typer.echo(f"cgcheck: {text}", err=True)
