@@ -1,7 +1,8 @@
-"""Every fixture gives the findings that stand on its lines, and no other error or warning."""
+"""Every fixture gives the findings that stand in its statements, and no other error or warning."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,24 @@ FILES = [file for folder in FOLDERS for file in sorted((FIXTURES / folder).glob(
 
 
 def expectations(file: Path) -> set[tuple[int, str, str]]:
+    """What stands in comments, each at the line where its statement begins."""
+    begins = beginnings(file)
     return {
-        (number, match[1], match[2])
+        (begins.get(number, number), match[1], match[2])
         for number, line in enumerate(file.read_text().splitlines(), start=1)
         for match in EXPECTATION.finditer(line)
+    }
+
+
+def beginnings(file: Path) -> dict[int, int]:
+    """For each line, the one where the innermost statement begins that it belongs to."""
+    tree = ast.parse(file.read_text())
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+    by_size = sorted(statements, key=lambda s: (s.end_lineno or s.lineno) - s.lineno, reverse=True)
+    return {
+        number: statement.lineno
+        for statement in by_size
+        for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
     }
 
 
@@ -50,7 +65,9 @@ def as_parameter(file: Path) -> Any:
 def test_findings_are_those_that_stand_on_the_lines(file: Path) -> None:
     run = check_json(file.relative_to(ROOT))
     assert run.err == ""
-    found = {(f["line"], f["severity"], f["rule"]) for f in run.findings()}
+    begins = beginnings(file)
+    places = [(begins.get(f["line"], f["line"]), f) for f in run.findings()]
+    found = {(line, f["severity"], f["rule"]) for line, f in places}
     expected = expectations(file)
     assert expected <= found
     loud = {f for f in found if f[1] != "note"}

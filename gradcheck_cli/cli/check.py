@@ -14,7 +14,7 @@ from gradcheck_cli.project.framework_marks import Backend
 from gradcheck_cli.project.settings import Settings, load_for, with_flags
 
 FORMATS_HELP = (
-    "text, concise, json, json-lines, sarif, junit, github, gitlab or markdown; FORMAT:FILE writes a file. "
+    "text, concise, statistics, json, json-lines, sarif, junit, github, gitlab or markdown; FORMAT:FILE writes a file. "
     "Repeatable."
 )
 
@@ -57,6 +57,8 @@ def check(
     ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Not these rules.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Patterns of files and folders that are left out, as .gitignore has them. Repeatable.")] = None,
     force_exclude: Annotated[bool, typer.Option("--force-exclude", help="Leave out what is excluded even if it is named.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only files that differ from the last commit, and what imports them.")] = False,
+    since: Annotated[str | None, typer.Option(metavar="REV", help="Only files that differ from this commit, and what imports them.", show_default=False)] = None,
     baseline: Annotated[str | None, typer.Option(metavar="FILE", help="Findings that are known: they are counted, not shown, and fail nothing.", show_default=False)] = None,
     update_baseline: Annotated[bool, typer.Option("--update-baseline", help="Write what was found into the baseline, and take out what is gone.")] = False,
     fail_on: Annotated[FailOn | None, typer.Option(metavar="SEVERITY", help="Least severity that fails the run: error, warning, note or never.")] = None,
@@ -78,6 +80,11 @@ def check(
     fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that are proved, and take out suppressions that suppress nothing. Each file is checked again, and put back if it is not better.")] = False,
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Write those too that may change a value or a rare case.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and write nothing.")] = False,
+    config: Annotated[str | None, typer.Option(metavar="FILE", help="Settings of this TOML file, not of the nearest pyproject.toml.", show_default=False)] = None,
+    isolated: Annotated[bool, typer.Option("--isolated", help="No settings of any file.")] = False,
+    show_settings: Annotated[bool, typer.Option("--show-settings", help="Show the settings that would hold, and stop.")] = False,
+    show_files: Annotated[bool, typer.Option("--show-files", help="Show the files that would be looked at, and stop.")] = False,
+    statistics: Annotated[bool, typer.Option("--statistics", help="How often each rule was found, in place of the text report.")] = False,
     color: Annotated[Color, typer.Option(metavar="WHEN", help="Colour in the text report: auto, always or never.")] = Color.AUTO,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only what is not right, and the last line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Open notes, laws and inputs.")] = False,
@@ -92,19 +99,25 @@ def check(
     from gradcheck_cli.cli.known import only_new
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.cli.repairs import show_repairs, write_repairs
+    from gradcheck_cli.cli.scope import as_toml, only_changed, shown_names
     from gradcheck_cli.project.cache_folder import folder
+    from gradcheck_cli.project.changed_files import LAST_COMMIT
     from gradcheck_cli.project.files import resolve, without_excluded
     from gradcheck_cli.project.finding_history import entries, remember
     from gradcheck_cli.project.point_specs import parse_point
     from gradcheck_cli.project.suppressions import Filter
     from gradcheck_cli.run.session import Session
 
-    outputs = Outputs.parse(output_format or ["text"], color.value, verbose, quiet)
-    settings, root = load_for(paths[0])
+    formats = output_format or ["statistics" if statistics else "text"]
+    outputs = Outputs.parse(formats, color.value, verbose, quiet)
+    settings, root = load_for(paths[0], config, isolated=isolated)
     settings = with_flags(settings, context.params, "command line")
     Filter.of(settings.select, settings.ignore)  # unknown names are refused before anything runs
     if settings.force_exclude:
         paths = without_excluded(paths, settings.exclude, root)
+    if show_settings:
+        typer.echo(as_toml(settings), nl=False)
+        raise typer.Exit
     if static:
         from gradcheck_cli.run.lint_report import read_alone
         from gradcheck_cli.run.linting import displays_of
@@ -118,6 +131,11 @@ def check(
         raise typer.Exit(read.summary.exit_code)
     asked = [parse_point(text) for text in at or ()]
     targets = resolve(paths, settings.exclude)
+    if changed or since:
+        targets = only_changed(targets, since or LAST_COMMIT, root)
+    if show_files:
+        typer.echo("".join(f"{name}\n" for name in shown_names(targets, root)), nl=False)
+        raise typer.Exit
     session = Session(settings, root, asked, durations, None if no_cache else folder(), reads=True)
     with outputs.progress(len(targets)) as progress, heeding_termination():
         result = session.run(targets, progress)

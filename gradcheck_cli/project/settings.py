@@ -73,10 +73,42 @@ def load(start: Path) -> tuple[Settings, Path]:
     return Settings(), root or Path.cwd()
 
 
-def load_for(target: str) -> tuple[Settings, Path]:
-    """The settings for FILE, FILE:function or a module, as the command line names them."""
+def load_for(
+    target: str, config: str | None = None, *, isolated: bool = False
+) -> tuple[Settings, Path]:
+    """The settings for FILE, FILE:function or a module, as the command line names them.
+
+    `config` is a file that stands in for the nearest pyproject.toml; `isolated`: no file is read.
+    """
     path = Path(target.rpartition(":")[0] or target)
-    return load(path if path.exists() else Path.cwd())
+    here = path if path.exists() else Path.cwd()
+    if isolated:
+        return Settings(), root_of(here)
+    if config is None:
+        return load(here)
+    return parse(_named_table(Path(config)), config), root_of(here)
+
+
+def root_of(here: Path) -> Path:
+    """The folder that paths are shown relative to: the nearest with a pyproject.toml or a repository."""
+    start = here.resolve()
+    folders = [start, *start.parents] if start.is_dir() else list(start.parents)
+    marked = (f for f in folders if (f / "pyproject.toml").is_file() or (f / ".git").exists())
+    return next(marked, Path.cwd())
+
+
+def _named_table(file: Path) -> dict[str, object]:
+    """The table of a file that was named: `[tool.cgcheck]`, or the whole of one that has no `[tool]`."""
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{file}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: not valid TOML: {error}") from None
+    table = data.get("tool", {}).get("cgcheck", {}) if "tool" in data else data
+    if not isinstance(table, dict):
+        raise SettingsError(f"{file}: [tool.cgcheck] must be a table")
+    return table
 
 
 def parse(table: dict[str, object], where: str) -> Settings:

@@ -12,6 +12,7 @@ from gradcheck_cli.report.look import Look
 FORMATS = {
     "text": "gradcheck_cli.report.text.page",
     "concise": "gradcheck_cli.report.concise",
+    "statistics": "gradcheck_cli.report.statistics",
     "json": "gradcheck_cli.report.json",
     "json-lines": "gradcheck_cli.report.json_lines",
     "sarif": "gradcheck_cli.report.sarif",
