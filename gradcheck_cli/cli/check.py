@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -119,20 +118,14 @@ def check(
         typer.echo(as_toml(settings), nl=False)
         raise typer.Exit
     if static:
-        from gradcheck_cli.run.lint_report import read_alone
-        from gradcheck_cli.run.linting import displays_of
+        from gradcheck_cli.cli.static import static_report
 
-        read = read_alone(paths, settings, root)
-        files = functools.partial(displays_of, paths, settings, root)
-        read = only_new(
-            read, files, settings, root, named=baseline, update=update_baseline, static=True
-        )
+        read = static_report(paths, settings, root, named=baseline, update=update_baseline)
         outputs.write(read, root)
         raise typer.Exit(read.summary.exit_code)
     asked = [parse_point(text) for text in at or ()]
-    targets = resolve(paths, settings.exclude)
-    if changed or since:
-        targets = only_changed(targets, since or LAST_COMMIT, root)
+    revision = since or (LAST_COMMIT if changed else None)
+    targets = only_changed(resolve(paths, settings.exclude), revision, root)
     if show_files:
         typer.echo("".join(f"{name}\n" for name in shown_names(targets, root)), nl=False)
         raise typer.Exit

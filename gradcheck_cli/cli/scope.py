@@ -13,8 +13,10 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 
 
-def only_changed(targets: Sequence[Target], revision: str, root: Path) -> list[Target]:
-    """The targets that differ from a commit, or import what does; an installed module does not."""
+def only_changed(targets: Sequence[Target], revision: str | None, root: Path) -> list[Target]:
+    """The targets that differ from a commit, or import what does; all, if there is none. An installed module does not."""
+    if revision is None:
+        return list(targets)
     files = [target.path for target in targets if target.path is not None]
     touched = with_importers(changed_since(revision, root), files)
     return [t for t in targets if t.path is not None and t.path.resolve() in touched]

@@ -99,16 +99,8 @@ def root_of(here: Path) -> Path:
 
 def _named_table(file: Path) -> dict[str, object]:
     """The table of a file that was named: `[tool.cgcheck]`, or the whole of one that has no `[tool]`."""
-    try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{file}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: not valid TOML: {error}") from None
-    table = data.get("tool", {}).get("cgcheck", {}) if "tool" in data else data
-    if not isinstance(table, dict):
-        raise SettingsError(f"{file}: [tool.cgcheck] must be a table")
-    return table
+    data = _toml(file)
+    return _own_table(data, file) or {} if "tool" in data else data
 
 
 def parse(table: dict[str, object], where: str) -> Settings:
@@ -179,11 +171,22 @@ def _know_rules(ignores: Mapping[str, Sequence[str]], where: str) -> None:
 
 
 def _table(file: Path) -> dict[str, object] | None:
-    try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: not valid TOML: {error}") from None
-    table = data.get("tool", {}).get("cgcheck")
+    """`[tool.cgcheck]`, if the file has it."""
+    return _own_table(_toml(file), file)
+
+
+def _own_table(data: dict[str, object], file: Path) -> dict[str, object] | None:
+    tool = data.get("tool", {})
+    table = tool.get("cgcheck") if isinstance(tool, dict) else tool
     if table is not None and not isinstance(table, dict):
         raise SettingsError(f"{file}: [tool.cgcheck] must be a table")
     return table
+
+
+def _toml(file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{file}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: not valid TOML: {error}") from None

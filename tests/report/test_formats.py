@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -163,3 +164,15 @@ def test_sarif_writes_names_of_files_as_addresses(tmp_path: Any) -> None:
 def test_a_summary_is_html_and_keeps_underscores(tmp_path: Any) -> None:
     text = shown("markdown", report(finding(message="rms_norm <b>")), tmp_path)
     assert "rms_norm &lt;b&gt; (a.py:3)</summary>" in text
+
+
+def test_statistics_count_each_rule_the_most_frequent_first(tmp_path: Path) -> None:
+    findings = [finding("non-finite-value"), finding(), finding(line=9), note()]
+    report = assemble([File("a.py", gradients=[checked(*findings)])], Settings())
+    few, all_ = (render("statistics", report, Look(tmp_path, verbose=v)) for v in (False, True))
+    assert [line.split()[-1] for line in few.splitlines()[:-1]] == [
+        "gradient-mismatch",
+        "non-finite-value",
+    ]
+    assert few.splitlines()[0].split()[:2] == ["2", "error"]
+    assert "redundant-rule" in all_
