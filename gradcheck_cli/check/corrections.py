@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -13,6 +12,7 @@ from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Finding, Severity
 from gradcheck_cli.contract.worker import Phase
 from gradcheck_cli.judge.diagnose.correction import Correction, correction
+from gradcheck_cli.judge.place import at, is_of
 from gradcheck_cli.project.rule_pages import find
 
 CHANGE = "the change that makes it right"
@@ -49,15 +49,6 @@ def corrected(request: Request, outcome: GradientOutcome) -> GradientOutcome:
 def _mended(finding: Finding, fix: Correction, request: Request) -> Finding:
     """The finding at the expression that is wrong, with what to write there."""
     patch = fix.patch
-    if patch is None or Path(fix.path).resolve() != Path(request.gradient.place.path).resolve():
+    if patch is None or not is_of(fix.path, request.gradient):
         return replace(finding, fix=fix.text)
-    return replace(
-        finding,
-        line=patch.line,
-        column=patch.column,
-        end_line=patch.end_line,
-        end_column=patch.end_column,
-        fix=fix.text,
-        edits=[patch],
-        fix_is_safe=True,
-    )
+    return replace(at(finding, patch), fix=fix.text, edits=[patch], fix_is_safe=True)

@@ -9,7 +9,7 @@ from gradcheck_cli.adequacy.change import Change
 from gradcheck_cli.adequacy.showings import Showings
 from gradcheck_cli.contract.report import Evidence, Finding, Input, LawResult, Outcome
 from gradcheck_cli.contract.worker import Script
-from gradcheck_cli.judge.diagnose.correction import Trial
+from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.intent_specs import Declared
 

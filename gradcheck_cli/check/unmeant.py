@@ -17,9 +17,8 @@ from gradcheck_cli.check.invented import as_notes
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Severity, Verdict
-from gradcheck_cli.infer.fewer_axes import as_single_numbers, fewer_axes
+from gradcheck_cli.infer.fewer_axes import as_single_numbers, fewer_axes, single_by_name
 from gradcheck_cli.infer.template import is_guessed
-from gradcheck_cli.inputs.names import is_single
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.verdict import verdict
@@ -39,7 +38,7 @@ def unless_unmeant(
     if not _is_wrong(found):
         return found
     told = [*earlier, *(f for f in found.failures if f.severity is Severity.NOTE)]
-    guessed, single = _guessed(subject, found), _single(subject)
+    guessed, single = _guessed(subject, found), single_by_name(subject)
     fewer = fewer_axes(request.gradient, subject, guessed) if guessed else ()
     alone = as_single_numbers(request.gradient, subject, single) if single else ()
     tries = [(guessed, fewer), (single, alone)]
@@ -54,12 +53,6 @@ def unless_unmeant(
 
 def _is_wrong(found: GradientOutcome) -> bool:
     return verdict([f for f in found.findings if f.severity is not Severity.NOTE]) is Verdict.WRONG
-
-
-def _single(subject: Subject) -> list[Leaf]:
-    """The arrays of guessed shapes that are single numbers by their names: the weight of a penalty."""
-    leaves = subject.signature.whole_leaves
-    return [x for x in leaves if x.shape and is_guessed(x) and is_single(x.path)]
 
 
 def _guessed(subject: Subject, found: GradientOutcome) -> list[Leaf]:

@@ -98,22 +98,16 @@ def check(
     from gradcheck_cli.cli.known import only_new
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.cli.repairs import show_repairs, write_repairs
-    from gradcheck_cli.cli.scope import as_toml, only_changed, shown_names
+    from gradcheck_cli.cli.scope import as_toml, named_paths, points_of, shown_names, targets_of
     from gradcheck_cli.project.cache_folder import folder
-    from gradcheck_cli.project.changed_files import LAST_COMMIT
-    from gradcheck_cli.project.files import resolve, without_excluded
     from gradcheck_cli.project.finding_history import entries, remember
-    from gradcheck_cli.project.point_specs import parse_point
-    from gradcheck_cli.project.suppressions import Filter
     from gradcheck_cli.run.session import Session
 
     formats = output_format or ["statistics" if statistics else "text"]
     outputs = Outputs.parse(formats, color.value, verbose, quiet)
     settings, root = load_for(paths[0], config, isolated=isolated)
     settings = with_flags(settings, context.params, "command line")
-    Filter.of(settings.select, settings.ignore)  # unknown names are refused before anything runs
-    if settings.force_exclude:
-        paths = without_excluded(paths, settings.exclude, root)
+    paths = named_paths(paths, settings, root)
     if show_settings:
         typer.echo(as_toml(settings), nl=False)
         raise typer.Exit
@@ -123,9 +117,8 @@ def check(
         read = static_report(paths, settings, root, named=baseline, update=update_baseline)
         outputs.write(read, root)
         raise typer.Exit(read.summary.exit_code)
-    asked = [parse_point(text) for text in at or ()]
-    revision = since or (LAST_COMMIT if changed else None)
-    targets = only_changed(resolve(paths, settings.exclude), revision, root)
+    asked = points_of(at or ())
+    targets = targets_of(paths, settings, root, since, changed=changed)
     if show_files:
         typer.echo("".join(f"{name}\n" for name in shown_names(targets, root)), nl=False)
         raise typer.Exit

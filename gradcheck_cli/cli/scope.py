@@ -8,17 +8,34 @@ from pathlib import Path
 
 import msgspec
 
-from gradcheck_cli.project.changed_files import changed_since, with_importers
-from gradcheck_cli.project.files import Target
+from gradcheck_cli.contract.worker import AskedPoint
+from gradcheck_cli.project.changed_files import LAST_COMMIT, changed_since, with_importers
+from gradcheck_cli.project.files import Target, resolve, without_excluded
+from gradcheck_cli.project.point_specs import parse_point
 from gradcheck_cli.project.settings import Settings
 
 
-def only_changed(targets: Sequence[Target], revision: str | None, root: Path) -> list[Target]:
-    """The targets that differ from a commit, or import what does; all, if there is none. An installed module does not."""
-    if revision is None:
-        return list(targets)
+def named_paths(paths: Sequence[str], settings: Settings, root: Path) -> list[str]:
+    """What the command line names, without what is excluded if that holds for names, too."""
+    if not settings.force_exclude:
+        return list(paths)
+    return without_excluded(paths, settings.exclude, root)
+
+
+def points_of(texts: Sequence[str]) -> list[AskedPoint]:
+    """The points of `--at`."""
+    return [parse_point(text) for text in texts]
+
+
+def targets_of(
+    paths: Sequence[str], settings: Settings, root: Path, since: str | None, *, changed: bool
+) -> list[Target]:
+    """What these paths name; of a change, what differs from a commit, and what imports that."""
+    targets = resolve(paths, settings.exclude)
+    if since is None and not changed:
+        return targets
     files = [target.path for target in targets if target.path is not None]
-    touched = with_importers(changed_since(revision, root), files)
+    touched = with_importers(changed_since(since or LAST_COMMIT, root), files)
     return [t for t in targets if t.path is not None and t.path.resolve() in touched]
 
 

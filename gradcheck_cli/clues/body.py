@@ -22,14 +22,17 @@ def clues(
     parameters: Sequence[Parameter],
     rule: Sequence[Callable[..., Any]] = (),
     functions: Mapping[str, Callable[..., Any]] | None = None,
+    ranks: Mapping[str, int] | None = None,
 ) -> dict[str, Clue]:
     """What the text says of each parameter, and of each part of one: `x`, `params['w']`, `pair[0]`.
 
     `rule` are the functions of the rule, forward or backward, which speak of the same things;
-    `functions` are what stands for parameters that are called.
+    `functions` are what stands for parameters that are called, `ranks` how many axes other sources
+    give to arrays.
     """
+    facts = Facts(plain=_plain(parameters), functions=functions or {}, stated_ranks=ranks or {})
     try:
-        return _clues(function, parameters, rule, functions or {})
+        return _clues(function, parameters, rule, facts)
     except RecursionError:  # an expression nested deeper than Python walks
         return {}
 
@@ -38,10 +41,10 @@ def _clues(
     function: Callable[..., Any],
     parameters: Sequence[Parameter],
     rule: Sequence[Callable[..., Any]],
-    functions: Mapping[str, Callable[..., Any]],
+    facts: Facts,
 ) -> dict[str, Clue]:
     names = [p.name for p in parameters]
-    reading = _Reading(Facts(plain=_plain(parameters), functions=functions))
+    reading = _Reading(facts)
     primal = text_of(function)
     if primal is not None:
         reading.keep(roles.settings(primal, names))
@@ -60,10 +63,9 @@ def _clues(
         returned = reading.read(text, roles.backward_names(text, names, residuals))
         for name in roles.without_gradient(text, names, returned):
             reading.facts.constant(name)
-        rest = [p.name for p in parameters if p.differentiable]
-        for path in roles.trees(text, returned, rest):
+        for path in roles.trees(text, returned, names):
             reading.facts.tree(path)
-        for path, gradient in roles.gradients(returned, names):
+        for path, gradient in roles.gradients(text, returned, names):
             reading.facts.returned(path, gradient)
     return summary(reading.facts, {p.name: p.default for p in parameters})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -79,10 +80,14 @@ def clues_of_keys(
 ) -> dict[str, list[Clue]]:
     """What the nearest texts say of each part of a dictionary, by its path: `ascend` and `descend` (> 0)."""
     found: dict[str, list[Clue]] = {}
+    parameters = getattr(inspect.unwrap(function), "__code__", None)
+    own = [] if parameters is None else parameters.co_varnames[: parameters.co_argcount]
     for text in (t for t in texts_about(function) if t.near):
         for name, parts in keys.items():
-            said = read_text(text, [name, *(part for part in parts if part != name)])
-            for key in (part for part in parts if part in said and part != name):
+            # What is told of `users` is told of that parameter, and not of the key `user`.
+            others = [other for other in own if other not in (name, *parts)]
+            said = read_text(text, [name, *(part for part in parts if part != name), *others])
+            for key in (part for part in parts if part in said and part not in own):
                 found.setdefault(f"{name}[{key!r}]", []).append(said[key])
     return found
 

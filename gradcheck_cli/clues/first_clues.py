@@ -64,6 +64,22 @@ def guesses(clues: Mapping[str, Sequence[Clue]]) -> dict[str, tuple[Spec, str]]:
     return {name: (specs[name], stated[name].source) for name in specs}
 
 
+def ranks_of(clues: Mapping[str, Sequence[Clue]]) -> dict[str, int]:
+    """How many axes the strongest source gives to each array of which one says it."""
+    found = {
+        name: [rank for c in of_name if (rank := _rank(c)) is not None]
+        for name, of_name in clues.items()
+    }
+    return {name: ranks[0] for name, ranks in found.items() if ranks}
+
+
+def _rank(clue: Clue) -> int | None:
+    axes = _AXES.match(clue.spec)
+    if axes is None or "..." in axes[1]:
+        return clue.rank
+    return len(axes[1].replace(",", " ").split())
+
+
 def without_names_of_parts(
     clues: Mapping[str, Sequence[Clue]], parts: Mapping[str, Sequence[str]]
 ) -> dict[str, list[Clue]]:

@@ -14,6 +14,7 @@ from gradcheck_cli.clues.first_clues import (
     by_strength,
     domains,
     guesses,
+    ranks_of,
     with_orders,
     without_names_of_parts,
 )
@@ -42,7 +43,8 @@ def read(
     parts = {n: p for n, p in unpacked([function, *rule]).items() if n in names}
     clues = without_names_of_parts(stated(function, parameters, called or {}), parts)
     chosen = callables(function, parameters, rule)
-    texts = body.clues(function, parameters, rule, {n: fixed.value for n, fixed in chosen.items()})
+    called_ones = {n: fixed.value for n, fixed in chosen.items()}
+    texts = body.clues(function, parameters, rule, called_ones, ranks_of(clues))
     merged = {
         path: by_strength(clues.get(path, ()), texts.get(path)) for path in {**clues, **texts}
     }

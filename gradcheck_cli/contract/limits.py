@@ -150,6 +150,14 @@ MOST_TIED = Limit(
 DIRECTIONS_OF_MANY = Limit(
     6, "directions of a nudge of more elements", "E2", "Convention: only holes are asked about there.",
 )  # fmt: skip
+MORE_WAYS = Limit(
+    3, "moves beside the one way into the domain", "E2",
+    "One way in says nothing of all sides: with three more, a limit that hangs on the way shows.",
+)  # fmt: skip
+BESIDE_A_WAY = Limit(
+    1 / 16, "part by which these differ from it at most", "E2",
+    "Convention: small enough to stay in a domain that is open there, large enough to show.",
+)  # fmt: skip
 ASIDE = Limit(
     2.0**-60, "of the input", "E2",
     "Convention: nearer than two floats of any dtype, so that a mask or a tie is left and nothing else "

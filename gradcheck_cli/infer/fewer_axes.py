@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gradcheck_cli.infer.fitted import fitted
+from gradcheck_cli.infer.template import is_guessed
+from gradcheck_cli.inputs.names import is_single
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -31,6 +33,12 @@ def fewer_axes(
             continue
         if fewer.outputs == subject.outputs:
             yield fewer, lower
+
+
+def single_by_name(subject: Subject) -> list[Leaf]:
+    """The arrays of guessed shapes that are single numbers by their names: the weight of a penalty."""
+    leaves = subject.signature.whole_leaves
+    return [x for x in leaves if x.shape and is_guessed(x) and is_single(x.path)]
 
 
 def as_single_numbers(

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
-from gradcheck_cli.contract.report import Finding, Severity
+from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.judge.boundary import as_boundary, boundaries, in_words
-from gradcheck_cli.judge.diagnose.returned import returned_for
 from gradcheck_cli.judge.explanation import cause_of, fix_of
 from gradcheck_cli.judge.fingerprint import Site, fingerprint
 from gradcheck_cli.judge.outline import outline
+from gradcheck_cli.judge.place import placed
 from gradcheck_cli.judge.profile import profile_of
 from gradcheck_cli.judge.reproduce import reproducing
 from gradcheck_cli.judge.simplest import simplified
 from gradcheck_cli.judge.witness import witness_of
-from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, component_name
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.subject.protocol import CustomGradient
@@ -62,30 +60,4 @@ def make_finding(
         fingerprint=fingerprint(failure.rule, site, failure.ground.text, number),
         reproduce=reproducing(failure, m, site),
     )
-    return GroundedFinding(_placed(finding, failure, gradient), failure, m)
-
-
-def _placed(finding: Finding, failure: Failure, gradient: CustomGradient) -> Finding:
-    """The finding where the expression stands that it comes from, if that is in the gradient's own file.
-
-    That is what loses the digits; or what the rule returns for the argument.
-    """
-    cause = finding.cause
-    if cause is not None and cause.path == finding.path and cause.line is not None:
-        place = (cause.line, cause.column, cause.end_line, cause.end_column)
-        return _at(finding, *place)
-    argument = None if finding.witness is None else finding.witness.argument
-    is_note = finding.severity is Severity.NOTE
-    returned = None if failure.what != GRADIENTS or is_note else returned_for(gradient, argument)
-    if returned is None or Path(returned.path).resolve() != Path(gradient.place.path).resolve():
-        return finding
-    span = returned.span
-    return _at(finding, span.line, span.column, span.end_line, span.end_column)
-
-
-def _at(
-    finding: Finding, line: int, column: int | None, end_line: int | None, end_column: int | None
-) -> Finding:
-    return msgspec.structs.replace(
-        finding, line=line, column=column or 1, end_line=end_line, end_column=end_column
-    )
+    return GroundedFinding(placed(finding, failure, gradient), failure, m)

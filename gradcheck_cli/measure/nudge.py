@@ -11,10 +11,12 @@ from flint import arb
 
 from gradcheck_cli.contract.limits import (
     ASIDE,
+    BESIDE_A_WAY,
     DECAY_BITS,
     DIRECTIONS,
     DIRECTIONS_OF_MANY,
     LIMIT_BITS,
+    MORE_WAYS,
     MOST_TIED,
     NUDGE_SEED,
     NUDGES,
@@ -32,8 +34,6 @@ Array = np.ndarray[Any, Any]
 
 FAR, NEAR = NUDGES.value
 _SIGNS = (-1, 1)
-_MORE_WAYS = 3  # into the domain, where only one of the directions leads there
-_A_LITTLE = 2.0**-20
 _BITS = {FAR: 6144, NEAR: 12288}
 _ASIDE_BITS = 256
 _PRODUCT_BITS = 2048  # products of what was moved aside are exact: what is equal there stays equal
@@ -133,8 +133,8 @@ def _others_like(move: Sequence[Array]) -> list[list[Array]]:
     """Moves close to this one, each number by its own: they stay inside as well, as a rule."""
     rng = np.random.default_rng(NUDGE_SEED.value)
     return [
-        [d * (1 + rng.integers(0, 1 << 16, d.shape) * _A_LITTLE) for d in move]
-        for _ in range(_MORE_WAYS)
+        [d * (1 + BESIDE_A_WAY.value * rng.integers(0, 1 << 16, d.shape) / (1 << 16)) for d in move]
+        for _ in range(MORE_WAYS.value)
     ]
 
 

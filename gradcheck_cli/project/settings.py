@@ -141,6 +141,8 @@ def validated(settings: Settings, where: str) -> Settings:
     for name, least in (("points", 1), ("search", 0), ("jobs", 0), ("memory_limit", 64)):
         if getattr(settings, name) < least:
             raise SettingsError(f"{where}: `{name.replace('_', '-')}` must be at least {least}")
+    for name in (*settings.select, *settings.ignore):
+        matching(name)  # refuses what is no rule, code or family
     _know_rules(settings.per_file_ignores, where)
     for name, text in settings.inputs.items():
         try:

@@ -123,7 +123,8 @@ def _knowing(finding: Finding, told: Finding) -> Finding:
     """The run's finding with the linter's name for it, and with its repair at each place."""
     new = [edit for edit in told.edits if edit not in finding.edits]
     if finding.pattern is not None:
-        return replace(finding, edits=[*finding.edits, *new]) if finding.edits else finding
+        same = finding.edits and finding.fix == told.fix
+        return replace(finding, edits=[*finding.edits, *new]) if same else finding
     known = replace(finding, pattern=told.rule)
     # A correction of the run's own stays: it is proved for the rule as it is, and says where it is to be written.
     if not new or finding.edits:

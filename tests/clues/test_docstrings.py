@@ -593,3 +593,11 @@ def test_bounds_may_be_spelled_at_the_end_of_a_clause() -> None:
         found[n].domain if n in found else "" for n in ("rate", "growth", "width", "power", "slope")
     ]
     assert domains == ["> -1", "> -1", ">= 1", "> 2", ""]
+
+
+def test_what_is_told_of_a_parameter_is_not_told_of_a_key() -> None:
+    def score(params, users):
+        """users (B,), whose rows of `item` are (N, K)."""
+        return params["user"][users]
+
+    assert "params['user']" not in clues_of_keys(score, {"params": ["user", "item"]})

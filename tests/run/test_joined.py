@@ -24,6 +24,7 @@ def forward(x):
 f.defvjp(forward, backward)
 """
 EDITS = [Edit(line=5, column=12, end_line=5, end_column=27, text="softplus(x)")]
+MINE = [Edit(line=8, column=12, end_line=8, end_column=27, text="mine")]
 CAUSE = Cause(path="a.py", line=8, column=16, expression="exp(x)", text="overflows")
 
 
@@ -32,7 +33,8 @@ def told(rule: str = "naive-softplus", line: int = 8) -> Finding:
 
 
 def overflow(fix: str | None = None) -> Finding:
-    return finding("non-finite-value", cause=CAUSE, fix=fix)
+    edits = MINE if fix == "mine" else []
+    return finding("non-finite-value", cause=CAUSE, fix=fix, edits=edits)
 
 
 def joined(of: Checked, *linted: Finding) -> File:
@@ -46,7 +48,7 @@ def unstable(*findings: Finding, kind: str = "custom_vjp") -> Checked:
     return checked(*findings, verdict=Verdict.UNSTABLE, line=4, kind=kind)
 
 
-@pytest.mark.parametrize(("fix", "edits"), [(None, EDITS), ("softplus(x)", EDITS), ("mine", [])])
+@pytest.mark.parametrize(("fix", "edits"), [(None, EDITS), ("softplus(x)", EDITS), ("mine", MINE)])
 def test_a_correction_of_the_runs_own_stays_and_the_twin_goes_with_the_cause(
     fix: str | None, edits: list[Edit]
 ) -> None:

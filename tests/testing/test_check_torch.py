@@ -29,7 +29,7 @@ def naive(x: Any) -> Any:
     ("function", "said"),
     [
         (Twice, "it is 1.5 times the truth"),
-        (Twice.apply, "class Twice(torch.autograd.Function):"),
+        (Twice.apply, "return 3 * grad"),
         (naive, "write -F.logsigmoid(-x)"),
     ],
 )

@@ -13,8 +13,10 @@ from gradcheck_cli.clues.source_text.sizes import GROUPS
 from gradcheck_cli.clues.source_text.values import (
     Call,
     Computed,
+    Dim,
     Many,
     Part,
+    Taken,
     Value,
     itself,
     whole,
@@ -63,6 +65,8 @@ def call(made: Call, facts: Facts) -> Value:
         return None
     scope = facts.new_scope()
     for value, pattern in zip(arrays, patterns, strict=True):
+        if isinstance(value, Taken):
+            _of_rows(value, pattern, scope, facts)
         if isinstance(value, Part):
             _state(value, pattern, scope, made, facts)
     result = text.partition("->")[2].replace(" ", "")
@@ -102,6 +106,17 @@ def _spaced(text: str) -> list[Pattern] | None:
         tokens = [_DOTS if t in ("…", "*") else t for t in _TOKEN.findall(operand)]
         patterns.append(Pattern(tuple(tokens)))
     return patterns
+
+
+def _of_rows(rows: Taken, pattern: Pattern, scope: str, facts: Facts) -> None:
+    """The axes of the integers come first, then those of the table but its first."""
+    if pattern.dots is not None or not all(name.isalpha() for name in pattern.axes):
+        return
+    facts.rank(rows.table, len(pattern.axes) - rows.rank + 1)
+    for place, name in enumerate(pattern.axes):
+        inner = place - rows.rank + 1
+        dim = Dim(rows.ids, place) if inner < 1 else facts.axis(rows.table, inner)
+        facts.name(dim, name, scope)
 
 
 def _state(part: Part, pattern: Pattern, scope: str, made: Call, facts: Facts) -> None:

@@ -75,6 +75,7 @@ class Facts:
     dims: Dims = field(default_factory=Dims)
     products: list[tuple[Inner, Inner]] = field(default_factory=list)
     pairs: list[tuple[Part, Part]] = field(default_factory=list)  # arrays of one shape
+    stated_ranks: Mapping[str, int] = field(default_factory=dict)  # what other sources say
     text: str = ""  # which text is read
     scope: str = ""  # within it, where names of dimensions mean one thing
     shapes_hold: bool = True  # false: only where a condition on the shapes holds

@@ -21,6 +21,7 @@ from gradcheck_cli.clues.source_text.values import (
     Rank,
     Scalar,
     Span,
+    Taken,
     Times,
     Value,
     elements,
@@ -129,6 +130,9 @@ def _of_part(part: Part, entries: list[Item], facts: Facts) -> Value:
             _one(part, axis, entry, facts)
         for axis, entry in enumerate(back):
             _one(part, axis - len(back), entry, facts)
+    taken = _taken(part, entries, facts)
+    if taken is not None:
+        return taken
     numbers = [whole(value) is not None or isinstance(value, (Scalar, Dim)) for _, value in entries]
     if all(numbers) and not dots:
         return replace(part, dropped=part.dropped + len(entries))
@@ -136,6 +140,13 @@ def _of_part(part: Part, entries: list[Item], facts: Facts) -> Value:
     if kept:
         return replace(part, itself=False)
     return _seen(part, entries)
+
+
+def _taken(part: Part, entries: Sequence[Item], facts: Facts) -> Taken | None:
+    """`table[ids]`, where a source says how many axes the integers have."""
+    ids = itself(entries[0][1]) if len(entries) == 1 and not part.dropped else None
+    rank = None if ids is None else facts.stated_ranks.get(ids.path)
+    return None if ids is None or rank is None else Taken(part, ids.path, rank)
 
 
 def _seen(value: Value, entries: Sequence[Item]) -> Value:

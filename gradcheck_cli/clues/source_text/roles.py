@@ -67,24 +67,28 @@ def backward_names(text: Text, names: Sequence[str], residuals: Value) -> Names:
     return found
 
 
-def gradients(returned: Sequence[Value], names: Sequence[str]) -> list[tuple[str, Value]]:
+def gradients(
+    text: Text, returned: Sequence[Value], names: Sequence[str]
+) -> list[tuple[str, Value]]:
     """Each parameter with its gradient, where every `return` of a backward function gives one for each."""
     several = [r.items if isinstance(r, Many) else (r,) for r in returned]
-    if not several or any(len(items) != len(names) for items in several):
-        return []
-    return [
-        each
-        for name, *items in zip(names, *several, strict=True)
-        if all(item == items[0] for item in items)
-        for each in _parts(name, items[0])
-    ]
+    rest = [name for name in names if name not in text.parameters[:-2]]
+    for wanted in (names, rest) if several else ():
+        if all(len(items) == len(wanted) for items in several):
+            return [
+                each
+                for name, *items in zip(wanted, *several, strict=True)
+                if all(item == items[0] for item in items)
+                for each in _parts(name, items[0])
+            ]
+    return []
 
 
 def trees(text: Text, returned: Sequence[Value], names: Sequence[str]) -> Iterator[str]:
     """The parameters that hold several arrays, and these: a backward function returns a tuple or a dictionary for each of them."""
     if "variables" in text.parameters:  # with these, it returns two tuples
         return
-    for path, _ in gradients(returned, names):
+    for path, _ in gradients(text, returned, names):
         whole = path.partition("[")[0]
         if whole != path:
             yield path

@@ -94,6 +94,15 @@ class Fresh:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """Rows of a table, as integers of so many axes choose them: `table[ids]`."""
+
+    table: Part
+    ids: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
 class At:
     """`x.at`: what is indexed next is updated."""
 
@@ -201,7 +210,7 @@ class Context:
 
 
 Value = (
-    Part | Member | Dim | Rank | Shape | Rest | Constant | Many | Fresh | At | Narrow | Content | Turned
+    Part | Member | Dim | Rank | Shape | Rest | Taken | Constant | Many | Fresh | At | Narrow | Content | Turned
     | Keyed | Computed | Pieces | Times | Span | Extents | Scalar | Local | Global | Mapped | Context | None
 )  # fmt: skip
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gradcheck_cli.clues.body import clues
 from tests.clues.source_text.libraries import einops, fields, jnp, read, specs
+from tests.infer.fitted import parameters_of
 
 
 def test_letters_of_einsum_are_axes_and_equal_ones_are_equal() -> None:
@@ -66,3 +68,11 @@ def test_a_string_that_does_not_fit_says_nothing() -> None:
         return jnp.einsum("ij,jk,kl->il", a, b) + jnp.einsum(a, [0, 1])
 
     assert fields(function, "rank") == {}
+
+
+def test_rows_of_a_table_have_the_axes_of_their_integers_first() -> None:
+    def score(users, items, ids, lists):
+        return jnp.einsum("bk,blk->bl", users[ids], items[lists])
+
+    found = clues(score, parameters_of(score), ranks={"ids": 1, "lists": 2})
+    assert (found["users"].spec, found["items"].spec) == ("f32[users_0 k]", "f32[items_0 k]")

@@ -171,3 +171,13 @@ def test_gradients_of_variables_are_no_arguments() -> None:
         return [upstream, upstream], [upstream]
 
     assert "parameters" not in read(apply, apply_bwd)
+
+
+def test_gradients_are_told_beside_what_is_not_differentiated() -> None:
+    def score(table, x, pad_id):
+        return table["w"] * x + table["mu"]
+
+    def score_bwd(pad_id, residuals, g):
+        return {"w": residuals, "mu": g.sum()}, g
+
+    assert read(score, score_bwd)["table['mu']"].likely_rank == 0

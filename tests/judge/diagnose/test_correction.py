@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.inputs.signature import Fixed
-from gradcheck_cli.judge.diagnose.correction import Trial, correction
+from gradcheck_cli.judge.diagnose.correction import correction
+from gradcheck_cli.judge.diagnose.trial import Trial
 from tests.conftest import check_json
 from tests.traced import fixture, gradient_of, ruled, traced
 

@@ -1,0 +1,94 @@
+"""What a change of a rule must make right at one signature: a few rows in floats first, then all over the reals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.limits import SCREEN
+from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.states import LIMIT, REGULAR
+from gradcheck_cli.reals.cost import by_flint
+from gradcheck_cli.reals.enclose import enclose
+from gradcheck_cli.reals.facts import OPEN_LOOPS
+from gradcheck_cli.reals.program import Program
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
+
+Array = np.ndarray[Any, Any]
+
+_SCREENED = 2  # points of a signature at which a change is tried first
+_HUGE = 20.0
+_GOAL = 40
+_MOST_BITS = 1024
+_MOST_STEPS = 3_000_000  # of flint, for the rows at which one change is verified
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a change must make right at one signature; `wrong` are rows at which the rule is wrong."""
+
+    m: Measurements
+    wrong: list[int]
+
+    @property
+    def simple(self) -> bool:
+        """Whole, cheap, and without loops whose end a change might take away."""
+        program = self.m.subject.traces().rule
+        whole = not self.m.in_part and not self.m.dear
+        return whole and program is not None and not program.primitives() & OPEN_LOOPS
+
+    def rows(self) -> Array:
+        """Rows at which value and gradient have one truth, within reach."""
+        states = [self.m.reference.states(VALUES), self.m.reference.states(GRADIENTS)]
+        one = np.isin(np.concatenate(states, axis=1), (REGULAR, LIMIT)).all(axis=1)
+        return np.flatnonzero(one & ~self.m.beyond)
+
+    def screens(self, rows: Array) -> list[int]:
+        """The wrong rows among these, and the ordinary ones that tell most: neither 0 nor 1, nor huge."""
+        values = columns(self.m.points, self.m.count)[rows]
+        special = np.isin(values, (0.0, 1.0, -1.0)).any(axis=1)
+        order = np.lexsort((rows, (np.abs(values) > _HUGE).any(axis=1), special))
+        plain: list[int] = rows[order][:_SCREENED].tolist()
+        return [*(r for r in self.wrong if r in rows), *plain]
+
+    def passes(self, rows: Sequence[int]) -> bool:
+        """Are the gradients about the truth, in the framework's own floats?"""
+        m, truth = self.m, self.m.reference.middle(GRADIENTS)
+        for row in rows:
+            try:
+                with calling_user_code():
+                    gradients = m.subject.rule_gradients_unbatched(
+                        [p[row] for p in m.points], [c[row] for c in m.cotangents]
+                    )
+            except UserCodeError:  # the change makes no sense
+                return False
+            flat = [np.asarray(g, np.float64).reshape(-1) for g in gradients]
+            numbers = np.concatenate([np.empty(0), *flat])  # none, if the rule is not its own
+            if numbers.shape != truth[row].shape:
+                return False
+            off = np.abs(numbers - truth[row])
+            if not (off <= SCREEN.value * np.abs(truth[row]).max(initial=0)).all():
+                return False
+        return True
+
+    def verified(self, rows: Array) -> bool:
+        """Are values and gradients the truth, over the reals, at all these rows?"""
+        program = self.m.subject.rule_program()
+        if program is None or by_flint(program) * len(rows) > _MOST_STEPS:
+            return False
+        return _equal(self.m, program, rows)
+
+
+def _equal(m: Measurements, program: Program, rows: Array) -> bool:
+    if not all(np.issubdtype(aval.dtype, np.inexact) for aval in program.out_avals):
+        return False  # integers are no gradients
+    args = [a[rows] for a in (*m.points, *m.cotangents)]
+    outs = columns(enclose(program, args, goal=_GOAL, most_bits=_MOST_BITS).outs, len(rows))
+    truth = np.concatenate([m.reference.balls(VALUES), m.reference.balls(GRADIENTS)], axis=1)[rows]
+    if outs.shape != truth.shape:
+        return False
+    return all(a.is_finite() and a.overlaps(b) for a, b in zip(outs.flat, truth.flat, strict=True))
