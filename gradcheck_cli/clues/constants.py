@@ -13,7 +13,7 @@ from gradcheck_cli.inputs.clue import Clue
 _CONSTANT = re.compile(
     r"\b(?:taken|treated|held|regarded|considered) (?:as )?(?:an? )?(?:constants?|fixed)\b"
     r"|\b(?:gets?|has|have|receives?) no gradients?\b|\(no gradients?\)|\bnot differentiated\b|\bno gradient (?:flows|is given)\b"
-    r"|,\s*(?:an? )?constants?(?=\s*(?:[.,;)]|$))",
+    r"|[,;]\s*(?:an? )?constants?(?=\s*(?:[.,;)]|$))|[,;]\s*no gradients?(?=\s*(?:[.,;)]|$))",
     re.IGNORECASE,
 )
 
@@ -27,4 +27,5 @@ def clues(function: Callable[..., Any], names: Sequence[str]) -> dict[str, list[
 
 def _says_so(text: Text, name: str, names: Sequence[str]) -> bool:
     spoken = passages(plain(text.text), name, [n for n in names if n not in text.hidden])
-    return any(_CONSTANT.search(p.alone) for p in spoken if not p.common_word)
+    own = (p.after if p.entry else p.alone for p in spoken if not p.common_word)
+    return any(map(_CONSTANT.search, own))

@@ -53,6 +53,10 @@ _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
     r"(?:\w+_)?(?:shape|size|axes|axis|dtype|dims|numbers|strides?|padding|dilations?|perm)"
 )
+_OR_SHAPE = re.compile(rf"[`'\")\]]*\s*,?\s*or\s+(?:of\s+shape\s+)?`*(?P<dims>{BRACKETS})")
+_WORD_OR_NONE = re.compile(
+    r"[\W_]*['\"](?P<word>[A-Za-z_][\w-]*)['\"]`*\s*(?:\([^()]*\)\s*)?(?:or|\|)\s*`*None\b"
+)
 _SIZES = re.compile(
     r"(?:\w+_)?(?:size|strides?|padding|dilations?)"
 )  # several of them: one for each axis
@@ -212,7 +216,9 @@ def _clue(name: str, reading: Reading, source: str) -> Clue:
         return _array(name, reading, source)
     if reading.sort in (Kind.NOTHING, Kind.SHAPE) and (sizes := _sizes(name, reading)):
         return Clue(_named(source, name, reading.about), values=sizes, kind=Kind.SHAPE)
-    choices = words(reading.about)
+    choices: tuple[object, ...] = words(reading.about)
+    if not choices and (word := _WORD_OR_NONE.match(reading.about)) is not None:
+        choices = (word["word"], None)
     if choices and reading.sort in (Kind.NOTHING, Kind.WORD):
         return Clue(
             _named(source, name, reading.about), repr(choices[0]), values=choices, kind=Kind.WORD
@@ -253,8 +259,17 @@ def _array(name: str, reading: Reading, source: str) -> Clue:
     shown = _named(source, name, reading.shape.written)
     first, last = dims.ends
     return Clue(
-        shown, spec, least_rank=dims.least_rank, domain=where, kind=kind, first=first, last=last, avoids=avoids
+        shown, spec, least_rank=dims.least_rank, domain=where, kind=kind, first=first, last=last, avoids=avoids,
+        otherwise=_otherwise(dtype, axes, behind or ahead.lstrip()),
     )  # fmt: skip
+
+
+def _otherwise(dtype: str, axes: Sequence[str], behind: str) -> str:
+    """The array with more axes, where its text has that behind its shape: `(B, C) or (B, T, C)`."""
+    brackets = _OR_SHAPE.match(behind)
+    dims = None if brackets is None else stated(brackets["dims"])
+    more = dims is not None and not dims.is_open and len(dims.text.split()) > len(axes)
+    return f"{dtype}[{dims.text}]" if dims is not None and more else ""
 
 
 def _suits(where: str, axes: Sequence[str]) -> bool:

@@ -9,10 +9,11 @@ import numpy as np
 
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
+from gradcheck_cli.inputs.stand_ins import mask
 
 # What is left out by default and is, where it is given, a number for each class or feature.
 _OF_CLASSES = re.compile(r"weights?$|^weights?|_pos$|scales?$|priors?$|freq|counts?$|balance")
-_AXES = re.compile(r"f32\[(?P<axes>[^\[\]]*)\]")
+_AXES = re.compile(r"(?:f32|bool)\[(?P<axes>[^\[\]]*)\]")
 
 
 def given_numbers(name: str, signature: Signature, hints: Hints) -> Iterator[Fixed]:
@@ -24,6 +25,8 @@ def given_numbers(name: str, signature: Signature, hints: Hints) -> Iterator[Fix
     for clue in hints.clues.get(name, ()):
         axes = _axes(clue)
         shape = [int(axis) if axis.isdigit() else sizes.get(axis, 0) for axis in axes]
+        if clue.kind is Kind.BOOLS and shape and all(shape):
+            yield mask(tuple(shape), clue.source)
         if clue.kind is Kind.ARRAY and shape and all(shape):
             found, count = True, int(np.prod(shape))
             numbers = (0.5 + np.arange(count) % 4 / 4).astype(np.float32).reshape(shape)

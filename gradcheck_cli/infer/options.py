@@ -133,7 +133,10 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
         return [*nested, mask(shape, source), mask(shape[-1:], source), leaf]
     if says_not_a_float(name) and name not in hints.classes:
         return [*named, leaf]
-    return [*nested, leaf, *named] if nested else [leaf, *named]
+    # A text gives its shape alone, and the body takes it for a condition.
+    asked = [c for c in hints.clues.get(name, ()) if c.kind is Kind.BOOLS]
+    flags = [mask(shape, asked[0].source)] if asked and name not in hints.classes else []
+    return [*nested, leaf, *flags, *named] if nested else [leaf, *flags, *named]
 
 
 def _domain(name: str, shape: tuple[int, ...], hints: Hints) -> Domain | None:

@@ -126,7 +126,8 @@ def _other_sizes(
         most = _MOST_TIMES * max(here, default=0)
         each = _that_fit(gradient, longer(signature, hints), dtype)
         found += itertools.islice((subject for subject in each if _steps(subject) <= most), 1)
-    if hints.counts_axes:
+    otherwise = any(clue.otherwise for each in hints.clues.values() for clue in each)
+    if hints.counts_axes or otherwise:
         higher = with_more_axes(gradient, signature, dtype, hints)
         found += [] if higher is None else [higher]
     return found

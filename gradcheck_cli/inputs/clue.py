@@ -47,6 +47,7 @@ class Clue:
 
     source: str  # as a report names it: the docstring `x: (batch, dim)`
     spec: str = ""
+    otherwise: str = ""  # another spec that the source gives it: `(B, C) or (B, T, C)`
     rank: int | None = None  # the number of axes, where these have no names
     likely_rank: int | None = (
         None  # the number of axes that its gradient has as the rule returns it

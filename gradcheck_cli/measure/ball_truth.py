@@ -22,7 +22,8 @@ from gradcheck_cli.subject.results import Sample
 
 Array = np.ndarray[Any, Any]
 
-_MOST_IDLE = 96  # rows of arrays whose ties are looked at
+_MOST_IDLE, _FEWEST_IDLE = 96, 8  # rows of arrays whose ties are looked at
+_SLOW_IDLE = 4_000  # special functions in all of them
 _MOST_ARRAY_NUDGES = 16
 _MOST_SPECIAL = 6  # rows of generic arrays that tie
 _SLOW_NUDGES = 400
@@ -233,8 +234,10 @@ def _idle(
     first: Enclosed,
 ) -> Array:
     """Of tied rows, those whose ties decide nothing; of many, some of the `asked` ones from all over and the first others."""
-    wanted = _spread(np.flatnonzero(asked[rows]), _MOST_IDLE * 3 // 4)
-    others = np.setdiff1d(np.arange(len(rows)), wanted)[: _MOST_IDLE - len(wanted)]
+    slow = program.numbers(_SLOW)
+    most = max(_FEWEST_IDLE, min(_MOST_IDLE, _SLOW_IDLE // slow)) if slow else _MOST_IDLE
+    wanted = _spread(np.flatnonzero(asked[rows]), most * 3 // 4)
+    others = np.setdiff1d(np.arange(len(rows)), wanted)[: most - len(wanted)]
     chosen = np.sort(np.concatenate([wanted, others]))
     looked = rows[chosen]
     idle = np.zeros(len(rows), bool)

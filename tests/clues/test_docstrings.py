@@ -601,3 +601,31 @@ def test_what_is_told_of_a_parameter_is_not_told_of_a_key() -> None:
         return params["user"][users]
 
     assert "params['user']" not in clues_of_keys(score, {"params": ["user", "item"]})
+
+
+def read_one(text: str, *names: str) -> dict[str, Clue]:
+    return read_text(Text("the docstring", text, near=True), names)
+
+
+def test_integers_of_a_sentence() -> None:
+    found = read_one("log pmf of integer counts y, normalised over 0..terms-1", "y", "log_lam")
+    assert found["y"].kind is Kind.INTEGERS
+    assert read_one("the integer n of rows", "n").get("n", Clue("")).kind is not Kind.INTEGERS
+
+
+def test_a_parameter_may_be_called_returns() -> None:
+    text = (
+        "Args:\n    returns: Log returns, shape (assets, time).\n\nReturns:\n    Shape (assets,).\n"
+    )
+    assert read_one(text, "returns", "mask")["returns"].spec == "f32[assets time]"
+
+
+def test_a_second_shape_with_more_axes_is_kept() -> None:
+    found = read_one("statistics of a batch; x (B, C) or (B, T, C), alpha (C,).", "x", "alpha")
+    assert (found["x"].spec, found["x"].otherwise) == ("f32[B C]", "f32[B T C]")
+    assert found["alpha"].otherwise == ""
+
+
+def test_a_word_or_none() -> None:
+    found = read_one('norm: "ortho" or None (plain cosine sum).', "norm")
+    assert found["norm"].values == ("ortho", None)

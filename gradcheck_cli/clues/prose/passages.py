@@ -103,14 +103,15 @@ def _in_brackets(quoted: re.Match[str]) -> str:
 
 def passages(text: str, name: str, names: Sequence[str]) -> list[Passage]:
     """Entries first, then mentions in sentences."""
-    lines = _without_results(spelled_out(shortened(text.expandtabs(4), names), names).splitlines())
+    written = spelled_out(shortened(text.expandtabs(4), names), names)
+    lines = _without_results(written.splitlines(), names)
     entries = list(_entries(lines, name, names))
     mentions = _mentions("\n".join(lines), name, names)
     return [*entries, *(m for m in mentions if not (entries and m.entry))]
 
 
-def _without_results(lines: Sequence[str]) -> list[str]:
-    """The lines but those of sections about what the function gives back."""
+def _without_results(lines: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The lines but those of sections about what the function gives back; `returns` may be a parameter's name."""
     kept: list[str] = []
     depth: int | None = None
     for i, line in enumerate(lines):
@@ -118,7 +119,7 @@ def _without_results(lines: Sequence[str]) -> list[str]:
             i + 1 < len(lines) and re.fullmatch(r"\s*[-=~]{3,}\s*", lines[i + 1]) is not None
         )
         indent = len(line) - len(line.lstrip())
-        if _RESULTS.match(line):
+        if _RESULTS.match(line) and line.split(":")[0].strip() not in names:
             depth = indent
             continue
         if depth is not None and line.strip():

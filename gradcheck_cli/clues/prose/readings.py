@@ -29,6 +29,7 @@ _MENTIONED_TREE = re.compile(
 _CHOSEN = re.compile(
     r"\s*(?:(?:is|are|can be|may be|must be|should be|in|:|=|,)\s*)?(?:either\s+|one of\s+)?[\[({]?['\"]"
 )
+_SEVERAL_INTEGERS = re.compile(r"\b(?:integer|whole)(?:-valued)?\s+[a-z]+s\s+$", re.IGNORECASE)
 _MANY_AXES = 3  # `q: b h q d`: among so many, one may have the array's own letter
 PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 
@@ -69,7 +70,7 @@ def reading_of(
         agreed = None
     if agreed is not None and agreed.dims is not None and not about:
         about = _beside(agreed, spoken)
-    about = about or _choice_in_sentence(spoken)
+    about = about or _choice_in_sentence(spoken) or _integers_before(spoken)
     return Reading(
         about=about,
         tree=tree(about, certain) or _mentioned_tree(spoken, certain),
@@ -97,6 +98,12 @@ def _choice_in_sentence(spoken: Sequence[Passage]) -> str:
     """What a sentence lists in quotes right behind the name: `kind is "call" or "put"`."""
     behind = (p.after for p in spoken if not p.entry)
     return next((text for text in behind if _CHOSEN.match(text) and words(text)), "")
+
+
+def _integers_before(spoken: Sequence[Passage]) -> str:
+    """What a sentence calls several integers: `integer counts y`."""
+    before = (p.before for p in spoken if not p.entry and not p.common_word)
+    return "integers" if any(map(_SEVERAL_INTEGERS.search, before)) else ""
 
 
 def _agreed(shapes: Sequence[Shape]) -> Shape | None:

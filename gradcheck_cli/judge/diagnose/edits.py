@@ -65,17 +65,26 @@ def edits(function: Function) -> Iterator[Edit]:
 
 
 def rules_in(function: Function) -> list[Function]:
-    """The grad functions that a function returns beside its value; else the function itself."""
-    nested = {n.name: n for n in ast.walk(function) if isinstance(n, ast.FunctionDef)}
+    """The grad functions that a function, or one inside it, returns beside its value; else the function itself."""
+    inner = [n for n in ast.walk(function) if isinstance(n, ast.FunctionDef) and n is not function]
+    for each in (function, *inner):
+        rules = _beside_values(each, {n.name: n for n in inner})
+        if rules:
+            return rules
+    return [function]
+
+
+def _beside_values(function: Function, inner: Mapping[str, ast.FunctionDef]) -> list[Function]:
+    """The second of two things that the function returns, where it is a function that is written in it."""
     rules: list[Function] = []
     for returned in returned_by(function, apart=False):
         if isinstance(returned, ast.Tuple) and len(returned.elts) == 2:
             last = returned.elts[1]
             if isinstance(last, ast.Lambda):
                 rules.append(last)
-            elif isinstance(last, ast.Name) and last.id in nested:
-                rules.append(nested[last.id])
-    return rules or [function]
+            elif isinstance(last, ast.Name) and last.id in inner:
+                rules.append(inner[last.id])
+    return rules
 
 
 def returned_by(function: Function, *, apart: bool = True) -> list[ast.expr]:

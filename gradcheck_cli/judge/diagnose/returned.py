@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.judge.diagnose.edits import Function, own_nodes, returned_by, rules_in
@@ -14,6 +13,7 @@ from gradcheck_cli.judge.diagnose.span import Span
 from gradcheck_cli.subject.protocol import CustomGradient
 
 _FORWARD = "custom_jvp"  # a rule that returns the value, then the tangent
+_BESIDE_THE_VALUE = ("custom_gradient",)  # rules that a function returns beside its value
 _STEP = re.compile(r"\[(?P<key>'[^']*'|\d+)\]")
 
 
@@ -29,7 +29,10 @@ def returned_for(gradient: CustomGradient, argument: str | None) -> Returned | N
     """What the rule's text returns for this argument; None where it does not show."""
     for function in gradient.rule_code():
         tree = tree_of(function)
-        for rule in () if tree is None else rules_in(tree):
+        rules = [] if tree is None else rules_in(tree)
+        if gradient.kind in _BESIDE_THE_VALUE and rules == [tree]:
+            continue  # what it returns is no gradient
+        for rule in rules:
             found = _expression(rule, gradient, argument)
             if found is not None:
                 path = function.__code__.co_filename
@@ -79,31 +82,28 @@ def _is_key(node: ast.expr | None, key: str) -> bool:
 
 
 def _meant(node: ast.expr, rule: Function) -> ast.expr:
-    """What a name stands for, if the rule gives it a value just once."""
+    """What a name stands for: what it is given last, if that is sure to be what the rule returns."""
     if not isinstance(node, ast.Name):
         return node
-    values = list(_values_of(node.id, rule))
-    only = values[0] if len(values) == 1 else None
-    return node if only is None else only
+    nodes = (n for n in own_nodes(rule) if isinstance(n, ast.stmt))
+    given = sorted((n for n in nodes if _stores(n, node.id)), key=lambda n: n.lineno)
+    body = [] if isinstance(rule, ast.Lambda) else rule.body
+    match given[-1:]:
+        # Further down in the text, and in no branch: it holds, whatever came before.
+        case [ast.Assign(targets=[ast.Name()], value=value) as last]:
+            return value if len(given) == 1 or last in body else node
+    return node
 
 
-def _values_of(name: str, rule: Function) -> Iterator[ast.expr | None]:
-    """What is assigned to a name; None where it is one of several, or is changed."""
-    for node in own_nodes(rule):
-        match node:
-            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
-                yield value
-            case ast.Name(id=target, ctx=ast.Store()) if target == name:
-                if not _is_plain(node, rule):
-                    yield None
+def _stores(node: ast.stmt, name: str) -> bool:
+    """Does a statement give the name a value, alone or among others?"""
+    match node:
+        case ast.Assign(targets=targets):
+            return any(_is_stored(part, name) for target in targets for part in ast.walk(target))
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target):
+            return any(_is_stored(part, name) for part in ast.walk(target))
+    return False
 
 
-def _is_plain(node: ast.Name, rule: Function) -> bool:
-    """Is it the whole target of an assignment?"""
-    plain: Sequence[ast.AST] = [
-        target
-        for statement in own_nodes(rule)
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1
-        for target in statement.targets
-    ]
-    return any(target is node for target in plain)
+def _is_stored(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
