@@ -5,17 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.contract.report import Cause, Edit
+from msgspec.structs import replace
+
+from gradcheck_cli.contract.report import Cause, Edit, Finding
 from gradcheck_cli.discover import lines
 from gradcheck_cli.judge.diagnose.blame import find_blame
 from gradcheck_cli.judge.diagnose.replacement import find_replacement
 from gradcheck_cli.judge.diagnose.transplant import transplanted
 from gradcheck_cli.judge.fingerprint import Site
+from gradcheck_cli.judge.place import placed
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What to write, and where, if the rule's text shows it."""
+
+    text: str
+    edits: Sequence[Edit] = ()
+
+
+def explained(
+    finding: Finding,
+    fix: Fix | None,
+    failure: Failure,
+    m: Measurements,
+    gradient: CustomGradient,
+    site: Site,
+) -> Finding:
+    """The finding with its cause and what to write, at the expression that it comes from."""
+    known = replace(finding, cause=cause_of(failure, m, site))
+    if fix is not None:
+        known = replace(known, fix=fix.text, edits=list(fix.edits), fix_is_safe=bool(fix.edits))
+    return placed(known, failure, gradient)
 
 
 def cause_of(failure: Failure, m: Measurements, site: Site) -> Cause | None:
@@ -35,14 +61,6 @@ def cause_of(failure: Failure, m: Measurements, site: Site) -> Cause | None:
         expression=None if spot is None else spot.text,
         text=blame.text,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """What to write, and where, if the rule's text shows it."""
-
-    text: str
-    edits: Sequence[Edit] = ()
 
 
 def fix_of(failure: Failure, m: Measurements, gradient: CustomGradient) -> Fix | None:

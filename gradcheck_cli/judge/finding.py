@@ -8,10 +8,9 @@ import msgspec
 
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.judge.boundary import as_boundary, boundaries, in_words
-from gradcheck_cli.judge.explanation import cause_of, fix_of
+from gradcheck_cli.judge.explanation import explained, fix_of
 from gradcheck_cli.judge.fingerprint import Site, fingerprint
 from gradcheck_cli.judge.outline import outline
-from gradcheck_cli.judge.place import placed
 from gradcheck_cli.judge.profile import profile_of
 from gradcheck_cli.judge.reproduce import reproducing
 from gradcheck_cli.judge.simplest import simplified
@@ -34,9 +33,8 @@ def make_finding(
     failure: Failure, m: Measurements, gradient: CustomGradient, site: Site
 ) -> GroundedFinding:
     """The finding of a failure, with all that explains it; where rows are dear, with what is cheap."""
-    fix = fix_of(
-        failure, m, gradient
-    )  # verified at all points, so before there is only the simplest one
+    # Verified at all points, so before there is only the simplest one.
+    fix = fix_of(failure, m, gradient)
     dear = m.dear
     if not dear:
         failure, m = simplified(failure, m)
@@ -51,13 +49,9 @@ def make_finding(
         witness=witness_of(failure, m),
         boundary=[as_boundary(interval, m) for interval in intervals],
         profile=profile_of(failure, m),
-        cause=cause_of(failure, m, site),
-        fix=None if fix is None else fix.text,
-        edits=[] if fix is None else list(fix.edits),
-        fix_is_safe=fix is not None and bool(fix.edits),
         expect=failure.expect,
         trusts=list(failure.trusts),
         fingerprint=fingerprint(failure.rule, site, failure.ground.text, number),
         reproduce=reproducing(failure, m, site),
     )
-    return GroundedFinding(placed(finding, failure, gradient), failure, m)
+    return GroundedFinding(explained(finding, fix, failure, m, gradient, site), failure, m)
