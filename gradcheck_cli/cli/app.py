@@ -9,13 +9,13 @@ import typer
 from typer.core import TyperGroup
 
 from gradcheck_cli.cli.check import check
-from gradcheck_cli.cli.explain import explain
+from gradcheck_cli.cli.explain import explain, rules
 from gradcheck_cli.cli.inputs import inputs
 from gradcheck_cli.cli.lint import lint, server
+from gradcheck_cli.cli.merge import merge
 from gradcheck_cli.cli.plain_text import spell_what_is_lacking
 from gradcheck_cli.cli.record import record
 from gradcheck_cli.cli.replay import replay, repro
-from gradcheck_cli.cli.rules import rules
 from gradcheck_cli.cli.sweep import sweep
 from gradcheck_cli.contract.version import __version__
 
@@ -62,6 +62,7 @@ app.command()(check)
 app.command()(explain)
 app.command()(inputs)
 app.command()(lint)
+app.command()(merge)
 app.command(context_settings={"ignore_unknown_options": True})(record)
 app.command()(replay)
 app.command()(repro)

@@ -58,6 +58,7 @@ def check(
     force_exclude: Annotated[bool, typer.Option("--force-exclude", help="Leave out what is excluded even if it is named.")] = False,
     changed: Annotated[bool, typer.Option("--changed", help="Only files that differ from the last commit, and what imports them.")] = False,
     since: Annotated[str | None, typer.Option(metavar="REV", help="Only files that differ from this commit, and what imports them.", show_default=False)] = None,
+    shard: Annotated[str | None, typer.Option(metavar="I/N", help="Only the I-th of N parts of the files, as on one of N machines; `cgcheck merge` joins the reports.", show_default=False)] = None,
     baseline: Annotated[str | None, typer.Option(metavar="FILE", help="Findings that are known: they are counted, not shown, and fail nothing.", show_default=False)] = None,
     update_baseline: Annotated[bool, typer.Option("--update-baseline", help="Write what was found into the baseline, and take out what is gone.")] = False,
     fail_on: Annotated[FailOn | None, typer.Option(metavar="SEVERITY", help="Least severity that fails the run: error, warning, note or never.")] = None,
@@ -98,7 +99,14 @@ def check(
     from gradcheck_cli.cli.known import only_new
     from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.cli.repairs import show_repairs, write_repairs
-    from gradcheck_cli.cli.scope import as_toml, named_paths, points_of, shown_names, targets_of
+    from gradcheck_cli.cli.scope import (
+        as_toml,
+        named_paths,
+        part_of,
+        points_of,
+        shown_names,
+        targets_of,
+    )
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.finding_history import entries, remember
     from gradcheck_cli.run.session import Session
@@ -118,7 +126,7 @@ def check(
         outputs.write(read, root)
         raise typer.Exit(read.summary.exit_code)
     asked = points_of(at or ())
-    targets = targets_of(paths, settings, root, since, changed=changed)
+    targets = part_of(targets_of(paths, settings, root, since, changed=changed), shard)
     if show_files:
         typer.echo("".join(f"{name}\n" for name in shown_names(targets, root)), nl=False)
         raise typer.Exit

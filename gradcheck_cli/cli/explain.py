@@ -1,4 +1,4 @@
-"""`cgcheck explain RULE`: the page of a rule."""
+"""`cgcheck explain RULE`: the page of a rule; `cgcheck rules`: all rules, one line each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ def explain(
     all_rules: Annotated[bool, typer.Option("--list", help="List all rules.")] = False,
 ) -> None:
     """Explain a rule: what it finds, why that is bad, what to write instead."""
-    from gradcheck_cli.cli.rules import listing
     from gradcheck_cli.contract.errors import UsageError
     from gradcheck_cli.project.rule_pages import find
 
@@ -25,3 +24,25 @@ def explain(
         raise UsageError("name a rule, as in `cgcheck explain gradient-mismatch`, or use --list")
     page = find(rule)
     typer.echo(f"{page.name} ({page.code}, {page.severity})\n\n{page.body}", nl=False)
+
+
+def rules() -> None:
+    """List all rules by family."""
+    typer.echo(listing(), nl=False)
+
+
+def listing() -> str:
+    """Rules under the heading of their family; summaries wrap to 80 columns."""
+    import textwrap
+
+    from gradcheck_cli.project.rule_pages import rules as pages
+
+    lines: list[str] = []
+    family = ""
+    for rule in pages().values():
+        if rule.family != family:
+            family = rule.family
+            lines += ["", family]
+        lines.append(f"  {rule.code}  {rule.name} ({rule.severity})")
+        lines += textwrap.wrap(rule.summary, 70, initial_indent=" " * 9, subsequent_indent=" " * 9)
+    return "\n".join(lines[1:]) + "\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.worker import AskedPoint
 from gradcheck_cli.project.changed_files import LAST_COMMIT, changed_since, with_importers
 from gradcheck_cli.project.files import Target, resolve, without_excluded
@@ -37,6 +38,16 @@ def targets_of(
     files = [target.path for target in targets if target.path is not None]
     touched = with_importers(changed_since(since or LAST_COMMIT, root), files)
     return [t for t in targets if t.path is not None and t.path.resolve() in touched]
+
+
+def part_of(targets: Sequence[Target], shard: str | None) -> list[Target]:
+    """The part of a shard, `2/4`: every fourth target, from the second on."""
+    if shard is None:
+        return list(targets)
+    number, _, count = shard.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise UsageError(f"--shard: `{shard}` is no part; write 1/4 for the first of four")
+    return list(targets[int(number) - 1 :: int(count)])
 
 
 def shown_names(targets: Sequence[Target], root: Path) -> Iterator[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gradcheck_cli.contract.report import Report
+from gradcheck_cli.contract.errors import UsageError
+from gradcheck_cli.contract.report import SCHEMA_VERSION, Report
 from gradcheck_cli.report.json_text import indented
 from gradcheck_cli.report.look import Look
 
@@ -17,6 +19,19 @@ def render(report: Report, look: Look) -> str:
     if data.get("durations") is None:
         data.pop("durations", None)
     return indented(data)
+
+
+def read(path: Path) -> Report:
+    """A report from its file; raises `UsageError` for what is none, or of another version."""
+    try:
+        report = msgspec.json.decode(path.read_bytes(), type=Report)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no report of cgcheck's: {error}") from None
+    if report.schema_version != SCHEMA_VERSION:
+        raise UsageError(f"{path} has version {report.schema_version}; this cgcheck reads {SCHEMA_VERSION}")  # fmt: skip
+    return report
 
 
 def schema() -> dict[str, Any]:

@@ -56,3 +56,30 @@ def test_a_file_of_settings_that_is_not_there_is_refused(project: Path) -> None:
 def test_files_are_shown_as_reports_name_them(project: Path) -> None:
     run = cgcheck(".", "--show-files", cwd=project)
     assert run.out.splitlines() == ["model.py", "pkg/layer.py"]
+
+
+def test_the_shards_of_a_run_are_all_of_it(project: Path) -> None:
+    every = [cgcheck(".", "--show-files", "--shard", f"{i}/2", cwd=project).out for i in (1, 2)]
+    assert every == ["model.py\n", "pkg/layer.py\n"]
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "/2"])
+def test_what_is_no_shard_is_refused(project: Path, shard: str) -> None:
+    run = cgcheck(".", "--show-files", "--shard", shard, cwd=project)
+    assert (run.code, "--shard" in run.err) == (2, True)
+
+
+def test_reports_of_shards_are_merged(project: Path) -> None:
+    for i in (1, 2):
+        cgcheck(".", "--shard", f"{i}/2", "--output-format", f"json:{i}.json", cwd=project)
+    run = cgcheck("merge", "1.json", "2.json", "--output-format", "text:all.txt", cwd=project)
+    assert run.code == 0, run.err
+    assert "No custom gradients in 2 files" in (project / "all.txt").read_text()
+
+
+@pytest.mark.parametrize("text", ["{}", "[", '{"schema_version": 9}'])
+def test_what_is_no_report_is_not_merged(project: Path, text: str) -> None:
+    (project / "1.json").write_text(text)
+    run = cgcheck("merge", "1.json", cwd=project)
+    assert (run.code, "1.json" in run.err) == (2, True)
+    assert "Traceback" not in run.err
