@@ -6,7 +6,6 @@ import inspect
 import operator
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def written(
 def script(
     grounded: GroundedFinding, gradient: CustomGradient, site: Site, style: ScriptStyle
 ) -> str:
-    """Shows the numbers when it is run, and is a test when pytest collects it."""
+    """Shows the numbers when it is run, and fails if the fault is there; a test when pytest collects it."""
     finding, failure, m = grounded.finding, grounded.failure, grounded.measurements
     witness = finding.witness
     if witness is None:
@@ -86,6 +85,11 @@ def script(
         f'{_INDENT}print("values   ", *values)',
         f'{_INDENT}print("gradients", *gradients)',
         f'{_INDENT}print("truth of {what}{list(index) if index else ""}:", TRUTH)',
+        f"{_INDENT}try:",
+        f"{_INDENT}{_INDENT}test_{_name(gradient)}()",
+        f"{_INDENT}except AssertionError as fault:",
+        f'{_INDENT}{_INDENT}raise SystemExit(f"still there: {{fault}}") from None',
+        f'{_INDENT}print("it is not there any more")',
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
@@ -106,9 +110,12 @@ def _loading(site: Site, gradient: CustomGradient) -> Iterator[str]:
     if not _reachable(gradient):
         raise NotWritable("no name in its module leads to it")
     if site.target.endswith(".py"):
-        path = str(Path(site.root) / site.target)
         yield "import importlib.util"
-        yield f'spec = importlib.util.spec_from_file_location("checked", {path!r})'
+        yield "from pathlib import Path"
+        yield f"FILE = {site.target!r}  # seen from the project's folder, in which or below which this is run"
+        yield "folders = (Path.cwd(), *Path.cwd().parents, *Path(__file__).resolve().parents)"
+        yield "path = next((folder / FILE for folder in folders if (folder / FILE).is_file()), FILE)"
+        yield 'spec = importlib.util.spec_from_file_location("checked", path)'
         yield "module = importlib.util.module_from_spec(spec)"
         yield "spec.loader.exec_module(module)"
     else:

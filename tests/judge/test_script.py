@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import replace
 from typing import Any
@@ -29,7 +30,8 @@ WRONG = failure(RuleName.GRADIENT_MISMATCH)
 
 @pytest.fixture(autouse=True)
 def imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fixtures' module has a name: only then a script can load what is in it."""
+    """The fixtures' module has a name: only then a script can load what is in it; it is run in their folder."""
+    monkeypatch.chdir(FIXTURES)
     monkeypatch.setitem(sys.modules, "formula", fixture(FILE))
 
 
@@ -59,7 +61,7 @@ def reason_for_none(name: str, finding: GroundedFinding) -> str | None:
 
 
 def run(text: str) -> dict[str, Any]:
-    scope: dict[str, Any] = {"__name__": "script"}
+    scope: dict[str, Any] = {"__name__": "script", "__file__": __file__}
     exec(compile(text, "script.py", "exec"), scope)
     return scope
 
@@ -191,3 +193,11 @@ def test_a_complex_argument_is_paired_from_its_parts() -> None:
     )
     text = _call(gradient_of(jax.numpy.sin), call, ["a", "b", "c"], WRITING)
     assert text.endswith("(jax.lax.complex(a, b), c)")
+
+
+@pytest.mark.parametrize(("truth", "said"), [("6.0", "still there"), ("3.0", None)])
+def test_run_as_a_program_it_fails_while_the_fault_is_there(truth: str, said: str | None) -> None:
+    text = text_of("square", grounded("square", [3.0])).replace("TRUTH = 6.0", f"TRUTH = {truth}")
+    scope: dict[str, Any] = {"__name__": "__main__", "__file__": __file__}
+    with pytest.raises(SystemExit, match=said) if said else contextlib.nullcontext():
+        exec(compile(text, "script.py", "exec"), scope)
