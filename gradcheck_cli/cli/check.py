@@ -79,6 +79,7 @@ def check(
     static: Annotated[bool, typer.Option("--static", help="Read the source alone, as `cgcheck lint` does; nothing is imported or run.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that are proved, and take out suppressions that suppress nothing. Each file is checked again, and put back if it is not better.")] = False,
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Write those too that may change a value or a rare case.")] = False,
+    add_ignore: Annotated[str | None, typer.Option(metavar="REASON", help="Suppress what is found by comments with this reason.", show_default=False)] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and write nothing.")] = False,
     config: Annotated[str | None, typer.Option(metavar="FILE", help="Settings of this TOML file, not of the nearest pyproject.toml.", show_default=False)] = None,
     isolated: Annotated[bool, typer.Option("--isolated", help="No settings of any file.")] = False,
@@ -98,7 +99,7 @@ def check(
     from gradcheck_cli.cli.interrupts import heeding_termination
     from gradcheck_cli.cli.known import only_new
     from gradcheck_cli.cli.outputs import Outputs
-    from gradcheck_cli.cli.repairs import show_repairs, write_repairs
+    from gradcheck_cli.cli.repairs import show_repairs, write_ignores, write_repairs
     from gradcheck_cli.cli.scope import (
         as_toml,
         named_paths,
@@ -140,6 +141,8 @@ def check(
     shown = {file.display for file in result.files}
     report = only_new(result.report, lambda: shown, settings, root, named=baseline, update=update_baseline)  # fmt: skip
     outputs.write(report, root)
+    if add_ignore is not None and not result.stopped:
+        write_ignores(report, root, add_ignore)
     if result.stopped:
         typer.echo("cgcheck: interrupted; the report has what was done until then", err=True)
     if not no_cache:

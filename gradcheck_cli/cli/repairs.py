@@ -1,4 +1,4 @@
-"""`cgcheck check --fix`, `--unsafe-fixes` and `--diff`: repairs of what a run found."""
+"""`cgcheck check --fix`, `--unsafe-fixes`, `--diff` and `--add-ignore`: what a run writes into the files that it looked at."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 
 import typer
 
+from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.suppressions import without_unused
 from gradcheck_cli.report.closing import count
 from gradcheck_cli.run.change import Change
+from gradcheck_cli.run.ignoring import ignoring
 from gradcheck_cli.run.mending import mend, repairs
 from gradcheck_cli.run.session import Result, Session
 
@@ -53,6 +55,15 @@ def write_repairs(
         _say(f"{count(removed, 'unused suppression')} taken out")
     files = [file for each in (result, *later) for file in each.files]
     return replace(result, report=report, files=files)
+
+
+def write_ignores(report: Report, root: Path, reason: str) -> None:
+    """Suppress what was found by comments with this reason, and say so."""
+    if not reason.strip():
+        raise UsageError("--add-ignore needs a reason")
+    for change in ignoring(report, root, reason):
+        change.write()
+        _say(f"{change.display}: {_what(change)} ignored")
 
 
 def _what(change: Change) -> str:
