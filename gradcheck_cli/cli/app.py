@@ -6,10 +6,10 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from gradcheck_cli.cli.check import check
 from gradcheck_cli.cli.explain import explain, rules
+from gradcheck_cli.cli.help import CommandsInFull, GroupedCommand
 from gradcheck_cli.cli.inputs import inputs
 from gradcheck_cli.cli.lint import lint, server
 from gradcheck_cli.cli.merge import merge
@@ -20,7 +20,7 @@ from gradcheck_cli.cli.sweep import sweep
 from gradcheck_cli.contract.version import __version__
 
 
-class _CheckByDefault(TyperGroup):
+class _CheckByDefault(CommandsInFull):
     """Inserts `check` before anything that is neither a command nor a flag of the group."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -58,17 +58,17 @@ def root(
     """
 
 
-app.command()(check)
-app.command()(explain)
-app.command()(inputs)
-app.command()(lint)
-app.command()(merge)
-app.command(context_settings={"ignore_unknown_options": True})(record)
-app.command()(replay)
-app.command()(repro)
-app.command()(rules)
-app.command()(server)
-app.command()(sweep)
+app.command(cls=GroupedCommand)(check)
+app.command(cls=GroupedCommand)(explain)
+app.command(cls=GroupedCommand)(inputs)
+app.command(cls=GroupedCommand)(lint)
+app.command(cls=GroupedCommand)(merge)
+app.command(cls=GroupedCommand, context_settings={"ignore_unknown_options": True})(record)
+app.command(cls=GroupedCommand)(replay)
+app.command(cls=GroupedCommand)(repro)
+app.command(cls=GroupedCommand)(rules)
+app.command(cls=GroupedCommand)(server)
+app.command(cls=GroupedCommand)(sweep)
 
 
 def main() -> None:

@@ -9,7 +9,8 @@ import typer
 
 def explain(
     rule: Annotated[
-        str | None, typer.Argument(help="A rule's name or code.", show_default=False)
+        str | None,
+        typer.Argument(metavar="RULE", help="A rule's name or code.", show_default=False),
     ] = None,
     all_rules: Annotated[bool, typer.Option("--list", help="List all rules.")] = False,
 ) -> None:

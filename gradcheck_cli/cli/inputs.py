@@ -17,7 +17,9 @@ _MOST_REFUSED = 5
 
 
 def inputs(
-    paths: Annotated[list[str], typer.Argument(help="Files, folders, modules, or PATH:function.")],
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH", help="Files, folders, modules, or PATH:function.")
+    ],
     write: Annotated[
         bool, typer.Option("--write", help="Put the richest inputs as comments into the files.")
     ] = False,

@@ -9,7 +9,7 @@ import typer
 
 
 def record(
-    command: Annotated[list[str], typer.Argument(help="The command, after `--`: pytest, python train.py, …")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The command, after `--`: pytest, python train.py, …")],
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier recordings.")] = False,
 ) -> None:  # fmt: skip
     """Run a command and keep, for each custom gradient of the project, how it is called.

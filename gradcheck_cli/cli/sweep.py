@@ -25,7 +25,7 @@ class MapFormat(StrEnum):
 
 
 def sweep(
-    target: Annotated[str, typer.Argument(help="FILE:function or package.module:function.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="FILE:function or package.module:function.")],
     dtype: Annotated[Dtype, typer.Option(help="Whose floats.")] = Dtype.FLOAT32,
     points: Annotated[int, typer.Option(help="Size of the grid, for several arguments or float64.")] = 4096,
     output_format: Annotated[MapFormat, typer.Option("--output-format")] = MapFormat.TEXT,

@@ -54,6 +54,11 @@ def _found(report: Report) -> str:
         for g in report.gradients
         if g.evidence is Evidence.CERTIFIED and not (g.adequacy and g.adequacy.at_shapes_only)
     ]
-    if certified and len(certified) == s.checked and not (s.errors or s.warnings or s.known):
+    ignored = any(g.ignored for g in report.gradients)
+    if (
+        certified
+        and len(certified) == s.checked
+        and not (s.errors or s.warnings or s.known or ignored)
+    ):
         text += ", all certified"
     return text + (f"; {count(s.known, 'known finding')} not shown" if s.known else "")
