@@ -26,10 +26,11 @@ class Mended:
 
 
 def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
-    """The files that the repairs of the report's findings change."""
+    """The files that the repairs of the report's errors and warnings change."""
     by_path: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
-        if finding.edits and (unsafe or finding.fix_is_safe):
+        grave = finding.severity is not Severity.NOTE
+        if finding.edits and grave and (unsafe or finding.fix_is_safe):
             by_path[finding.path].append(finding)
     for display, findings in by_path.items():
         path = root / display

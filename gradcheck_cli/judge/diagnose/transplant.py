@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
@@ -203,13 +203,22 @@ def _of_jvp(rule: Function) -> _Rule | None:
 
 
 def _only_part(rule: Function, whole: str) -> str | None:
-    """The name that `(x,) = primals` gives."""
+    """The name that `(x,) = primals` gives, or `(x,), (dx,) = primals, tangents`."""
+    for target, value in _assigned(rule):
+        match target, value:
+            case ast.Tuple(elts=[ast.Name(id=part)]), ast.Name(id=name) if name == whole:
+                return part
+    return None
+
+
+def _assigned(rule: Function) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What is assigned to what; of tuples that are assigned to each other, part by part."""
     for node in own_nodes(rule):
         match node:
-            case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=part)])], value=ast.Name(id=name)):
-                if name == whole:
-                    return part
-    return None
+            case ast.Assign(targets=[ast.Tuple(elts=left)], value=ast.Tuple(elts=right)):
+                yield from zip(left, right, strict=False)
+            case ast.Assign(targets=[target], value=value):
+                yield target, value
 
 
 def _unpacked(rule: Function, whole: str, kept: ast.expr, name: str) -> str | None:
