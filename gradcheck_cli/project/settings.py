@@ -6,7 +6,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -129,6 +129,11 @@ def with_flags(settings: Settings, flags: Mapping[str, object], where: str) -> S
         if name in names and value is not None and value is not False and value not in ((), [])
     }
     return validated(msgspec.structs.replace(settings, **given), where)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of `[tool.cgcheck]`: what editors complete and check."""
+    return msgspec.json.schema(Settings)
 
 
 def validated(settings: Settings, where: str) -> Settings:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from gradcheck_cli.project.settings import schema as of_settings
 from gradcheck_cli.report.json import schema
 from tests.conftest import FIXTURES, ROOT, WRONG, check_json
 
-PUBLISHED = ROOT / "docs" / "report.schema.json"
+PUBLISHED = ROOT / "docs"
 
 
 def ordered(part: Any) -> Any:
@@ -25,8 +27,10 @@ def ordered(part: Any) -> Any:
     return inner | ({"anyOf": sorted(inner["anyOf"], key=repr)} if "anyOf" in inner else {})
 
 
-def test_published_schema_is_the_one_in_the_code() -> None:
-    assert ordered(json.loads(PUBLISHED.read_text())) == ordered(schema())
+@pytest.mark.parametrize(("name", "own"), [("report", schema), ("settings", of_settings)])
+def test_published_schemas_are_those_in_the_code(name: str, own: Callable[[], Any]) -> None:
+    published = json.loads((PUBLISHED / f"{name}.schema.json").read_text())
+    assert ordered(published) == ordered(own()), "python scripts/schemas.py"
 
 
 def reports(*folders: str) -> list[dict[str, Any]]:
@@ -37,7 +41,9 @@ def reports(*folders: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_reports_of_the_fixtures_are_valid() -> None:
-    validator = jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text()))
+    validator = jsonschema.Draft202012Validator(
+        json.loads((PUBLISHED / "report.schema.json").read_text())
+    )
     for report in reports("seeds", "wrong"):
         validator.validate(report)
 
