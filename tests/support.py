@@ -121,6 +121,9 @@ class NumpySubject:
     def limits(self, points: Any, cotangents: Any) -> None:
         return None
 
+    def in_float64(self) -> None:
+        """It has floats of one kind."""
+
     def traces(self) -> Traces:
         return Traces(self.primal, self.program, reason=self.untraced)
 

@@ -66,14 +66,35 @@ def untrue_primal(m: Measurements) -> bool:
     rows = _ordinary(m)
     if len(rows) < _FEWEST:
         return False
+    other = _other_values(m, rows, columns(m.floats[m.mode].value, m.count)[rows])
+    return _mostly(other) and _mostly(other & _in_float64(m, rows))
+
+
+def _other_values(m: Measurements, rows: Array, run: Array) -> Array:
+    """Rows at which these values are quite other ones than the truth."""
     truth = as_floats(m.reference.balls(VALUES)[rows])
-    run = columns(m.floats[m.mode].value, m.count)[rows]
     certain = (m.reference.states(VALUES)[rows] == REGULAR) & np.isfinite(run) & np.isfinite(truth)
     size = np.maximum(np.abs(run), np.abs(truth))
     largest = size.max(axis=1, keepdims=True, initial=0)
     with np.errstate(invalid="ignore"):
         other = certain & (np.abs(run - truth) > UNTRUE_TRACE.value * largest)
-    return bool(2 * other.any(axis=1).sum() > len(rows))
+    return np.asarray(other.any(axis=1))
+
+
+def _in_float64(m: Measurements, rows: Array) -> Array:
+    """Rows at which the values are other ones in wide floats, too: what a function loses of its digits is no fault of its trace."""
+    wide = m.subject.in_float64()
+    if wide is None:
+        return np.ones(len(rows), bool)
+    points, cotangents = [p[rows] for p in m.points], [c[rows] for c in m.cotangents]
+    run = next(iter(wide.run(points, cotangents).values()), None)
+    if run is None:
+        return np.ones(len(rows), bool)
+    return _other_values(m, rows, columns(run.value, len(rows)))
+
+
+def _mostly(rows: Array) -> bool:
+    return bool(2 * rows.sum() > len(rows))
 
 
 def _ordinary(m: Measurements) -> Array:

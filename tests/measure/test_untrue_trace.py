@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 
 from gradcheck_cli.measure.untrue_trace import untrue_primal, untrue_rule
 from tests.support import measured
+from tests.traced import traced
 
 POINTS = [0.0, 1.0, 2.0, -3.0, 0.5, 100.0]
 
@@ -69,3 +71,10 @@ def test_rows_of_zeros_do_not_hide_it() -> None:
     rows = np.concatenate([empty, full])
     turned = measured(rows, lambda x: x, lambda x, w: w, floats={"primal": lambda x: x[:, ::-1]})
     assert untrue_primal(turned)
+
+
+def test_what_loses_its_digits_is_what_runs_all_the_same() -> None:
+    """log(cosh(x)) of small numbers has no digit left in float32, and some in float64."""
+    points = np.array([1e-4, -2e-4, 3e-5, 1e-5, 2.0])
+    m = traced(lambda x: jnp.log(jnp.cosh(x)), points, ran=True)
+    assert not untrue_primal(m)
