@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,11 @@ def edits(function: Function) -> Iterator[Edit]:
         names = _names(part)
         parameters = [a.arg for a in part.args.args]
         inside, whole = _inside(part), returned_by(part)
-        sweeps = ((inside, names, _changed), (whole, parameters, _whole), (inside, names, _with_more))  # fmt: skip
+        library = _library(part, names)
+        sweeps = (
+            (inside, names, _changed), (whole, parameters, _whole), (inside, names, _with_more),
+            (inside, names, functools.partial(_with_signs, library=library)),
+        )  # fmt: skip
         for nodes, variables, change in sweeps:
             for node in nodes:
                 for new in change(node, variables):
@@ -194,6 +199,27 @@ def _with_more(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
         case ast.Constant(value=None):
             for first, second in itertools.product(loads, loads):
                 yield ast.BinOp(first, ast.Mult(), second)
+
+
+def _with_signs(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:
+    """A sign that was forgotten: `delta * jnp.sign(x)` beyond the bend of a Huber loss."""
+    match node:
+        case ast.Name(ctx=ast.Load()) if node.id in names and library is not None:
+            for other in names:
+                if other != node.id:
+                    sign = ast.Attribute(ast.Name(library, ast.Load()), "sign", ast.Load())
+                    of_other = ast.Call(sign, [ast.Name(other, ast.Load())], [])
+                    yield ast.BinOp(node, ast.Mult(), of_other)
+
+
+def _library(function: Function, names: Sequence[str]) -> str | None:
+    """What the function calls the module of its operations: `jnp` of `jnp.where(...)`."""
+    calls = (n.func for n in ast.walk(function) if isinstance(n, ast.Call))
+    owners = (f.value for f in calls if isinstance(f, ast.Attribute))
+    found = [
+        o.id for o in owners if isinstance(o, ast.Name) and o.id not in (*names, "ctx", "self")
+    ]
+    return max(found, key=found.count, default=None)
 
 
 def _of_operator(node: ast.BinOp) -> Iterator[ast.expr]:

@@ -106,3 +106,9 @@ def test_the_function_stays_as_it_is_and_is_not_copied() -> None:
     assert changed.args is function.args
     assert changed.body[0] is function.body[0]
     assert changed.body[1] is not function.body[1]
+
+
+def test_a_sign_that_was_forgotten() -> None:
+    signed = changes(backward("ct * jnp.where(jnp.abs(x) < 1, x, 1)"))
+    assert ("ct", "ct * jnp.sign(x)") in signed
+    assert not any("sign(" in new for _, new in changes(backward("ct * x")))
