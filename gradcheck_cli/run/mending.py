@@ -46,7 +46,12 @@ def mend(report: Report, changes: Sequence[Change], again: Again, settings: Sett
     """Write all changes, check their files again, and put back what is not better."""
     for change in changes:
         change.write()
-    after = again(changes)
+    try:
+        after = again(changes)
+    except BaseException:  # whatever it was: nothing stays that was not checked
+        for change in changes:
+            change.take_back()
+        raise
     kept = [change for change in changes if _is_better(report, after, change.display)]
     put_back = [change for change in changes if change not in kept]
     for change in put_back:

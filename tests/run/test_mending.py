@@ -97,3 +97,13 @@ def test_notes_make_no_file_worse(folder: Path) -> None:
     note = replace(finding("redundant-rule"), severity=Severity.NOTE)
     kept, _, _ = mended(folder, report_of(note, note, verdict=Verdict.CORRECT))
     assert kept == ["a.py"]
+
+
+def test_what_could_not_be_checked_again_is_put_back(folder: Path) -> None:
+    def again(changes: Sequence[Change]) -> Report:
+        raise KeyboardInterrupt
+
+    before = report_of(wrong(SIGN))
+    with pytest.raises(KeyboardInterrupt):
+        mend(before, list(repairs(before, folder, unsafe=False)), again, Settings())
+    assert (folder / "a.py").read_text() == SOURCE
