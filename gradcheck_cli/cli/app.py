@@ -7,16 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from gradcheck_cli.cli.check import check
-from gradcheck_cli.cli.explain import explain, rules
+from gradcheck_cli.cli.commands import COMMANDS, PASSED_ON
 from gradcheck_cli.cli.help import CommandsInFull, GroupedCommand
-from gradcheck_cli.cli.inputs import inputs
-from gradcheck_cli.cli.lint import lint, server
-from gradcheck_cli.cli.merge import merge
 from gradcheck_cli.cli.plain_text import spell_what_is_lacking
-from gradcheck_cli.cli.record import record
-from gradcheck_cli.cli.replay import replay, repro
-from gradcheck_cli.cli.sweep import sweep
 from gradcheck_cli.contract.version import __version__
 
 
@@ -58,17 +51,9 @@ def root(
     """
 
 
-app.command(cls=GroupedCommand)(check)
-app.command(cls=GroupedCommand)(explain)
-app.command(cls=GroupedCommand)(inputs)
-app.command(cls=GroupedCommand)(lint)
-app.command(cls=GroupedCommand)(merge)
-app.command(cls=GroupedCommand, context_settings={"ignore_unknown_options": True})(record)
-app.command(cls=GroupedCommand)(replay)
-app.command(cls=GroupedCommand)(repro)
-app.command(cls=GroupedCommand)(rules)
-app.command(cls=GroupedCommand)(server)
-app.command(cls=GroupedCommand)(sweep)
+for command in COMMANDS:
+    context = {"ignore_unknown_options": command in PASSED_ON}
+    app.command(cls=GroupedCommand, context_settings=context)(command)
 
 
 def main() -> None:
