@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Annotated
 
 import typer
@@ -10,21 +11,26 @@ import typer
 def explain(
     rule: Annotated[
         str | None,
-        typer.Argument(metavar="RULE", help="A rule's name or code.", show_default=False),
+        typer.Argument(
+            metavar="RULE", help="A rule's name or code, or a family.", show_default=False
+        ),
     ] = None,
     all_rules: Annotated[bool, typer.Option("--list", help="List all rules.")] = False,
 ) -> None:
-    """Explain a rule: what it finds, why that is bad, what to write instead."""
+    """Explain a rule or a family: what it finds, why that is bad, what to write instead."""
     from gradcheck_cli.contract.errors import UsageError
     from gradcheck_cli.project.rule_pages import find
+    from gradcheck_cli.project.rule_pages import rules as pages
+    from gradcheck_cli.report.rule_page import family, page
 
     if all_rules:
         typer.echo(listing(), nl=False)
         return
     if rule is None:
         raise UsageError("name a rule, as in `cgcheck explain gradient-mismatch`, or use --list")
-    page = find(rule)
-    typer.echo(f"{page.name} ({page.code}, {page.severity})\n\n{page.body}", nl=False)
+    width = shutil.get_terminal_size((80, 24)).columns
+    own = [each for each in pages().values() if each.family == rule]
+    typer.echo(family(rule, own, width) if own else page(find(rule), width), nl=False)
 
 
 def rules() -> None:
