@@ -114,7 +114,8 @@ def _loading(site: Site, gradient: CustomGradient) -> Iterator[str]:
         yield "from pathlib import Path"
         yield f"FILE = {site.target!r}  # seen from the project's folder, in which or below which this is run"
         yield "folders = (Path.cwd(), *Path.cwd().parents, *Path(__file__).resolve().parents)"
-        yield "path = next((folder / FILE for folder in folders if (folder / FILE).is_file()), FILE)"
+        yield "path = next((folder / FILE for folder in folders if (folder / FILE).is_file()), None)"
+        yield 'assert path is not None, f"run it in the project: there is no {FILE} here"'
         yield 'spec = importlib.util.spec_from_file_location("checked", path)'
         yield "module = importlib.util.module_from_spec(spec)"
         yield "spec.loader.exec_module(module)"

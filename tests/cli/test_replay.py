@@ -111,11 +111,14 @@ def test_a_script_shows_the_numbers_and_fails_as_a_test(framework: str, tmp_path
     env = {"CGCHECK_CACHE_DIR": str(cache)}
     assert cgcheck("repro", name, "-o", script, env=env).code == 0
     assert "gradcheck_cli" not in script.read_text()
-    shown = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    assert "values    inf" in shown.stdout
+    shown = subprocess.run(
+        [sys.executable, script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (shown.returncode, "values    inf" in shown.stdout) == (1, True)
+    assert "still there: inf instead of" in shown.stderr
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cgcheck", script],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
+        cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert tested.returncode == 1
     assert "inf instead of" in tested.stdout

@@ -18,8 +18,8 @@ def finding(run: Run, name: str, rule: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("framework", "name", "fix", "expression"),
     [
-        ("torch", "Log1pExp", "-F.logsigmoid(-x)", "torch.exp(x)"),
-        ("torch", "Log1pExpApart", "-F.logsigmoid(-x)", "torch.exp(x)"),
+        ("torch", "Log1pExp", "torch.nn.functional.softplus(x)", "torch.exp(x)"),
+        ("torch", "Log1pExpApart", "torch.nn.functional.softplus(x)", "torch.exp(x)"),
         ("tensorflow", "log1pexp", "tf.math.softplus(x)", "tf.exp(x)"),
         ("tensorflow", "log1pexp_of_version_1", "tf.math.softplus(x)", "v1.exp(x)"),
     ],
