@@ -137,8 +137,10 @@ def check(
     if diff:
         raise typer.Exit(show_repairs(result.report, root, unsafe=unsafe_fixes))
     if (fix or unsafe_fixes) and not result.stopped:
-        result = write_repairs(result, session, targets, unsafe=unsafe_fixes)
-    shown = {file.display for file in result.files}
+        with heeding_termination():
+            result = write_repairs(result, session, targets, unsafe=unsafe_fixes)
+    # What was asked of certain points or dtypes alone says nothing of what others show.
+    shown = {file.display for file in result.files if file.whole and not (at or dtype)}
     report = only_new(result.report, lambda: shown, settings, root, named=baseline, update=update_baseline)  # fmt: skip
     outputs.write(report, root)
     if add_ignore is not None and not result.stopped:

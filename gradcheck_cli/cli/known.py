@@ -9,8 +9,9 @@ import typer
 
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Report
-from gradcheck_cli.project.baseline import Baseline, load, save
+from gradcheck_cli.project.baseline import Baseline, Sought, load, save
 from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.project.suppressions import Filter
 from gradcheck_cli.report.closing import count
 from gradcheck_cli.run.known import without_known
 
@@ -25,7 +26,7 @@ def only_new(
     update: bool,
     static: bool = False,
 ) -> Report:
-    """The report without what the baseline knows; `named` is the command line's, `files` are those of the run."""
+    """The report without what the baseline knows; `named` is the command line's, `files` are those that the run looked at as a whole."""
     if not settings.baseline:
         if update:
             raise UsageError(
@@ -34,23 +35,23 @@ def only_new(
         return report
     path = Path(named) if named else root / settings.baseline
     known = Baseline() if update and not path.exists() else load(path)
-    looked_at = files()
+    whole = Filter.of(settings.select, settings.ignore)
+    lost = {each.path for each in known.findings if not (root / each.path).exists()}
+    run = Sought(files(), whole.selects, static, lost)
     if update:
-        known = _updated(known, report, looked_at, path, static)
-    elif gone := known.gone(report.findings, looked_at, static=static):
+        known = _updated(known, report, run, path)
+    elif gone := known.gone(report.findings, run):
         what = count(len(gone), "finding")
         _say(f"{what} of {path.name} no longer there: --update-baseline takes them out")
     return without_known(report, known, settings)
 
 
-def _updated(
-    known: Baseline, report: Report, looked_at: Collection[str], path: Path, static: bool
-) -> Baseline:
+def _updated(known: Baseline, report: Report, run: Sought, path: Path) -> Baseline:
     """The baseline as it is written, with what came and went told."""
     if report.summary.exit_code > 1:
         _say(f"{path.name} is left as it is, for not all could be checked")
         return known
-    new = known.updated(report.findings, looked_at, static=static)
+    new = known.updated(report.findings, run)
     old = {each.fingerprint for each in known.findings}
     now = {each.fingerprint for each in new.findings}
     save(path, new)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import typer
+from msgspec import structs
 
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Report
@@ -14,6 +15,7 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.suppressions import without_unused
 from gradcheck_cli.report.closing import count
 from gradcheck_cli.run.change import Change
+from gradcheck_cli.run.exit_code import INTERRUPTED
 from gradcheck_cli.run.ignoring import ignoring
 from gradcheck_cli.run.mending import mend, repairs
 from gradcheck_cli.run.session import Result, Session
@@ -37,13 +39,19 @@ def write_repairs(
         path_of = session.reader.display
         todo = [t for t in targets if t.path is not None and path_of(t.path) in shown]
         later.append(session.run(todo, lambda display, event: None))
+        if later[-1].stopped:
+            raise KeyboardInterrupt
         return later[-1].report
 
     changes = list(repairs(result.report, session.root, unsafe=unsafe))
     kept: set[str] = set()
     report = result.report
     if changes:
-        mended = mend(report, changes, again, session.settings)
+        try:
+            mended = mend(report, changes, again, session.settings)
+        except KeyboardInterrupt:  # all is put back
+            summary = structs.replace(report.summary, exit_code=INTERRUPTED)
+            return replace(result, report=structs.replace(report, summary=summary), stopped=True)
         report, kept = mended.report, {change.display for change in mended.kept}
         for change in mended.kept:
             _say(f"{change.display}: {_what(change)} repaired")

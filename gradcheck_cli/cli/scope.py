@@ -10,7 +10,12 @@ import msgspec
 
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.worker import AskedPoint
-from gradcheck_cli.project.changed_files import LAST_COMMIT, changed_since, with_importers
+from gradcheck_cli.project.changed_files import (
+    LAST_COMMIT,
+    changed_since,
+    sources_of,
+    with_importers,
+)
 from gradcheck_cli.project.files import Target, resolve, without_excluded
 from gradcheck_cli.project.point_specs import parse_point
 from gradcheck_cli.project.settings import Settings
@@ -35,8 +40,8 @@ def targets_of(
     targets = resolve(paths, settings.exclude)
     if since is None and not changed:
         return targets
-    files = [target.path for target in targets if target.path is not None]
-    touched = with_importers(changed_since(since or LAST_COMMIT, root), files)
+    own = {target.path for target in targets if target.path is not None}
+    touched = with_importers(changed_since(since or LAST_COMMIT, root), own | sources_of(root))
     return [t for t in targets if t.path is not None and t.path.resolve() in touched]
 
 

@@ -17,6 +17,7 @@ from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
 
@@ -87,7 +88,11 @@ def _in_float64(m: Measurements, rows: Array) -> Array:
     if wide is None:
         return np.ones(len(rows), bool)
     points, cotangents = [p[rows] for p in m.points], [c[rows] for c in m.cotangents]
-    run = next(iter(wide.run(points, cotangents).values()), None)
+    try:
+        with calling_user_code():
+            run = next(iter(wide.run(points, cotangents).values()), None)
+    except UserCodeError:  # it takes no wide floats
+        run = None
     if run is None:
         return np.ones(len(rows), bool)
     return _other_values(m, rows, columns(run.value, len(rows)))

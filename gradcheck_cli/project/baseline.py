@@ -6,7 +6,8 @@ A finding is known by its fingerprint, into which no line enters: it stays known
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -29,9 +30,25 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     count: int = 1
     reason: str = ""
 
-    def is_sought(self, looked_at: Collection[str], static: bool) -> bool:
-        """Does a run on these files look for it? What is about a gradient, only one that runs them."""
-        return self.path in looked_at and not (static and self.gradient is not None)
+    def is_sought(self, run: Sought) -> bool:
+        """Would the run have found it? What is about a gradient, only one that runs it; of a file that is gone, any would."""
+        if self.path in run.gone:
+            return True
+        ran = self.gradient is None or not run.static
+        return self.path in run.files and ran and run.selects(self.rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What a run looked for: in which files as a whole, which rules, and whether in their sources alone.
+
+    `gone` are files that are not there any more.
+    """
+
+    files: Collection[str]
+    selects: Callable[[str], bool] = lambda rule: True
+    static: bool = False
+    gone: Collection[str] = ()
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,13 +57,8 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     version: int = _VERSION
     findings: list[Known] = []
 
-    def updated(
-        self, findings: Iterable[Finding], looked_at: Collection[str], *, static: bool = False
-    ) -> Baseline:
-        """What is known once these were found in these files; reasons stay, and so does what lies elsewhere.
-
-        `static`: only sources were read, and nothing was looked for that a run shows.
-        """
+    def updated(self, findings: Iterable[Finding], run: Sought) -> Baseline:
+        """What is known once a run found these; reasons stay, and so does what it did not look for."""
         reasons = {known.fingerprint: known.reason for known in self.findings}
         found = [finding for finding in findings if can_be_known(finding)]
         counts = Counter(finding.fingerprint for finding in found)
@@ -57,19 +69,17 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
             for f in found
         }  # fmt: skip
-        elsewhere = [known for known in self.findings if not known.is_sought(looked_at, static)]
+        elsewhere = [known for known in self.findings if not known.is_sought(run)]
         every = {known.fingerprint: known for known in elsewhere} | new
         return Baseline(findings=sorted(every.values(), key=_order))
 
-    def gone(
-        self, findings: Sequence[Finding], looked_at: Collection[str], *, static: bool = False
-    ) -> list[Known]:
-        """What is known of these files, and was not found there any more, or less often."""
+    def gone(self, findings: Sequence[Finding], run: Sought) -> list[Known]:
+        """What is known, and was not found any more by a run that looked for it, or less often."""
         counts = Counter(finding.fingerprint for finding in findings)
         return [
             known
             for known in self.findings
-            if known.is_sought(looked_at, static) and counts[known.fingerprint] < known.count
+            if known.is_sought(run) and counts[known.fingerprint] < known.count
         ]
 
 

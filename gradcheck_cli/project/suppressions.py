@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.project.added_comments import encoding_of
 from gradcheck_cli.project.comments import WHOLE_FILE, Ignore
 from gradcheck_cli.project.rule_pages import find, matching, rules
 
@@ -99,7 +101,13 @@ def without_unused(unused: Iterable[Unused], root: Path) -> int:
 
 
 def _rewritten(file: Path, unused: dict[int, set[str]]) -> int:
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    try:
+        encoding = encoding_of(file)
+        lines = io.StringIO(file.read_bytes().decode(encoding), newline="").readlines()
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return 0
+    if max(unused) > len(lines):
+        return 0
     count = 0
     for number in sorted(unused, reverse=True):  # from below: a line may go
         line = lines[number - 1]
@@ -116,5 +124,5 @@ def _rewritten(file: Path, unused: dict[int, set[str]]) -> int:
             lines[number - 1] = f"{before}{match['before']}{comment}{end}"
         else:
             lines[number - 1 : number] = [before.rstrip() + end] if before.strip() else []
-    file.write_text("".join(lines), encoding="utf-8")
+    file.write_bytes("".join(lines).encode(encoding))
     return count

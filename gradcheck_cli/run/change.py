@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import shutil
 import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,11 +45,13 @@ class Change:
     after: str
     repaired: Sequence[Finding]
 
-    def write(self) -> None:
-        self._put(self.after)
+    def write(self) -> bool:
+        """Write it; False if the file is not the one any more that was looked at."""
+        return self._put(self.before, self.after)
 
-    def take_back(self) -> None:
-        self._put(self.before)
+    def take_back(self) -> bool:
+        """Write what was there before; False if somebody has written since."""
+        return self._put(self.after, self.before)
 
     def difference(self) -> str:
         """As `diff -u` shows it, with lines of three around."""
@@ -57,8 +60,19 @@ class Change:
         shown = difflib.unified_diff(old, new, f"a/{shown_as}", f"b/{shown_as}")
         return "".join(line if line.endswith("\n") else line + _END for line in shown)
 
-    def _put(self, text: str) -> None:
+    def _put(self, expected: str, text: str) -> bool:
+        """Put a text in place of another, all of it or nothing."""
+        beside = self.path.with_name(f".{self.path.name}.cgcheck")
         try:
-            self.path.write_bytes(text.encode(self.encoding))
+            if self.path.read_bytes() != self._bytes(expected):
+                return False
+            beside.write_bytes(self._bytes(text))
+            shutil.copymode(self.path, beside)
+            beside.replace(self.path.resolve())
         except (OSError, UnicodeEncodeError) as error:
+            beside.unlink(missing_ok=True)
             raise CgcheckError(f"cannot write {self.path}: {error}") from None
+        return True
+
+    def _bytes(self, text: str) -> bytes:
+        return text.encode(self.encoding)

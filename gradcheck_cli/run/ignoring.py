@@ -18,7 +18,10 @@ def ignoring(report: Report, root: Path, reason: str) -> Iterator[Change]:
     """The files with a comment at each gradient, or at each expression that no gradient is about, that has findings."""
     by_path: dict[str, dict[int, list[Finding]]] = defaultdict(lambda: defaultdict(list))
     for finding in filter(can_be_known, report.findings):
-        by_path[finding.path][finding.gradient_line or finding.line].append(finding)
+        owner = finding.gradient_index
+        at_home = owner is not None and report.gradients[owner].path == finding.path
+        line = finding.gradient_line if at_home else None
+        by_path[finding.path][line or finding.line].append(finding)
     for display, by_line in by_path.items():
         path = root / display
         text = text_of(path)

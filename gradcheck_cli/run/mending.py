@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradcheck_cli.contract.errors import CgcheckError
 from gradcheck_cli.contract.report import Edit, Finding, Report, Severity, Verdict
 from gradcheck_cli.lint.fixed import applied
 from gradcheck_cli.project.settings import Settings
@@ -30,7 +31,9 @@ def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
     by_path: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
         grave = finding.severity is not Severity.NOTE
-        if finding.edits and grave and (unsafe or finding.fix_is_safe):
+        owner = finding.gradient_index
+        at_home = owner is None or report.gradients[owner].path == finding.path
+        if finding.edits and grave and at_home and (unsafe or finding.fix_is_safe):
             by_path[finding.path].append(finding)
     for display, findings in by_path.items():
         path = root / display
@@ -44,21 +47,35 @@ def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
 
 def mend(report: Report, changes: Sequence[Change], again: Again, settings: Settings) -> Mended:
     """Write all changes, check their files again, and put back what is not better."""
-    for change in changes:
-        change.write()
+    written: list[Change] = []
     try:
-        after = again(changes)
-    except BaseException:  # whatever it was: nothing stays that was not checked
         for change in changes:
-            change.take_back()
+            if change.write():
+                written.append(change)
+        after = again(written)
+    except BaseException:  # whatever it was: nothing stays that was not checked
+        _take_back(written)
         raise
-    kept = [change for change in changes if _is_better(report, after, change.display)]
-    put_back = [change for change in changes if change not in kept]
-    for change in put_back:
-        change.take_back()
+    kept = [change for change in written if _is_better(report, after, change.display)]
+    put_back = [change for change in written if change not in kept]
+    _take_back(put_back)
+    if not kept:
+        return Mended(report, [], put_back)
     here, there = {c.display for c in kept}, {c.display for c in put_back}
     whole = merged([without(report, here, settings), without(after, there, settings)])
     return Mended(whole, kept, put_back)
+
+
+def _take_back(changes: Sequence[Change]) -> None:
+    """Put back all that can be; the first that could not is told when the others are done."""
+    errors = []
+    for change in changes:
+        try:
+            change.take_back()
+        except CgcheckError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def _apart(findings: Sequence[Finding]) -> list[Finding]:
@@ -75,7 +92,9 @@ def _apart(findings: Sequence[Finding]) -> list[Finding]:
 
 def _touch(one: Edit, other: Edit) -> bool:
     starts, ends = zip(*map(_ends, (one, other)), strict=True)
-    return bool(max(starts) < min(ends))
+    inserted = any(start == end for start, end in map(_ends, (one, other)))
+    inside = max(starts) == min(ends) and min(starts) < max(starts) < max(ends)
+    return bool(max(starts) < min(ends)) or (inserted and inside)
 
 
 def _ends(edit: Edit) -> tuple[tuple[int, int], tuple[int, int]]:

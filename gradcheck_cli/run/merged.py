@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 from gradcheck_cli.contract.report import Finding, Gradient, Report, Status, Tool
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import counted
-from gradcheck_cli.run.exit_code import exit_code
+from gradcheck_cli.run.exit_code import COULD_NOT_CHECK, exit_code
 
 
 def merged(reports: Sequence[Report]) -> Report:
@@ -67,9 +67,12 @@ def without(report: Report, paths: Collection[str], settings: Settings) -> Repor
     ]
     gone = {_file(f, report) for f in report.findings} | {g.path for g in report.gradients}
     left = [item for item in report.not_covered if item.path not in paths]
+    # What could not be checked, or was interrupted, is so without these files, too.
+    before = report.summary.exit_code
+    code = before if before >= COULD_NOT_CHECK else exit_code(gradients, findings, left, settings)
     summary = replace(
         report.summary,
-        exit_code=exit_code(gradients, findings, left, settings),
+        exit_code=code,
         files=report.summary.files - len(gone & set(paths)),
     )
     return replace(report, gradients=gradients, findings=findings, not_covered=left, summary=summary)  # fmt: skip

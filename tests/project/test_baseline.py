@@ -8,7 +8,7 @@ import pytest
 
 from gradcheck_cli.contract.errors import SettingsError
 from gradcheck_cli.contract.report import Finding
-from gradcheck_cli.project.baseline import Baseline, Known, load, save
+from gradcheck_cli.project.baseline import Baseline, Known, Sought, load, save
 from tests.reports import finding, note
 
 
@@ -16,17 +16,23 @@ def found(name: str, path: str = "a.py", rule: str = "gradient-mismatch", line: 
     return finding(rule, line, path=path, fingerprint=name)
 
 
+ALL = Sought({"a.py"})
+
+
 def names(baseline: Baseline) -> list[tuple[str, int]]:
     return [(known.fingerprint, known.count) for known in baseline.findings]
 
 
 def test_what_is_found_is_known_however_often() -> None:
-    baseline = Baseline().updated([found("b"), found("a"), found("a", line=7)], {"a.py"})
+    baseline = Baseline().updated([found("b"), found("a"), found("a", line=7)], Sought({"a.py"}))
     assert names(baseline) == [("a", 2), ("b", 1)]
 
 
 def test_notes_and_what_could_not_be_checked_are_never_known() -> None:
-    assert Baseline().updated([note(), found("x", rule="import-failed")], {"a.py"}).findings == []
+    assert (
+        Baseline().updated([note(), found("x", rule="import-failed")], Sought({"a.py"})).findings
+        == []
+    )
 
 
 def test_reasons_stay_and_so_does_what_was_not_looked_at() -> None:
@@ -35,18 +41,20 @@ def test_reasons_stay_and_so_does_what_was_not_looked_at() -> None:
         Known(path=path, gradient="f", rule="gradient-mismatch", fingerprint=name)
         for path, name in (("a.py", "gone"), ("b.py", "elsewhere"))
     )
-    new = Baseline(findings=[reason, gone, elsewhere]).updated([found("a")], {"a.py"})
+    new = Baseline(findings=[reason, gone, elsewhere]).updated([found("a")], Sought({"a.py"}))
     assert new.findings == [reason, elsewhere]
 
 
 def test_what_is_there_less_often_is_gone() -> None:
-    baseline = Baseline().updated([found("a"), found("a"), found("b", "b.py")], {"a.py", "b.py"})
-    assert [k.fingerprint for k in baseline.gone([found("a")], {"a.py"})] == ["a"]
-    assert baseline.gone([found("a"), found("a")], {"a.py"}) == []
+    baseline = Baseline().updated(
+        [found("a"), found("a"), found("b", "b.py")], Sought({"a.py", "b.py"})
+    )
+    assert [k.fingerprint for k in baseline.gone([found("a")], Sought({"a.py"}))] == ["a"]
+    assert baseline.gone([found("a"), found("a")], Sought({"a.py"})) == []
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    baseline = Baseline().updated([found("a"), found("é", "ü.py")], {"a.py"})
+    baseline = Baseline().updated([found("a"), found("é", "ü.py")], Sought({"a.py"}))
     save(tmp_path / "known.json", baseline)
     assert load(tmp_path / "known.json") == baseline
 
@@ -76,6 +84,18 @@ def test_a_baseline_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_what_a_run_shows_is_not_looked_for_where_nothing_runs() -> None:
     ran, read = found("ran"), finding("naive-softplus", fingerprint="read", gradient=None)
-    baseline = Baseline().updated([ran, read], {"a.py"})
-    assert [k.fingerprint for k in baseline.gone([], {"a.py"}, static=True)] == ["read"]
-    assert names(baseline.updated([], {"a.py"}, static=True)) == [("ran", 1)]
+    baseline = Baseline().updated([ran, read], Sought({"a.py"}))
+    assert [k.fingerprint for k in baseline.gone([], Sought({"a.py"}, static=True))] == ["read"]
+    assert names(baseline.updated([], Sought({"a.py"}, static=True))) == [("ran", 1)]
+
+
+def test_what_a_run_did_not_look_for_stays() -> None:
+    baseline = Baseline().updated([found("a"), found("b", rule="non-finite-value")], ALL)
+    only_values = Sought({"a.py"}, lambda rule: rule == "non-finite-value")
+    assert names(baseline.updated([], only_values)) == [("a", 1)]
+    assert baseline.updated([], Sought(set())).findings == baseline.findings
+
+
+def test_a_file_that_is_gone_takes_its_findings_with_it() -> None:
+    baseline = Baseline().updated([found("a")], ALL)
+    assert baseline.updated([], Sought(set(), gone={"a.py"})).findings == []

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from gradcheck_cli.contract.errors import UsageError
-from gradcheck_cli.project.changed_files import LAST_COMMIT, changed_since, with_importers
+from gradcheck_cli.project.changed_files import (
+    LAST_COMMIT,
+    changed_since,
+    sources_of,
+    with_importers,
+)
 
 SOURCES = {
     "pkg/__init__.py": "",
@@ -47,7 +52,7 @@ def test_what_differs_and_what_git_does_not_know_yet(repository: Path) -> None:
     (repository / "pkg" / "é new.py").write_text("")
     (repository / "train.py").unlink()
     changed = changed_since(LAST_COMMIT, repository / "pkg")
-    assert names(repository, changed) == {"pkg/ops.py", "pkg/é new.py"}
+    assert names(repository, changed) == {"pkg/ops.py", "pkg/é new.py", "train.py"}
 
 
 def test_what_imports_a_changed_file_by_however_many_steps(repository: Path) -> None:
@@ -63,9 +68,18 @@ def test_a_package_is_what_stands_in_its_init(repository: Path) -> None:
     assert "pkg/other.py" not in names(repository, reached)
 
 
-def test_only_files_that_were_asked_for(repository: Path) -> None:
-    changed = {(repository / "pkg/ops.py").resolve()}
-    assert with_importers(changed, [repository / "pkg/other.py"]) == set()
+def test_what_imports_a_file_that_is_gone(repository: Path) -> None:
+    (repository / "pkg" / "ops.py").unlink()
+    reached = with_importers(changed_since(LAST_COMMIT, repository), sources_of(repository))
+    assert names(repository, reached) >= {"pkg/layer.py", "pkg/model.py", "train.py"}
+
+
+def test_folders_without_an_init_are_packages_too(repository: Path) -> None:
+    for name, text in (("ns/a.py", ""), ("ns/b.py", "from ns.a import f\n")):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text(text)
+    reached = with_importers({(repository / "ns/a.py").resolve()}, sources_of(repository))
+    assert names(repository, reached) == {"ns/a.py", "ns/b.py"}
 
 
 @pytest.mark.parametrize("revision", ["nowhere", "--output=x"])

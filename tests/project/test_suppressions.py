@@ -119,3 +119,11 @@ def test_of_several_names_the_used_one_stays(project: Path) -> None:
     cgcheck("model.py", "--fix", cwd=project)
     assert f"# cgcheck: ignore[{ALL}] -- why" in (project / "model.py").read_text()
     assert _rules(project, (project / "model.py").read_text()) == []
+
+
+def test_lines_keep_their_ends_and_their_encoding(tmp_path: Path) -> None:
+    text = "# -*- coding: latin-1 -*-\r\nx = 'é'\f\r\ny = 1  # cgcheck: ignore[value-mismatch] -- why\r\n"
+    (tmp_path / "a.py").write_bytes(text.encode("latin-1"))
+    assert without_unused([Unused("a.py", 3, "value-mismatch")], tmp_path) == 1
+    after = text.replace("  # cgcheck: ignore[value-mismatch] -- why", "")
+    assert (tmp_path / "a.py").read_bytes() == after.encode("latin-1")

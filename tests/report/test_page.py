@@ -266,6 +266,13 @@ def test_quiet_pages_tell_only_what_is_not_right(tmp_path: Path) -> None:
     assert "2 of 2 gradients checked" in text.splitlines()[-2]
 
 
+def test_a_warning_beside_a_right_formula_is_told_in_full(tmp_path: Path) -> None:
+    careless = checked(finding("approximate-rule", severity=Severity.WARNING))
+    page = in_files(tmp_path, checked(), careless)
+    assert "b.py\n\nf  CORRECT" in page
+    assert "warning[approximate-rule]" in page
+
+
 def test_the_last_line_says_where_to_start(tmp_path: Path) -> None:
     unstable = checked(finding("non-finite-value", line=7), verdict=Verdict.UNSTABLE)
     wrong = checked(finding(line=19), verdict=Verdict.WRONG)

@@ -65,6 +65,17 @@ _IN_A_ROW = re.compile(
     r"(?<![\w.+-])(?P<numbers>[+-]?\d(?:\s*,\s*[+-]?\d)*\s*,?\s*(?:or|and)\s+[+-]?\d)(?![\w.])"
     r"|\{\s*(?P<set>[+-]?\d(?:\s*,\s*[+-]?\d)+)\s*\}"
 )
+# Digits that count axes, columns or equations are no values: `dim 0 (batch), dim 1 (time)`, `Axes: 0 = batch, 1 = time`.
+_PLACES = re.compile(
+    r"\b(?:axis|axes|dim(?:ension)?s?|columns?|rows?|channels?|coordinates?|components?|index|ind(?:ices|exes)|eqs?|equations?"
+    r"|fig(?:ure)?s?|sec(?:tion)?s?|steps?|tables?|layers?|versions?|arguments?|entr(?:y|ies)|plac(?:e|es))\b\.?\W{0,3}\(?\d",
+    re.IGNORECASE,
+)
+# What says that numbers are the values of an array, and no text about it.
+_VALUED = re.compile(
+    r"\b(?:labels?|codes?|class(?:es)?|values?|one of|either|outcomes?|states?|kinds?|flags?|encod\w+)\b|(?:^|\bwith|\bin|:)\W*0\b",
+    re.IGNORECASE,
+)
 _CODES = 3  # so many are no zeros and ones, which may be floats
 _BETWEEN = re.compile(
     r"0\s*(?:<=|≤)\s*[\w\[\].]+\s*(?:<=|≤|<)\s*(?P<last>[^\W\d]\w*)\s*(?P<less>-\s*1)?(?P<end>)"
@@ -131,7 +142,7 @@ def element_kind(text: str) -> str:
     if _BOOLEANS.search(text):
         return "bool"
     head = _HEAD_ENDS.split(text)[0]
-    if _BETWEEN.search(text) or _INTEGERS_FIRST.match(text) or len(_listed(text)) >= _CODES:
+    if _BETWEEN.search(text) or _INTEGERS_FIRST.match(text) or _lists_codes(text):
         return "i32"
     whole = _INTEGERS.search(text.split(". ", maxsplit=1)[0]) or _LABELS.search(head)
     return "i32" if whole and not _NO_INTEGERS.search(text) else "f32"
@@ -205,13 +216,18 @@ def _range_of_listed(text: str) -> str:
     return f"in {min(numbers)}..{max(numbers) + 1}" if len(numbers) > 1 else ""
 
 
+def _lists_codes(text: str) -> bool:
+    """Are three integers and more told one by one, as what an array holds?"""
+    return len(_listed(text)) >= _CODES and _VALUED.search(text) is not None
+
+
 def _listed(text: str) -> set[int]:
     """The integers that are told one by one, if none between them is left out."""
     row = _IN_A_ROW.search(text)
     listed = re.findall(r"[+-]?\d", row["numbers"] or row["set"]) if row else _MEANING.findall(text)
     numbers = {int(number) for number in listed}
     whole = numbers and len(numbers) == max(numbers) - min(numbers) + 1
-    return numbers if whole else set()
+    return numbers if whole and not _PLACES.search(text) else set()
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ the gradient goes out. Whoever writes it checks the file again.
 from __future__ import annotations
 
 import ast
+import itertools
 import linecache
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,8 +57,8 @@ def transplanted(gradient: CustomGradient, stable: LibraryFunction) -> Transplan
     text = names.spelled(
         _renamed(stable.gradient, {_COTANGENT: rule.cotangent, learned[0]: rule.argument})
     )
-    edit = file.edit(rule.gradient, text)
-    return Transplant(text, [edit, *rule.saving, *names.imports])
+    edits = [file.edit(rule.gradient, text), *rule.saving, *names.imports]
+    return Transplant(text, edits) if file.parses_with(edits) and not names.lost else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,20 @@ class _File:
             line=span.line, column=span.column, end_line=span.end_line,
             end_column=span.end_column, text=text,
         )  # fmt: skip
+
+    def parses_with(self, edits: Sequence[Edit]) -> bool:
+        """Is it Python, once these are made?"""
+        starts = [0, *itertools.accumulate(map(len, self.lines))]
+        source = "".join(self.lines)
+        for edit in sorted(edits, key=lambda e: (e.line, e.column), reverse=True):
+            first = starts[min(edit.line, len(starts)) - 1] + edit.column - 1
+            last = starts[min(edit.end_line, len(starts)) - 1] + edit.end_column - 1
+            source = source[:first] + edit.text + source[last:]
+        try:
+            ast.parse(source)
+        except (SyntaxError, ValueError):
+            return False
+        return True
 
     def text(self, node: ast.expr) -> str:
         return ast.get_source_segment("".join(self.lines), node) or ast.unparse(node)
@@ -144,9 +159,13 @@ def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: _File) -> _Rul
         n.id for n in ast.walk(bwd) if isinstance(n, ast.Name)
     }:
         return None
+    first = _first(bwd)
+    decorated = isinstance(first, (ast.FunctionDef, ast.ClassDef)) and bool(first.decorator_list)
+    if first.lineno == bwd.lineno or decorated:
+        return None  # no line of its own can stand before it
     saving = [
         file.edit(kept, f"({file.text(kept)}, {name})"),
-        file.before(_first(bwd), f"{residuals}, {name} = {residuals}"),
+        file.before(first, f"{residuals}, {name} = {residuals}"),
     ]
     return _made(bwd, cotangent, name, saving)
 
@@ -273,6 +292,7 @@ class _Modules:
     scope: Mapping[str, Any]  # modules by the names that a library's text has for them
     file: _File
     imports: list[Edit] = field(default_factory=list)
+    lost: bool = False  # one of them can be imported nowhere
 
     def spelled(self, text: str) -> str:
         """An expression with the modules as the file names them."""
@@ -297,11 +317,15 @@ class _Modules:
         ]
         if above and getattr(self.around[above[0]], leaf, None) is module:
             return f"{above[0]}.{leaf}"
-        self.imports.append(self._import(name, module))
+        line = self._import(name, module)
+        if line is None:
+            self.lost = True
+        else:
+            self.imports.append(line)
         return name
 
-    def _import(self, name: str, module: ModuleType) -> Edit:
-        """A line behind the last import of the file."""
+    def _import(self, name: str, module: ModuleType) -> Edit | None:
+        """A line behind the last import of the file; None if it has none."""
         parent, _, leaf = module.__name__.rpartition(".")
         text = f"import {module.__name__} as {name}"
         if name == module.__name__:
@@ -312,4 +336,6 @@ class _Modules:
         last = [
             n.end_lineno or n.lineno for n in body if isinstance(n, (ast.Import, ast.ImportFrom))
         ]
-        return _insertion(max(last, default=0) + 1, 1, f"{text}\n")
+        if not last or not self.file.lines[max(last) - 1].endswith("\n"):
+            return None
+        return _insertion(max(last) + 1, 1, f"{text}\n")

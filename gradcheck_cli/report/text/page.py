@@ -83,7 +83,11 @@ def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
         if alike.follows(path) and not verbose:
             continue
         here = [g for g in report.gradients if g.path == path and _is_told(g, look.quiet)]
-        if report.summary.files > 1 and not (verbose or mine) and all(map(_is_green, here)):
+        if (
+            report.summary.files > 1
+            and not (verbose or mine)
+            and all(_is_green(g, report) for g in here)
+        ):
             yield [(path, "bold underline"), (f"  {_in_short(here, report)}", "green")]
             in_short = True
             continue
@@ -107,10 +111,12 @@ def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
     yield from _closing(report, width)
 
 
-def _is_green(gradient: Gradient) -> bool:
-    """Is it fine, and was all seen of it that could be wrong?"""
+def _is_green(gradient: Gradient, report: Report) -> bool:
+    """Is it fine, with nothing but notes, and was all seen of it that could be wrong?"""
     seen = gradient.adequacy is None or not gradient.adequacy.unseen
-    return gradient.verdict in _FINE and seen and not gradient.ignored and not gradient.reason
+    quiet = all(report.findings[k].severity is Severity.NOTE for k in gradient.findings)
+    fine = gradient.verdict in _FINE and not gradient.ignored and not gradient.reason
+    return fine and seen and quiet
 
 
 def _in_short(gradients: Sequence[Gradient], report: Report) -> str:

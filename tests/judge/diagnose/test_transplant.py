@@ -57,8 +57,9 @@ def test_an_argument_that_is_not_kept_is_kept_beside_the_rest(tmp_path: Path) ->
         "def bwd(e, g):\n    x = e\n    return (g / x,)",
         "def bwd(e, g):\n    if e:\n        return (g,)\n    return (g / e,)",
         "def bwd(e, g):\n    return (g, e)",
+        "def bwd(e, g): return (g / e,)",
     ],
-    ids=["nowhere-to-unpack", "the-name-is-taken", "two-ways", "two-gradients"],
+    ids=["nowhere-to-unpack", "the-name-is-taken", "two-ways", "two-gradients", "on-one-line"],
 )
 def test_a_rule_that_does_not_show_how_is_left_as_it_is(tmp_path: Path, bwd: str) -> None:
     source = f"{IMPORT}def fwd(x, axis):\n    return m.exp(x), m.exp(x)\n\n\n{bwd}\n"
