@@ -19,6 +19,7 @@ from gradcheck_cli.judge.diagnose.edits import Edit, edits
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
 from gradcheck_cli.judge.diagnose.trial import Trial
+from gradcheck_cli.judge.diagnose.written import written
 from gradcheck_cli.subject.protocol import CustomGradient
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +69,7 @@ def _does(
 
 
 def _changes(gradient: CustomGradient) -> Iterator[tuple[FunctionType, Edit]]:
-    for function in gradient.rule_code():
+    for function in written(gradient):
         tree = tree_of(function)
         for edit in () if tree is None else edits(tree):
             yield function, edit

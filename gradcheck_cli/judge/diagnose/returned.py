@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gradcheck_cli.judge.diagnose.edits import Function, own_nodes, returned_by, rules_in
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
 from gradcheck_cli.judge.diagnose.span import Span
+from gradcheck_cli.judge.diagnose.written import written
 from gradcheck_cli.subject.protocol import CustomGradient
 
 _FORWARD = "custom_jvp"  # a rule that returns the value, then the tangent
@@ -27,7 +28,7 @@ class Returned:
 
 def returned_for(gradient: CustomGradient, argument: str | None) -> Returned | None:
     """What the rule's text returns for this argument; None where it does not show."""
-    for function in gradient.rule_code():
+    for function in written(gradient):
         tree = tree_of(function)
         rules = [] if tree is None else rules_in(tree)
         if gradient.kind in _BESIDE_THE_VALUE and rules == [tree]:
