@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+_NARROW = 70  # columns of a list
+
 
 def explain(
     rule: Annotated[
@@ -40,16 +42,11 @@ def rules() -> None:
 
 def listing() -> str:
     """Rules under the heading of their family; summaries wrap to 80 columns."""
-    import textwrap
+    from itertools import groupby
 
     from gradcheck_cli.project.rule_pages import rules as pages
+    from gradcheck_cli.report.rule_page import listed
 
-    lines: list[str] = []
-    family = ""
-    for rule in pages().values():
-        if rule.family != family:
-            family = rule.family
-            lines += ["", family]
-        lines.append(f"  {rule.code}  {rule.name} ({rule.severity})")
-        lines += textwrap.wrap(rule.summary, 70, initial_indent=" " * 9, subsequent_indent=" " * 9)
+    families = groupby(pages().values(), lambda rule: rule.family)
+    lines = [line for name, own in families for line in ("", name, *listed(list(own), _NARROW))]
     return "\n".join(lines[1:]) + "\n"

@@ -57,6 +57,8 @@ def write_repairs(
             _say(f"{change.display}: {_what(change)} repaired")
         for change in mended.put_back:
             _say(f"{change.display}: put back, for it is no better with {_what(change)} repaired")
+        for change in mended.changed_meanwhile:
+            _say(f"{change.display}: left alone, for it was changed in the meantime")
     now = [item for each in later for item in each.unused if item.path in kept]
     unused = [item for item in result.unused if item.path not in kept] + now
     if removed := without_unused(unused, session.root):
@@ -70,8 +72,10 @@ def write_ignores(report: Report, root: Path, reason: str) -> None:
     if not reason.strip():
         raise UsageError("--add-ignore needs a reason")
     for change in ignoring(report, root, reason):
-        change.write()
-        _say(f"{change.display}: {_what(change)} ignored")
+        if change.write():
+            _say(f"{change.display}: {_what(change)} ignored")
+        else:
+            _say(f"{change.display}: left alone, for it was changed in the meantime")
 
 
 def _what(change: Change) -> str:

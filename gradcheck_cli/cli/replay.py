@@ -18,8 +18,8 @@ def replay(name: Id) -> None:
     """Run the check again that led to a finding, and show it if it is still there."""
     from gradcheck_cli.report import render
     from gradcheck_cli.report.look import Look
-    from gradcheck_cli.run.assemble import narrowed
     from gradcheck_cli.run.exit_code import FINDINGS
+    from gradcheck_cli.run.renumbered import narrowed
 
     fingerprint, entry, root, result = _again(name, script=False)
     shown = narrowed(result.report, fingerprint)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lsprotocol import types as lsp
 
 from gradcheck_cli.contract.report import Edit, Finding, Severity
-from gradcheck_cli.lint.spans import lines_of
+from gradcheck_cli.project.edits import lines_of
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.linting import findings_of

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.contract.report import Edit, Finding
-from gradcheck_cli.lint.spans import lines_of
+from gradcheck_cli.contract.report import Finding
+from gradcheck_cli.project.edits import applied
 
 _MOST = 200  # repairs of one file
 
@@ -44,22 +44,6 @@ def fixed(source: str, findings_of: Findings, *, unsafe: bool) -> Fixed:
         else:
             refused.add(_key(chosen))
     return Fixed(source, repaired)
-
-
-def applied(source: str, edits: Sequence[Edit]) -> str:
-    """The source with these written into it, the last place first."""
-    starts = [0]
-    for line in lines_of(source):
-        starts.append(starts[-1] + len(line))
-
-    def place(line: int, column: int) -> int:
-        return min(starts[min(line, len(starts)) - 1] + column - 1, len(source))
-
-    ending = "\r\n" if "\r\n" in source else "\n"
-    for edit in sorted(edits, key=lambda e: (e.line, e.column), reverse=True):
-        start, end = place(edit.line, edit.column), place(edit.end_line, edit.end_column)
-        source = source[:start] + edit.text.replace("\n", ending) + source[end:]
-    return source
 
 
 def _key(finding: Finding) -> tuple[str, str]:

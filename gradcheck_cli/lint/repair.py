@@ -18,7 +18,7 @@ from gradcheck_cli.lint.lifting import Scene
 from gradcheck_cli.lint.matching import matches, pattern
 from gradcheck_cli.lint.names import imports
 from gradcheck_cli.lint.nodes import of_module
-from gradcheck_cli.lint.spans import Span, lines_of
+from gradcheck_cli.lint.spans import Span
 from gradcheck_cli.lint.spellings import (
     FRAMEWORKS,
     Speller,
@@ -27,6 +27,7 @@ from gradcheck_cli.lint.spellings import (
     place_of,
 )
 from gradcheck_cli.lint.terms import Options, Term
+from gradcheck_cli.project.edits import lines_of
 from gradcheck_cli.project.rule_pages import Proof, Rule
 
 # Which of several a method's object is of.

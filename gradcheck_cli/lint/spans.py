@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -21,8 +19,3 @@ class Span:
     def of(cls, node: ast.expr | ast.stmt) -> Span:
         end_line, end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return cls(node.lineno, node.col_offset + 1, end_line, end + 1)
-
-
-def lines_of(source: str) -> Sequence[str]:
-    """The lines with their ends, as Python counts them: a form feed ends none."""
-    return list(io.StringIO(source, newline=""))

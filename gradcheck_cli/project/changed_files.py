@@ -39,6 +39,7 @@ def with_importers(changed: set[Path], files: Collection[Path]) -> set[Path]:
     while latest:
         names = {name for file in latest for name in _called(file)}
         words = {name.rpartition(".")[2].encode() for name in names}
+        words.add(b"from .")  # runs what stands in the package's own file, whatever it is called
         likely = [file for file, text in texts.items() if any(word in text for word in words)]
         latest = {file for file in likely if not names.isdisjoint(_imported(file, texts[file]))}
         reached |= latest

@@ -30,11 +30,17 @@ def family(name: str, rules: Sequence[Rule], width: int) -> str:
         f"{name}: {len(rules)} rules; `--select {name}` and `--ignore {name}` mean all of them",
         "",
     ]
+    return "\n".join([*lines, *listed(rules, room)]) + "\n"
+
+
+def listed(rules: Sequence[Rule], room: int) -> Iterator[str]:
+    """Each rule with what it finds."""
+    indent = " " * 9
     for rule in rules:
-        lines.append(f"  {rule.code}  {rule.name} ({rule.severity})")
-        indent = " " * 9
-        lines += textwrap.wrap(rule.summary, room, initial_indent=indent, subsequent_indent=indent)
-    return "\n".join(lines) + "\n"
+        yield f"  {rule.code}  {rule.name} ({rule.severity})"
+        yield from textwrap.wrap(
+            rule.summary, room, initial_indent=indent, subsequent_indent=indent
+        )
 
 
 def _how_to_turn_off(rule: Rule) -> Iterator[str]:

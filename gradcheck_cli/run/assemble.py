@@ -59,22 +59,6 @@ def assemble(
     )
 
 
-def narrowed(report: Report, fingerprint: str) -> Report:
-    """A report with one finding alone, and the gradients that it is about."""
-    kept = [f for f in report.findings if f.fingerprint == fingerprint]
-    owners = sorted({f.gradient_index for f in kept if f.gradient_index is not None})
-    gradients = []
-    for owner in owners:
-        numbers = [i for i, f in enumerate(kept) if f.gradient_index == owner]
-        gradients.append(replace(report.gradients[owner], findings=numbers))
-    findings = [
-        f if f.gradient_index is None else replace(f, gradient_index=owners.index(f.gradient_index))
-        for f in kept
-    ]
-    summary = replace(report.summary, **counted(findings))
-    return replace(report, gradients=gradients, findings=findings, not_covered=[], summary=summary)
-
-
 @dataclass(slots=True)
 class _Draft:
     """A report while files are added to it."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gradcheck_cli.contract.report import Finding, Report
-from gradcheck_cli.lint.spans import lines_of
 from gradcheck_cli.project.baseline import can_be_known
 from gradcheck_cli.project.comments import parse
+from gradcheck_cli.project.edits import lines_of
 from gradcheck_cli.run.change import Change, text_of
 
 

@@ -9,23 +9,23 @@ from msgspec.structs import replace
 from gradcheck_cli.contract.report import Finding, Gradient, Report
 from gradcheck_cli.project.baseline import Baseline, can_be_known
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.run.assemble import counted
 from gradcheck_cli.run.exit_code import COULD_NOT_CHECK, exit_code
+from gradcheck_cli.run.renumbered import renumbered
 
 
 def without_known(report: Report, baseline: Baseline, settings: Settings) -> Report:
     """What is new; of each known finding as many are hidden as there were. Verdicts stay as they are."""
     room = Counter({known.fingerprint: known.count for known in baseline.findings})
     kept = [i for i, finding in enumerate(report.findings) if not _is_known(finding, room)]
-    places = {old: new for new, old in enumerate(kept)}
-    gradients = [_with_places(gradient, places) for gradient in report.gradients]
-    findings = [report.findings[i] for i in kept]
+    part = renumbered(report, range(len(report.gradients)), kept)
+    pairs = zip(report.gradients, part.gradients, strict=True)
+    gradients = [_with_hidden(gradient, left) for gradient, left in pairs]
     code = report.summary.exit_code
     if code < COULD_NOT_CHECK:
-        code = exit_code(gradients, findings, report.not_covered, settings)
-    known = len(report.findings) - len(findings)
-    summary = replace(report.summary, exit_code=code, known=known, **counted(findings))
-    return replace(report, gradients=gradients, findings=findings, summary=summary)
+        code = exit_code(gradients, part.findings, report.not_covered, settings)
+    known = len(report.findings) - len(kept)
+    summary = replace(part.summary, exit_code=code, known=known)
+    return replace(part, gradients=gradients, summary=summary)
 
 
 def _is_known(finding: Finding, room: Counter[str]) -> bool:
@@ -35,7 +35,7 @@ def _is_known(finding: Finding, room: Counter[str]) -> bool:
     return True
 
 
-def _with_places(gradient: Gradient, places: dict[int, int]) -> Gradient:
-    here = [places[k] for k in gradient.findings if k in places]
-    hidden = len(gradient.findings) - len(here)
-    return replace(gradient, findings=here, ignored=gradient.ignored + hidden)
+def _with_hidden(before: Gradient, left: Gradient) -> Gradient:
+    """The gradient with a count of what is not told of it any more."""
+    hidden = len(before.findings) - len(left.findings)
+    return replace(left, ignored=before.ignored + hidden)

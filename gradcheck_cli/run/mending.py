@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gradcheck_cli.contract.errors import CgcheckError
 from gradcheck_cli.contract.report import Edit, Finding, Report, Severity, Verdict
-from gradcheck_cli.lint.fixed import applied
+from gradcheck_cli.project.edits import applied
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.change import Change, text_of
 from gradcheck_cli.run.merged import merged, without
@@ -19,11 +19,12 @@ Again = Callable[[Sequence[Change]], Report]  # the report on these files alone,
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """The report after the repairs, the files that were repaired, and those that were put back."""
+    """The report after the repairs, the files that were repaired, those that were put back, and those that somebody else changed meanwhile."""
 
     report: Report
     kept: Sequence[Change]
     put_back: Sequence[Change]
+    changed_meanwhile: Sequence[Change] = ()
 
 
 def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
@@ -58,24 +59,27 @@ def mend(report: Report, changes: Sequence[Change], again: Again, settings: Sett
         raise
     kept = [change for change in written if _is_better(report, after, change.display)]
     put_back = [change for change in written if change not in kept]
-    _take_back(put_back)
+    others = [*(c for c in changes if c not in written), *_take_back(put_back)]
+    put_back = [change for change in put_back if change not in others]
     if not kept:
-        return Mended(report, [], put_back)
-    here, there = {c.display for c in kept}, {c.display for c in put_back}
+        return Mended(report, [], put_back, others)
+    here = {c.display for c in kept}
+    there = {c.display for c in written} - here
     whole = merged([without(report, here, settings), without(after, there, settings)])
-    return Mended(whole, kept, put_back)
+    return Mended(whole, kept, put_back, others)
 
 
-def _take_back(changes: Sequence[Change]) -> None:
-    """Put back all that can be; the first that could not is told when the others are done."""
-    errors = []
+def _take_back(changes: Sequence[Change]) -> list[Change]:
+    """Put back all that can be; those that somebody has changed since. An error is raised when the others are done."""
+    errors, others = [], []
     for change in changes:
         try:
-            change.take_back()
+            others += [] if change.take_back() else [change]
         except CgcheckError as error:
             errors.append(error)
     if errors:
         raise errors[0]
+    return others
 
 
 def _apart(findings: Sequence[Finding]) -> list[Finding]:

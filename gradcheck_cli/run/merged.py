@@ -10,6 +10,7 @@ from gradcheck_cli.contract.report import Finding, Gradient, Report, Status, Too
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import counted
 from gradcheck_cli.run.exit_code import COULD_NOT_CHECK, exit_code
+from gradcheck_cli.run.renumbered import renumbered
 
 
 def merged(reports: Sequence[Report]) -> Report:
@@ -55,27 +56,20 @@ def without(report: Report, paths: Collection[str], settings: Settings) -> Repor
     """A report without what it says of these files."""
     numbers = [i for i, g in enumerate(report.gradients) if g.path not in paths]
     kept = [i for i, f in enumerate(report.findings) if _file(f, report) not in paths]
-    new_number = {old: new for new, old in enumerate(numbers)}
-    new_place = {old: new for new, old in enumerate(kept)}
-    gradients = [
-        replace(g, findings=[new_place[k] for k in g.findings if k in new_place])
-        for g in (report.gradients[i] for i in numbers)
-    ]
-    findings = [
-        f if f.gradient_index is None else replace(f, gradient_index=new_number[f.gradient_index])
-        for f in (report.findings[i] for i in kept)
-    ]
+    part = renumbered(report, numbers, kept)
     gone = {_file(f, report) for f in report.findings} | {g.path for g in report.gradients}
     left = [item for item in report.not_covered if item.path not in paths]
     # What could not be checked, or was interrupted, is so without these files, too.
     before = report.summary.exit_code
-    code = before if before >= COULD_NOT_CHECK else exit_code(gradients, findings, left, settings)
-    summary = replace(
-        report.summary,
-        exit_code=code,
-        files=report.summary.files - len(gone & set(paths)),
+    code = (
+        before
+        if before >= COULD_NOT_CHECK
+        else exit_code(part.gradients, part.findings, left, settings)
     )
-    return replace(report, gradients=gradients, findings=findings, not_covered=left, summary=summary)  # fmt: skip
+    files = report.summary.files - len(gone & set(paths))
+    return replace(
+        part, not_covered=left, summary=replace(part.summary, exit_code=code, files=files)
+    )
 
 
 def _file(finding: Finding, report: Report) -> str:

@@ -1,4 +1,4 @@
-"""Prose as clues: what people write, and what it must not be taken for."""
+"""Prose as clues: what people write, and what it must not be taken for. Long because most of it is a list of what was met."""
 
 from __future__ import annotations
 

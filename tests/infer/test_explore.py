@@ -1,4 +1,7 @@
-"""Exploring: shapes are solved from what numpy refuses; the richest that function and rule take is chosen."""
+"""Exploring: shapes are solved from what numpy refuses; the richest that function and rule take is chosen.
+
+Long because each way in which a search can go astray has a function and a rule of its own.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.project.rule_pages import find, rules
+from gradcheck_cli.project.rule_pages import Rule, find, rules
 from gradcheck_cli.report.rule_page import family, page
 
 BODY = """# a title
@@ -37,12 +37,11 @@ def test_a_page_is_filled_and_code_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("rule", list(rules().values()), ids=lambda rule: rule.name)
-def test_every_page_fits_and_says_how_to_turn_it_off(rule: object) -> None:
-    own = find(rule.name)  # type: ignore[attr-defined]
-    text = page(own, 80)
+def test_every_page_fits_and_says_how_to_turn_it_off(rule: Rule) -> None:
+    text = page(rule, 80)
     prose = [line for line in text.splitlines() if not line.startswith((" ", "|"))]
     assert all(len(line) <= 80 or " " not in line for line in prose)
-    assert (f"--ignore {own.name}" in text) is (own.name != RuleName.INTERNAL_ERROR)
+    assert (f"--ignore {rule.name}" in text) is (rule.name != RuleName.INTERNAL_ERROR)
 
 
 def test_a_family_lists_its_rules() -> None:

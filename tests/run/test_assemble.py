@@ -10,7 +10,8 @@ from gradcheck_cli.contract.report import Input, NotCovered, Severity, Status, V
 from gradcheck_cli.contract.worker import AskedPoint, Checked
 from gradcheck_cli.project.comments import WHOLE_FILE, Ignore
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.run.assemble import assemble, narrowed
+from gradcheck_cli.run.assemble import assemble
+from gradcheck_cli.run.renumbered import narrowed
 from gradcheck_cli.run.tasks import File
 from tests.reports import checked, finding, note
 

@@ -107,3 +107,15 @@ def test_what_could_not_be_checked_again_is_put_back(folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         mend(before, list(repairs(before, folder, unsafe=False)), again, Settings())
     assert (folder / "a.py").read_text() == SOURCE
+
+
+def test_what_somebody_changed_meanwhile_is_left_alone_and_told(folder: Path) -> None:
+    def again(changes: Sequence[Change]) -> Report:
+        (folder / "a.py").write_text("mine\n")
+        return report_of(wrong())
+
+    before = report_of(wrong(SIGN))
+    done = mend(before, list(repairs(before, folder, unsafe=False)), again, Settings())
+    assert [change.display for change in done.changed_meanwhile] == ["a.py"]
+    assert (done.kept, done.put_back) == ([], [])
+    assert (folder / "a.py").read_text() == "mine\n"

@@ -1,4 +1,7 @@
-"""Expressions: what each stands for, and what its operations say of the parameters in it."""
+"""Expressions: what each stands for, and what its operations say of the parameters in it.
+
+Long because it is one reader: every kind of expression asks it of its parts.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from gradcheck_cli.contract import report
 from gradcheck_cli.judge.diagnose.edits import Edit, Function
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
 from gradcheck_cli.judge.diagnose.span import Span
+from gradcheck_cli.project.edits import applied
 
 _PLACE = "_cgcheck_{}_"  # stands for what the author wrote, while the rest is spelled
 _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript)
@@ -63,11 +64,8 @@ class _Written:
 
     def reads_as(self, edit: report.Edit, tree: Function) -> bool:
         """Is the function this one, once the edit is made?"""
-        first, last = self._lines[edit.line - 1], self._lines[edit.end_line - 1]
-        middle = first[: edit.column - 1] + edit.text + last[edit.end_column - 1 :]
-        lines = [*self._lines[: edit.line - 1], middle, *self._lines[edit.end_line :]]
         try:
-            module = ast.parse("".join(lines))
+            module = ast.parse(applied("".join(self._lines), [edit]))
         except (SyntaxError, ValueError):
             return False
         wanted = ast.dump(tree)

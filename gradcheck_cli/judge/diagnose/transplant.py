@@ -7,7 +7,6 @@ the gradient goes out. Whoever writes it checks the file again.
 from __future__ import annotations
 
 import ast
-import itertools
 import linecache
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from gradcheck_cli.contract.report import Edit
 from gradcheck_cli.judge.diagnose.edits import Function, own_nodes, returned_by, rules_in
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
 from gradcheck_cli.judge.diagnose.span import Span
+from gradcheck_cli.project.edits import applied
 from gradcheck_cli.subject.protocol import CustomGradient, LibraryFunction
 
 _COTANGENT = "ct"  # as a library spells it
@@ -81,14 +81,8 @@ class _File:
 
     def parses_with(self, edits: Sequence[Edit]) -> bool:
         """Is it Python, once these are made?"""
-        starts = [0, *itertools.accumulate(map(len, self.lines))]
-        source = "".join(self.lines)
-        for edit in sorted(edits, key=lambda e: (e.line, e.column), reverse=True):
-            first = starts[min(edit.line, len(starts)) - 1] + edit.column - 1
-            last = starts[min(edit.end_line, len(starts)) - 1] + edit.end_column - 1
-            source = source[:first] + edit.text + source[last:]
         try:
-            ast.parse(source)
+            ast.parse(applied("".join(self.lines), edits))
         except (SyntaxError, ValueError):
             return False
         return True
@@ -120,7 +114,7 @@ def _rule(kind: str, functions: Sequence[FunctionType], name: str, file: _File) 
     if kind == _VJP:
         return _of_vjp(first, trees[1] if len(trees) > 1 else None, name, file)
     if kind == _TORCH:
-        return _of_torch(first, functions[0], name, file)
+        return _of_torch(first, name, file)
     if kind == _JVP:
         return _of_jvp(first)
     rule = rules_in(first)[0]
@@ -170,7 +164,7 @@ def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: _File) -> _Rul
     return _made(bwd, cotangent, name, saving)
 
 
-def _of_torch(backward: Function, function: FunctionType, name: str, file: _File) -> _Rule | None:
+def _of_torch(backward: Function, name: str, file: _File) -> _Rule | None:
     """The argument is a saved tensor; if it is not, it is saved beside the others."""
     own = [a.arg for a in backward.args.args]
     forward = _method_beside(backward, "forward", file)

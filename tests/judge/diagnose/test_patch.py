@@ -12,7 +12,7 @@ import pytest
 from gradcheck_cli.judge.diagnose.edits import edits
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
-from gradcheck_cli.lint.fixed import applied
+from gradcheck_cli.project.edits import applied
 from tests.judge.diagnose.by_text import module_of
 
 

@@ -15,7 +15,7 @@ def shown(folder: Path, body: str, argument: str | None, **about: Any) -> str | 
     """The text at the place that is found."""
     source = "def rule(saved, g):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
     module = module_of(folder, source)
-    found = returned_for(Rule([module.rule], **about), argument)  # type: ignore[arg-type]
+    found = returned_for(Rule([module.rule], **about), argument)
     if found is None:
         return None
     lines, span = source.split("\n"), found.span

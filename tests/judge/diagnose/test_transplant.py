@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from gradcheck_cli.judge.diagnose.transplant import Transplant, transplanted
-from gradcheck_cli.lint.fixed import applied
+from gradcheck_cli.project.edits import applied
 from gradcheck_cli.subject.protocol import LibraryFunction
 from tests.judge.diagnose.by_text import Rule, module_of
 
-STABLE: Any = LibraryFunction(None, "m.erf(x)", "ct * m.erf(x)", lambda: None, {"m": math})  # type: ignore[arg-type]
+STABLE: Any = LibraryFunction(None, "m.erf(x)", "ct * m.erf(x)", lambda: None, {"m": math})
 IMPORT = "import math as m\n\n\n"
 
 
@@ -24,7 +24,7 @@ def planted(
     """What is made of a source, and the source with it."""
     module = module_of(folder, source)
     code = [eval(name, vars(module)) for name in functions]
-    found = transplanted(Rule(code, names=("x", "axis"), **about), stable)  # type: ignore[arg-type]
+    found = transplanted(Rule(code, names=("x", "axis"), **about), stable)
     return found, source if found is None else applied(source, found.edits)
 
 

@@ -29,4 +29,4 @@ def rule(saved: float, g: float) -> float:
 
 
 def test_helpers_follow_the_rule_as_far_as_they_may_be_meant() -> None:
-    assert list(written(Rule([rule]))) == [rule, slope, inner]  # type: ignore[arg-type]
+    assert list(written(Rule([rule]))) == [rule, slope, inner]
