@@ -74,7 +74,7 @@ def _resolve_one(argument: str, exclude: Sequence[str], notebooks: bool) -> list
         return [Target(_python(path), None)]
     if path.exists():
         raise TargetError(f"{argument}: neither a file nor a folder")
-    head, _, function = argument.rpartition(":")
+    head, function = _named_within(argument)
     if head and function.replace(".", "").isidentifier():
         if Path(head).is_file():
             return [Target(_python(Path(head)), None, (function,))]
@@ -83,6 +83,15 @@ def _resolve_one(argument: str, exclude: Sequence[str], notebooks: bool) -> list
     if _is_module(argument):
         return _installed(argument)
     raise TargetError(_missing(argument))
+
+
+def _named_within(argument: str) -> tuple[str, str]:
+    """File and name of `model.py:Layer.run`; pytest's `model.py::Layer::run` says the same."""
+    if "::" in argument:
+        head, _, names = argument.partition("::")
+        return head, names.replace("::", ".")
+    head, _, name = argument.rpartition(":")
+    return head, name
 
 
 def _installed(name: str) -> list[Target]:

@@ -58,6 +58,11 @@ def test_module_and_function() -> None:
     assert (target.module, target.functions) == ("json.decoder", ("scanstring",))
 
 
+def test_a_name_as_pytest_writes_it(tree: Path) -> None:
+    (target,) = resolve([f"{tree}/a.py::Layer::run"])
+    assert target.functions == ("Layer.run",)
+
+
 def test_missing_path_names_the_nearest(tree: Path) -> None:
     with pytest.raises(TargetError, match=r"did you mean .*a\.py"):
         resolve([f"{tree}/aa.py"])
