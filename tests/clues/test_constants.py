@@ -51,3 +51,14 @@ def test_an_apposition_is_enough() -> None:
         """
 
     assert set(clues(f, ["q", "cos", "sin", "c"])) == {"cos", "sin"}
+
+
+def test_data_are_not_learned() -> None:
+    def f(hazard: Any, dt: Any, seen: Any, data: Any) -> None:
+        """hazard: (n,) intensity fitted to data of a market.
+        dt: (n,) interval lengths, data.
+        seen: (n,) counts (observed)
+        data: (n,) prices
+        """
+
+    assert set(clues(f, ["hazard", "dt", "seen", "data"])) == {"dt", "seen"}
