@@ -163,6 +163,8 @@ DOMAINS = [
     ("Rotate by the unit quaternion q.", {"q": "in unit"}),
     ("target: Tensor of the same shape as x with values between 0 and 1", {"target": "in [0, 1]"}),
     ("log_p: log of probabilities\ntheta: angle in [0, 2*pi]", {"theta": "in [0, 6.283185]"}),
+    ("(lon, lat) in radians -> (x, y). |lat| up to 90 degrees; lon wraps.", {"lat": "in [-1.570796, 1.570796]"}),
+    ("lat: latitude in degrees. |lat| up to 89 degrees", {"lat": "in [-89, 89]"}),
     ("Energy of distances r > 0, p >= 1.", {"r": "> 0", "p": ">= 1"}),
     ("Solves a x = b for symmetric positive-definite a of shape (n, n).", {"a": "in spd"}),
     ("t: knots in increasing order, shape (k,)", {"t": "in increasing"}),

@@ -331,11 +331,12 @@ def _elsewhere(bound: str) -> str:
 
 def _compared(before: str, after: str) -> str | None:
     """The interval in which a sentence puts the name; empty where it is a case, None where there is none."""
-    absolute = re.match(rf"\s*(?:\||\))\s*(?P<sign><=?|≤)\s*(?P<value>{_N})", after)
+    absolute = re.match(rf"\s*(?:\||\))\s*(?P<sign><=?|≤|up to|at most|below)\s*(?P<value>{_N})", after)  # fmt: skip
     if absolute is not None and re.search(r"(?:\||abs\()\s*$", before):
-        left, right = ("(", ")") if absolute["sign"] == "<" else ("[", "]")
+        left, right = ("(", ")") if absolute["sign"] in ("<", "below") else ("[", "]")
         told = _written(left, f"-{absolute['value']}", absolute["value"], right)
-        return told if _VOUCHED.search(before) else ""
+        alone = before.strip() in ("|", "abs(") or absolute["sign"].isalpha() or " " in absolute["sign"]  # fmt: skip
+        return told if alone or _VOUCHED.search(before) else ""
     chain = re.search(rf"(?P<low>{_N})\s*(?P<first><=?|≤)\s*$", before)
     end = re.match(rf"\s*(?P<last><=?|≤)\s*(?P<high>{_N})(?![\w.]*[\w(])", after)
     if chain and end:

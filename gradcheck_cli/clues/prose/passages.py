@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ _TYPED = re.compile(
     r"\b(?P<type>(?:float|int|bool|uint)\d*|[fiu](?:8|16|32|64)|[Aa]rray|[Tt]ensor|ndarray)"
     r"\[(?P<dims>[A-Za-z_][\w+*/-]*(?:\s*,\s*[\w+*/-]+)*)\]"
 )
+_DEGREES = re.compile(r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)\s*(?:degrees?\b|deg\b|°)", re.IGNORECASE)  # fmt: skip
 _SHORT = 4  # letters: one of several dimensions in quotes has fewer, where words have more
 _LONG = 4  # letters of a name that may be an English word
 _ARTICLES = ("a", "A", "I", "an", "in", "is", "to", "of", "at", "as", "on", "by", "or")
@@ -77,9 +79,16 @@ def plain(text: str) -> str:
     for old, new in ((_ROLE, r"\1"), *_LATEX):
         text = old.sub(new, text)
     text = re.sub(r"``?([^`\n]+)``?", r"\1", text)
-    text = _TYPED.sub(r"\g<type> of shape (\g<dims>)", text)
+    text = _in_radians(_TYPED.sub(r"\g<type> of shape (\g<dims>)", text))
     text = _with_brackets(text)
     return re.sub(r"(?<![\w*])\*{1,2}(\w+)\*{1,2}(?![\w*])", r"\1", text)
+
+
+def _in_radians(text: str) -> str:
+    """The text with angles in radians, where it says that these are meant: `in radians; |lat| up to 89 degrees`."""
+    if "radian" not in text.lower() or "in degrees" in text.lower():
+        return text
+    return _DEGREES.sub(lambda said: f"{math.radians(float(said['number'])):.7g}", text)
 
 
 def _with_brackets(text: str) -> str:
