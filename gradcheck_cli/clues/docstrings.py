@@ -114,7 +114,10 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
         told_of = {name: _has_dims(r) or r.sort is not Kind.NOTHING for name, r in readings.items()}
         for name, unnamed in unnamed_shapes(written, names, told_of, certain).items():
             readings[name] = replace(readings[name], shape=unnamed, about=unnamed.written)
-    told = {name: _clue(name, reading, text.source) for name, reading in readings.items()}
+    told = {
+        name: _with_mate(_clue(name, reading, text.source), reading)
+        for name, reading in readings.items()
+    }
     told = _with_upper_ends(_with_domain_of_all(told, written, text), written)
     related = with_relations(told, written)
     return {name: clue for name, clue in related.items() if clue != Clue(clue.source)}
@@ -228,6 +231,14 @@ def _clue(name: str, reading: Reading, source: str) -> Clue:
     if reading.sort is not Kind.NOTHING:
         return Clue(_named(source, name, reading.about), kind=reading.sort)
     return _loose(name, reading, source)
+
+
+def _with_mate(clue: Clue, reading: Reading) -> Clue:
+    """The clue, with whose shape the array has, where the text says that and no shape."""
+    named = (
+        reading.same_as != PREVIOUS and not clue.spec and clue.kind in (Kind.NOTHING, Kind.ARRAY)
+    )
+    return replace(clue, alike=reading.same_as) if named else clue
 
 
 def _sizes(name: str, reading: Reading) -> tuple[tuple[int, ...], ...]:

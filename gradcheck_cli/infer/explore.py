@@ -29,7 +29,7 @@ from gradcheck_cli.infer.mismatch import (
 from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.infer.sizes import Size, Solution, unknown
 from gradcheck_cli.infer.table_counts import counts, totals
-from gradcheck_cli.infer.template import Hole, Template, as_called, unknown_shapes
+from gradcheck_cli.infer.template import Hole, Template, agree, as_called, unknown_shapes
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -139,7 +139,7 @@ class Explorer:
 
     def _rank_vectors(self, allowed: Sequence[int]) -> list[tuple[int, ...]]:
         options = [hole.ranks(allowed) for hole in self.template.holes]
-        return list(by_weight(options, _MOST_RANKS))
+        return [r for r in by_weight(options, _MOST_RANKS) if agree(self.template.holes, r)]
 
     def _solutions(self, ranks: Sequence[int]) -> Iterator[Candidate]:
         """The first solution of these ranks, if there is one."""

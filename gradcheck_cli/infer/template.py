@@ -51,6 +51,7 @@ class Hole:
     below: str | None = None  # what integers are below: an axis by name, or a number
     least: int = 0  # of integers
     least_of: str = ""  # the path of other integers, which are nowhere above these
+    alike: str = ""  # the path of another array, which has as many axes, as long each
     splits: bool = False  # integers that say where the rows of a ragged array begin and end
     source: str = ""
 
@@ -195,10 +196,14 @@ def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Si
     total = sum(ranks)
     numbers = iter(range(total - 1, -1, -1))
     named: dict[str, Size] = {}
-    stated = []
+    rows: dict[str, list[tuple[str, Size]]] = {}
     for hole, rank in zip(holes, ranks, strict=True):
         axes = [Size().plus(unknown(next(numbers)), hole.factor) for _ in range(rank)]
-        stated.append(list(zip(hole.texts(rank), axes, strict=True)))
+        rows[hole.path] = list(zip(hole.texts(rank), axes, strict=True))
+    stated = [
+        rows[hole.path if hole.settled else hole.alike] if hole.alike in rows else rows[hole.path]
+        for hole in holes
+    ]
     for text, axis in itertools.chain(*stated):  # a sum may come before what it adds up
         if text and not _SUM.fullmatch(text):
             _stated(text, axis, named)
@@ -208,6 +213,12 @@ def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Si
             for row in stated
         ]
     )
+
+
+def agree(holes: Sequence[Hole], ranks: Sequence[int]) -> bool:
+    """Have arrays that are said to be of one shape as many axes each?"""
+    by_path = {hole.path: rank for hole, rank in zip(holes, ranks, strict=True)}
+    return all(by_path.get(hole.alike, by_path[hole.path]) == by_path[hole.path] for hole in holes)
 
 
 def _close(shapes: Sequence[tuple[Size, ...]]) -> list[tuple[Size, ...]]:
@@ -291,7 +302,8 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     least_rank = max((clue.least_rank for clue in clues), default=0)
     factor = math.lcm(*(clue.factor for clue in clues))
     least_of = next((clue.least_of for clue in clues if clue.least_of), "")
-    opened = Hole(path, kind, least_rank=least_rank, factor=factor, least_of=least_of)
+    alike = next((clue.alike for clue in clues if clue.alike), "")
+    opened = Hole(path, kind, least_rank=least_rank, factor=factor, least_of=least_of, alike=alike)
     if kind == "row":
         count = next((m[1] for c in clues if (m := _COUNT.search(c.source)) is not None), None)
         opened = replace(opened, rank=1, dims=None if count is None else (count,))

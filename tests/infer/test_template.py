@@ -8,6 +8,7 @@ from gradcheck_cli.infer.sizes import Size
 from gradcheck_cli.infer.template import (
     Hole,
     Template,
+    agree,
     as_called,
     template,
     unknown_shapes,
@@ -126,3 +127,13 @@ def test_the_shape_of_something_is_no_such_tuple() -> None:
     said = Clue("its annotation `tuple[int, ...]`", kind=Kind.SHAPE)
     signature = Signature((("out_shape", Fixed((3,), "(3,)", "test")),))
     assert not template(signature, {"out_shape": [said]}, ()).holes
+
+
+def test_arrays_of_one_shape_share_their_axes() -> None:
+    pair = [Hole("lon", "float"), Hole("lat", "float", alike="lon")]
+    lon, lat = unknown_shapes(pair, [2, 2])
+    assert lon == lat
+    assert len(set(lon)) == 2
+    assert agree(pair, [1, 1])
+    assert not agree(pair, [2, 1])
+    assert agree([Hole("lat", "float", alike="gone")], [1])

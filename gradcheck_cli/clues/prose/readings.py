@@ -21,7 +21,7 @@ _SAME = re.compile(
     re.IGNORECASE,
 )
 _SAME_SHAPE = re.compile(r"\bsame shape\b(?!\s*(?:as|of|with|\w+ed|but|except)\b)", re.IGNORECASE)
-_BUT = re.compile(r"\s*,?\s*(?:but|except|without|apart|with\b[^,.;]*\b(?:sized?|one|1|kept|dims?|axis|axes)\b)", re.IGNORECASE)  # fmt: skip
+_BUT = re.compile(r"\s*,?\s*(?:but|except|without|apart|or\b|with\b[^,.;]*\b(?:sized?|one|1|kept|dims?|axis|axes)\b)", re.IGNORECASE)  # fmt: skip
 _MENTIONED_TREE = re.compile(
     r"(?:\W*(?:(?:is|are)\s+)?(?:an?\s+)?(?=(?:nested\s+)?(?:dict|dictionary|pytree|tuple|pair|list)\b)"
     r"|\s*(?:(?:is|are|=|:)\s*)?(?=[({])(?![^(){}]*\)\s*$))(?P<rest>.*)"

@@ -1,6 +1,6 @@
 """What a text says of several parameters together, once each is read.
 
-Sizes: `Hk divides H`, `R <= E`; in a spec the larger one says so: `2*Hk`, `R+E_rest`. Integers: `token_lengths <=
+Shapes: `lon and lat have the same shape`. Sizes: `Hk divides H`, `R <= E`; in a spec the larger one says so: `2*Hk`, `R+E_rest`. Integers: `token_lengths <=
 frame_lengths`, labels beside scores, ranges that end at a dimension.
 """
 
@@ -23,13 +23,21 @@ _WHOLE_FIRST = re.compile(
     rf"{_NAME}(?:,| is| are| must be| has to be| should be)? (?:an? )?(?:integer )?(?:multiple of|divisible by) {_NAME}"
     rf"|{_NAME} % {_NAME} == 0"
 )
+# `lon and lat have the same shape`, `u, v and w are of equal shapes`: of no other array, and without exceptions.
+_ALIKE = re.compile(
+    r"(?P<names>[^\W\d]\w*(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+|\s*&\s*)[^\W\d]\w*)+)\s+"
+    r"(?:(?:must|should|all|both|each|are|be|have|has|share|of)\s+)*"
+    r"(?:the same|one|equal|identical|matching|a common)\s+shapes?\b"
+    r"(?!\s*,?\s*(?:as|of|with|up to|or|but|except|apart|after|\w+ed)\b)"
+)
 _AXES = re.compile(r"\[([^\[\]]*)\]")
 _LETTERS = re.compile(r"[^\W\d]\w*")
 
 
 def with_relations(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
     """The clues, each with what the text says of it and others."""
-    related = _with_related_sizes(_ordered(_with_class_labels(dict(told)), written), written)
+    alike = _with_equal_shapes(_with_class_labels(dict(told)), written)
+    related = _with_related_sizes(_ordered(alike, written), written)
     brackets = " ".join(dims for clue in related.values() for dims in _AXES.findall(clue.spec))
     axes = set(re.findall(r"\w+", brackets))
     return {name: _within(clue, axes) for name, clue in related.items()}
@@ -49,6 +57,17 @@ def _with_class_labels(told: dict[str, Clue]) -> dict[str, Clue]:
         and not told[name].domain
     }
     return {**told, **labels} if axes[1].isidentifier() else told
+
+
+def _with_equal_shapes(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
+    """The clues, with which arrays have one shape, where the text does not say which: `lon and lat have the same shape`."""
+    found = dict(told)
+    for match in _ALIKE.finditer(written):
+        names = [name for name in re.findall(r"\w+", match["names"]) if name in told]
+        for name in names[1:]:
+            if not found[name].spec and not found[names[0]].spec:
+                found[name] = replace(found[name], alike=names[0])
+    return found
 
 
 def _ordered(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:

@@ -45,3 +45,34 @@ def test_what_is_no_pair_of_axes_says_nothing_or_one_thing(said: str) -> None:
 def test_an_axis_that_ends_a_range_stays() -> None:
     found = specs("x: (n, C)\nids: (m,) int in [0, n)\nm <= n", "x", "ids")
     assert found == ["f32[n C]", "i32[m] in 0..n"]
+
+
+def mates(text: str, *names: str) -> list[str]:
+    found = read_text(Text("here", text, near=True), names)
+    return [found[name].alike if name in found else "" for name in names]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "lon and lat have the same shape.",
+        "`lon` and `lat` must be of equal shapes",
+        "lon & lat share a common shape;",
+        "lon: any array. lat: an array of the same shape as lon",
+    ],
+)
+def test_arrays_of_one_shape_that_the_text_does_not_say(said: str) -> None:
+    assert mates(said, "lon", "lat")[1] == "lon"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "lon and lat have the same shape up to broadcasting",
+        "lon and lat have the same shape, or one is a single number",
+        "lat: the same shape as lon or broadcastable to it",
+        "lon: (n,), lat: (m,). lon and lat have the same dtype",
+    ],
+)
+def test_shapes_that_may_differ(said: str) -> None:
+    assert mates(said, "lon", "lat") == ["", ""]
