@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.clues.interpreted.project import root_of
 from gradcheck_cli.clues.twice import differentiated_twice
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.law import Judgement, judged
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.project.users import root_of
 
 _TWICE = 2
 

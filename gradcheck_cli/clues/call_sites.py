@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from gradcheck_cli.clues.call_sizes import read_arguments
-from gradcheck_cli.clues.interpreted.project import root_of
 from gradcheck_cli.clues.interpreted.run import SeenCall, made_by
 from gradcheck_cli.clues.interpreted.seen import seen_calls
 from gradcheck_cli.clues.interpreted.values import Array, Value
 from gradcheck_cli.clues.never_learned import never_learned
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Parameter
+from gradcheck_cli.project.users import root_of
 from gradcheck_cli.subject.protocol import CustomGradient
 
 _LONGEST = 60

@@ -13,8 +13,8 @@ from gradcheck_cli.clues.call_sites import clues_of_fields
 from gradcheck_cli.clues.classes import field_names, field_texts
 from gradcheck_cli.clues.docstrings import read_text
 from gradcheck_cli.clues.documentation import text_of_class
-from gradcheck_cli.clues.interpreted.project import root_of
 from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.project.users import root_of
 
 _AXES = re.compile(r"\[([^\[\]]*)\]")
 _NAME = re.compile(r"[^\W\d]\w*")

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradcheck_cli.clues.interpreted.project import is_module, parsed, users
+from gradcheck_cli.clues.interpreted.project import is_module, parsed
+from gradcheck_cli.project.users import users
 
 _CALLS = 2  # from one function to another
 _GIVES_A_DERIVATIVE = re.compile(

@@ -99,11 +99,31 @@ class Unreached(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     not_covered: NotCovered
 
 
+class Users(msgspec.Struct, frozen=True):
+    """A question to a project: which files under its root use this one, and speak of one of the names?"""
+
+    home: str
+    root: str
+    names: list[str]
+
+
+class Reads(msgspec.Struct, frozen=True):
+    """What a worker read beside installed packages: its answer holds as long as that stays as it is."""
+
+    files: list[str]
+    missing: list[str]  # files that it would have read
+    variables: list[str]  # of the environment
+    absent: list[str]  # modules that were sought and are not there
+    users: list[Users]
+    folders: list[str]  # in which modules are sought
+
+
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The worker is through with its file."""
 
     versions: dict[str, str]  # of the frameworks that it used
     out_of_time: bool = False  # it ended before its time was up; the rest is for another one
+    reads: Reads | None = None  # if it was asked for
 
 
 Event = Doing | Checked | FileFinding | Unreached | Swept | Finished

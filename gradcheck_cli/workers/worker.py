@@ -23,7 +23,9 @@ def main(fd: int) -> None:
         wire.send(sock, event)
 
     from gradcheck_cli.check.file import check_file
+    from gradcheck_cli.project import reads
 
+    reads.begin()
     check_file(task, emit)
     sock.shutdown(socket.SHUT_WR)
 

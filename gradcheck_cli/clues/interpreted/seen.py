@@ -23,6 +23,7 @@ from gradcheck_cli.clues.interpreted.values import (
     Symbol,
     Value,
 )
+from gradcheck_cli.project.users import users
 
 _MOST_CASES = 3
 
@@ -50,7 +51,7 @@ def _calls(tree: ast.Module, path: Path, root: Path) -> Iterator[SeenCall]:
     yield from run.calls
     names = {n for n, v in home.names.items() if not n.startswith("__")}
     left = OTHER_STEPS
-    for other in project.users(path, root, names):
+    for other in users(path, root, names):
         text = project.parsed(other)
         if text is not None:
             elsewhere = Run(invoke, _Importer(home, other), left)

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from gradcheck_cli.clues.interpreted.project import root_of, users
 from gradcheck_cli.discover.importing import import_file
 from gradcheck_cli.frameworks.torch.private_api import CustomOpDef, parts_of
+from gradcheck_cli.project.users import root_of, users
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _REGISTERS = "register_autograd"
