@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradcheck_cli.cli.cache import cache
 from gradcheck_cli.cli.check import check
 from gradcheck_cli.cli.explain import explain, rules
 from gradcheck_cli.cli.inputs import inputs
@@ -11,5 +12,5 @@ from gradcheck_cli.cli.record import record
 from gradcheck_cli.cli.replay import replay, repro
 from gradcheck_cli.cli.sweep import sweep
 
-COMMANDS = (check, explain, inputs, lint, merge, record, replay, repro, rules, server, sweep)
+COMMANDS = (cache, check, explain, inputs, lint, merge, record, replay, repro, rules, server, sweep)
 PASSED_ON = (record,)  # what they are given are another command's options

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,7 +38,7 @@ def lint(
     """Find expressions that overflow, lose their digits or have no gradient. Nothing is imported or run."""
     from gradcheck_cli.cli.known import only_new
     from gradcheck_cli.cli.outputs import Outputs
-    from gradcheck_cli.project.cache_folder import folder
+    from gradcheck_cli.project.cache_folder import home
     from gradcheck_cli.project.files import without_excluded
     from gradcheck_cli.project.settings import load_for, with_flags
     from gradcheck_cli.run.fixing import change_of_input, changes
@@ -65,7 +64,7 @@ def lint(
             change.write()
         repaired = sum(len(change.repaired) for change in found)
         typer.echo(f"cgcheck: {repaired} repaired in {len(found)} of the files", err=True)
-    cache = None if no_cache else LintCache(Path(folder()).parent)
+    cache = None if no_cache else LintCache(home())
     report = report_of(lint_files(paths, settings, root, cache), settings)
     files = functools.partial(displays_of, paths, settings, root)
     report = only_new(

@@ -51,14 +51,14 @@ def repro(
 
 def _again(name: str, *, script: bool) -> tuple[str, Entry, Path, Result]:
     """A new run that looks for an earlier finding in its function alone."""
-    from gradcheck_cli.project.cache_folder import folder
+    from gradcheck_cli.project.cache_folder import folder, home
     from gradcheck_cli.project.files import resolve
     from gradcheck_cli.project.finding_history import look_up
     from gradcheck_cli.project.settings import load
     from gradcheck_cli.run.session import Session
 
     _, root = load(Path.cwd())
-    fingerprint, entry = look_up(name, root, Path(folder()).parent)
+    fingerprint, entry = look_up(name, root, home())
     there = [
         t for t in (str(root / entry.target), entry.target) if Path(t.partition(":")[0]).exists()
     ]

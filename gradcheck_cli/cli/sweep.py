@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,7 +44,7 @@ def sweep(
 
     from gradcheck_cli.cli.terminal import bar
     from gradcheck_cli.contract.errors import UsageError
-    from gradcheck_cli.project.cache_folder import folder
+    from gradcheck_cli.project.cache_folder import folder, home
     from gradcheck_cli.project.files import resolve
     from gradcheck_cli.project.settings import load_for, with_flags
     from gradcheck_cli.report.text.sweep_map import render_map, severity
@@ -66,7 +65,7 @@ def sweep(
     if len(targets) > 1 or points < 1:
         raise UsageError("a sweep is of one function, over at least one point")
     session = Session(settings, root, cache=folder())
-    store = Path(folder()).parent / "sweeps"
+    store = home() / "sweeps"
     job = Sweep(session, targets[0], points, store)
     try:
         with bar() as job.tell:

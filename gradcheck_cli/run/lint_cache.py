@@ -6,7 +6,6 @@ belongs to one state of these. A cache that cannot be read or written is none.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -16,12 +15,12 @@ from pathlib import Path
 import msgspec
 
 from gradcheck_cli.contract.report import Finding
-from gradcheck_cli.contract.version import __version__
 from gradcheck_cli.project import rule_pages
 from gradcheck_cli.project.comments import Ignore
+from gradcheck_cli.run.state import digest, state_of
 
+_MOST_STATES = 4  # of the linter, whose cache files are kept
 _MOST = 100_000  # sources that are remembered: of more, the oldest go
-_LETTERS = 16
 
 Said = tuple[tuple[Finding, ...], tuple[Ignore, ...]]
 
@@ -30,7 +29,7 @@ class LintCache:
     """Findings and suppressions by content, loaded at once and saved at the end."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / f"lint-{_state()}.msgpack"
+        self._path = folder / "lint" / f"{state_of(_parts())}.msgpack"
         self._held: dict[str, bytes] = {}
         self._new: dict[str, bytes] = {}
         with suppress(OSError, msgspec.MsgspecError):
@@ -61,23 +60,25 @@ class LintCache:
             with os.fdopen(handle, "wb") as file:
                 file.write(msgspec.msgpack.encode(dict(kept)))
             Path(name).replace(self._path)
+            for old in sorted(self._path.parent.glob("*.msgpack"), key=_age)[_MOST_STATES:]:
+                old.unlink(missing_ok=True)
+
+
+def _age(path: Path) -> float:
+    """How long ago it was written; of what is gone by now, forever."""
+    try:
+        return -path.stat().st_mtime
+    except OSError:
+        return float("inf")
 
 
 def key_of(display: str, data: bytes) -> str:
     """The name of a source in the cache."""
-    return hashlib.blake2b(display.encode() + b"\0" + data, digest_size=_LETTERS).hexdigest()
-
-
-def _state() -> str:
-    """The linter as it is: its version, and the files that it is made of."""
-    told = hashlib.blake2b(__version__.encode(), digest_size=_LETTERS // 2)
-    for path in sorted(_parts()):
-        status = path.stat()
-        told.update(f"{path}{status.st_size}{status.st_mtime_ns}".encode())
-    return told.hexdigest()
+    return digest(display.encode(), data)
 
 
 def _parts() -> Iterator[Path]:
+    """The files that the linter is made of."""
     yield Path(__file__)
     yield from (Path(__file__).parent.parent / "lint").rglob("*.py")
     yield from rule_pages.folder().glob("*/*.md")

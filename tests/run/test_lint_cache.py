@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.run import lint_cache, linting
+from gradcheck_cli.run import linting, state
 from gradcheck_cli.run.lint_cache import LintCache
 
 NAIVE = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.log(1 + jnp.exp(x))\n"
@@ -51,7 +51,7 @@ def test_another_linter_knows_nothing(
 ) -> None:
     cache = tmp_path / "cache"
     rules(project, cache)
-    monkeypatch.setattr(lint_cache, "__version__", "another")
+    monkeypatch.setattr(state, "__version__", "another")
     monkeypatch.setattr(linting, "_read_file", lambda work: linting.Read(work[1], ()))
     assert rules(project, cache) == [[]]
 
@@ -60,7 +60,7 @@ def test_another_linter_knows_nothing(
 def test_a_cache_that_cannot_be_read_is_none(project: Path, tmp_path: Path, data: bytes) -> None:
     cache = tmp_path / "cache"
     rules(project, cache)
-    (file,) = cache.iterdir()
+    (file,) = (cache / "lint").iterdir()
     file.write_bytes(data)
     assert rules(project, cache) == [["naive-softplus"]]
 

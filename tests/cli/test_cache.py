@@ -1,0 +1,28 @@
+"""`cgcheck cache`: how large it is, and its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import cgcheck
+
+
+def test_size_and_end(tmp_path: Path) -> None:
+    env = {"CGCHECK_CACHE_DIR": str(tmp_path)}
+    (tmp_path / "results" / "ab").mkdir(parents=True)
+    (tmp_path / "results" / "ab" / "cd.msgpack").write_bytes(bytes(3 * 2**20))
+    (tmp_path / "somebody's.txt").write_text("not ours")
+    told = cgcheck("cache", "size", env=env)
+    assert told.code == 0
+    assert str(tmp_path) in told.out
+    assert "3.0 MiB  results: what checks found" in told.out
+    assert "removed 3.0 MiB" in cgcheck("cache", "clear", env=env).out
+    assert [path.name for path in tmp_path.iterdir()] == ["somebody's.txt"]
+    assert "removed 0.0 MiB" in cgcheck("cache", "clear", env=env).out
+
+
+def test_something_else_is_a_mistake() -> None:
+    run = cgcheck("cache", "empty")
+    assert run.code == 2
+    assert "'size'" in run.err
+    assert "'clear'" in run.err
