@@ -41,7 +41,8 @@ def linted(source: str, path: str) -> list[Finding]:
             tree = ast.parse(source)
             terms = lift(tree)
     except SyntaxError as error:
-        return [find(RuleName.SYNTAX_ERROR).finding(path, error.lineno or 1, error.msg)]
+        said = f"it is not valid Python: {error.msg}"
+        return [find(RuleName.SYNTAX_ERROR).finding(path, error.lineno or 1, said)]
     except ValueError as error:  # a zero byte
         return [_unread(path, 1, str(error))]
     except (RecursionError, MemoryError):

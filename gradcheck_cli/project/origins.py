@@ -76,10 +76,10 @@ def names_of(tree: ast.Module, path: Path | None = None) -> Names:
         elif isinstance(node, ast.Assign):
             own |= {t.id: node.value for t in node.targets if isinstance(t, ast.Name)}
     root = None if path is None else module_name(path)[0]
-    return Names(dict(_imports(tree, path)), own, root)
+    return Names(dict(imports(tree, path)), own, root)
 
 
-def _imports(tree: ast.Module, path: Path | None) -> Iterator[tuple[str, str]]:
+def imports(tree: ast.Module, path: Path | None) -> Iterator[tuple[str, str]]:
     """Each imported name and what it stands for: `eqx` is `equinox`, `cv` is `jax.custom_vjp`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

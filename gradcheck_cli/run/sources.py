@@ -7,6 +7,7 @@ import tokenize
 from collections.abc import Sequence
 from pathlib import Path
 
+from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.run.lint_cache import LintCache
 from gradcheck_cli.run.linting import read_files
@@ -20,6 +21,8 @@ def read_sources(files: Sequence[File], cache: str | None) -> None:
     read = read_files([(str(source), file.display) for file, source in there], kept)
     for (file, source), each in zip(there, read, strict=True):
         file.linted = [found for found in each.all_findings if find(found.rule).is_static]
+        if file.skimmed:  # nobody has told yet that it is no Python
+            file.findings += [f for f in each.all_findings if f.rule == RuleName.SYNTAX_ERROR]
         if file.linted and file.tasks:
             with tokenize.open(source) as stream:
                 file.tree = ast.parse(stream.read())

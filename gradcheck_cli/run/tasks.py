@@ -31,6 +31,7 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.project.skimming import may_define
 from gradcheck_cli.project.source_marks import by_framework, find_marks
 from gradcheck_cli.run.deaths import Death
 
@@ -53,6 +54,15 @@ class File:
     tree: ast.Module | None = None  # where the linter told of something
     whole: bool = True
     stopped: bool = False  # by the user, before all of it was done
+    skimmed: bool = (
+        False  # its words say that it defines nothing; that it is valid Python is not known
+    )
+    recalled: bool = False  # what its workers sent is known from an earlier run
+
+    @property
+    def due(self) -> list[Task]:
+        """The tasks that a worker has to do."""
+        return [] if self.recalled else self.tasks
 
     def add(self, event: Event) -> None:
         """Sort what a worker sends, each thing once; what it is about to do is not kept."""
@@ -136,16 +146,10 @@ class TargetReader:
             find(RuleName.MALFORMED_COMMENT).finding(display, m.line, f"`{m.text}`: {m.problem}")
             for m in comment.malformed
         ]
-        try:
-            marks = find_marks(ast.parse(source), target.path)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            line = getattr(error, "lineno", None) or 1
-            problem = getattr(error, "msg", None) or str(error) or type(error).__name__
-            file.findings.append(
-                find(RuleName.SYNTAX_ERROR).finding(
-                    display, line, f"it is not valid Python: {problem}"
-                )
-            )
+        file.skimmed = not self._is_looked_into(target) and not may_define(source, target.path)
+        marks = [] if file.skimmed else _marks(source, target.path, display)
+        if isinstance(marks, Finding):
+            file.findings.append(marks)
             return file
         self._sort_marks(file, target, marks)
         if file.whole and not target.module:
@@ -157,6 +161,10 @@ class TargetReader:
             for task in file.tasks
         ]
         return file
+
+    def _is_looked_into(self, target: Target) -> bool:
+        """Is it asked for by itself, or imported whatever it says?"""
+        return target.explicit or bool(target.functions) or self.settings.import_all
 
     def _ignored_here(self, display: str) -> Iterator[comments.Ignore]:
         """Suppressions in the settings for this path."""
@@ -224,3 +232,14 @@ class TargetReader:
             script=self.script,
             calls=recorded_calls.of_file(self._recorded, display),
         )
+
+
+def _marks(source: str, path: Path, display: str) -> list[Mark] | Finding:
+    """The custom gradients that a source defines; what is wrong with it, if it is no Python."""
+    try:
+        return find_marks(ast.parse(source), path)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        problem = getattr(error, "msg", None) or str(error) or type(error).__name__
+        rule = find(RuleName.SYNTAX_ERROR)
+        return rule.finding(display, line, f"it is not valid Python: {problem}")

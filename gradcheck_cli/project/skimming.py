@@ -1,0 +1,101 @@
+"""Which sources are worth a syntax tree? Of most, their words alone say that they define no custom gradient.
+
+A custom gradient has a word of a framework in its text (`custom_vjp`, `Function`), or a decorator or base class that
+is imported from a file of the project where such a word may stand, perhaps by way of further files.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gradcheck_cli.project.framework_marks import LIBRARIES, MARKS
+from gradcheck_cli.project.module_files import module_name, source_below
+from gradcheck_cli.project.origins import imports
+
+_NAMES = {n.rpartition(".")[2] for m in MARKS for n in (*m.callables, *m.bases, *m.solutions)}
+_WORDS = re.compile(rf"\b(?:{'|'.join(sorted(_NAMES))})\b")
+_DECORATORS = re.compile(r"^[ \t]*@(.*?)^[ \t]*(?:async\s+def|def|class)\b", re.MULTILINE | re.DOTALL)  # fmt: skip
+_CLASS = re.compile(r"^[ \t]*class\b[^\n(:]*\(", re.MULTILINE)
+_IMPORTS = re.compile(
+    r"\b(?:from\s+[\w.]+\s+)?import\b\s*(?:\((?:[^()#]|#[^\n]*)*\)|[^\n;]*(?:\\\n[^\n;]*)*)"
+)
+_LONGEST = 2000  # letters of the bases of a class
+_MOST = 400  # files that an import leads to, one after the other
+
+
+def may_define(source: str, path: Path) -> bool:
+    """Is there anything in this source that could make a custom gradient?"""
+    if _WORDS.search(source):
+        return True
+    used = {word for part in _used(source) for word in re.findall(r"\w+", part)}
+    imported = _imported(source, path) if used else {}
+    files = {_file(path, full) for name, full in imported.items() if name in used}
+    return any(_leads_to_a_word(file) for file in files if file is not None)
+
+
+def _used(source: str) -> Iterator[str]:
+    """The texts of decorators and of the bases of classes, or more."""
+    yield from (match[1] for match in _DECORATORS.finditer(source))
+    for match in _CLASS.finditer(source):
+        end = source.find("):", match.end())
+        yield source[match.end() : end if end >= 0 else match.end() + _LONGEST]
+
+
+def _imported(source: str, path: Path) -> dict[str, str]:
+    """What the imported names stand for; that of a text which only looks like an import, perhaps."""
+    found: dict[str, str] = {}
+    for match in _IMPORTS.finditer(source):
+        try:
+            found |= dict(imports(ast.parse(match.group()), path))
+        except SyntaxError:
+            continue
+    return found
+
+
+def _file(path: Path, full: str) -> Path | None:
+    """The file of the project that a dotted name leads into; none for a library's."""
+    parts = full.split(".")
+    if parts[0] in LIBRARIES:
+        return None
+    root = _root(path.parent)
+    names = (".".join(parts[:cut]) for cut in range(len(parts), 0, -1))
+    return next(filter(None, (_source_below(root, name) for name in names)), None)
+
+
+@functools.cache
+def _root(folder: Path) -> Path:
+    return module_name(folder / "__init__.py")[0] if (folder / "__init__.py").is_file() else folder
+
+
+@functools.cache
+def _source_below(root: Path, name: str) -> Path | None:
+    return source_below(root, name)
+
+
+@functools.cache
+def _leads_to_a_word(file: Path) -> bool:
+    """Does a word of a framework stand in this file, or in one that it imports, by however many steps?"""
+    seen, waiting = {file}, [file]
+    for _ in range(_MOST):
+        if not waiting:
+            return False
+        here = waiting.pop()
+        text = _text(here)
+        if _WORDS.search(text):
+            return True
+        beyond = {_file(here, full) for full in _imported(text, here).values()}
+        new = {path for path in beyond if path is not None} - seen
+        seen |= new
+        waiting += sorted(new)
+    return True  # too many to tell
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""

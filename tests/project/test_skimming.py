@@ -1,0 +1,55 @@
+"""Sources of which the words alone say that they define no custom gradient, and those that a tree has to tell of."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.project.skimming import may_define
+from gradcheck_cli.project.source_marks import find_marks
+
+BESIDE = {
+    "compat.py": "import jax\n\ndeco = jax.custom_vjp\n",
+    "again.py": "from compat import deco as ours\n",
+    "base.py": "import torch\n\n\nclass Op(torch.autograd.Function):\n    pass\n",
+    "middle.py": "from base import Op\n\n\nclass Half(Op):\n    pass\n",
+    "plain.py": "class Plain:\n    pass\n\n\ndef wrap(f):\n    return f\n",
+}
+MARKED = (
+    "import jax\n\n@jax.custom_gradient\ndef f(x): ...\n",
+    "from compat import deco\n\n@deco\ndef f(x): ...\n",
+    "from again import ours\n\n@ours\ndef f(x): ...\n",
+    "from functools import partial\nimport again\n\n@partial(\n    again.ours, nondiff_argnums=(0,)\n)\ndef f(x): ...\n",
+    "from middle import (\n    Half,  # (half)\n)\n\n\nclass Whole(Half): ...\n",
+    "def g():\n    from middle import Half; import os\n\n    class Whole(\n        Half,\n    ):\n        pass\n",
+)
+PLAIN = (
+    "x = 1\n",
+    "import functools\n\n@functools.cache\ndef f(x): ...\n",
+    "from plain import Plain, wrap\n\n\nclass More(Plain): ...\n\n\n@wrap\ndef f(x): ...\n",
+    "from compat import deco\n\nx = 1\n",
+    '"""Words that import the reader into class A(x)."""\n',
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for name, text in BESIDE.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path / "model.py"
+
+
+@pytest.mark.parametrize("source", MARKED)
+def test_what_may_define_one_is_looked_into(source: str, place: Path) -> None:
+    place.write_text(source)
+    assert find_marks(ast.parse(source), place)
+    assert may_define(source, place)
+
+
+@pytest.mark.parametrize("source", PLAIN)
+def test_what_cannot_is_not(source: str, place: Path) -> None:
+    place.write_text(source)
+    assert not find_marks(ast.parse(source), place)
+    assert not may_define(source, place)
