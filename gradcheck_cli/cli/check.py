@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -74,7 +73,7 @@ def check(
     device: Annotated[Device | None, typer.Option(metavar="cpu|gpu", help="Where the floats run.", show_default=_default("device"))] = None,
     backend: Annotated[list[Backend] | None, typer.Option(metavar="BACKEND", help="Backends that Keras runs on. Repeatable.", show_default="all installed")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", metavar="N", help="Workers at a time.", show_default="cores")] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep or reuse compiled code.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Check all again, and keep nothing.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
     static: Annotated[bool, typer.Option("--static", help="Read the source alone, as `cgcheck lint` does; nothing is imported or run.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that are proved, and take out suppressions that suppress nothing. Each file is checked again, and put back if it is not better.")] = False,
@@ -108,7 +107,7 @@ def check(
         shown_names,
         targets_of,
     )
-    from gradcheck_cli.project.cache_folder import folder
+    from gradcheck_cli.project.cache_folder import folder, home
     from gradcheck_cli.project.finding_history import entries, remember
     from gradcheck_cli.run.session import Session
 
@@ -131,7 +130,9 @@ def check(
     if show_files:
         typer.echo("".join(f"{name}\n" for name in shown_names(targets, root)), nl=False)
         raise typer.Exit
-    session = Session(settings, root, asked, durations, None if no_cache else folder(), reads=True)
+    kept = None if no_cache else home()
+    results = None if kept is None or durations else kept / "results"
+    session = Session(settings, root, asked, durations, None if no_cache else folder(), reads=True, results=results)  # fmt: skip
     with outputs.progress(len(targets)) as progress, heeding_termination():
         result = session.run(targets, progress)
     if diff:
@@ -147,7 +148,7 @@ def check(
         write_ignores(report, root, add_ignore)
     if result.stopped:
         typer.echo("cgcheck: interrupted; the report has what was done until then", err=True)
-    if not no_cache:
+    if kept is not None:
         new = entries(report, result.targets, settings, asked)
-        remember(new, root, Path(folder()).parent)
+        remember(new, root, kept)
     raise typer.Exit(report.summary.exit_code)

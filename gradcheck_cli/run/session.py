@@ -13,6 +13,7 @@ from gradcheck_cli.project.files import Target, named
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run.assemble import assemble, unused_ignores
+from gradcheck_cli.run.result_cache import ResultCache
 from gradcheck_cli.run.sources import read_sources
 from gradcheck_cli.run.taken import bury, take
 from gradcheck_cli.run.tasks import File, TargetReader, needs
@@ -63,6 +64,9 @@ class Session:
     only_inputs: bool = False
     script: str | None = None  # the fingerprint of a finding that is to be written as one
     reads: bool = False  # is the source looked at, too, as the linter does?
+    results: Path | None = (
+        None  # the folder of what was found before, if that may stand for a check
+    )
 
     @property
     def reader(self) -> TargetReader:
@@ -76,7 +80,11 @@ class Session:
         """Check all targets; nothing that user code does stops the others, and an interrupt keeps what is done."""
         reader = self.reader
         files = [reader.read(target) for target in targets]
-        kinds = dict.fromkeys(needs(task) for file in files for task in file.tasks)
+        kept = None if self.results is None else ResultCache(self.results)
+        if kept is not None:
+            for file in files:
+                _recall(file, kept)
+        kinds = dict.fromkeys(needs(task) for file in files for task in file.due)
         workers: dict[Kind, Launcher] = {}  # a warm server for each
         begun: set[Kind] = set()
         try:
@@ -86,15 +94,17 @@ class Session:
                 read_sources(files, self.cache)
             for kind, server in workers.items():
                 begun.add(kind)
-                self._work(files, kind, server, progress)
+                self._work(files, kind, server, progress, kept)
         except KeyboardInterrupt:
             for file in files:
-                file.stopped |= any(needs(task) not in begun for task in file.tasks)
+                file.stopped |= any(needs(task) not in begun for task in file.due)
         finally:
             for server in workers.values():
                 server.close()
         for file in files:
             bury(file)
+        if kept is not None:
+            kept.tidy()
         report = assemble(files, self.settings, self.at, durations=self.durations)
         stopped = any(file.stopped for file in files)
         chosen = Filter.of(self.settings.select, self.settings.ignore)
@@ -108,8 +118,9 @@ class Session:
         kind: Kind,
         server: Launcher,
         progress: Progress,
+        kept: ResultCache | None,
     ) -> None:
-        todo = [(file, task) for file in files for task in file.tasks if needs(task) == kind]
+        todo = [(file, task) for file in files for task in file.due if needs(task) == kind]
         jobs = self.settings.jobs or os.cpu_count() or 1
         pool = Pool(server, min(jobs, len(todo)), self.settings.memory_limit)
 
@@ -124,5 +135,18 @@ class Session:
                     take(file, task, end)
                     file.stopped |= end.end is End.INTERRUPTED
                 raise
+            if kept is not None:
+                for (_, task), end in zip(todo, ends, strict=True):
+                    kept.put(task, end)
             over = zip(todo, ends, strict=True)
             todo = [(file, new) for (file, task), end in over for new in take(file, task, end)]
+
+
+def _recall(file: File, kept: ResultCache) -> None:
+    """What the workers of a file said before, if that still holds of all of them; then none has to begin."""
+    ends = [kept.get(task) for task in file.tasks]
+    if all(end is not None for end in ends):
+        for task, end in zip(file.tasks, ends, strict=True):
+            if end is not None:
+                take(file, task, end)
+        file.recalled = True

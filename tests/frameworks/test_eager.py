@@ -70,5 +70,5 @@ def test_right_rules_are_certified(framework: str, count: int, kinds: set[str]) 
 
 
 def test_reports_are_the_same_byte_for_byte() -> None:
-    again = cgcheck("fixtures/torch/seeds.py", "--output-format", "json")
+    again = cgcheck("fixtures/torch/seeds.py", "--no-cache", "--output-format", "json")
     assert again.out == check_json("fixtures/torch/seeds.py").out

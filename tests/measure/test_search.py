@@ -31,7 +31,7 @@ def test_a_hidden_fault_is_found_and_its_witness_is_simple(tmp_path: Path) -> No
     (tmp_path / "hidden.py").write_text(HIDDEN)
     few = ("hidden.py:square", "--points", "6")
     assert check_json(*few, cwd=tmp_path).gradient("square")["verdict"] == "correct"
-    runs = [check_json(*few, "--search", "300", cwd=tmp_path) for _ in range(2)]
+    runs = [check_json(*few, "--search", "300", "--no-cache", cwd=tmp_path) for _ in range(2)]
     assert runs[0].out == runs[1].out
     finding = next(f for f in runs[0].report["findings"] if f["severity"] == "error")
     assert finding["rule"] == "gradient-mismatch"
