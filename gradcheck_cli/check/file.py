@@ -15,7 +15,6 @@ from gradcheck_cli.check.unreached import unreached, without_gpu
 from gradcheck_cli.contract.worker import Doing, FileFinding, Finished, Phase, Task
 from gradcheck_cli.frameworks.jax.setup import keep_compiled
 from gradcheck_cli.frameworks.load import load
-from gradcheck_cli.project import reads
 from gradcheck_cli.project.framework_marks import DEFAULT
 from gradcheck_cli.subject.protocol import Framework
 
@@ -37,8 +36,7 @@ def check_file(task: Task, emit: Emit) -> None:
                 framework = load(name)
                 versions[name] = framework.version
                 _check_module(module, framework, task, records, emit, clock)
-    versions = {DEFAULT: load(DEFAULT).version, **versions}
-    emit(Finished(versions=versions, out_of_time=clock.rang, reads=reads.end(but=task.cache)))
+    emit(Finished(versions={DEFAULT: load(DEFAULT).version, **versions}, out_of_time=clock.rang))
 
 
 def _check_module(

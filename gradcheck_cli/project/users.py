@@ -27,7 +27,7 @@ class Sources:
         self._imports: dict[Path, str] = {}
 
     def users(self, home: Path, names: set[str]) -> Iterator[Path]:
-        """Those that import from this file and speak of one of the names."""
+        """The files that import from this one and speak of one of the names."""
         if not home.is_relative_to(self.root) or "site-packages" in home.parts:
             return
         words = re.compile(rf"\b({re.escape(home.stem)}|{re.escape(home.parent.name)})\b")

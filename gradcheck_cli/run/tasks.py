@@ -31,9 +31,9 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.project.skimming import may_define
-from gradcheck_cli.project.source_marks import by_framework, find_marks
+from gradcheck_cli.project.source_marks import by_framework
 from gradcheck_cli.run.deaths import Death
+from gradcheck_cli.run.marked import marks_of
 
 
 @dataclass(slots=True)
@@ -146,12 +146,13 @@ class TargetReader:
             find(RuleName.MALFORMED_COMMENT).finding(display, m.line, f"`{m.text}`: {m.problem}")
             for m in comment.malformed
         ]
-        file.skimmed = not self._is_looked_into(target) and not may_define(source, target.path)
-        marks = [] if file.skimmed else _marks(source, target.path, display)
+        skims = not self._is_looked_into(target)
+        marks = marks_of(source, target.path, display, skims=skims)
+        file.skimmed = marks is None
         if isinstance(marks, Finding):
             file.findings.append(marks)
             return file
-        self._sort_marks(file, target, marks)
+        self._sort_marks(file, target, marks or [])
         if file.whole and not target.module:
             file.source = target.path
         inputs = {str(item.applies_to): item.text for item in comment.inputs}
@@ -232,14 +233,3 @@ class TargetReader:
             script=self.script,
             calls=recorded_calls.of_file(self._recorded, display),
         )
-
-
-def _marks(source: str, path: Path, display: str) -> list[Mark] | Finding:
-    """The custom gradients that a source defines; what is wrong with it, if it is no Python."""
-    try:
-        return find_marks(ast.parse(source), path)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None) or 1
-        problem = getattr(error, "msg", None) or str(error) or type(error).__name__
-        rule = find(RuleName.SYNTAX_ERROR)
-        return rule.finding(display, line, f"it is not valid Python: {problem}")

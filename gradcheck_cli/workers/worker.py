@@ -6,7 +6,9 @@ import os
 import socket
 import sys
 
-from gradcheck_cli.contract.worker import Event, Task
+from msgspec.structs import replace
+
+from gradcheck_cli.contract.worker import Event, Finished, Task
 from gradcheck_cli.workers import wire
 
 
@@ -19,11 +21,13 @@ def main(fd: int) -> None:
     task = wire.decode(data, Task)
     _close_the_doors(task)
 
-    def emit(event: Event) -> None:
-        wire.send(sock, event)
-
     from gradcheck_cli.check.file import check_file
     from gradcheck_cli.project import reads
+
+    def emit(event: Event) -> None:
+        if isinstance(event, Finished):
+            event = replace(event, reads=reads.end(but=task.cache))
+        wire.send(sock, event)
 
     reads.begin()
     check_file(task, emit)

@@ -1,0 +1,29 @@
+"""What a source defines: its custom gradients, or what is wrong with it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from gradcheck_cli.contract.report import Finding
+from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.contract.worker import Mark
+from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.project.skimming import may_define
+from gradcheck_cli.project.source_marks import find_marks
+
+
+def marks_of(source: str, path: Path, display: str, *, skims: bool) -> list[Mark] | Finding | None:
+    """The custom gradients that a source defines, or the finding that it is no Python.
+
+    None where the source is only skimmed, and its words say that it defines none: whether it is Python is open.
+    """
+    if skims and not may_define(source, path):
+        return None
+    try:
+        return find_marks(ast.parse(source), path)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        problem = getattr(error, "msg", None) or str(error) or type(error).__name__
+        rule = find(RuleName.SYNTAX_ERROR)
+        return rule.finding(display, line, f"it is not valid Python: {problem}")
