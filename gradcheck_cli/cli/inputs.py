@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from gradcheck_cli.contract.report import Gradient, Input
     from gradcheck_cli.contract.worker import Candidates, Checked
-    from gradcheck_cli.run.tasks import File
+    from gradcheck_cli.run.target_file import File
 
 _MOST_REFUSED = 5
 

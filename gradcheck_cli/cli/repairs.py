@@ -18,7 +18,8 @@ from gradcheck_cli.run.change import Change
 from gradcheck_cli.run.exit_code import INTERRUPTED
 from gradcheck_cli.run.ignoring import ignoring
 from gradcheck_cli.run.mending import mend, repairs
-from gradcheck_cli.run.session import Result, Session
+from gradcheck_cli.run.result import Result
+from gradcheck_cli.run.session import Session
 
 
 def show_repairs(report: Report, root: Path, *, unsafe: bool) -> int:
@@ -51,7 +52,7 @@ def write_repairs(
             mended = mend(report, changes, again, session.settings)
         except KeyboardInterrupt:  # all is put back
             summary = structs.replace(report.summary, exit_code=INTERRUPTED)
-            return replace(result, report=structs.replace(report, summary=summary), stopped=True)
+            return replace(result, report=structs.replace(report, summary=summary))
         report, kept = mended.report, {change.display for change in mended.kept}
         for change in mended.kept:
             _say(f"{change.display}: {_what(change)} repaired")

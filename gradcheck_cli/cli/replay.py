@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from gradcheck_cli.project.finding_history import Entry
-    from gradcheck_cli.run.session import Result
+    from gradcheck_cli.run.result import Result
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="From a report; the first digits will do.")]
 

@@ -27,7 +27,7 @@ from gradcheck_cli.run.backends import across
 from gradcheck_cli.run.exit_code import INTERRUPTED, could_not, exit_code
 from gradcheck_cli.run.indexed import indexed, numbered
 from gradcheck_cli.run.joined import join
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from gradcheck_cli.run.unmatched_points import unmatched
 
 

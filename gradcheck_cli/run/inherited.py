@@ -17,7 +17,7 @@ from gradcheck_cli.contract.report import (
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Checked
 from gradcheck_cli.project.rule_pages import find
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 
 RULE = RuleName.INHERITED_FORMULA
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradcheck_cli.run.inherited import inherit
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from gradcheck_cli.run.witnessed import witness
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradcheck_cli.contract.report import Finding, NotCovered
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.run.exit_code import could_not
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 
 _DIED, _NOT_IMPORTED = "its worker died before it was done", "its file could not be imported"
 _STOPPED = "the run was interrupted before it was done"

@@ -7,49 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradcheck_cli.contract.report import Report
-from gradcheck_cli.contract.worker import AskedPoint, Event, Script, Task
-from gradcheck_cli.project.files import Target, named
+from gradcheck_cli.contract.worker import AskedPoint, Event, Task
+from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.project.suppressions import Filter, Unused
-from gradcheck_cli.run.assemble import assemble, unused_ignores
+from gradcheck_cli.run.assemble import assemble
+from gradcheck_cli.run.result import Result
 from gradcheck_cli.run.result_cache import ResultCache
 from gradcheck_cli.run.sources import read_sources
 from gradcheck_cli.run.taken import bury, take
-from gradcheck_cli.run.tasks import File, TargetReader, needs
+from gradcheck_cli.run.target_file import File
+from gradcheck_cli.run.tasks import TargetReader, needs
 from gradcheck_cli.workers.pool import End, Interrupted, Pool
 from gradcheck_cli.workers.spawn import Launcher, launcher
 
 Kind = tuple[frozenset[str], str | None]  # of workers: their frameworks, and a backend
 Progress = Callable[[str, Event | None], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The report of a run, and what a command needs to know of its files beside it."""
-
-    report: Report
-    files: Sequence[File]
-    chosen: Filter
-    stopped: bool = False  # by the user: it is what there was until then
-
-    @property
-    def unused(self) -> list[Unused]:
-        """Comments that suppress nothing."""
-        return [item for file in self.files for item in unused_ignores(file, self.chosen)]
-
-    @property
-    def scripts(self) -> dict[str, Script]:
-        """The scripts that were asked for, by the fingerprints of their findings."""
-        checked = (checked for file in self.files for checked in file.gradients)
-        return {name: script for each in checked for name, script in each.scripts.items()}
-
-    @property
-    def targets(self) -> dict[str, str]:
-        """What to name on the command line so that a finding is looked for again, by its fingerprint."""
-        own = [(file, finding) for file in self.files for finding in file.findings]
-        own += [(file, f) for file in self.files for c in file.gradients for f in c.findings]
-        return {f.fingerprint: named(file.display, f.gradient) for file, f in own if f.gradient}
 
 
 @dataclass(frozen=True)
@@ -106,9 +78,7 @@ class Session:
         if kept is not None:
             kept.tidy()
         report = assemble(files, self.settings, self.at, durations=self.durations)
-        stopped = any(file.stopped for file in files)
-        chosen = Filter.of(self.settings.select, self.settings.ignore)
-        return Result(report, files, chosen, stopped)
+        return Result(report, files, self.settings)
 
     # -- the workers -------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.run.lint_cache import LintCache
 from gradcheck_cli.run.linting import read_files
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 
 
 def read_sources(files: Sequence[File], cache: str | None) -> None:

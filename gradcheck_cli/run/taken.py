@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradcheck_cli.contract.worker import Task
 from gradcheck_cli.run import deaths, retry
 from gradcheck_cli.run.left_behind import left_behind
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from gradcheck_cli.workers.pool import WorkerEnd
 
 

@@ -2,88 +2,29 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.util
-import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pathspec
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.errors import TargetError
-from gradcheck_cli.contract.report import Finding, NotCovered
-from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.worker import (
     AskedPoint,
-    Checked,
-    Event,
-    FileFinding,
-    Finished,
     Mark,
     Task,
-    Unreached,
 )
 from gradcheck_cli.project import comments, recorded_calls
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT
-from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework
-from gradcheck_cli.run.deaths import Death
-from gradcheck_cli.run.marked import marks_of
-
-
-@dataclass(slots=True)
-class File:
-    """One target and what its workers sent; `whole` unless only some of its gradients are looked at."""
-
-    display: str
-    tasks: list[Task] = field(default_factory=list)  # one, and one more for each backend
-    ignores: list[comments.Ignore] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    gradients: list[Checked] = field(default_factory=list)
-    not_covered: list[NotCovered] = field(default_factory=list)
-    deaths: dict[str, Death] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
-    linted: list[Finding] = field(default_factory=list)  # what its source alone tells
-    source: Path | None = None  # where that is read; a library's, or a function's, is not
-    tree: ast.Module | None = None  # where the linter told of something
-    whole: bool = True
-    stopped: bool = False  # by the user, before all of it was done
-    skimmed: bool = (
-        False  # its words say that it defines nothing; that it is valid Python is not known
-    )
-    recalled: bool = False  # what its workers sent is known from an earlier run
-
-    @property
-    def due(self) -> list[Task]:
-        """The tasks that a worker has to do."""
-        return [] if self.recalled else self.tasks
-
-    def add(self, event: Event) -> None:
-        """Sort what a worker sends, each thing once; what it is about to do is not kept."""
-        if isinstance(event, Checked):
-            self._add_checked(event)
-        elif isinstance(event, FileFinding):
-            self.findings += [event.finding] if event.finding not in self.findings else []
-        elif isinstance(event, Unreached):
-            old = event.not_covered in self.not_covered
-            self.not_covered += [] if old else [event.not_covered]
-        elif isinstance(event, Finished):
-            self.versions |= event.versions
-
-    def _add_checked(self, checked: Checked) -> None:
-        """A gradient, in place of what was said of it before its correction was looked for."""
-        last = self.gradients[-1] if self.gradients else None
-        if last is not None and last.provisional:
-            before, now = last.gradient, checked.gradient
-            if (before.id, before.backend) == (now.id, now.backend):
-                self.gradients.pop()
-        self.gradients.append(checked)
+from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of
+from gradcheck_cli.run.target_file import File
 
 
 def needs(task: Task) -> tuple[frozenset[str], str | None]:
@@ -130,22 +71,13 @@ class TargetReader:
             return File(display, tasks, whole=not target.functions)
         display = target.module or self.display(target.path)
         file = File(display, whole=not target.functions)
-        try:
-            with tokenize.open(target.path) as stream:
-                source = stream.read()
-        except (SyntaxError, UnicodeDecodeError, OSError, LookupError) as error:
-            file.findings.append(
-                find(RuleName.UNREADABLE_FILE).finding(
-                    display, 1, f"it cannot be read as Python source: {error}"
-                )
-            )
+        source = text_of(target.path, display)
+        if isinstance(source, Finding):
+            file.findings.append(source)
             return file
         comment = comments.parse(source)
         file.ignores = [*comment.ignores, *self._ignored_here(display)]
-        file.findings += [
-            find(RuleName.MALFORMED_COMMENT).finding(display, m.line, f"`{m.text}`: {m.problem}")
-            for m in comment.malformed
-        ]
+        file.findings += meaningless(comment, display)
         skims = not self._is_looked_into(target)
         marks = marks_of(source, target.path, display, skims=skims)
         file.skimmed = marks is None
@@ -177,9 +109,7 @@ class TargetReader:
         if marks or target.functions or self.settings.import_all:
             file.tasks = list(self._tasks(target, file.display, marks))
         elif target.explicit:
-            file.findings.append(
-                find(RuleName.NO_CUSTOM_GRADIENTS).finding(file.display, 1, "it defines no custom gradient, so nothing was run")
-            )  # fmt: skip
+            file.findings.append(nothing_defined(file.display))
 
     def _tasks(self, target: Target, display: str, marks: Sequence[Mark]) -> Iterator[Task]:
         """One task for the file; what runs on several backends gets one for each of them."""

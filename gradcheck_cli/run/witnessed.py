@@ -17,7 +17,7 @@ from gradcheck_cli.project.framework_marks import SOLUTIONS
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.source_parts import Parts
 from gradcheck_cli.project.suppressions import suppressed
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 
 _OF_FLOATS = frozenset({"finite", "precision"})
 _NON_FINITE = (RuleName.NON_FINITE_GRADIENT, RuleName.NON_FINITE_VALUE)

@@ -18,7 +18,8 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.report import render
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.run.assemble import assemble
-from gradcheck_cli.run.tasks import File, TargetReader
+from gradcheck_cli.run.target_file import File
+from gradcheck_cli.run.tasks import TargetReader
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 
 

@@ -9,7 +9,7 @@ import pytest
 from gradcheck_cli.check.file import check_file
 from gradcheck_cli.contract.report import Verdict
 from gradcheck_cli.contract.worker import Checked, Event, Mark, Task
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.conftest import check_json
 
 DEADLY = """import os

@@ -14,7 +14,7 @@ from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.worker import Doing, Phase
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding
 
 REPORT = assemble([File("a.py", gradients=[checked(finding())])], Settings())

@@ -13,7 +13,7 @@ from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.alike import listed
 from gradcheck_cli.report.text.page import render
 from gradcheck_cli.run.assemble import assemble
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import finding
 
 MISSING = "the module imports `cuda`, which is not installed here"

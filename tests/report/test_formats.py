@@ -25,7 +25,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.report import FORMATS, render
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.run.assemble import assemble
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding, gradient, note
 
 HOSTILE = "a|b `c` <script>alert(1)</script>\x1b[31m\x00 \udc80 ]]> %0A::error::x, y: z\nnext"

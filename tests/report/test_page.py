@@ -29,7 +29,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.page import render
 from gradcheck_cli.run.assemble import assemble
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding, note
 
 X = WitnessInput(path="x", dtype="float32", shape=[], value=100.0)

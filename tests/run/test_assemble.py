@@ -12,7 +12,7 @@ from gradcheck_cli.project.comments import WHOLE_FILE, Ignore
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.renumbered import narrowed
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding, note
 
 WRONG = checked(finding(), verdict=Verdict.WRONG)

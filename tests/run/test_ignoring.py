@@ -11,7 +11,7 @@ from gradcheck_cli.project.comments import parse
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.ignoring import ignoring
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding, note
 
 

@@ -9,7 +9,7 @@ import pytest
 from gradcheck_cli.contract.report import LawResult, Outcome, Severity, Verdict
 from gradcheck_cli.contract.worker import Checked
 from gradcheck_cli.run.inherited import RULE, inherit
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding
 
 WRONG = {"name": "inner", "verdict": Verdict.WRONG, "line": 7}

@@ -9,7 +9,7 @@ import pytest
 from gradcheck_cli.contract.report import Cause, Edit, Finding, Verdict
 from gradcheck_cli.contract.worker import Checked
 from gradcheck_cli.run.joined import join
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding
 
 SOURCE = """import jax

@@ -10,7 +10,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.report.closing import closing
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.known import without_known
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding
 
 

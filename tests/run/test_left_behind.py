@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.worker import Mark
 from gradcheck_cli.run.left_behind import left_behind
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding, task
 
 MARKS = [Mark(name=name, line=3, framework="jax", kind="custom_vjp") for name in ("f", "g")]

@@ -13,7 +13,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.change import Change
 from gradcheck_cli.run.mending import mend, repairs
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding
 
 SOURCE = "def rule(g):\n    return g * d, g * d\n"

@@ -8,7 +8,7 @@ from gradcheck_cli.contract.report import Finding, Gradient, Report, Verdict
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.merged import merged, without
-from gradcheck_cli.run.tasks import File
+from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding
 
 

@@ -10,7 +10,8 @@ from gradcheck_cli.contract.errors import TargetError
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import Backend
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.run.tasks import File, TargetReader, needs
+from gradcheck_cli.run.target_file import File
+from gradcheck_cli.run.tasks import TargetReader, needs
 from tests.conftest import RIGHT
 
 JAX_AND_KERAS = RIGHT + "\n\nimport keras\n\n\n@keras.ops.custom_gradient\ndef k(x): ...\n"

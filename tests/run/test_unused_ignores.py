@@ -12,7 +12,8 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter, without_unused
 from gradcheck_cli.run.assemble import assemble, unused_ignores
-from gradcheck_cli.run.tasks import File, TargetReader
+from gradcheck_cli.run.target_file import File
+from gradcheck_cli.run.tasks import TargetReader
 
 SOURCE = """import jax
 @jax.custom_vjp

@@ -1,13 +1,15 @@
-"""What a source defines: its custom gradients, or what is wrong with it."""
+"""What a source says: its text, its comments, the custom gradients that it defines; or what is wrong with it."""
 
 from __future__ import annotations
 
 import ast
+import tokenize
 from pathlib import Path
 
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Mark
+from gradcheck_cli.project.comments import Comments
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.skimming import may_define
 from gradcheck_cli.project.source_marks import find_marks
@@ -27,3 +29,25 @@ def marks_of(source: str, path: Path, display: str, *, skims: bool) -> list[Mark
         problem = getattr(error, "msg", None) or str(error) or type(error).__name__
         rule = find(RuleName.SYNTAX_ERROR)
         return rule.finding(display, line, f"it is not valid Python: {problem}")
+
+
+def text_of(path: Path, display: str) -> str | Finding:
+    """The text of a file; the finding that it cannot be read."""
+    try:
+        with tokenize.open(path) as stream:
+            return stream.read()
+    except (SyntaxError, UnicodeDecodeError, OSError, LookupError) as error:
+        said = f"it cannot be read as Python source: {error}"
+        return find(RuleName.UNREADABLE_FILE).finding(display, 1, said)
+
+
+def meaningless(comment: Comments, display: str) -> list[Finding]:
+    """The findings that comments for us mean nothing."""
+    rule = find(RuleName.MALFORMED_COMMENT)
+    return [rule.finding(display, m.line, f"`{m.text}`: {m.problem}") for m in comment.malformed]
+
+
+def nothing_defined(display: str) -> Finding:
+    """The finding that a file which was named defines no custom gradient."""
+    said = "it defines no custom gradient, so nothing was run"
+    return find(RuleName.NO_CUSTOM_GRADIENTS).finding(display, 1, said)
