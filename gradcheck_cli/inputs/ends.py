@@ -27,7 +27,15 @@ _ENDS = (
     ("minval", "maxval"),
     ("vmin", "vmax"),
     ("xmin", "xmax"),
+    ("ymin", "ymax"),
+    ("zmin", "zmax"),
+    ("tmin", "tmax"),
     ("amin", "amax"),
+    ("lb", "ub"),
+    ("floor", "cap"),
+    ("floor", "ceiling"),
+    ("attach", "detach"),
+    ("attachment", "detachment"),
 )
 _APART = 2.0**-6  # how far equal ends are moved, beside their size
 

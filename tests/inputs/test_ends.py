@@ -19,7 +19,14 @@ def ordered(low: object, high: object, *names: str) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    "names", [("low", "high"), ("min_vals", "max_vals"), ("x_lower", "x_upper"), ("lo", "hi")]
+    "names",
+    [
+        ("low", "high"),
+        ("min_vals", "max_vals"),
+        ("x_lower", "x_upper"),
+        ("lo", "hi"),
+        ("attach", "detach"),
+    ],
 )
 def test_ends_are_exchanged_where_they_are_the_wrong_way_round(names: tuple[str, str]) -> None:
     low, high = ordered([1.0, 5.0, 2.0], [3.0, 4.0, 2.0], *names)
