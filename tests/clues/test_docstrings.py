@@ -23,6 +23,7 @@ SHAPES = [
     ("Args:\n    x: queries,\n        with shape [heads, n, d]\n    y: int, how many\n", {"x": "f32[heads n d]", "y": "3"}),
     (":param x: the input of shape (n, d)\n:type x: Tensor\n:param g: the gain\n:type g: float", {"x": "f32[n d]", "g": "f32[]"}),
     ("w (items, dim), i (trips, legs) int, x (trips, legs) positive (e.g. counts)", {"w": "f32[items dim]", "i": "i32[trips legs]", "x": "f32[trips legs]"}),
+    ("logits (G, G); src, dst int (N,), dst < 0 = withdrawn; w (N,)", {"logits": "f32[G G]", "src": "i32[N]", "dst": "i32[N]", "w": "f32[N]"}),
     ("x: (n, d) array\ny: array of the same shape as x", {"x": "f32[n d]", "y": "f32[n d]"}),
     ("Log determinant of I + a a^T for a matrix a of shape (n, k).", {"a": "f32[n k]"}),
     ("Trace of a square matrix a.", {"a": "f32[n_a n_a]"}),

@@ -45,6 +45,7 @@ _TYPED = re.compile(
     r"\[(?P<dims>[A-Za-z_][\w+*/-]*(?:\s*,\s*[\w+*/-]+)*)\]"
 )
 _DEGREES = re.compile(r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)\s*(?:degrees?\b|deg\b|°)", re.IGNORECASE)  # fmt: skip
+_TYPE = r"(?:u?int|integer|long|float|bool|boolean|complex)(?:\d+|s)?(?:\s+(?:arrays?|tensors?|vectors?))?"
 _SHORT = 4  # letters: one of several dimensions in quotes has fewer, where words have more
 _LONG = 4  # letters of a name that may be an English word
 _ARTICLES = ("a", "A", "I", "an", "in", "is", "to", "of", "at", "as", "on", "by", "or")
@@ -196,7 +197,9 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
     beside = "|".join(map(re.escape, others)) or r"(?!)"
     listed = rf"^(?:\s*(?:,|/|&|,?\s*and)\s*(?:{beside})(?!\w))+"
     shared = re.compile(rf"{listed}(?=\s*(?::|(?:are|have|both|each|all)\b|\((?:both|all|each)))")
-    shaped = re.compile(rf"{listed}(?=\s*{BRACKETS})")  # `q, k [N, D]`
+    shaped = re.compile(
+        rf"{listed}(?=\s*(?:{_TYPE}\s+)?{BRACKETS})"
+    )  # `q, k [N, D]`, `src, dst int (N,)`
     for sentence in _sentences(text, names):
         masked = _without_shapes(sentence)
         for match in re.finditer(rf"(?<![\w.\"'/-]){re.escape(name)}(?![\w'\"/])", masked):
