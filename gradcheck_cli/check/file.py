@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from gradcheck_cli.check.deadline import Clock
+from gradcheck_cli.check.import_line import told_meanwhile
 from gradcheck_cli.check.module import completed, imported
 from gradcheck_cli.check.named import against_references, is_named, named
 from gradcheck_cli.check.one_gradient import Emit, check_gradient
@@ -22,12 +23,13 @@ from gradcheck_cli.subject.protocol import Framework
 def check_file(task: Task, emit: Emit) -> None:
     """Import, find, examine each; whatever goes wrong is said, never raised."""
     keep_compiled(task.cache)
-    emit(Doing(phase=Phase.IMPORTING))
+    emit(_importing())
     clock = Clock(task.max_time)
     versions = {}
     # What records at import must stand before; other frameworks can be asked afterwards.
     with recording({DEFAULT, *task.marked}) as records:
-        module = imported(task)
+        with told_meanwhile(task.path, lambda line: emit(_importing(line))):
+            module = imported(task)
         if isinstance(module, FileFinding):
             emit(module)
         else:
@@ -37,6 +39,10 @@ def check_file(task: Task, emit: Emit) -> None:
                 versions[name] = framework.version
                 _check_module(module, framework, task, records, emit, clock)
     emit(Finished(versions={DEFAULT: load(DEFAULT).version, **versions}, out_of_time=clock.rang))
+
+
+def _importing(line: int | None = None) -> Doing:
+    return Doing(phase=Phase.IMPORTING, line=line)
 
 
 def _check_module(

@@ -15,6 +15,11 @@ from gradcheck_cli.project.files import named
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.workers.pool import End, WorkerEnd
 
+_AT_IMPORT = (
+    "what runs when the module is imported belongs under `if __name__ == '__main__':`; --max-time "
+    "and memory-limit in the settings raise the limits"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Death:
@@ -63,8 +68,9 @@ def death(display: str, end: WorkerEnd) -> Death | None:
         ),
     }[end.end]
     event = about + event
+    help_ = _AT_IMPORT if doing.phase is Phase.IMPORTING else None
     finding = find(rule).finding(
-        display, doing.line or 1, f"{event} {then}", about=doing.gradient or ""
+        display, doing.line or 1, f"{event} {then}", about=doing.gradient or "", help=help_
     )
     return Death(msgspec.structs.replace(finding, gradient=doing.gradient), event)
 

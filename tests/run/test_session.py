@@ -78,6 +78,13 @@ def test_one_clear_finding_and_the_others_unharmed(name: str, rule: str, said: s
     assert run.code == run.report["summary"]["exit_code"] == 2
 
 
+def test_an_import_that_never_ends_is_told_at_its_statement() -> None:
+    run = hostile(FILES)
+    lines = {name: about(run, name)[0]["line"] for name in ("hangs.py", "eats_memory.py")}
+    assert lines == {"hangs.py": 6, "eats_memory.py": 7}
+    assert "if __name__ == '__main__':" in about(run, "hangs.py")[0]["help"]
+
+
 def test_flood_of_prints_is_not_heard(project: Path) -> None:
     shutil.copy(HOSTILE / "prints.py", project)
     run = cgcheck_process("prints.py", "--output-format", "json", cwd=project)
