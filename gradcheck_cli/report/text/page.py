@@ -31,6 +31,7 @@ from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.alike import listed, shared, with_one_reason
 from gradcheck_cli.report.text.caret import difference, source_lines
 from gradcheck_cli.report.text.inputs import in_words, shapes
+from gradcheck_cli.report.text.one_cause import with_followers
 from gradcheck_cli.report.text.plot import plot_lines
 from gradcheck_cli.report.text.witness import witness_lines
 
@@ -188,9 +189,9 @@ def _gradient(
     if gradient.adequacy is not None and (gradient.adequacy.unseen or verbose):
         yield from _wrapped(_seen(gradient.adequacy, verbose), width, "  ", "")
     yield from _elsewhere(everything, number, report, width)
-    for finding in shown:
+    for finding, too in [(f, []) for f in shown] if verbose else with_followers(shown):
         yield []
-        yield from _finding(finding, root, width, gradient.evidence, verbose)
+        yield from _finding(finding, root, width, gradient.evidence, verbose, too)
     if notes and not folded:
         yield []
         yield from _notes(notes, width)
@@ -255,8 +256,9 @@ def _finding(
     width: int,
     evidence: Evidence | None = None,
     verbose: bool = False,
+    too: Sequence[Finding] = (),
 ) -> Iterator[Line]:
-    """One block: what, where, the numbers, the plot, and what to do about it."""
+    """One block: what, where, the numbers, the plot, what else is of the same cause, and what to do about it."""
     head = f"{finding.severity}[{finding.rule}] "
     modes = " (op by op, not under jit)" if finding.modes == ["op-by-op"] else ""
     first, *rest = textwrap.wrap(head + finding.message + modes, width - 2) or [head]
@@ -275,6 +277,9 @@ def _finding(
     if finding.profile is not None:
         for text in plot_lines(finding.profile, width):
             yield [(text, "blue")]
+    for other in too:
+        text = f"{other.severity}[{other.rule}] {other.message} (id {other.fingerprint[:8]})"
+        yield from _labelled("too", text, width, _SEVERITY_STYLE[other.severity])
     yield from _advice(finding, root, width, verbose)
 
 

@@ -1,0 +1,43 @@
+"""Findings that are one fault seen twice: the value and the gradient of one expression, told in one block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradcheck_cli.contract.report import Finding
+from gradcheck_cli.contract.rule_names import RuleName
+
+# What follows which finding of the same cause: where the value overflows, so does the gradient.
+_LEADERS = {
+    RuleName.NON_FINITE_VALUE: RuleName.NON_FINITE_GRADIENT,
+    RuleName.IMPRECISE_VALUE: RuleName.IMPRECISE_GRADIENT,
+    RuleName.NONLINEAR_COTANGENT: RuleName.GRADIENT_MISMATCH,
+}
+
+
+def with_followers(findings: Sequence[Finding]) -> list[tuple[Finding, list[Finding]]]:
+    """The findings that get a block of their own, each with those that are told in it."""
+    blocks: list[tuple[Finding, list[Finding]]] = []
+    followers = {id(f): leader for f in findings if (leader := _leader(f, findings)) is not None}
+    for finding in findings:
+        if id(finding) not in followers:
+            mine = [f for f in findings if followers.get(id(f)) is finding]
+            blocks.append((finding, mine))
+    return blocks
+
+
+def _leader(finding: Finding, findings: Sequence[Finding]) -> Finding | None:
+    """The finding of the same cause, no less grave, in whose block this one is told."""
+    rule = _LEADERS.get(RuleName(finding.rule))
+    likely = (f for f in findings if f.rule == rule and f.severity.rank >= finding.severity.rank)
+    return next((f for f in likely if _is_one_cause(f, finding)), None)
+
+
+def _is_one_cause(one: Finding, other: Finding) -> bool:
+    """Are they of one expression, mended by one change, or seen at the very same inputs?"""
+    if one.cause is not None and other.cause is not None:
+        return (one.cause.line, one.cause.expression) == (other.cause.line, other.cause.expression)
+    if one.fix and one.fix == other.fix:
+        return True
+    at = [f.witness.inputs for f in (one, other) if f.witness is not None]
+    return len(at) == 2 and at[0] == at[1]
