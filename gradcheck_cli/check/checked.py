@@ -27,6 +27,7 @@ from gradcheck_cli.judge.fingerprint import fingerprint
 from gradcheck_cli.judge.laws.formula import FORMULA
 from gradcheck_cli.project.verdict import verdict
 
+_DEVIATIONS = (RuleName.UNDECLARED_SURROGATE, RuleName.UNDECLARED_DEVIATION)
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
@@ -76,7 +77,12 @@ def _numbered(signatures: Sequence[Sequence[Input]]) -> Iterator[Input]:
 
 
 def _shown(findings: Sequence[Finding]) -> list[Finding]:
-    """The gravest first, and what is one fault once; that a rule is redundant is told beside no fault or deviation."""
+    """The gravest first, and what is one fault once; that a rule is redundant is told beside no fault or deviation.
+
+    What is wrong at one signature is no meant deviation at another one.
+    """
+    wrong = {_argument(f) for f in findings if f.rule == RuleName.GRADIENT_MISMATCH} - {None}
+    findings = [f for f in findings if not (f.rule in _DEVIATIONS and _argument(f) in wrong)]
     loud = any(
         f.severity is not Severity.NOTE or f.rule == RuleName.UNDECLARED_DEVIATION for f in findings
     )
@@ -86,6 +92,11 @@ def _shown(findings: Sequence[Finding]) -> list[Finding]:
     for finding in ordered:
         each.setdefault(finding.fingerprint, finding)
     return list(each.values())
+
+
+def _argument(finding: Finding) -> str | None:
+    """The argument whose gradient the finding is about."""
+    return None if finding.witness is None else finding.witness.argument
 
 
 def _verdict(findings: Sequence[Finding], outcome: GradientOutcome) -> Verdict:

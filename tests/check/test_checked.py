@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from gradcheck_cli.check.checked import checked
 from gradcheck_cli.check.outcome import GradientOutcome
-from gradcheck_cli.contract.report import Finding, LawResult, Outcome, Status, Verdict
+from gradcheck_cli.contract.report import Finding, LawResult, Outcome, Status, Verdict, Witness
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Checked
 from gradcheck_cli.project.input_specs import parse
@@ -44,6 +45,21 @@ def reported(outcome: GradientOutcome, intents: Sequence[Declared] = ()) -> Chec
 )  # fmt: skip
 def test_the_verdict(outcome: GradientOutcome, verdict: Verdict) -> None:
     assert reported(outcome).gradient.verdict is verdict
+
+
+def test_what_is_wrong_at_one_signature_is_no_deviation_at_another() -> None:
+    def about(name: RuleName, argument: str) -> Finding:
+        at = Witness(inputs=[], cotangent=1.0, argument=argument, index=[])
+        said = replace_struct(finding(name), witness=at)
+        return replace_struct(said, fingerprint=f"{name}-{argument}")
+
+    told = (
+        about(RuleName.GRADIENT_MISMATCH, "w"),
+        about(RuleName.UNDECLARED_SURROGATE, "w"),
+        about(RuleName.UNDECLARED_SURROGATE, "x"),
+    )
+    shown = reported(FINE + GradientOutcome(findings=told)).findings
+    assert [f.fingerprint for f in shown] == ["gradient-mismatch-w", "undeclared-surrogate-x"]
 
 
 def test_what_was_not_checked_has_the_first_reason_and_a_line_to_add() -> None:
