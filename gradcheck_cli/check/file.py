@@ -6,7 +6,6 @@ from pathlib import Path
 from types import ModuleType
 
 from gradcheck_cli.check.deadline import Clock
-from gradcheck_cli.check.import_line import told_meanwhile
 from gradcheck_cli.check.module import completed, imported
 from gradcheck_cli.check.named import against_references, is_named, named
 from gradcheck_cli.check.one_gradient import Emit, check_gradient
@@ -28,8 +27,7 @@ def check_file(task: Task, emit: Emit) -> None:
     versions = {}
     # What records at import must stand before; other frameworks can be asked afterwards.
     with recording({DEFAULT, *task.marked}) as records:
-        with told_meanwhile(task.path, lambda line: emit(_importing(line))):
-            module = imported(task)
+        module = imported(task, lambda line: emit(_importing(line)))
         if isinstance(module, FileFinding):
             emit(module)
         else:

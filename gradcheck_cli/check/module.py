@@ -8,6 +8,7 @@ from types import ModuleType
 
 import msgspec
 
+from gradcheck_cli.check.import_line import Tell, told_meanwhile
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import FileFinding, Task
@@ -17,12 +18,13 @@ from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.source_marks import by_framework, find_marks, imported_roots
 
 
-def imported(task: Task) -> ModuleType | FileFinding:
-    """The module in which the task's functions are defined, or what importing it raised."""
+def imported(task: Task, tell: Tell) -> ModuleType | FileFinding:
+    """The module in which the task's functions are defined, or what importing it raised; how far it is, is told."""
     rule, severity = RuleName.IMPORT_FAILED, Severity.ERROR
     try:
         if task.path and not task.module:
-            return importing.import_file(Path(task.path))
+            with told_meanwhile(task.path, tell):
+                return importing.import_file(Path(task.path))
         module = importing.import_module(task.module or "")
         return importing.home(module, task.functions) if task.functions else module
     except SystemExit as error:

@@ -27,7 +27,7 @@ def test_a_missing_package_is_an_error_if_it_is_not_optional(
     path = project / "needs_it.py"
     path.write_text("import nowhere_to_be_found.part\n")
     task = replace(TASK, path=str(path), display="needs_it.py", optional_imports=optional)
-    answer = imported(task)
+    answer = imported(task, lambda line: None)
     assert isinstance(answer, FileFinding)
     assert (answer.finding.severity, answer.finding.line) == (severity, 1)
     assert "pip install nowhere_to_be_found, or name it in `optional-imports`" in answer.finding.message  # fmt: skip
