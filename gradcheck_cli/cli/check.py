@@ -74,6 +74,7 @@ def check(
     backend: Annotated[list[Backend] | None, typer.Option(metavar="BACKEND", help="Backends that Keras runs on. Repeatable.", show_default="all installed")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", metavar="N", help="Workers at a time.", show_default="cores")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Check all again, and keep nothing.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a file changes, until Ctrl-C.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
     static: Annotated[bool, typer.Option("--static", help="Read the source alone, as `cgcheck lint` does; nothing is imported or run.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that are proved, and take out suppressions that suppress nothing. Each file is checked again, and put back if it is not better.")] = False,
@@ -107,6 +108,7 @@ def check(
         shown_names,
         targets_of,
     )
+    from gradcheck_cli.cli.watch import watch as check_on_change
     from gradcheck_cli.project.cache_folder import folder, home
     from gradcheck_cli.project.finding_history import entries, remember
     from gradcheck_cli.run.session import Session
@@ -116,6 +118,8 @@ def check(
     settings, root = load_for(paths[0], config, isolated=isolated)
     settings = with_flags(settings, context.params, "command line")
     paths = named_paths(paths, settings, root)
+    if watch:
+        raise typer.Exit(check_on_change(root))
     if show_settings:
         typer.echo(as_toml(settings), nl=False)
         raise typer.Exit
@@ -149,6 +153,5 @@ def check(
     if result.stopped:
         typer.echo("cgcheck: interrupted; the report has what was done until then", err=True)
     if kept is not None:
-        new = entries(report, result.targets, settings, asked)
-        remember(new, root, kept)
+        remember(entries(report, result.targets, settings, asked), root, kept)
     raise typer.Exit(report.summary.exit_code)
