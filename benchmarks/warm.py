@@ -1,0 +1,88 @@
+"""A second run: a project of 100 files with a rule each, cold, warm and with one file changed, beside ruff and mypy.
+
+Whole processes on one tree; each tool has a cache of its own in a folder that begins empty.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+FILES, ROUNDS = 100, 5
+
+RULE = '''"""Module {n}."""
+
+import jax
+import jax.numpy as jnp
+{imports}
+
+@jax.custom_vjp
+def act{n}(x):
+    return {n}.0 * x * jnp.tanh(x)
+
+
+def _fwd(x):
+    return act{n}(x), x
+
+
+def _bwd(x, g):
+    t = jnp.tanh(x)
+    return (g * {n}.0 * (t + x * (1 - t * t)),)
+
+
+act{n}.defvjp(_fwd, _bwd)
+
+
+def layer{n}(x):
+    return act{n}(x) + {n}
+'''
+
+
+def write(folder: Path) -> None:
+    """Each fifth module imports the one before it."""
+    (folder / "pkg").mkdir()
+    (folder / "pkg" / "__init__.py").touch()
+    (folder / "pyproject.toml").write_text("[project]\nname = 'sample'\nversion = '0'\n")
+    for n in range(FILES):
+        imports = f"\nfrom pkg.m{n - 1} import layer{n - 1}  # noqa: F401\n" if n % 5 == 4 else ""
+        (folder / "pkg" / f"m{n}.py").write_text(RULE.format(n=n, imports=imports))
+
+
+def seconds(command: list[str], cwd: Path) -> float:
+    env = {**os.environ, "CGCHECK_CACHE_DIR": str(cwd / ".cgcheck_cache")}
+    start = time.perf_counter()
+    subprocess.run(command, cwd=cwd, capture_output=True, check=False, env=env)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    tools = {
+        "cgcheck": [sys.executable, "-m", "gradcheck_cli", "pkg"],
+        "ruff check": [shutil.which("ruff") or "ruff", "check", "pkg"],
+        "mypy": [sys.executable, "-m", "mypy", "pkg"],
+    }
+    print(
+        f"{'':12}{'cold':>8}{'warm':>8}{'one changed':>13}   seconds; medians of {ROUNDS}, cold once"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        write(place)
+        for name, command in tools.items():
+            cold = seconds(command, place)
+            warm = [seconds(command, place) for _ in range(ROUNDS)]
+            changed = []
+            for n in range(ROUNDS):
+                with (place / "pkg" / f"m{n}.py").open("a") as file:
+                    file.write(f"# {name}\n")
+                changed.append(seconds(command, place))
+            print(f"{name:12}{cold:8.2f}{statistics.median(warm):8.2f}{statistics.median(changed):13.2f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
