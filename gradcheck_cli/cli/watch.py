@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,18 +19,16 @@ _PACE = 200  # milliseconds
 
 
 def watch(root: Path) -> int:
-    """Run this command anew at each change of a Python file or of the settings; the last exit code."""
+    """Run this command anew at each change of a Python file or of the settings; the exit code of an interrupt, which ends it."""
     command = [sys.executable, "-m", "gradcheck_cli", *(a for a in sys.argv[1:] if a != _FLAG)]
     changes = _changes(root)
-    try:
-        code = subprocess.run(command, check=False).returncode
+    with contextlib.suppress(KeyboardInterrupt):
+        subprocess.run(command, check=False)
         typer.echo(f"cgcheck: waiting for changes in {root} (Ctrl-C ends)", err=True)
         for changed in changes:
             typer.echo(f"cgcheck: {_named(changed, root)} changed", err=True)
-            code = subprocess.run(command, check=False).returncode
-    except KeyboardInterrupt:  # while a check ran
-        return INTERRUPTED
-    return code
+            subprocess.run(command, check=False)
+    return INTERRUPTED
 
 
 def _changes(root: Path) -> Iterator[set[Path]]:
