@@ -24,7 +24,7 @@ _SIZES, _REALS = (
     (5, 4, 3, 2, 7),
     (0.25, 0.75, 1.5, -0.5, 2.0),
 )  # of which a fixed tuple takes the first
-_OF_KIND: dict[str, tuple[Any, ...]] = {"int": (2, 3, 1), "float": (0.5, 2.0), "bool": (True,)}
+_OF_KIND: dict[str, tuple[Any, ...]] = {"int": (3, 2, 1), "float": (0.5, 2.0), "bool": (True,)}
 _SEVERAL = 3  # where any number would do
 _AXES = (4, 3, 5, 2, 7)  # sizes of axes that a text names
 # From an entry's name to its shape, within one sentence.

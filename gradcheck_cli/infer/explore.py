@@ -289,7 +289,8 @@ class Explorer:
 
     def _of_given_sizes(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
         """The candidates with an axis of as many as a whole number of the call says: a rule may count on that alone."""
-        for candidate, count in itertools.product(candidates, self._wholes):
+        counts = dict.fromkeys((*self._wholes, *self.template.numbers_of_objects))
+        for candidate, count in itertools.product(candidates, counts):
             for u in candidate.free if count > 1 else ():
                 bound = candidate.solution.with_equations([(unknown(u), Size(constant=count))])
                 if bound is not None and self._accepts(candidate, bound):
@@ -454,8 +455,7 @@ class Explorer:
     @property
     def _wholes(self) -> list[int]:
         """The positive whole numbers of the call."""
-        given = (getattr(value, "value", None) for _, value in self.template.signature.arguments)
-        return list(dict.fromkeys(v for v in given if type(v) is int and v > 0))
+        return list(dict.fromkeys(v for v in self.template.given if type(v) is int and v > 0))
 
     @property
     def _most_numbers(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradcheck_cli.infer.explore import Exploration, Explorer
 from gradcheck_cli.infer.multiples import with_multiples
@@ -65,9 +65,27 @@ def family(
         if explored.subject is not None:
             meant = [subject for subject in small if _is_meant(subject, opened)]
             subjects = _chosen(meant, explored.subject)
-            return Family(subjects, _broken(opened, explored), refused, vain, first)
+            told = replace(explored, refused=_of_the_rule(explored.refused, explored.subject, opened))  # fmt: skip
+            refused = _of_the_rule(refused, explored.subject, opened)
+            return Family(subjects, _broken(opened, told), refused, vain, first)
         broken = broken or _broken(opened, explored)
     return Family(list(small), broken, refused, vain, first)
+
+
+def _of_the_rule(refused: Sequence[Broken], subject: Subject, opened: Template) -> list[Broken]:
+    """What the rule refuses though it contradicts no object that was made up."""
+    return [each for each in refused if not _contradicts(each[0], subject, opened)]
+
+
+def _contradicts(refused: Signature, subject: Subject, opened: Template) -> bool:
+    """Is an axis of another size than an object of the call states, as that of the subject is? The object was made up."""
+    shapes = {leaf.path: leaf.shape for leaf in refused.leaves}
+    sizes = (
+        (there, taken)
+        for leaf in subject.signature.leaves
+        for there, taken in zip(shapes.get(leaf.path, ()), leaf.shape, strict=False)
+    )
+    return any(taken in opened.numbers_of_objects and there != taken for there, taken in sizes)
 
 
 def _templates(

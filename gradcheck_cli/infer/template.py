@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,17 @@ class Template:
 
     signature: Signature
     holes: tuple[Hole, ...]
+
+    @property
+    def given(self) -> list[object]:
+        """What is given for the arguments that are not differentiated."""
+        return [getattr(value, "value", None) for _, value in self.signature.arguments]
+
+    @property
+    def numbers_of_objects(self) -> list[int]:
+        """The positive whole numbers in the objects of the call."""
+        fields = (vars(value).values() for value in self.given if is_dataclass(value))
+        return [v for row in fields for v in row if type(v) is int and v > 0]
 
     @property
     def text(self) -> str:

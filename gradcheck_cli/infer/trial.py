@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any
 
 from gradcheck_cli.infer.explore import Explorer
@@ -56,6 +56,10 @@ class Trial:
 
     def _refused(self, tried: Signature, changed: Mapping[str, Any], error: RuleError) -> bool:
         """The rule refuses what the function takes; that it refuses these sizes alone is no certain error."""
+        if any(is_dataclass(getattr(value, "value", None)) for _, value in tried.arguments):
+            return (
+                False  # an object that was made up may want other shapes, and say so by its numbers
+            )
         if not error.certain and not self._alone_to_blame(tried, changed, error):
             return False
         elsewhere = None if error.certain else self._in_other_shapes(tried, _as_before)
