@@ -32,7 +32,7 @@ _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(
 # Right behind it: `prey_mass: (Q,) body masses`.
 _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])]"
 # `table: int (rows, members)`: the kind before the shape; and what says that some of them are none.
-_OF_A_KIND = r"`*\s*:\s*`*(?:optional\s+)?(?P<kind>int|bool)\w*(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
+_OF_A_KIND = r"`*\s*:\s*`*(?:optional\s+)?(?P<kind>[Ii]nt|[Bb]ool)\w*(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
 _NONE_OF_THEM = re.compile(r"(?<![\w.])-1\b")
 _FEW = 3  # integers are below this: places in something that is not small
 _DEEP = 4  # guesses for each of several parameters that are tried in all combinations
@@ -123,7 +123,7 @@ def documented(function: Function) -> dict[str, Any]:
 
 
 def _of_kind(said: re.Match[str], shape: tuple[int, ...]) -> Any:
-    if said["kind"] == "bool":
+    if said["kind"].lower() == "bool":
         return mask(shape, "").value
     return _integers(shape, said["more"])
 

@@ -118,12 +118,16 @@ def _source(path: str) -> str:
         return path
 
 
+def package_folders() -> set[str]:
+    """Where Python and its packages lie."""
+    paths = sysconfig.get_paths().items()
+    libraries = {path for name, path in paths if name.endswith(("lib", "stdlib"))}
+    return {*libraries, *site.getsitepackages(), site.getusersitepackages()}
+
+
 def _installed_folders() -> set[str]:
     """Where Python, its packages and cgcheck itself lie, and what is no file."""
-    paths = {
-        path for name, path in sysconfig.get_paths().items() if name.endswith(("lib", "stdlib"))
-    }
-    paths |= {*site.getsitepackages(), site.getusersitepackages()}
+    paths = package_folders()
     own = {str(Path(__file__).resolve().parents[1]), str(rule_pages.folder())}
     places = {*paths, *map(os.path.realpath, paths), *own, *_SYSTEM}
     return {f"{place}{os.sep}" for place in places}

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gradcheck_cli.contract.version import __version__
+from gradcheck_cli.project.reads import package_folders
 
 _LETTERS = 16
 # Environment variables that change what frameworks and Python do.
@@ -34,14 +35,15 @@ def state_of(files: Iterable[Path]) -> str:
 def surroundings() -> str:
     """Python, the packages that are installed, the machine, and the settings that the environment has for them."""
     heard = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_HEARD))
-    told = [sys.version, platform.platform(), platform.processor(), *sys.path, *heard]
+    told = [sys.version, sys.prefix, platform.platform(), platform.processor(), *heard]
     return digest(*(text.encode() for text in (*told, *_distributions())))
 
 
 def _distributions() -> Iterable[str]:
     """Each installed package with its version, and when it was put there."""
-    for folder in sys.path:
-        if folder and Path(folder).is_dir():
+    own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    for folder in sorted({*package_folders(), *filter(None, own)}):
+        if Path(folder).is_dir():
             with os.scandir(folder) as entries:
                 found = [e for e in entries if e.name.endswith((".dist-info", ".egg-info", ".pth"))]
             yield from sorted(f"{e.name} {e.stat().st_mtime_ns}" for e in found)

@@ -105,6 +105,23 @@ def test_integers_of_a_stated_shape_repeat_and_some_of_them_are_none() -> None:
     assert set(table.reshape(-1).tolist()) == {-1, 0, 1, 2}
 
 
+class Network:
+    """Pairs of nodes.
+
+    Attributes:
+        src: Integer array ``(E,)``, where each edge begins.
+        dst: Integer array ``(E,)``, where it ends.
+    """
+
+    def __init__(self, src, dst):
+        self.src = src
+
+
+def test_integers_in_the_words_of_an_attribute() -> None:
+    src, dst = next(guesses(Network))
+    assert (src.shape, src.dtype.kind) == (dst.shape, dst.dtype.kind) == ((4,), "i")
+
+
 class Scan:
     """A scan.
 

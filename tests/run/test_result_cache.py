@@ -137,7 +137,7 @@ def test_another_state_is_another_question(
 def test_another_package_is_another_state(
     folder: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(tmp_path / "packages")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
     ResultCache(folder).put(task_of(model), ended(model))
     assert is_known(folder, model)
     (tmp_path / "packages" / "new-1.0.dist-info").mkdir(parents=True)
