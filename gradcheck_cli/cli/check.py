@@ -74,7 +74,7 @@ def check(
     backend: Annotated[list[Backend] | None, typer.Option(metavar="BACKEND", help="Backends that Keras runs on. Repeatable.", show_default="all installed")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", metavar="N", help="Workers at a time.", show_default="cores")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Check all again, and keep nothing.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a file changes, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a Python file of the project or its settings change, until Ctrl-C.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
     static: Annotated[bool, typer.Option("--static", help="Read the source alone, as `cgcheck lint` does; nothing is imported or run.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that are proved, and take out suppressions that suppress nothing. Each file is checked again, and put back if it is not better.")] = False,
@@ -102,6 +102,8 @@ def check(
     from gradcheck_cli.cli.repairs import show_repairs, write_ignores, write_repairs
     from gradcheck_cli.cli.scope import (
         as_toml,
+        compiled_in,
+        kept_in,
         named_paths,
         part_of,
         points_of,
@@ -109,7 +111,6 @@ def check(
         targets_of,
     )
     from gradcheck_cli.cli.watch import watch as check_on_change
-    from gradcheck_cli.project.cache_folder import folder, home
     from gradcheck_cli.project.finding_history import entries, remember
     from gradcheck_cli.run.session import Session
 
@@ -134,9 +135,9 @@ def check(
     if show_files:
         typer.echo("".join(f"{name}\n" for name in shown_names(targets, root)), nl=False)
         raise typer.Exit
-    kept = None if no_cache else home()
+    kept = kept_in(no_cache=no_cache)
     results = None if kept is None or durations else kept / "results"
-    session = Session(settings, root, asked, durations, None if no_cache else folder(), reads=True, results=results)  # fmt: skip
+    session = Session(settings, root, asked, durations, compiled_in(kept), reads=True, results=results)  # fmt: skip
     with outputs.progress(len(targets)) as progress, heeding_termination():
         result = session.run(targets, progress)
     if diff:

@@ -10,6 +10,7 @@ import msgspec
 
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.worker import AskedPoint
+from gradcheck_cli.project import cache_folder
 from gradcheck_cli.project.changed_files import (
     LAST_COMMIT,
     changed_since,
@@ -79,3 +80,13 @@ def _value(value: object) -> str:
         inner = ", ".join(f"{json.dumps(k)} = {_value(v)}" for k, v in value.items())
         return f"{{{inner}}}"
     return json.dumps(value, ensure_ascii=False)
+
+
+def kept_in(*, no_cache: bool) -> Path | None:
+    """The folder of what is kept between runs, if anything is."""
+    return None if no_cache else cache_folder.home()
+
+
+def compiled_in(kept: Path | None) -> str | None:
+    """Where compiled code is kept in it."""
+    return None if kept is None else str(kept / cache_folder.COMPILED)

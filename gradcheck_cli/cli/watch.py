@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import typer
@@ -20,15 +21,26 @@ _PACE = 200  # milliseconds
 
 def watch(root: Path) -> int:
     """Run this command anew at each change of a Python file or of the settings; the exit code of an interrupt, which ends it."""
-    command = [sys.executable, "-m", "gradcheck_cli", *(a for a in sys.argv[1:] if a != _FLAG)]
+    asked = (a for a in sys.argv[1:] if a != _FLAG)
+    command = [sys.executable, "-P", "-m", "gradcheck_cli", *asked]
     changes = _changes(root)
     with contextlib.suppress(KeyboardInterrupt):
-        subprocess.run(command, check=False)
+        _run(command)
         typer.echo(f"cgcheck: waiting for changes in {root} (Ctrl-C ends)", err=True)
         for changed in changes:
             typer.echo(f"cgcheck: {_named(changed, root)} changed", err=True)
-            subprocess.run(command, check=False)
+            _run(command)
     return INTERRUPTED
+
+
+def _run(command: Sequence[str]) -> None:
+    """One check; where an interrupt ends it, it shows what is done first."""
+    with subprocess.Popen(command) as check:
+        try:
+            check.wait()
+        except KeyboardInterrupt:
+            check.wait()
+            raise
 
 
 def _changes(root: Path) -> Iterator[set[Path]]:
@@ -47,6 +59,6 @@ def _changes(root: Path) -> Iterator[set[Path]]:
 
 
 def _named(changed: Iterable[Path], root: Path) -> str:
-    names = sorted(path.relative_to(root).as_posix() for path in changed)
+    names = sorted(os.path.relpath(path.resolve(), root.resolve()) for path in changed)
     more = len(names) - _MOST
     return ", ".join(names[:_MOST]) + (f" and {more} more" if more > 0 else "")

@@ -112,6 +112,7 @@ class Reads(msgspec.Struct, frozen=True):
 
     files: list[str]
     missing: list[str]  # files that it would have read
+    listed: list[str]  # folders of which it knows what is in them
     variables: list[str]  # of the environment
     absent: list[str]  # modules that were sought and are not there
     users: list[Users]

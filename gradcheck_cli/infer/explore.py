@@ -38,6 +38,7 @@ from gradcheck_cli.subject.refusals import Rejected, RuleError
 _STAGES: tuple[tuple[int, ...], ...] = ((1, 2), (0, 1, 2), (1, 2, 3), (0, 1, 2, 3, 4))
 _MOST_CALLS = 160  # of the function
 _MOST_RANKS = 40  # in one stage
+_MOST_WAYS = 400  # of which some are of arrays that are said to be of one shape, and are not
 _MOST_OWN_AXES = 4  # arrays whose axes the rule tells, one after the other
 _MOST_STEPS = 10  # towards one solution
 _MOST_READS = 24  # of calls that are run to see whether they read beyond an array
@@ -139,7 +140,9 @@ class Explorer:
 
     def _rank_vectors(self, allowed: Sequence[int]) -> list[tuple[int, ...]]:
         options = [hole.ranks(allowed) for hole in self.template.holes]
-        return [r for r in by_weight(options, _MOST_RANKS) if agree(self.template.holes, r)]
+        every = by_weight(options, _MOST_WAYS)
+        fitting = (ranks for ranks in every if agree(self.template.holes, ranks))
+        return list(itertools.islice(fitting, _MOST_RANKS))
 
     def _solutions(self, ranks: Sequence[int]) -> Iterator[Candidate]:
         """The first solution of these ranks, if there is one."""

@@ -20,6 +20,7 @@ from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Parameter
 from gradcheck_cli.inputs.stand_ins import integers
 from gradcheck_cli.project.input_specs import parse
 
+MADE_UP = "an object of its class"  # as the source of one says
 _MOST = 4  # of a class
 
 
@@ -34,7 +35,7 @@ def objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
 
 def held(name: str, hints: Hints) -> list[Fixed]:
     """Objects of its class for what is not differentiated: a configuration, the object whose method this was."""
-    cls, source = hints.classes.get(name), "an object of its class"
+    cls, source = hints.classes.get(name), MADE_UP
     if name in hints.instances:
         return [Fixed(hints.instances[name], type(hints.instances[name]).__name__, source)]
     made = () if cls is None else itertools.islice(objects_of(cls), _MOST)

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,8 +102,9 @@ class Template:
     @property
     def numbers_of_objects(self) -> list[int]:
         """The positive whole numbers in the objects of the call."""
-        fields = (vars(value).values() for value in self.given if is_dataclass(value))
-        return [v for row in fields for v in row if type(v) is int and v > 0]
+        objects = [v for v in self.given if is_dataclass(v) and not isinstance(v, type)]
+        numbers = (getattr(each, part.name, None) for each in objects for part in fields(each))
+        return [n for n in numbers if type(n) is int and n > 0]
 
     @property
     def text(self) -> str:
@@ -211,10 +212,7 @@ def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Si
     for hole, rank in zip(holes, ranks, strict=True):
         axes = [Size().plus(unknown(next(numbers)), hole.factor) for _ in range(rank)]
         rows[hole.path] = list(zip(hole.texts(rank), axes, strict=True))
-    stated = [
-        rows[hole.path if hole.settled else hole.alike] if hole.alike in rows else rows[hole.path]
-        for hole in holes
-    ]
+    stated = [rows[hole.path if hole.settled else _first_alike(hole, holes)] for hole in holes]
     for text, axis in itertools.chain(*stated):  # a sum may come before what it adds up
         if text and not _SUM.fullmatch(text):
             _stated(text, axis, named)
@@ -224,6 +222,19 @@ def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Si
             for row in stated
         ]
     )
+
+
+def _first_alike(hole: Hole, holes: Sequence[Hole]) -> str:
+    """The path of the first of all arrays that are said to be of one shape with this one, by whatever way."""
+    by_path = {each.path: each for each in holes}
+    group, waiting = {hole.path}, [hole.path]
+    while waiting:
+        path = waiting.pop()
+        near = {each.path for each in holes if each.alike == path} | {by_path[path].alike}
+        new = (near & by_path.keys()) - group
+        group |= new
+        waiting += sorted(new)
+    return next(each.path for each in holes if each.path in group)
 
 
 def agree(holes: Sequence[Hole], ranks: Sequence[int]) -> bool:

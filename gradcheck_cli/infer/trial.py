@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradcheck_cli.infer.explore import Explorer
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.multiples import with_multiples
+from gradcheck_cli.infer.objects import MADE_UP
 from gradcheck_cli.infer.others import chooses
 from gradcheck_cli.infer.template import Template, template
 from gradcheck_cli.inputs.ends import are_crossed
@@ -56,10 +57,8 @@ class Trial:
 
     def _refused(self, tried: Signature, changed: Mapping[str, Any], error: RuleError) -> bool:
         """The rule refuses what the function takes; that it refuses these sizes alone is no certain error."""
-        if any(is_dataclass(getattr(value, "value", None)) for _, value in tried.arguments):
-            return (
-                False  # an object that was made up may want other shapes, and say so by its numbers
-            )
+        if not error.certain and self._holds_what_was_made_up(tried):
+            return False  # it may want other shapes, and say so by its numbers
         if not error.certain and not self._alone_to_blame(tried, changed, error):
             return False
         elsewhere = None if error.certain else self._in_other_shapes(tried, _as_before)
@@ -69,6 +68,15 @@ class Trial:
             return True
         self.broken = self.broken or (tried, error.surely())
         return False
+
+    def _holds_what_was_made_up(self, tried: Signature) -> bool:
+        """Is there an object in it that neither the user nor the module made?"""
+        return any(
+            isinstance(value, Fixed)
+            and value.source == MADE_UP
+            and name not in self.hints.instances
+            for name, value in tried.arguments
+        )
 
     def _alone_to_blame(
         self, tried: Signature, changed: Mapping[str, Any], error: RuleError

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
+
+from gradcheck_cli.project.reads import SCRATCH
 
 Array = np.ndarray[Any, Any]
 Holds = Callable[[list[Array]], bool]
@@ -54,7 +55,7 @@ def _find(strategy: Any, holds: Callable[[Any], bool], examples: int) -> Any | N
     from hypothesis.configuration import set_hypothesis_home_dir
     from hypothesis.errors import NoSuchExample
 
-    set_hypothesis_home_dir(tempfile.gettempdir())  # nothing is written beside the user's files
+    set_hypothesis_home_dir(SCRATCH)  # nothing is written beside the user's files
     settings = hypothesis.settings(
         max_examples=examples,
         derandomize=True,

@@ -1,8 +1,8 @@
 """What this process reads on its way: what it found holds as long as that stays as it is.
 
-Python itself tells of each file that is opened, each module that nobody finds, and each variable of the environment
-that is asked for, whoever does it. What belongs
-to an installed package is left out: such packages change as a whole, and are watched as a whole.
+Python itself tells of each file that is opened, each folder that is listed, each module that nobody finds, and each
+variable of the environment that is asked for, whoever does it. What belongs to an installed package is left out, unless
+it is the one that is looked at: such packages change as a whole, and are watched as a whole.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import site
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,13 @@ from typing import Any
 from gradcheck_cli.contract.worker import Reads, Users
 from gradcheck_cli.project import rule_pages
 
-_SYSTEM = ("/proc", "/sys", "/dev")
-_TO_WRITE = os.O_WRONLY | os.O_RDWR
+ALL = "*"  # in place of a variable: the whole environment
+SCRATCH = str(
+    Path(tempfile.gettempdir(), "cgcheck-hypothesis")
+)  # what hypothesis writes for itself
+_SYSTEM = ("/proc", "/sys", "/dev", SCRATCH)
+_LISTINGS = ("os.listdir", "os.scandir")
+_IMPORT = "importlib"  # what lists a folder to find modules and packages in it
 
 
 class _Ear:
@@ -30,16 +36,29 @@ class _Ear:
     def __init__(self) -> None:
         self.is_hung = False
         self.listens = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
         self.opened: dict[str, None] = {}
+        self.listed: dict[str, None] = {}
         self.sought: dict[str, None] = {}
         self.variables: dict[str, None] = {}
         self.users: list[Users] = []
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self.listens or event != "open":
+        """Note a file that is opened to be read, or a folder that is listed."""
+        if not self.listens or event not in ("open", *_LISTINGS):
             return
-        if isinstance(arguments[0], str) and not (arguments[2] or 0) & _TO_WRITE:
-            self.opened[arguments[0]] = None
+        path = "." if arguments[0] is None else arguments[0]
+        if not isinstance(path, (str, bytes)):
+            return  # a descriptor, of what was opened before
+        where = _absolute(os.fsdecode(path))
+        if event in _LISTINGS:
+            if _IMPORT not in sys._getframe(1).f_code.co_filename:
+                self.listed[where] = None
+        elif not (arguments[2] or 0) & os.O_WRONLY:
+            self.opened[where] = None
 
     def find_spec(self, name: str, *_: Any) -> None:
         """Nothing: as the last one that is asked for a module, it hears of those that nobody finds."""
@@ -59,6 +78,12 @@ class _Environment(type(os.environ)):  # type: ignore[misc]
         value: str = super().__getitem__(name)
         return value
 
+    def __iter__(self) -> Iterator[str]:
+        if _EAR.listens:
+            _EAR.variables[ALL] = None
+        names: Iterator[str] = super().__iter__()
+        return names
+
 
 def begin() -> None:
     """Listen from here on; what was read before is forgotten."""
@@ -67,7 +92,7 @@ def begin() -> None:
         sys.meta_path.append(_EAR)
         os.environ.__class__ = _Environment
         _EAR.is_hung = True
-    _EAR.opened, _EAR.sought, _EAR.variables, _EAR.users = {}, {}, {}, []
+    _EAR.forget()
     _EAR.listens = True
 
 
@@ -88,34 +113,46 @@ def note_users(home: Path, root: Path, names: set[str]) -> None:
         _EAR.users.append(asked)
 
 
-def end(but: str | None = None) -> Reads | None:
-    """What was read since the beginning, but for what lies in one folder; None if nobody listened."""
+def end(but: str | None = None, target: str = "") -> Reads | None:
+    """What was read since the beginning, but for what lies in one folder; None if nobody listened.
+
+    Of what is installed only the package of the target counts.
+    """
     if not _EAR.listens:
         return None
     _EAR.listens = False
-    installed = tuple(_installed_folders() if but is None else [*_installed_folders(), but])
-    loaded = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
-    files = map(
-        os.path.abspath, [*_EAR.opened, *(f for f in loaded.values() if isinstance(f, str))]
-    )
-    own = {_source(f) for f in files if not f.startswith(installed)}
+    outside = _Outside(but, target)
+    loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    files = [*_EAR.opened, *(_absolute(f) for f in loaded if isinstance(f, str))]
+    own = {_source(f) for f in files if outside.holds(f)}
     there = {f for f in own if Path(f).is_file()}
+    folders = filter(outside.holds, map(_absolute, sys.path))
     return Reads(
         files=sorted(there),
         missing=sorted(f for f in own - there if not Path(f).exists()),
+        listed=sorted(f for f in _EAR.listed if outside.holds(f"{f}{os.sep}")),
         variables=sorted(_EAR.variables),
         absent=sorted(name for name in _EAR.sought if sys.modules.get(name) is None),
         users=_EAR.users,
-        folders=sorted({f for f in map(os.path.abspath, sys.path) if not f.startswith(installed)}),
+        folders=sorted(set(folders)),
     )
 
 
-def _source(path: str) -> str:
-    """The source of compiled code."""
-    try:
-        return importlib.util.source_from_cache(path) if path.endswith(".pyc") else path
-    except ValueError:
-        return path
+class _Outside:
+    """What lies outside of Python, its packages and cgcheck itself; the package of a target counts as outside."""
+
+    def __init__(self, but: str | None, target: str) -> None:
+        own = {str(Path(__file__).resolve().parents[1]), str(rule_pages.folder())}
+        paths = package_folders()
+        places = {*paths, *map(os.path.realpath, paths), *own, *_SYSTEM, *([but] if but else [])}
+        self._inside = tuple(f"{place}{os.sep}" for place in places)
+        home = max((place for place in self._inside if target.startswith(place)), key=len, default="")  # fmt: skip
+        self._package = home + target[len(home) :].split(os.sep, maxsplit=1)[0] if home else ""
+
+    def holds(self, path: str) -> bool:
+        """Does this path lie there?"""
+        of_target = bool(self._package) and path.startswith(self._package)
+        return of_target or not path.startswith(self._inside)
 
 
 def package_folders() -> set[str]:
@@ -125,9 +162,13 @@ def package_folders() -> set[str]:
     return {*libraries, *site.getsitepackages(), site.getusersitepackages()}
 
 
-def _installed_folders() -> set[str]:
-    """Where Python, its packages and cgcheck itself lie, and what is no file."""
-    paths = package_folders()
-    own = {str(Path(__file__).resolve().parents[1]), str(rule_pages.folder())}
-    places = {*paths, *map(os.path.realpath, paths), *own, *_SYSTEM}
-    return {f"{place}{os.sep}" for place in places}
+def _absolute(path: str) -> str:
+    return os.path.normpath(Path(path).absolute())
+
+
+def _source(path: str) -> str:
+    """The source of compiled code."""
+    try:
+        return importlib.util.source_from_cache(path) if path.endswith(".pyc") else path
+    except ValueError:
+        return path

@@ -19,9 +19,9 @@ from gradcheck_cli.project.origins import imports
 _NAMES = {n.rpartition(".")[2] for m in MARKS for n in (*m.callables, *m.bases, *m.solutions)}
 _WORDS = re.compile(rf"\b(?:{'|'.join(sorted(_NAMES))})\b")
 _DECORATORS = re.compile(r"^[ \t]*@(.*?)^[ \t]*(?:async\s+def|def|class)\b", re.MULTILINE | re.DOTALL)  # fmt: skip
-_CLASS = re.compile(r"^[ \t]*class\b[^\n(:]*\(", re.MULTILINE)
+_CLASS = re.compile(r"^[ \t]*class\b[^\n(]*\(", re.MULTILINE)
 _IMPORTS = re.compile(
-    r"\b(?:from\s+[\w.]+\s+)?import\b\s*(?:\((?:[^()#]|#[^\n]*)*\)|[^\n;]*(?:\\\n[^\n;]*)*)"
+    r"\b(?:from\s+[\w.]+\s+)?import\b[ \t]*(?:\((?:[^()#]|#[^\n]*)*\)|[^\n;]*(?:\\\n[^\n;]*)*)"
 )
 _LONGEST = 2000  # letters of the bases of a class
 _MOST = 400  # files that an import leads to, one after the other
@@ -32,9 +32,9 @@ def may_define(source: str, path: Path) -> bool:
     if _WORDS.search(source):
         return True
     used = {word for part in _used(source) for word in re.findall(r"\w+", part)}
-    imported = _imported(source, path) if used else {}
-    files = {_file(path, full) for name, full in imported.items() if name in used}
-    return any(_leads_to_a_word(file) for file in files if file is not None)
+    imported = _imported(source, path) if used else ()
+    files = {file for name, full in imported if name in used for file in _files(path, full)}
+    return any(map(_leads_to_a_word, files))
 
 
 def _used(source: str) -> Iterator[str]:
@@ -45,25 +45,31 @@ def _used(source: str) -> Iterator[str]:
         yield source[match.end() : end if end >= 0 else match.end() + _LONGEST]
 
 
-def _imported(source: str, path: Path) -> dict[str, str]:
-    """What the imported names stand for; that of a text which only looks like an import, perhaps."""
-    found: dict[str, str] = {}
+def _imported(source: str, path: Path) -> list[tuple[str, str]]:
+    """Each imported name with all that it stands for, here or there; what only looks like an import, too."""
+    found: list[tuple[str, str]] = []
     for match in _IMPORTS.finditer(source):
         try:
-            found |= dict(imports(ast.parse(match.group()), path))
-        except SyntaxError:
+            tree = ast.parse(match.group())
+        except (SyntaxError, ValueError):
             continue
+        found += imports(tree, path)
+        for node in tree.body:  # `import pkg.sub` gives the name `pkg`, and runs both
+            names = node.names if isinstance(node, ast.Import) else ()
+            found += [(alias.name.partition(".")[0], alias.name) for alias in names]
     return found
 
 
-def _file(path: Path, full: str) -> Path | None:
-    """The file of the project that a dotted name leads into; none for a library's."""
+def _files(path: Path, full: str) -> Iterator[Path]:
+    """The files of the project that a dotted name leads through; none for a library's."""
     parts = full.split(".")
     if parts[0] in LIBRARIES:
-        return None
+        return
     root = _root(path.parent)
-    names = (".".join(parts[:cut]) for cut in range(len(parts), 0, -1))
-    return next(filter(None, (_source_below(root, name) for name in names)), None)
+    for cut in range(len(parts), 0, -1):
+        file = _source_below(root, ".".join(parts[:cut]))
+        if file is not None:
+            yield file
 
 
 @functools.cache
@@ -87,8 +93,7 @@ def _leads_to_a_word(file: Path) -> bool:
         text = _text(here)
         if _WORDS.search(text):
             return True
-        beyond = {_file(here, full) for full in _imported(text, here).values()}
-        new = {path for path in beyond if path is not None} - seen
+        new = {file for _, full in _imported(text, here) for file in _files(here, full)} - seen
         seen |= new
         waiting += sorted(new)
     return True  # too many to tell

@@ -1,11 +1,14 @@
 """What checks found before: a file is not checked again while all that the answer rests on is as it was.
 
-An answer belongs to one task (the file, its settings, its comments and recorded calls) and one state of cgcheck,
-Python, the installed packages and the machine. Beside these it holds as long as each file that was read on the way
-has the same content (modules of the project, data), what was not there is still not there, variables of the
-environment that were asked for have the same values, and the same files of the project use this one. Only whole answers are kept: where a worker died, ran out of time, or met what it
-could not import, it is asked again. Each answer is a file of its own, written as a whole or not at all, so runs can
-share a folder, and one that dies leaves nothing behind. What cannot be read or written is no answer.
+An answer belongs to one task (the file, its settings, its comments and recorded calls), the folder in which cgcheck was
+started, and one state of cgcheck, Python, the installed packages and the machine. Beside these it holds as long as each
+file that was read on the way has the same content (modules of the project, data), what was not there is still not
+there, each folder that was listed has the same names in it, variables of the environment that were asked for have the
+same values, and the same files of the project use this one.
+
+Only whole answers are kept: where a worker died, ran out of time, or met what it could not import, it is asked again,
+and so is what runs on a GPU. Each answer is a file of its own, written as a whole or not at all, so runs can share a
+folder. What cannot be read or written is no answer.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from gradcheck_cli.contract.worker import (
     decode_event,
 )
 from gradcheck_cli.project import rule_pages
+from gradcheck_cli.project.reads import ALL
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.users import Sources
 from gradcheck_cli.run.state import digest, state_of, surroundings
@@ -52,6 +56,7 @@ class _Answer(msgspec.Struct, frozen=True):
     events: list[bytes]
     contents: list[_Content]
     missing: list[str]
+    listed: dict[str, list[str] | None]
     variables: dict[str, str | None]
     absent: list[str]
     folders: list[str]
@@ -70,6 +75,8 @@ class ResultCache:
 
     def get(self, task: Task) -> WorkerEnd | None:
         """How the worker of this task ended before, if that still holds."""
+        if not _is_kept(task):
+            return None
         path = self._path(task)
         try:
             answer = msgspec.msgpack.decode(path.read_bytes(), type=_Answer)
@@ -85,37 +92,41 @@ class ResultCache:
     def put(self, task: Task, end: WorkerEnd) -> None:
         """Keep how a worker ended, if it can be asked for again."""
         reads = _reads(end)
-        if reads is None or task.skip or task.alone is not None:
+        if reads is None or task.skip or task.alone is not None or not _is_kept(task):
             return
         contents = [content for file in reads.files if (content := self._content(file)) is not None]
-        if len(contents) < len(reads.files):
-            return
         events = [_ENCODER.encode(e) for e in end.events]
         users = [(asked, self._users(asked)) for asked in reads.users]
-        variables = {name: os.environ.get(name) for name in reads.variables}
+        changed = [path for _, found in users for path in found if self._content(path) is None]
+        if len(contents) < len(reads.files) or changed:
+            return
+        listed = {place: _names_in(place) for place in reads.listed}
+        variables = {name: _variable(name) for name in reads.variables}
         answer = _Answer(
-            events, contents, reads.missing, variables, reads.absent, reads.folders, users
+            events, contents, reads.missing, listed, variables, reads.absent, reads.folders, users
         )
-        _write(self._path(task), _ENCODER.encode(answer))
+        with suppress(ValueError):  # a name that is no text
+            _write(self._path(task), _ENCODER.encode(answer))
 
     def tidy(self) -> None:
         """Remove the oldest answers, where all together are too many."""
-        files = sorted(_sized(self._folder), key=lambda each: -each[2])
         total = 0
-        for path, size, _ in files:
-            total += size
-            if total > _MOST_BYTES:
-                path.unlink(missing_ok=True)
+        with suppress(OSError):  # another run may tidy, too
+            for path, size, _ in sorted(_sized(self._folder), key=lambda each: -each[2]):
+                total += size
+                if total > _MOST_BYTES:
+                    path.unlink(missing_ok=True)
 
     def _path(self, task: Task) -> Path:
-        name = digest(self._state.encode(), _ENCODER.encode(task))
+        name = digest(self._state.encode(), os.fsencode(Path.cwd()), _ENCODER.encode(task))
         return self._folder / name[:2] / f"{name[2:]}.msgpack"
 
     def _holds(self, answer: _Answer) -> bool:
         return (
             all(map(self._is_same, answer.contents))
             and not any(map(os.path.exists, answer.missing))
-            and all(os.environ.get(name) == value for name, value in answer.variables.items())
+            and all(_variable(name) == value for name, value in answer.variables.items())
+            and all(_names_in(place) == names for place, names in answer.listed.items())
             and not any(_is_there(name, answer.folders) for name in answer.absent)
             and all(self._users(asked) == found for asked, found in answer.users)
         )
@@ -162,6 +173,26 @@ def _reads(end: WorkerEnd) -> Reads | None:
     return last.reads if isinstance(last, Finished) else None
 
 
+def _is_kept(task: Task) -> bool:
+    """Is it of the processor alone? Of GPUs there are more kinds than are told apart here."""
+    return task.device != "gpu"
+
+
+def _variable(name: str) -> str | None:
+    """The value of a variable; a name for all values where all were asked for."""
+    if name == ALL:
+        return digest(*(os.fsencode(f"{k}={v}") for k, v in sorted(os.environ.items())))
+    return os.environ.get(name)
+
+
+def _names_in(folder: str) -> list[str] | None:
+    """What is in a folder; None if it cannot be listed."""
+    try:
+        return sorted(entry.name for entry in Path(folder).iterdir())
+    except OSError:
+        return None
+
+
 def _is_there(module: str, folders: Sequence[str]) -> bool:
     """Is a module of this name in one of the folders by now?"""
     place = module.replace(".", os.sep)
@@ -172,9 +203,12 @@ def _write(path: Path, data: bytes) -> None:
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".answer-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(name).replace(path)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(name).replace(path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
 
 
 def _sized(folder: Path) -> Iterator[tuple[Path, int, float]]:

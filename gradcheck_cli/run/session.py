@@ -55,7 +55,8 @@ class Session:
         kept = None if self.results is None else ResultCache(self.results)
         if kept is not None:
             for file in files:
-                _recall(file, kept)
+                if _recall(file, kept):
+                    progress(file.display, None)
         kinds = dict.fromkeys(needs(task) for file in files for task in file.due)
         workers: dict[Kind, Launcher] = {}  # a warm server for each
         begun: set[Kind] = set()
@@ -112,11 +113,12 @@ class Session:
             todo = [(file, new) for (file, task), end in over for new in take(file, task, end)]
 
 
-def _recall(file: File, kept: ResultCache) -> None:
+def _recall(file: File, kept: ResultCache) -> bool:
     """What the workers of a file said before, if that still holds of all of them; then none has to begin."""
     ends = [kept.get(task) for task in file.tasks]
     if all(end is not None for end in ends):
         for task, end in zip(file.tasks, ends, strict=True):
             if end is not None:
                 take(file, task, end)
-        file.recalled = True
+        file.recalled = bool(ends)
+    return file.recalled

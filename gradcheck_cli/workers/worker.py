@@ -26,7 +26,7 @@ def main(fd: int) -> None:
 
     def emit(event: Event) -> None:
         if isinstance(event, Finished):
-            event = replace(event, reads=reads.end(but=task.cache))
+            event = replace(event, reads=reads.end(task.cache, task.path))
         wire.send(sock, event)
 
     reads.begin()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from gradcheck_cli.infer.sizes import Size
@@ -137,3 +139,24 @@ def test_arrays_of_one_shape_share_their_axes() -> None:
     assert agree(pair, [1, 1])
     assert not agree(pair, [2, 1])
     assert agree([Hole("lat", "float", alike="gone")], [1])
+
+
+def test_arrays_that_are_like_each_other_or_like_one_that_is_like_a_third() -> None:
+    mutual = [Hole("u", "float", alike="v"), Hole("v", "float", alike="u")]
+    u, v = unknown_shapes(mutual, [2, 2])
+    assert u == v
+    chain = [Hole("u", "float", alike="v"), Hole("v", "float"), Hole("w", "float", alike="u")]
+    assert len({tuple(row) for row in unknown_shapes(chain, [2, 2, 2])}) == 1
+
+
+@dataclass(slots=True, frozen=True)
+class Grades:
+    count: int
+    strict: bool = True
+
+
+def test_numbers_of_objects() -> None:
+    made = Fixed(Grades(3), "Grades", "test")
+    kinds = Fixed(Grades, "Grades", "test")
+    call = Signature((("made", made), ("kind", kinds)))
+    assert template(call, {}, []).numbers_of_objects == [3]

@@ -71,6 +71,31 @@ def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended().variables == ["ALSO_ASKED", "ASKED_FOR", "NOT_SET"]
 
 
+def test_the_whole_environment() -> None:
+    assert dict(os.environ)
+    assert reads.ALL in ended().variables
+
+
+def test_folders_that_are_listed_but_not_to_find_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("data", "code"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "code" / "listed_on_the_way.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "code")
+    reads.begin()
+    assert list((tmp_path / "data").glob("*.csv")) == []
+    importlib.import_module("listed_on_the_way")
+    assert [f for f in ended().listed if f.startswith(str(tmp_path))] == [str(tmp_path / "data")]
+
+
+def test_the_package_that_is_looked_at_counts_though_it_is_installed() -> None:
+    found = reads.end(target=pytest.__file__)
+    assert found is not None
+    assert pytest.__file__ in found.files
+    assert json.__file__ not in found.files
+
+
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         (tmp_path / "settings.json").read_text()

@@ -15,6 +15,8 @@ BESIDE = {
     "again.py": "from compat import deco as ours\n",
     "base.py": "import torch\n\n\nclass Op(torch.autograd.Function):\n    pass\n",
     "middle.py": "from base import Op\n\n\nclass Half(Op):\n    pass\n",
+    "pkg/__init__.py": "",
+    "pkg/sub.py": "import jax\n\ndeco = jax.custom_jvp\n",
     "plain.py": "class Plain:\n    pass\n\n\ndef wrap(f):\n    return f\n",
 }
 MARKED = (
@@ -24,6 +26,9 @@ MARKED = (
     "from functools import partial\nimport again\n\n@partial(\n    again.ours, nondiff_argnums=(0,)\n)\ndef f(x): ...\n",
     "from middle import (\n    Half,  # (half)\n)\n\n\nclass Whole(Half): ...\n",
     "def g():\n    from middle import Half; import os\n\n    class Whole(\n        Half,\n    ):\n        pass\n",
+    "import pkg.sub\n\n@pkg.sub.deco\ndef f(x): ...\n",
+    "# here is a lazy import\nfrom compat import deco\n\n@deco\ndef f(x): ...\n",
+    "from compat import deco\n\n@deco\ndef f(x):\n    '''Not from plain import deco.'''\n",
 )
 PLAIN = (
     "x = 1\n",
@@ -37,6 +42,7 @@ PLAIN = (
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     for name, text in BESIDE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     return tmp_path / "model.py"
 

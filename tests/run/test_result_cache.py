@@ -50,6 +50,7 @@ def ended(model: Path, **said: object) -> WorkerEnd:
     reads = Reads(
         files=[str(folder / name) for name in ("model.py", "beside.py", "data.txt")],
         missing=[str(folder / "more.txt")],
+        listed=[str(folder / "data")],
         variables=["SCALE_OF_MODEL"],
         absent=["optional", "package.part"],
         users=[Users(home=str(model), root=str(folder), names=["triple"])],
@@ -92,6 +93,7 @@ def test_the_time_of_a_file_says_nothing_where_its_content_is_the_same(
         lambda place: (place / "data.txt").write_text("4"),
         lambda place: (place / "data.txt").unlink(),
         lambda place: (place / "more.txt").write_text("1"),
+        lambda place: (place / "data").mkdir(),
         lambda place: (place / "optional.py").write_text(""),
         lambda place: (place / "package" / "part").mkdir(parents=True),
         lambda place: (place / "test_more.py").write_text("from model import triple\n"),
@@ -202,11 +204,13 @@ def test_a_file_is_checked_again_when_what_it_read_has_changed(project: Path) ->
     session = Session(Settings(), project, results=project.parent / "results")
     heard: list[str] = []
 
+    def hear(name: str, event: object) -> None:
+        if event is not None:  # something that a worker says
+            heard.append(name)
+
     def verdict() -> str:
         heard.clear()
-        result = session.run(
-            [Target(project / "model.py", None)], lambda name, _: heard.append(name)
-        )
+        result = session.run([Target(project / "model.py", None)], hear)
         (gradient,) = result.report.gradients
         return str(gradient.verdict)
 
