@@ -44,6 +44,7 @@ def test_value_and_gradient_of_one_cause(one: dict[str, Any], other: dict[str, A
         ({"cause": overflow(3)}, {"cause": overflow(4)}),
         ({"witness": at(100.0)}, {"witness": at(-100.0)}),
         ({}, {}),
+        ({"cause": overflow(3)}, {"cause": overflow(3), "fix": "jax.nn.softplus(x)"}),
         ({"witness": at(1.0), "severity": Severity.WARNING}, {"witness": at(1.0)}),
     ],
 )

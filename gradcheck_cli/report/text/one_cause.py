@@ -34,7 +34,9 @@ def _leader(finding: Finding, findings: Sequence[Finding]) -> Finding | None:
 
 
 def _is_one_cause(one: Finding, other: Finding) -> bool:
-    """Are they of one expression, mended by one change, or seen at the very same inputs?"""
+    """Are they of one expression, mended by one change, or seen at the very same inputs? What is to be written is told."""
+    if other.fix and other.fix != one.fix:
+        return False
     if one.cause is not None and other.cause is not None:
         return (one.cause.line, one.cause.expression) == (other.cause.line, other.cause.expression)
     if one.fix and one.fix == other.fix:
