@@ -77,8 +77,8 @@ class ResultCache:
         """How the worker of this task ended before, if that still holds."""
         if not _is_kept(task):
             return None
-        path = self._path(task)
         try:
+            path = self._path(task)
             answer = msgspec.msgpack.decode(path.read_bytes(), type=_Answer)
             events = tuple(map(decode_event, answer.events))
         except (OSError, ValueError, msgspec.MsgspecError):
