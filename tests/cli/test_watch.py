@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,13 @@ import pytest
 from tests.conftest import RIGHT, WRONG
 
 _PATIENCE = 120.0
+# What starts in the background may be deaf to interrupts.
+_HEEDING = (
+    "import signal, sys\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from gradcheck_cli.cli.app import main\n"
+    "main()\n"
+)
 
 
 def wait_for(said: Callable[[], bool]) -> None:
@@ -24,15 +32,27 @@ def wait_for(said: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@contextlib.contextmanager
+def ending(run: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Whatever fails, it does not run on."""
+    try:
+        yield
+    finally:
+        run.kill()
+
+
 @pytest.mark.slow
 def test_a_file_that_changes_is_checked_again(project: Path) -> None:
     (project / "model.py").write_text(WRONG)
     out, err = project.parent / "out.txt", project.parent / "err.txt"
-    command = [sys.executable, "-m", "gradcheck_cli", "model.py", "--watch", "-q"]
-    with out.open("w") as told, err.open("w") as aside:
-        run = subprocess.Popen(
-            command, cwd=project, stdout=told, stderr=aside, env={**os.environ, "COLUMNS": "80"}
-        )
+    command = [sys.executable, "-c", _HEEDING, "model.py", "--watch", "-q"]
+    env = {**os.environ, "COLUMNS": "80"}
+    with (
+        out.open("w") as told,
+        err.open("w") as aside,
+        subprocess.Popen(command, cwd=project, stdout=told, stderr=aside, env=env) as run,
+        ending(run),
+    ):
         wait_for(lambda: "waiting for changes" in err.read_text())
         assert "triple  WRONG" in out.read_text()
         (project / "model.py").write_text(RIGHT)
