@@ -40,7 +40,7 @@ act{n}.defvjp(_fwd, _bwd)
 
 
 def layer{n}(x):
-    return act{n}(x) + {n}
+    return act{n}(x) + {more}
 '''
 
 
@@ -50,8 +50,10 @@ def write(folder: Path) -> None:
     (folder / "pkg" / "__init__.py").touch()
     (folder / "pyproject.toml").write_text("[project]\nname = 'sample'\nversion = '0'\n")
     for n in range(FILES):
-        imports = f"\nfrom pkg.m{n - 1} import layer{n - 1}  # noqa: F401\n" if n % 5 == 4 else ""
-        (folder / "pkg" / f"m{n}.py").write_text(RULE.format(n=n, imports=imports))
+        uses = n % 5 == 4
+        imports = f"\nfrom pkg.m{n - 1} import layer{n - 1}\n" if uses else ""
+        more = f"layer{n - 1}(x)" if uses else n
+        (folder / "pkg" / f"m{n}.py").write_text(RULE.format(n=n, imports=imports, more=more))
 
 
 def seconds(command: list[str], cwd: Path) -> float:

@@ -34,7 +34,8 @@ def _watch(path: str, tell: Tell, over: threading.Event, thread: int) -> None:
     last, begin = 0, None
     while not over.wait(_PACE):
         begin = _statements(path) if begin is None else begin
-        line = max((b for b in begin if b <= _line(sys._current_frames().get(thread), path)), default=0)  # fmt: skip
+        here = _line(sys._current_frames().get(thread), path)
+        line = max((first for first in begin if first <= here), default=0)
         if line and line != last:
             last = line
             tell(line)
@@ -44,7 +45,7 @@ def _statements(path: str) -> list[int]:
     """The lines at which the statements of a file begin; in a loop of many lines the clock says which one is met."""
     try:
         return [node.lineno for node in ast.parse(Path(path).read_text(encoding="utf-8")).body]
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError):
         return []
 
 

@@ -73,12 +73,12 @@ def family(
 
 
 def _of_the_rule(refused: Sequence[Broken], subject: Subject, opened: Template) -> list[Broken]:
-    """What the rule refuses though it contradicts no object that was made up."""
+    """What the rule refuses though it contradicts no object of the call."""
     return [each for each in refused if not _contradicts(each[0], subject, opened)]
 
 
 def _contradicts(refused: Signature, subject: Subject, opened: Template) -> bool:
-    """Is an axis of another size than an object of the call states, as that of the subject is? The object was made up."""
+    """Is an axis of another size than an object of the call states, as that of the subject is? It fits another object."""
     shapes = {leaf.path: leaf.shape for leaf in refused.leaves}
     sizes = (
         (there, taken)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def folder() -> str:
 
 def sizes() -> dict[str, int]:
     """How many bytes each part has."""
-    return {part: sum(_sizes(home() / part)) for part in PARTS}
+    return {part: sum(status.st_size for _, status in held(home() / part)) for part in PARTS}
 
 
 def clear() -> int:
@@ -49,8 +50,31 @@ def clear() -> int:
     return freed
 
 
-def _sizes(place: Path) -> Iterator[int]:
+def held(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Each file under a folder of the cache, the latest first; other runs may add some, and remove some."""
+    there: list[tuple[Path, os.stat_result]] = []
     for path in place.rglob("*"):
-        with suppress(OSError):  # another run may have removed it
+        with suppress(OSError):
             if path.is_file():
-                yield path.stat().st_size
+                there.append((path, path.stat()))
+    yield from sorted(there, key=lambda each: -each[1].st_mtime_ns)
+
+
+def keep(path: Path, data: bytes) -> None:
+    """Write a file of the cache, as a whole or not at all; where that cannot be done there is none."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".kept-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(name).replace(path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+
+
+def drop(paths: Iterable[Path]) -> None:
+    """Remove files of the cache, as far as that can be done."""
+    with suppress(OSError):
+        for path in paths:
+            path.unlink(missing_ok=True)

@@ -69,20 +69,18 @@ class _Ear:
 _EAR = _Ear()
 
 
-class _Environment(type(os.environ)):  # type: ignore[misc]
+class _Environment(os._Environ[str]):
     """The environment, where each variable that is asked for is noted."""
 
     def __getitem__(self, name: str) -> str:
         if _EAR.listens:
             _EAR.variables[name] = None
-        value: str = super().__getitem__(name)
-        return value
+        return super().__getitem__(name)
 
     def __iter__(self) -> Iterator[str]:
         if _EAR.listens:
             _EAR.variables[ALL] = None
-        names: Iterator[str] = super().__iter__()
-        return names
+        return super().__iter__()
 
 
 def begin() -> None:

@@ -6,8 +6,6 @@ belongs to one state of these. A cache that cannot be read or written is none.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +14,7 @@ import msgspec
 
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.project import rule_pages
+from gradcheck_cli.project.cache_folder import drop, held, keep
 from gradcheck_cli.project.comments import Ignore
 from gradcheck_cli.run.state import digest, state_of
 
@@ -54,22 +53,8 @@ class LintCache:
         if not self._new:
             return
         kept = list({**self._held, **self._new}.items())[-_MOST:]
-        with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".lint-")
-            with os.fdopen(handle, "wb") as file:
-                file.write(msgspec.msgpack.encode(dict(kept)))
-            Path(name).replace(self._path)
-            for old in sorted(self._path.parent.glob("*.msgpack"), key=_age)[_MOST_STATES:]:
-                old.unlink(missing_ok=True)
-
-
-def _age(path: Path) -> float:
-    """How long ago it was written; of what is gone by now, forever."""
-    try:
-        return -path.stat().st_mtime
-    except OSError:
-        return float("inf")
+        keep(self._path, msgspec.msgpack.encode(dict(kept)))
+        drop(path for path, _ in list(held(self._path.parent))[_MOST_STATES:])
 
 
 def key_of(display: str, data: bytes) -> str:

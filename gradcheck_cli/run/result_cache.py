@@ -13,10 +13,11 @@ folder. What cannot be read or written is no answer.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from gradcheck_cli.contract.worker import (
     decode_event,
 )
 from gradcheck_cli.project import rule_pages
+from gradcheck_cli.project.cache_folder import drop, held, keep
 from gradcheck_cli.project.reads import ALL
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.users import Sources
@@ -69,9 +71,14 @@ class ResultCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._begun = time.time_ns()
-        self._state = digest(state_of(_parts()).encode(), surroundings().encode())
+        self._grew = False
         self._projects: dict[str, Sources] = {}
         self._now: dict[str, str] = {}  # digests of files as they are
+
+    @functools.cached_property
+    def _state(self) -> bytes:
+        """What all answers rest on; a run that has nothing to check does not ask for it."""
+        return digest(state_of(_parts()).encode(), surroundings().encode()).encode()
 
     def get(self, task: Task) -> WorkerEnd | None:
         """How the worker of this task ended before, if that still holds."""
@@ -106,19 +113,17 @@ class ResultCache:
             events, contents, reads.missing, listed, variables, reads.absent, reads.folders, users
         )
         with suppress(ValueError):  # a name that is no text
-            _write(self._path(task), _ENCODER.encode(answer))
+            keep(self._path(task), _ENCODER.encode(answer))
+            self._grew = True
 
     def tidy(self) -> None:
-        """Remove the oldest answers, where all together are too many."""
-        total = 0
-        with suppress(OSError):  # another run may tidy, too
-            for path, size, _ in sorted(_sized(self._folder), key=lambda each: -each[2]):
-                total += size
-                if total > _MOST_BYTES:
-                    path.unlink(missing_ok=True)
+        """Remove the oldest answers, where all together have become too many."""
+        files = list(held(self._folder)) if self._grew else []
+        totals = itertools.accumulate(status.st_size for _, status in files)
+        drop(path for (path, _), total in zip(files, totals, strict=True) if total > _MOST_BYTES)
 
     def _path(self, task: Task) -> Path:
-        name = digest(self._state.encode(), os.fsencode(Path.cwd()), _ENCODER.encode(task))
+        name = digest(self._state, os.fsencode(Path.cwd()), _ENCODER.encode(task))
         return self._folder / name[:2] / f"{name[2:]}.msgpack"
 
     def _holds(self, answer: _Answer) -> bool:
@@ -197,27 +202,6 @@ def _is_there(module: str, folders: Sequence[str]) -> bool:
     """Is a module of this name in one of the folders by now?"""
     place = module.replace(".", os.sep)
     return any(Path(f, place).is_dir() or Path(f, f"{place}.py").is_file() for f in folders)
-
-
-def _write(path: Path, data: bytes) -> None:
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".answer-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            Path(name).replace(path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-
-
-def _sized(folder: Path) -> Iterator[tuple[Path, int, float]]:
-    """Each file under a folder, how large it is, and when it was last asked for."""
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            status = path.stat()
-            if path.is_file():
-                yield path, status.st_size, status.st_mtime
 
 
 def _parts() -> Iterable[Path]:

@@ -37,7 +37,7 @@ class Session:
     script: str | None = None  # the fingerprint of a finding that is to be written as one
     reads: bool = False  # is the source looked at, too, as the linter does?
     results: Path | None = (
-        None  # the folder of what was found before, if that may stand for a check
+        None  # where what was found before is kept, if that may stand for a check
     )
 
     @property

@@ -30,9 +30,7 @@ class File:
     tree: ast.Module | None = None  # where the linter told of something
     whole: bool = True
     stopped: bool = False  # by the user, before all of it was done
-    skimmed: bool = (
-        False  # its words say that it defines nothing; that it is valid Python is not known
-    )
+    skimmed: bool = False  # its words say that it defines nothing; whether it is Python is open
     recalled: bool = False  # what its workers sent is known from an earlier run
 
     @property

@@ -13,11 +13,7 @@ from msgspec.structs import replace
 
 from gradcheck_cli.contract.errors import TargetError
 from gradcheck_cli.contract.report import Finding
-from gradcheck_cli.contract.worker import (
-    AskedPoint,
-    Mark,
-    Task,
-)
+from gradcheck_cli.contract.worker import AskedPoint, Mark, Task
 from gradcheck_cli.project import comments, recorded_calls
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -39,8 +40,8 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "project" / "model.py"
 
 
-def task_of(model: Path, **settings: object) -> Task:
-    reader = TargetReader(Settings(**settings), model.parent)  # type: ignore[arg-type]
+def task_of(model: Path, **settings: Any) -> Task:
+    reader = TargetReader(replace(Settings(), **settings), model.parent)
     return reader.read(Target(model, None)).tasks[0]
 
 
@@ -67,7 +68,7 @@ def folder(model: Path, tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def is_known(folder: Path, model: Path, **settings: object) -> bool:
+def is_known(folder: Path, model: Path, **settings: Any) -> bool:
     return ResultCache(folder).get(task_of(model, **settings)) is not None
 
 
@@ -185,7 +186,9 @@ def test_a_broken_answer_is_none(folder: Path, model: Path) -> None:
 
 def test_the_oldest_answers_go(folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_cache, "_MOST_BYTES", 0)
-    ResultCache(folder).tidy()
+    cache = ResultCache(folder)
+    cache.put(task_of(model, points=3), ended(model))
+    cache.tidy()
     assert not is_known(folder, model)
 
 
