@@ -16,7 +16,7 @@ class Action(StrEnum):
 
 
 def cache(
-    action: Annotated[Action, typer.Argument(help="Tell how large it is, or remove it.", show_default=False)],
+    action: Annotated[Action, typer.Argument(metavar="size|clear", help="Tell how large it is, or remove it.", show_default=False)],
 ) -> None:  # fmt: skip
     """Tell how large the cache of results and compiled code is (size), or remove it (clear).
 
