@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from gradcheck_cli.clues.withheld import withheld
 from gradcheck_cli.contract.report import Finding, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Task
 from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.names import is_learned
 from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.project.input_specs import condition
 from gradcheck_cli.project.input_specs import parse as parse_spec
-from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
+from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, WITHHELD, Declared
 from gradcheck_cli.project.intent_specs import parse as parse_intents
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient
@@ -45,6 +47,7 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
         intents.append(Declared("straight-through", None, in_prose=True))
     told = ((DEVIATES, hints.deviates), (ON_PURPOSE, hints.on_purpose))
     intents += [Declared(name, word, in_prose=True) for name, word in told if word]
+    intents += [Declared(WITHHELD, name, in_prose=True) for name in _withheld(hints, gradient)]
     hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})
     key = next((k for k in places if k in task.inputs), None)
     if key is None:
@@ -52,6 +55,12 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
     specs = parse_spec(task.inputs[key])
     hints = dataclasses.replace(hints, specs=specs, spec_source=places[key])
     return Statement(hints, intents, _unknown(specs, gradient, site))
+
+
+def _withheld(hints: Hints, gradient: CustomGradient) -> list[str]:
+    """Arguments that get nothing by the rule's own text, and that neither a name nor a text calls learned."""
+    said = withheld(gradient.rule_code(), gradient.parameters())
+    return [name for name in said if not is_learned(name) and name not in hints.learned]
 
 
 def _domains(intents: Sequence[Declared]) -> dict[str, Domain]:

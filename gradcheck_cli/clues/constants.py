@@ -1,4 +1,4 @@
-"""Arguments that a text takes as constants: their gradient is meant to be none."""
+"""Arguments that a text takes as constants, and those that it says are learned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.documentation import Text, texts_about
-from gradcheck_cli.clues.prose.passages import passages, plain
+from gradcheck_cli.clues.prose.passages import SENTENCE_END, passages, plain
 from gradcheck_cli.inputs.clue import Clue
 
 _CONSTANT = re.compile(
@@ -15,6 +15,12 @@ _CONSTANT = re.compile(
     r"|\b(?:gets?|has|have|receives?) no gradients?\b|\(no gradients?\)|\bnot differentiated\b|\bno gradient (?:flows|is given)\b"
     r"|[,;]\s*(?:an? )?constants?(?=\s*(?:[.,;)]|$))|[,;]\s*no gradients?(?=\s*(?:[.,;)]|$))"
     r"|[,;(]\s*(?:observed |fixed |given )?(?:data|observed|fixed|not (?:learned|learnt|trained))(?=\s*(?:[.,;)]|$))",
+    re.IGNORECASE,
+)
+_LEARNED = re.compile(
+    r"(?<!not )(?<!non-)\b(?:differentiable|learn(?:ed|t|able)|train(?:ed|able)|fitted|calibrated)\b"
+    r"|(?<!no )\b(?:gradients?|derivatives?|sensitivit(?:y|ies)) (?:for|in|of|to|with respect to|w\.?r\.?t\.?) "
+    r"|\bdifferentiates? (?:in|by|with respect to|w\.?r\.?t\.?) ",
     re.IGNORECASE,
 )
 
@@ -30,3 +36,11 @@ def _says_so(text: Text, name: str, names: Sequence[str]) -> bool:
     spoken = passages(plain(text.text), name, [n for n in names if n not in text.hidden])
     own = (p.after if p.entry else p.alone for p in spoken if not p.common_word)
     return any(map(_CONSTANT.search, own))
+
+
+def learned(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:
+    """The parameters that a text about this very function differentiates, or says to be learned."""
+    near = "\n".join(plain(text.text) for text in texts_about(function) if text.near)
+    sentences = [s for s in SENTENCE_END.split(near) if _LEARNED.search(s)]
+    said = [s for s in sentences if not _CONSTANT.search(s)]
+    return frozenset(n for n in names if any(re.search(rf"\b{re.escape(n)}\b", s) for s in said))

@@ -1,4 +1,4 @@
-"""Traits of a text as a whole: how it goes along its axes, and whether it says that its derivative is another one."""
+"""Traits of a text as a whole: how it goes along its axes, what it differentiates, whether by another derivative."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gradcheck_cli.clues.constants import learned
 from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
 from gradcheck_cli.clues.sizes import counts_axes, halves, loops, sizes
 from gradcheck_cli.clues.windows import windows
@@ -27,6 +28,7 @@ def with_traits(
         halves=halves(both),
         loops=loops(both),
         counts_axes=counts_axes(both) & set(names),
+        learned=learned(function, names),
         deviates=deviates(function, rule),
         on_purpose=on_purpose(function, rule),
         straight_through=straight_through(function, rule),

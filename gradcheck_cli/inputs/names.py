@@ -50,6 +50,11 @@ _DATA = re.compile(
     r"|(?:is|has)_\w+|(?:\w+_)?flags?"
     r"|(?:rope_|rotary_)?(?:cos|sin|freqs)(?:_(?:cis|table|cached?|emb))?"
 )
+_LEARNED = re.compile(
+    r"(?!(?:sample|class|pos|case|row|edge)_)(?:\w+_)?"
+    r"(?:weights?|bias(?:es)?|gains?|gamma|beta|scales?|kernels?|params?|parameters|theta|embeddings?|w|b)\d*"
+    r"|[wb]_\w+"
+)
 # Where each row of a ragged array begins, and where the last one ends.
 _SPLITS = re.compile(r"(?:\w+_)?(?:row_splits|ind_?ptrs?|row_?ptrs?|crow_indices|cu_?seq_?len\w*)")
 _WINDOW = re.compile(
@@ -137,6 +142,11 @@ def leaves_out(name: str) -> bool:
 def is_data(name: str) -> bool:
     """Does the name say that the argument is given with the data: labels, targets, masks?"""
     return _DATA.fullmatch(name.lower().strip("_")) is not None
+
+
+def is_learned(name: str) -> bool:
+    """Does the name say that the argument is what a model learns: a weight, a bias?"""
+    return _LEARNED.fullmatch(name.lower().strip("_")) is not None
 
 
 def is_single(name: str) -> bool:

@@ -172,6 +172,7 @@ class Hints:
     real_numbers: frozenset[str] = frozenset()  # arguments that a source says are real
     maybe_complex: frozenset[str] = frozenset()  # arguments of which the body takes such parts
     constants: tuple[str, ...] = ()  # which its text takes as constants
+    learned: frozenset[str] = frozenset()  # which it differentiates, or says to be learned
     deviates: str = ""  # the word by which its text says that its derivative is meant to be another
     on_purpose: str = ""  # the words by which it says so outright
     straight_through: bool = (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gradcheck_cli.clues.source_text.returned import returned_tuples
+from gradcheck_cli.clues.withheld import is_none, withheld
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.declarations import comment_for
@@ -22,7 +21,7 @@ def as_one(failures: Sequence[Failure], m: Measurements, gradient: CustomGradien
     """The failures, with those of arguments that get nothing as one, in the place of the first."""
     silent = [f for f in failures if _gives_nothing(f, m)]
     data = [f for f in failures if f.ground.kind is Kind.DATA]
-    told = _folded(failures, silent, _nothing(silent, m, _given_none(gradient)))
+    told = _folded(failures, silent, _nothing(silent, m, _none_in(gradient)))
     return _folded(told, data, _of_data(data, m) if len(data) > 1 else None)
 
 
@@ -87,19 +86,7 @@ def _of_argument(failure: Failure, m: Measurements, gradients: Array) -> Array:
     raise IndexError(failure.component)
 
 
-def _given_none(gradient: CustomGradient) -> set[str]:
+def _none_in(gradient: CustomGradient) -> set[str]:
     """The arguments in whose places every `return` of the rule says `None`."""
-    parameters = gradient.parameters()
-    orders = ([p.name for p in parameters], [p.name for p in parameters if p.differentiable])
-    returned = [tuple_ for function in gradient.rule_code() for tuple_ in returned_tuples(function)]
-    for names in orders:
-        fitting = [r.elts for r in returned if len(r.elts) == len(names)]
-        if fitting:
-            return {
-                n for n, *given in zip(names, *fitting, strict=True) if all(map(_is_none, given))
-            }
-    return set()
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+    said = withheld(gradient.rule_code(), gradient.parameters())
+    return {name for name, given in said.items() if all(map(is_none, given))}

@@ -10,9 +10,10 @@ from gradcheck_cli.judge.frozen import as_frozen
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.projection import as_projected
 from gradcheck_cli.judge.through_steps import as_passed
+from gradcheck_cli.judge.withheld import as_withheld
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, Declared
+from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, WITHHELD, Declared
 
 _STRAIGHT_THROUGH = "straight-through"
 # Words of a text for elements that get no gradient; what stops or blocks may be anything.
@@ -30,6 +31,7 @@ def unexplained(
     if not words and _STRAIGHT_THROUGH in said and _steps(failures):
         words = _STRAIGHT_THROUGH
     meant = as_projected(as_meant(left, m, said.get(DEVIATES, "")), m)
+    meant = as_withheld(meant, m, [d.argument or "" for d in intents if d.name == WITHHELD])
     meant = as_passed(meant, m, visible=_STRAIGHT_THROUGH in said)
     frozen = said.get(DEVIATES, "") if said.get(DEVIATES, "") in _KEPT else ""
     return on_purpose(as_frozen(meant, m, words or frozen), m, words), declarations

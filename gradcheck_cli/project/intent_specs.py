@@ -28,6 +28,8 @@ FORMS = {
 # What nobody can declare: a name or a text hints in this word that the derivative is meant to be another, or
 # says so outright.
 DEVIATES, ON_PURPOSE = "deviates", "on purpose"
+# Nor this: the rule itself says that an argument gets no gradient.
+WITHHELD = "withheld"
 # In its brackets may stand an interval's own, open or closed at either end.
 EXPECT = re.compile(
     r"expect\(\s*(?P<name>[a-z-]+)\s*"

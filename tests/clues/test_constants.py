@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradcheck_cli.clues.constants import clues
+from gradcheck_cli.clues.constants import clues, learned
 
 
 def test_what_is_taken_as_a_constant() -> None:
@@ -62,3 +62,10 @@ def test_data_are_not_learned() -> None:
         """
 
     assert set(clues(f, ["hazard", "dt", "seen", "data"])) == {"dt", "seen"}
+
+
+def test_what_a_text_differentiates_is_learned() -> None:
+    def f(e: Any, kd: Any, t: Any) -> None:
+        """Bound fraction; differentiable in e and `kd` (the one that is fitted). At time t, no gradient for t."""
+
+    assert learned(f, ["e", "kd", "t"]) == {"e", "kd"}
