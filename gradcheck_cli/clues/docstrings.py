@@ -62,6 +62,7 @@ _SIZES = re.compile(
 )  # several of them: one for each axis
 _MOST_SIZES = 3
 _OTHERS = re.compile(r"\b(?:at|by|over|to)\b")  # what follows is about other arrays
+_ARRAYS = (Kind.NOTHING, Kind.ARRAY, Kind.INTEGERS, Kind.BOOLS)
 _LONGEST = 48  # letters of a text in a report
 
 
@@ -111,9 +112,11 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
     readings = {name: reading_of(written, name, names, certain, near=text.near) for name in names}
     readings = _with_shapes_of_others(_with_any_shape(readings))
     if text.near:
-        told_of = {name: _has_dims(r) or r.sort is not Kind.NOTHING for name, r in readings.items()}
-        for name, unnamed in unnamed_shapes(written, names, told_of, certain).items():
-            readings[name] = replace(readings[name], shape=unnamed, about=unnamed.written)
+        told_of = {name: _has_dims(reading) for name, reading in readings.items()}
+        others = {n for n, reading in readings.items() if reading.sort is not Kind.NOTHING}
+        for name, unnamed in unnamed_shapes(written, told_of, others, certain).items():
+            readings[name] = replace(readings[name], shape=unnamed.shape, about=unnamed.about)
+        readings = _with_shapes_of_others(readings)
     told = {
         name: _with_mate(_clue(name, reading, text.source), reading)
         for name, reading in readings.items()
@@ -235,9 +238,7 @@ def _clue(name: str, reading: Reading, source: str) -> Clue:
 
 def _with_mate(clue: Clue, reading: Reading) -> Clue:
     """The clue, with whose shape the array has, where the text says that and no shape."""
-    named = (
-        reading.same_as != PREVIOUS and not clue.spec and clue.kind in (Kind.NOTHING, Kind.ARRAY)
-    )
+    named = reading.same_as != PREVIOUS and not clue.spec and clue.kind in _ARRAYS
     return replace(clue, alike=reading.same_as) if named else clue
 
 
@@ -324,7 +325,8 @@ def _loose(name: str, reading: Reading, source: str) -> Clue:
         return Clue(shown, spec, least_rank=2, domain=reading.domain, kind=Kind.ARRAY)
     where = "" if reading.domain in (*_SQUARE, "in orthogonal") else reading.domain
     rank = None if loose is None else loose.rank
-    if array_of_booleans(reading.about):
+    is_alike = bool(reading.same_as) and element_kind(reading.about) == "bool"
+    if is_alike or array_of_booleans(reading.about):
         return Clue(shown, rank=rank, kind=Kind.BOOLS)
     if array_of_integers(reading.about):
         within = integer_range(reading.about)

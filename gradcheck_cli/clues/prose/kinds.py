@@ -14,9 +14,9 @@ _SORTS = tuple(
          r"(?:(?:tuple|sequence|list)s? of (?:(?:[A-Za-z]|n_\w+|num_\w+|python) )?int(?:eger)?s?|(?:tuple|sequence"
          r"|list)\[int\b|torch\.size)"),
         (Kind.WHOLE,
-         r"(?:int|integer)\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
+         r"(?:int|integer)\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
          r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?))"),
-        (Kind.FLAG, r"(?:bool|boolean)\b(?!\s*(?:\((?:\.\.\.|\w+\s*,)|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of shape|\[))"),
+        (Kind.FLAG, r"(?:bool|boolean)\b(?!\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of shape|\[))"),
         (Kind.WORD, r"(?:str|string)\b(?!\s*(?:or\s|\||array|\[))"),
         (Kind.FUNCTION, r"(?:callable|function)\b(?! values?)"),
         (Kind.DTYPE, r"(?:[\w.]+\.)?dtype\b"),

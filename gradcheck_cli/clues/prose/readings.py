@@ -21,6 +21,8 @@ _SAME = re.compile(
     re.IGNORECASE,
 )
 _SAME_SHAPE = re.compile(r"\bsame shape\b(?!\s*(?:as|of|with|\w+ed|but|except)\b)", re.IGNORECASE)
+# Right behind a name inside a sentence: `the universe (bool, same shape)`.
+_IN_BRACKETS = re.compile(r"\s*\((?P<inside>[^()]*\bsame shape(?: as \w+)?)\)")
 _BUT = re.compile(r"\s*,?\s*(?:but|except|without|apart|or\b|with\b[^,.;]*\b(?:sized?|one|1|kept|dims?|axis|axes)\b)", re.IGNORECASE)  # fmt: skip
 _MENTIONED_TREE = re.compile(
     r"(?:\W*(?:(?:is|are)\s+)?(?:an?\s+)?(?=(?:nested\s+)?(?:dict|dictionary|pytree|tuple|pair|list)\b)"
@@ -70,7 +72,7 @@ def reading_of(
         agreed = None
     if agreed is not None and agreed.dims is not None and not about:
         about = _beside(agreed, spoken)
-    about = about or _choice_in_sentence(spoken) or _integers_before(spoken)
+    about = about or _in_brackets(spoken) or _choice_in_sentence(spoken) or _integers_before(spoken)
     return Reading(
         about=about,
         tree=tree(about, certain) or _mentioned_tree(spoken, certain),
@@ -92,6 +94,12 @@ def _beside(shape_said: Shape, spoken: Sequence[Passage]) -> str:
             kept = passage.after[:at] + (behind[: end.start()] if end else behind)
             return f"{noun.group() if noun else ''}{kept}"
     return ""
+
+
+def _in_brackets(spoken: Sequence[Passage]) -> str:
+    """What a sentence says of a likeness in brackets right behind the name."""
+    behind = (_IN_BRACKETS.match(p.after) for p in spoken if not p.entry)
+    return next((match["inside"] for match in behind if match is not None), "")
 
 
 def _choice_in_sentence(spoken: Sequence[Passage]) -> str:
@@ -155,6 +163,6 @@ def _same_as(spoken: Sequence[Passage], name: str, names: Sequence[str]) -> str:
             other = next(group for group in match.groups() if group)
             if other in names and other != name and not _BUT.match(passage.after, match.end()):
                 return other
-        elif passage.entry and _SAME_SHAPE.search(passage.alone):
+        elif _SAME_SHAPE.search(passage.alone if passage.entry else _in_brackets([passage])):
             return PREVIOUS
     return ""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, probable
+from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, probable, stated
 from gradcheck_cli.clues.prose.shapes import Shape
 
+# What an array holds, right before its shape: `(B, L, V), bool (B, L) -> (B, V)`.
+_TYPE = r"(?:(?:bool|int(?:32|64)?|long)\s+)?"
 _ARROW = re.compile(
-    rf"(?<!\w)(?P<taken>{BRACKETS}(?:\s*(?:,|,?\s*and\b|&)\s*{BRACKETS})*)\s*(?:->|→|=>|\bto\b)\s*(?={BRACKETS})"
+    rf"(?<!\w)(?P<taken>{BRACKETS}(?:\s*(?:,|,?\s*and\b|&)\s*{_TYPE}{BRACKETS})*)\s*(?:->|→|=>|\bto\b)\s*(?={BRACKETS})"
 )
+_TYPED = re.compile(rf"({_TYPE})({BRACKETS})")
 _ANY = re.compile(r"[(\[]\s*\.\.\.\s*,?\s*[)\]]")  # any number of axes: no shape
 _NUMBERS = {"both": 2, "two": 2, "three": 3, "four": 4, "five": 5}
 # `of two (n, d) embeddings`: one shape for each of so many; `for (n, t, c) sequences`: that of the first.
@@ -21,6 +25,7 @@ _COUNTED = re.compile(
 _OF_SUCH = re.compile(
     rf"\b(?:for|of)\s+(?:an?\s+)?(?P<dims>{BRACKETS})\s+(?!->|→|and\b|or\b|to\b|is\b|in\b)[a-z]"
 )
+_PLURAL = re.compile(r"[a-z]{2,}[^\Ws\d]s")
 _LEAST_AXES, _MOST_BRACKETS = (
     2,
     3,
@@ -33,50 +38,70 @@ _OTHERS = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """The shape of an argument that the text does not name, and what it says of it."""
+
+    shape: Shape
+    about: str
+
+
 def unnamed_shapes(
-    text: str, names: Sequence[str], told: Mapping[str, bool], certain: Collection[str]
-) -> dict[str, Shape]:
+    text: str, told: Mapping[str, bool], plain: Collection[str], certain: Collection[str]
+) -> dict[str, Unnamed]:
     """Shapes of parameters of which the text says nothing by their name.
 
-    `told` says of each parameter whether the text gives it dimensions; `certain` are names of the text
-    that are dimensions for sure.
+    `told` says of each parameter whether the text gives it dimensions; `plain` are those of which it says that
+    they are something else; `certain` are names of the text that are dimensions for sure.
     """
+    left = [name for name, shaped in told.items() if not shaped and name not in plain]
     if not any(told.values()):
-        return _before_the_arrow(text, names, certain) or _of_such(text, names, certain)
+        return ({} if plain else _before_the_arrow(text, left, certain)) or _of_such(
+            text, left, certain
+        )
     match = _OTHERS.search(text)
     dims = None if match is None else probable(match["dims"], certain)
-    left = [name for name in names if not told[name]]
     if match is None or dims is None or len(left) != _NUMBERS.get(match["count"] or "", len(left)):
         return {}
-    return {name: Shape(match.group(), dims) for name in left}
+    return {name: Unnamed(Shape(match.group(), dims), match.group()) for name in left}
 
 
 def _before_the_arrow(
     text: str, names: Sequence[str], certain: Collection[str]
-) -> dict[str, Shape]:
+) -> dict[str, Unnamed]:
     """The shapes of the first parameters, from what a function makes of what."""
     match = _ARROW.search(text)
     if match is None:
         return {}
-    parts = re.findall(BRACKETS, match["taken"])
+    parts = [m.groups() for m in _TYPED.finditer(match["taken"])]
     taken = dict(zip(names, parts, strict=False))
-    known = {n: probable(part, certain) for n, part in taken.items() if not _ANY.fullmatch(part)}
-    shapes = {name: _shape(dims) for name, dims in known.items() if dims is not None}
+    known = {
+        n: (kind, probable(p, certain)) for n, (kind, p) in taken.items() if not _ANY.fullmatch(p)
+    }
+    shapes = {n: _unnamed(dims, kind) for n, (kind, dims) in known.items() if dims is not None}
     return shapes if len(shapes) == len(known) and len(parts) <= len(names) else {}
 
 
-def _of_such(text: str, names: Sequence[str], certain: Collection[str]) -> dict[str, Shape]:
+def _of_such(text: str, names: Sequence[str], certain: Collection[str]) -> dict[str, Unnamed]:
     """The shape of the first parameters, from the only shape that the text has."""
     if len(re.findall(BRACKETS, text)) > _MOST_BRACKETS:
         return {}
     counted, single = _COUNTED.search(text), _OF_SUCH.search(text)
     match = counted or single
-    dims = None if match is None else probable(match["dims"], certain)
+    dims = None if match is None else probable(match["dims"], certain) or _of_plurals(match["dims"])
     count = 1 if counted is None else _NUMBERS[counted["count"].lower()]
     if dims is None or len(dims.names) < _LEAST_AXES or count > len(names):
         return {}
-    return {name: _shape(dims) for name in names[:count]}
+    return {name: _unnamed(dims) for name in names[:count]}
 
 
-def _shape(dims: Dims) -> Shape:
-    return Shape(f"({', '.join(dims.names)})", dims)
+def _of_plurals(written: str) -> Dims | None:
+    """Axes that are called what they go along, by whatever words: `of (days, names)`."""
+    dims = stated(written)
+    plural = dims is not None and all(map(_PLURAL.fullmatch, dims.names))
+    return dims if plural else None
+
+
+def _unnamed(dims: Dims, kind: str = "") -> Unnamed:
+    written = f"({', '.join(dims.names)})"
+    return Unnamed(Shape(written, dims), kind + written)

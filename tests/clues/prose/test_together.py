@@ -1,0 +1,32 @@
+"""Shapes that a text gives without a name, and what stands in brackets behind one."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.clues.docstrings import read_text
+from gradcheck_cli.clues.documentation import Text
+from gradcheck_cli.inputs.clue import Clue, Kind
+
+
+def read(text: str, *names: str) -> dict[str, Clue]:
+    return read_text(Text("here", text, near=True), names)
+
+
+@pytest.mark.parametrize(
+    ("text", "specs"),
+    [
+        ("Scores of (days, names) within universe (bool, same shape).", ("f32[days names]", "bool[days names]")),
+        ("Maximum over tokens: (B, L, V), bool (B, L) -> (B, V).", ("f32[B L V]", "bool[B L]")),
+        ("Rows of a table: (K, D), int64 (B, L) -> (B, D).", ("f32[K D]", "i32[B L]")),
+        ("Scores of (easy, hard) rows.", ("", "")),
+    ],
+)  # fmt: skip
+def test_shapes_without_names(text: str, specs: tuple[str, str]) -> None:
+    said = read(text, "x", "universe")
+    assert tuple(said[n].spec if n in said else "" for n in ("x", "universe")) == specs
+
+
+def test_what_is_alike_in_brackets() -> None:
+    said = read("Scores of x inside universe (bool, same shape as x).", "x", "universe")
+    assert (said["universe"].kind, said["universe"].alike) == (Kind.BOOLS, "x")
