@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gradcheck_cli.adequacy.change import Change
-from gradcheck_cli.adequacy.possible import possible, reached
+from gradcheck_cli.adequacy.possible import possible
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.contract.report import Verdict
-from gradcheck_cli.infer.fitted import fitted
-from gradcheck_cli.infer.richer import larger, with_other_entries
-from gradcheck_cli.inputs.signature import Hints, Leaf, Signature
-from gradcheck_cli.project.verdict import verdict
+from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError
@@ -29,49 +24,10 @@ def other_shapes(
 ) -> GradientOutcome:
     """Changes that shapes which the function takes would show, each with the comment that asks for them."""
     left = outcome.showings.degenerate
-    if verdict(outcome.findings) is Verdict.WRONG:
+    if outcome.is_wrong:
         return GradientOutcome()
     with request.progress.timing("adequacy"):
         return GradientOutcome(possible=tuple(_shown_elsewhere(request, subjects, left)))
-
-
-def richer_subjects(
-    request: Request, subjects: Sequence[Subject], hints: Hints, outcome: GradientOutcome
-) -> list[Subject]:
-    """A subject of larger sizes and one with another table, which function and rule take, if these show more.
-
-    None where the rule is wrong already: there is nothing to add.
-    """
-    if verdict(outcome.findings) is Verdict.WRONG:
-        return []
-    last, open_ = subjects[-1], outcome.showings.unseen
-    by_table = {table: [c for c in open_ if c.table == table] for table in (c.table for c in open_)}
-    with request.progress.timing("adequacy"):
-        sized = _first(request, last, larger(last.signature, hints), outcome.showings.degenerate)
-        others = [
-            subject
-            for table, changes in by_table.items()
-            if table is not None
-            for subject in _first(request, last, with_other_entries(last.signature, table), changes)
-        ]
-    return [*sized, *others]
-
-
-def _first(
-    request: Request, last: Subject, signatures: Iterator[Signature], changes: Sequence[Change]
-) -> list[Subject]:
-    """The subject of the first signature that would show one of the changes."""
-    if not changes:
-        return []
-    for signature in itertools.islice(signatures, _MOST_TRIES):
-        try:
-            there = fitted(request.gradient, signature, last.dtype)
-            shown = possible(changes, there) or reached(changes, there)
-        except (Rejected, RuleError, UserCodeError):
-            continue
-        if shown:
-            return [there]
-    return []
 
 
 def _shown_elsewhere(

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from gradcheck_cli.adequacy.change import Change
 from gradcheck_cli.adequacy.showings import Showings
-from gradcheck_cli.contract.report import Evidence, Finding, Input, LawResult, Outcome
+from gradcheck_cli.contract.report import Evidence, Finding, Input, LawResult, Outcome, Verdict
 from gradcheck_cli.contract.worker import Script
 from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.intent_specs import Declared
+from gradcheck_cli.project.verdict import verdict
 
 JUDGED = (Outcome.PASS, Outcome.FAIL)
 _WORSE = (Outcome.NOT_APPLICABLE, Outcome.PASS, Outcome.NOT_COVERED, Outcome.FAIL)
@@ -48,6 +49,11 @@ class GradientOutcome:
     possible: tuple[tuple[Change, str], ...] = ()  # with the shapes that would show them
     trials: tuple[Trial, ...] = ()  # what a correction must make right
     scripts: dict[str, Script] = field(default_factory=dict)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Do the findings say that the rule is wrong?"""
+        return verdict(self.findings) is Verdict.WRONG
 
     def __add__(self, more: GradientOutcome) -> GradientOutcome:
         return GradientOutcome(

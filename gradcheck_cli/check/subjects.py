@@ -9,9 +9,9 @@ from gradcheck_cli.check.attempt import attempt
 from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.invented import softened
 from gradcheck_cli.check.longer import of_its_formula
-from gradcheck_cli.check.other_shapes import richer_subjects
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
+from gradcheck_cli.check.richer_subjects import richer_subjects
 from gradcheck_cli.check.unmeant import unless_unmeant
 from gradcheck_cli.subject.protocol import Subject
 

@@ -46,7 +46,7 @@ def unless_unmeant(
         (leaves, t) for leaves, ts in tries for t in islice(ts, _MOST_TRIES)
     ):
         there = sum(attempt(request, lower, start.intents, told), GradientOutcome())
-        if there.checked and verdict(there.findings) is not Verdict.WRONG:
+        if there.checked and not there.is_wrong:
             return there + _moved_aside(found, leaves, few)
     return found
 

@@ -38,6 +38,7 @@ _KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
 _SMALL = frozenset(
     {"eps", "epsilon", "tol", "tolerance", "atol", "rtol", "abs_tol", "rel_tol", "xtol", "ftol", "gtol", "rcond"}
 )  # fmt: skip
+_FREED = frozenset({"ddof", "correction", "delta_dof"})  # what is taken from a count, of a variance
 _BITS = frozenset(
     {"bits", "bit", "bit_num", "num_bits", "n_bits", "nbits", "bitwidth", "bit_width"}
 )
@@ -110,16 +111,16 @@ def fixed_by_name(
     return [Fixed(value, repr(value), source) for value in _plain_values(lowered)]
 
 
+_USUAL: tuple[tuple[frozenset[str], tuple[float | bool, ...]], ...] = (
+    (_AXIS, (-1, 0)), (_FLAG, (False, True)), (_SMALL, (1e-6,)), (_BITS, (8,)), (_FREED, (1, 0)),
+)  # fmt: skip
+
+
 def _plain_values(lowered: str) -> tuple[float | bool, ...]:
     """Python numbers for an axis, a switch, a tolerance, a size."""
-    if lowered in _AXIS:
-        return (-1, 0)
-    if lowered in _FLAG:
-        return (False, True)
-    if lowered in _SMALL:
-        return (1e-6,)
-    if lowered in _BITS:
-        return (8,)
+    usual = next((numbers for names, numbers in _USUAL if lowered in names), None)
+    if usual is not None:
+        return usual
     if lowered.startswith("max") or lowered.endswith("_max"):
         return (200, 100) if ends_iterations(lowered) else _large(lowered)
     if lowered in _COUNT or lowered.startswith(("num_", "n_")):

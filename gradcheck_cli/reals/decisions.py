@@ -35,6 +35,11 @@ def decided_otherwise(program: Program, by: float, seed: int) -> Iterator[Progra
         yield _moved(program, moves, decided)
 
 
+def decides(program: Program) -> bool:
+    """Does any step or comparison look at floats? What has none is smooth wherever it is finite."""
+    return any(map(_decides, program.steps))
+
+
 def _decided(program: Program) -> dict[Slot, Aval]:
     """What is computed and then decides something, by slot."""
     computed: set[Slot] = set()

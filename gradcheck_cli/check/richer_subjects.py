@@ -1,0 +1,69 @@
+"""Subjects that are richer than those at hand: larger sizes, another table, where these leave something unseen."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from gradcheck_cli.adequacy.change import Change
+from gradcheck_cli.adequacy.possible import possible, reached
+from gradcheck_cli.check.flat import is_flat
+from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.check.request import Request
+from gradcheck_cli.infer.fitted import fitted
+from gradcheck_cli.infer.richer import larger, with_other_entries
+from gradcheck_cli.inputs.signature import Hints, Signature
+from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.user_code import UserCodeError
+
+_MOST_TRIES = 5
+
+
+def richer_subjects(
+    request: Request, subjects: Sequence[Subject], hints: Hints, outcome: GradientOutcome
+) -> list[Subject]:
+    """A subject of larger sizes and one with another table, which function and rule take, if these show more.
+
+    A smooth function that does not move at all does so at larger sizes: of two numbers, a z-score is ±1. None where the rule is wrong already: there is nothing to add.
+    """
+    if outcome.is_wrong:
+        return []
+    last, open_ = subjects[-1], outcome.showings.unseen
+    by_table = {table: [c for c in open_ if c.table == table] for table in (c.table for c in open_)}
+    with request.progress.timing("adequacy"):
+        sizes = list(itertools.islice(larger(last.signature, hints), _MOST_TRIES))
+        sized = _first(request, last, sizes, outcome.showings.degenerate)
+        if not sized and is_flat(last, outcome):
+            sized = list(itertools.islice(_fitting(request, last, sizes), 1))
+        others = [
+            subject
+            for table, changes in by_table.items()
+            if table is not None
+            for subject in _first(request, last, with_other_entries(last.signature, table), changes)
+        ]
+    return [*sized, *others]
+
+
+def _first(
+    request: Request, last: Subject, signatures: Iterable[Signature], changes: Sequence[Change]
+) -> list[Subject]:
+    """The subject of the first signature that would show one of the changes."""
+    if not changes:
+        return []
+    for there in _fitting(request, last, itertools.islice(signatures, _MOST_TRIES)):
+        try:
+            shown = possible(changes, there) or reached(changes, there)
+        except (Rejected, RuleError, UserCodeError):
+            continue
+        if shown:
+            return [there]
+    return []
+
+
+def _fitting(request: Request, last: Subject, signatures: Iterable[Signature]) -> Iterator[Subject]:
+    """The subjects of those signatures that function and rule take."""
+    for signature in signatures:
+        with suppress(Rejected, RuleError, UserCodeError):
+            yield fitted(request.gradient, signature, last.dtype)
