@@ -310,7 +310,10 @@ def _within_brackets(after: str) -> str:
 
 def _behind_brackets(after: str) -> str:
     """`weights (B, T) positive and not normalised`, `probs [n, k] in (0, 1)`: what follows at once."""
-    brackets = re.match(rf"(?:\s*{BRACKETS})+\s*(?:float\w*\s*)?,?\s*(?=[a-z∈<>])", after)
+    brackets = re.match(
+        rf"(?:\s+(?:is|are))?(?:\s*{BRACKETS})+\s*(?:float\w*\s*)?(?:,|\band\b)?\s*(?=[a-z∈<>])",
+        after,
+    )
     if brackets is None:
         return ""
     behind = _EXAMPLES.sub("", after[brackets.end() :])

@@ -66,6 +66,7 @@ def reading_of(
         and name.islower()
         and name in agreed.dims.names
         and len(agreed.dims.names) < _MANY_AXES
+        and not _is_led_by(agreed, spoken)
     ):
         agreed = None  # `n` in "the n x n output" is a size, and no array
     if sort is not Kind.NOTHING and (agreed is None or agreed.dims is None):
@@ -81,6 +82,12 @@ def reading_of(
         sort=_mentioned_sort(spoken) if sort is Kind.NOTHING else sort,
         same_as=_same_as(spoken, name, names),
     )
+
+
+def _is_led_by(shape_said: Shape, spoken: Sequence[Passage]) -> bool:
+    """Does the shape stand right behind the name: `anchors is (anchors, dim)`?"""
+    behind = (p.after.removeprefix(" is").lstrip() for p in spoken)
+    return any(text.startswith(shape_said.written) for text in behind)
 
 
 def _beside(shape_said: Shape, spoken: Sequence[Passage]) -> str:

@@ -18,6 +18,8 @@ _NOT_ABOVE = re.compile(r"\b(?P<lesser>[^\W\d]\w*)\s*(?:<=|≤)\s*(?P<greater>[^
 _NAME = r"(?<![\w.`])`*([^\W\d]\w*)`*"
 _LESSER_FIRST = re.compile(rf"{_NAME}\s*(?:<=?|≤)\s*{_NAME}(?!\s*//)")
 _GREATER_FIRST = re.compile(rf"{_NAME}\s*(?:>=?|≥)\s*{_NAME}")
+# `more anchors than dimensions`, `at least as many rows as columns`.
+_MORE = re.compile(r"\b(?:more|at least as many)\s+([^\W\d]\w*)\s+(?:than|as)\s+([^\W\d]\w*)")
 _PART_FIRST = re.compile(rf"{_NAME} (?:must )?(?:evenly )?divides? {_NAME}")
 _WHOLE_FIRST = re.compile(
     rf"{_NAME}(?:,| is| are| must be| has to be| should be)? (?:an? )?(?:integer )?(?:multiple of|divisible by) {_NAME}"
@@ -106,6 +108,14 @@ def _relations(written: str) -> Iterator[tuple[str, str, str]]:
         yield match[1], match[2], "{0}+{1}_rest"
     for match in _GREATER_FIRST.finditer(written):
         yield match[2], match[1], "{0}+{1}_rest"
+    for match in _MORE.finditer(written):
+        greater, lesser = (_called(word) for word in match.groups())
+        yield from ((b, a, "{0}+{1}_rest") for b in lesser for a in greater)
+
+
+def _called(word: str) -> list[str]:
+    """What an axis is called that a text speaks of in the plural: `dimensions` of `dim`."""
+    return [word, word.removesuffix("s"), *(["dim", "d", "D"] if word == "dimensions" else [])]
 
 
 def _put(spec: str, larger: Mapping[str, str]) -> str:

@@ -76,3 +76,10 @@ def test_arrays_of_one_shape_that_the_text_does_not_say(said: str) -> None:
 )
 def test_shapes_that_may_differ(said: str) -> None:
     assert mates(said, "lon", "lat") == ["", ""]
+
+
+def test_more_of_one_than_of_the_other() -> None:
+    text = "`anchors` is (anchors, dim) with more anchors than\n dimensions, `w` is (anchors,) and positive."
+    said = read_text(Text("here", text, near=True), ["anchors", "w"])
+    assert said["anchors"].spec == "f32[dim+anchors_rest dim]"
+    assert (said["w"].spec, said["w"].domain) == ("f32[dim+anchors_rest]", "> 0")
