@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.documentation import texts_about
-from gradcheck_cli.clues.subscripts import attributes_read
+from gradcheck_cli.clues.subscripts import attributes_read, unpacked
 from gradcheck_cli.clues.trees import fields
 from gradcheck_cli.inputs.signature import Built
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -41,7 +41,9 @@ def classes_of_arguments(
     attributes = attributes_read([function, *rule])
     read_of = {name: fields(name, paths) | attributes.get(name, frozenset()) for name in names}
     by_fields = {name: with_fields(function, read_of[name]) for name in names}
-    found = {name: annotated.get(name) or by_fields[name] for name in names}
+    parts = unpacked([function, *rule])
+    by_parts = {name: _of_parts(function, name, parts[name]) for name in names if name in parts}
+    found = {name: annotated.get(name) or by_fields[name] or by_parts.get(name) for name in names}
     return {name: cls for name, cls in found.items() if cls is not None}
 
 
@@ -77,6 +79,18 @@ def with_fields(function: Callable[..., Any], names: frozenset[str]) -> type | N
     objects = [v for v in values if _is_object(v, function)]
     fitting = [v for v in objects if names <= {*field_names(v), *_set_by(v), *_methods(v)}]
     return fitting[0] if names and len(set(fitting)) == 1 else None
+
+
+def _of_parts(function: Callable[..., Any], name: str, parts: Sequence[str]) -> type | None:
+    """The named tuple of the module that is unpacked so: by the names of its fields, or by its own."""
+    values = getattr(inspect.unwrap(function), "__globals__", {}).values()
+    tuples = {v for v in values if _has_fields(v) and issubclass(v, tuple) and len(v._fields) == len(parts)}  # fmt: skip
+    fitting = [v for v in tuples if list(v._fields) == list(parts) or _snake(v.__name__) == name]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower()
 
 
 def _methods(cls: type) -> list[str]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.names import ends_iterations, fixed_by_name, is_axis
 from gradcheck_cli.inputs.signature import GUESS, Fixed, Hints
 
 PLAIN_KINDS = frozenset(
     {Kind.NUMBER, Kind.WHOLE, Kind.AXIS, Kind.WORD, Kind.FLAG, Kind.DTYPE, Kind.SHAPE, Kind.KEY}
 )
+_FORMAT = format_of("float64")
 _SEVERAL = (2, 3, 4, 5)
 _LARGEST = 8
 _SEVERAL_AXES = ((-2, -1), (0, -1))
@@ -57,7 +64,32 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
     ]
     if ends_iterations(name):
         of_kind = []
-    return _distinct([*several_axes, *stated, *named, *of_kind])
+    guessed = _distinct([*named, *of_kind])
+    return _distinct([*several_axes, *stated, *_within(guessed, hints.domains.get(name))])
+
+
+def _within(guessed: Sequence[Fixed], domain: Domain | None) -> list[Fixed]:
+    """The guesses but the numbers outside of what a source says; the least whole ones inside where none is left."""
+    if domain is None or domain.joint:
+        return list(guessed)
+    inside = [
+        f for f in guessed if not _is_number(f.value) or domain.has(_number(f.value), _FORMAT)
+    ]
+    whole = [f for f in guessed if type(f.value) is int]
+    low = domain.bounds.low
+    if not whole or any(_is_number(f.value) for f in inside) or not math.isfinite(low):
+        return inside
+    least = math.floor(low) + 1 if domain.bounds.low_open else math.ceil(low)
+    fitting = [n for n in (least + 1, least) if domain.has(_number(n), _FORMAT)]
+    return [*inside, *(Fixed(n, repr(n), domain.source) for n in fitting)]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _number(value: float) -> np.ndarray[Any, Any]:
+    return np.asarray(float(value))
 
 
 def _takes_several(name: str, clues: Sequence[Clue], kind: Kind) -> bool:

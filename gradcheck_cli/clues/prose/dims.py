@@ -33,6 +33,7 @@ _USUAL = re.compile(
     |nnz|tags|species|reactions|states|labels|words|symbols|chars|phon(?:em)?es|speakers|users|topics|components|mixtures|clusters|modes|sites|bonds|freq(?:uencie)?s|lags""",
     re.IGNORECASE | re.VERBOSE,
 )  # fmt: skip
+PLURAL = re.compile(r"[a-z]{2,}[^\Ws\d]s")  # what an axis goes along
 _ONE_NUMBER = re.compile(r"\(\s*(?:[2-9]|[12]\d)\s*,\s*\)")  # `(3,)`: nobody writes a number so
 _YEAR = re.compile(r"n(?:19|20)\d\d")  # of a paper: `(Wu, 2018)`
 # Tuples of numbers by their components: coordinates, bounds, moments.
@@ -117,6 +118,10 @@ def probable(written: str, elsewhere: Collection[str] = ()) -> Dims | None:
         return dims if name in elsewhere or (len(name) > 2 and _USUAL.fullmatch(name)) else None
     words = [w for name in names for w in re.findall(r"[^\W\d]\w*", name)]
     unusual = {w for w in words if w not in elsewhere and not _USUAL.fullmatch(w)}
+    if len(unusual) < len(
+        set(words)
+    ):  # `(batch, quantiles)`: beside a usual one, what an axis goes along
+        unusual = {word for word in unusual if not PLURAL.fullmatch(word)}
     most = 1 if len(words) > _MANY and "," in written else 0
     return dims if len(unusual) <= most else None
 

@@ -33,6 +33,7 @@ _CHOSEN = re.compile(
 )
 _SEVERAL_INTEGERS = re.compile(r"\b(?:integer|whole)(?:-valued)?\s+[a-z]+s\s+$", re.IGNORECASE)
 _MANY_AXES = 3  # `q: b h q d`: among so many, one may have the array's own letter
+_INDEX = re.compile(r"[a-z](?:[+-].*)?")  # as a formula has it: `z[b, q + 1]`
 PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 
 
@@ -122,8 +123,12 @@ def _integers_before(spoken: Sequence[Passage]) -> str:
 
 
 def _agreed(shapes: Sequence[Shape]) -> Shape | None:
-    """The first shape, if no other contradicts it."""
-    said = {s.dims.text if s.dims else str(s.rank) for s in shapes}
+    """The first shape, if no other contradicts it; what a formula indexes with single letters is none: `z[b, q]`."""
+    said = {s.dims.text if s.dims else str(s.rank): s for s in shapes}
+    named = [s for s in said.values() if s.dims and not all(map(_INDEX.fullmatch, s.dims.names))]
+    if len(named) == 1 and len(said) > 1:
+        ranks = {len(s.dims.names) if s.dims else -1 for s in said.values()}
+        return named[0] if len(ranks) == 1 else None
     return shapes[0] if len(said) == 1 else None
 
 

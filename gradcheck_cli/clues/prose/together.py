@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, probable, stated
+from gradcheck_cli.clues.prose.dims import BRACKETS, PLURAL, Dims, probable, stated
 from gradcheck_cli.clues.prose.shapes import Shape
 
 # What an array holds, right before its shape: `(B, L, V), bool (B, L) -> (B, V)`.
@@ -25,7 +25,6 @@ _COUNTED = re.compile(
 _OF_SUCH = re.compile(
     rf"\b(?:for|of)\s+(?:an?\s+)?(?P<dims>{BRACKETS})\s+(?!->|→|and\b|or\b|to\b|is\b|in\b)[a-z]"
 )
-_PLURAL = re.compile(r"[a-z]{2,}[^\Ws\d]s")
 _LEAST_AXES, _MOST_BRACKETS = (
     2,
     3,
@@ -98,7 +97,7 @@ def _of_such(text: str, names: Sequence[str], certain: Collection[str]) -> dict[
 def _of_plurals(written: str) -> Dims | None:
     """Axes that are called what they go along, by whatever words: `of (days, names)`."""
     dims = stated(written)
-    plural = dims is not None and all(map(_PLURAL.fullmatch, dims.names))
+    plural = dims is not None and all(map(PLURAL.fullmatch, dims.names))
     return dims if plural else None
 
 

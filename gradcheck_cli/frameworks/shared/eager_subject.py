@@ -37,17 +37,7 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
 _NOT_PULLED = "the rules that it calls have no gradient of the right shapes over the reals"
-# A plain point, at which it is tried whether function and rule run at all.
-_PLAIN = (0.5, 0.75, 0.25, 1.5, 0.625, 1.25)
-_APART = 0.125  # how far at most what is added to each of its numbers
 _A_FEW = 16  # seeds: what draws at all gives other numbers for one of so many
-
-
-def plain(shape: tuple[int, ...]) -> Array:
-    """Ordinary numbers in this shape, no two of them equal: a square matrix of them has an inverse."""
-    size = int(np.prod(shape, dtype=int))
-    apart = np.random.default_rng(0).uniform(0, _APART, size)
-    return (np.resize(_PLAIN, size) + apart).reshape(shape)
 
 
 @dataclass(slots=True, kw_only=True)

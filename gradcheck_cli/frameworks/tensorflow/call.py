@@ -16,6 +16,7 @@ import jax
 import numpy as np
 import tensorflow as tf
 
+from gradcheck_cli.frameworks.shared.plain_points import plain
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.private_api import EagerVariableStore, context
 from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature, filled
@@ -36,11 +37,16 @@ class Call:
     gradient: TfGradient
     signature: Signature
     dtype: Any
+    turn: int = 0  # of plain numbers, at which it is tried whether anything runs
     kept: tuple[int, ...] = ()
     variables: tuple[Any, ...] = ()
     by_name: frozenset[str] = frozenset()  # plain arguments that the rule gives no gradient
     graph: Any = None  # the body as a function of the framework's own, once it is asked for
     store: Any = field(default_factory=EagerVariableStore)  # what `get_variable` finds
+
+    def plain(self, leaf: Leaf) -> Array:
+        """Numbers for an argument at which it is tried whether function and rule run at all."""
+        return plain(leaf, self.turn)
 
     @property
     def inputs(self) -> tuple[tuple[str, Any], ...]:

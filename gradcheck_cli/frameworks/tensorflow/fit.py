@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.shared.eager_subject import plain
+from gradcheck_cli.frameworks.shared.plain_points import other_turn
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, flat, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, REGISTERED, TfGradient
@@ -22,19 +22,22 @@ from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
-def fit(gradient: TfGradient, signature: Signature, dtype: str) -> FittedTf:
+def fit(gradient: TfGradient, signature: Signature, dtype: str, turn: int = 0) -> FittedTf:
     """Run it at a plain point; `Rejected` if the function refuses it."""
     if not signature.leaves:
         raise Rejected("no differentiable argument")
     kind = tf.dtypes.as_dtype(dtype)
-    call = Call(gradient, signature, kind)
+    call = Call(gradient, signature, kind, turn)
     try:
         with call.eagerly(), record.VariableWatcher() as watcher, calling_user_code():
-            points = [tensor(plain(leaf.shape), kind) for leaf in call.own_leaves]
+            points = [tensor(call.plain(leaf), kind) for leaf in call.own_leaves]
             outs = (
                 call.graphed(points) if gradient.kind == REGISTERED else call.primal_outputs(points)
             )
     except UserCodeError as raised:
+        other = other_turn(raised.error, turn)
+        if other is not None:
+            return fit(gradient, signature, dtype, other)
         _ask_a_graph(call, signature)
         raise Rejected(brief(raised.error), str(raised.error)) from None
     call.kept = tuple(i for i, out in enumerate(outs) if _has_a_gradient(out))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.shared.eager_subject import TRIED_AGAIN, EagerSubject, plain
+from gradcheck_cli.frameworks.shared.eager_subject import TRIED_AGAIN, EagerSubject
 from gradcheck_cli.frameworks.shared.rows import Row, same_as_alone, stacked
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.tensorflow.call import Call, Tensors, host, taped, tensor
@@ -41,7 +41,7 @@ class TfSubject(EagerSubject):
     # -- traces -------------------------------------------------------------------------
 
     def try_rule(self) -> bool:
-        point = [plain(leaf.shape) for leaf in self.leaves]
+        point = [self.call.plain(leaf) for leaf in self.leaves]
         cotangent = [np.ones(shape) for shape in self.outputs]
         if self.has_rule:
             self._ask_for_a_grad_function(point)
@@ -108,7 +108,7 @@ class TfSubject(EagerSubject):
 
         with self.call.eagerly():
             with bypassed(self.gradient.own) as met, calling_user_code():
-                self.call.primal_outputs([tensor(plain(leaf.shape), self.call.dtype) for leaf in self.call.own_leaves])  # fmt: skip
+                self.call.primal_outputs([tensor(self.call.plain(leaf), self.call.dtype) for leaf in self.call.own_leaves])  # fmt: skip
             return (traced(forward, self._specs(), self.call.variables), met) if met else None
 
     def rule_jaxpr(self, outs: Sequence[Any]) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from gradcheck_cli.clues.source_text.returned import returned_tuples
+from gradcheck_cli.frameworks.shared.plain_points import plain
 from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.frameworks.torch.gradient import CLASS, TorchGradient
 from gradcheck_cli.frameworks.torch.random import start_over
@@ -50,9 +51,14 @@ class Call:
     gradient: TorchGradient
     signature: Signature
     dtype: Any
+    turn: int = 0  # of plain numbers, at which it is tried whether anything runs
     kept: tuple[int, ...] = ()
     _defaults: dict[str, Any] | None = None
     _left_out: int | None = None
+
+    def plain(self, leaf: Leaf) -> Array:
+        """Numbers for an argument at which it is tried whether function and rule run at all."""
+        return plain(leaf, self.turn)
 
     def inputs(self, leaves: Tensors) -> list[Any]:
         """All inputs in their order, defaults spelled out."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from gradcheck_cli.frameworks.shared.eager_subject import plain
+from gradcheck_cli.frameworks.shared.plain_points import other_turn
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.torch.call import Call, parts, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
@@ -20,18 +20,21 @@ from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
-def fit(gradient: TorchGradient, signature: Signature, dtype: str) -> FittedTorch:
+def fit(gradient: TorchGradient, signature: Signature, dtype: str, turn: int = 0) -> FittedTorch:
     """Run it at a plain point; `Rejected` if the function refuses it."""
     if not signature.leaves:
         raise Rejected("no differentiable argument")
-    call = Call(gradient, signature, getattr(torch, dtype))
-    points = [tensor(plain(leaf.shape), call.dtype) for leaf in signature.leaves]
+    call = Call(gradient, signature, getattr(torch, dtype), turn)
+    points = [tensor(call.plain(leaf), call.dtype) for leaf in signature.leaves]
     try:
         with calling_user_code():
             with torch.no_grad():
                 call.primal_outputs(points)
             outputs = call.outputs(points)
     except UserCodeError as raised:
+        other = other_turn(raised.error, turn)
+        if other is not None:
+            return fit(gradient, signature, dtype, other)
         if _is_of_setup(gradient, raised.error):
             raise RuleError.raised(raised.error, brief(raised.error)) from None
         raise Rejected(brief(raised.error), str(raised.error)) from None

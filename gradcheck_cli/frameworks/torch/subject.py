@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject, plain
+from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject
 from gradcheck_cli.frameworks.shared.rows import Row
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
@@ -39,7 +39,7 @@ class TorchSubject(EagerSubject):
     # -- traces -------------------------------------------------------------------------
 
     def try_rule(self) -> bool:
-        points = [tensor(plain(leaf.shape), self.call.dtype) for leaf in self.leaves]
+        points = [tensor(self.call.plain(leaf), self.call.dtype) for leaf in self.leaves]
         cotangents = self.cotangents([np.ones(shape) for shape in self.outputs])
         if self.has_rule:
             try:
@@ -172,7 +172,7 @@ class TorchSubject(EagerSubject):
 
     def in_float64(self) -> Self | None:
         """The subject in float64; None for a call that draws, which would draw other numbers there."""
-        if draws(lambda: self.primal_row([plain(leaf.shape) for leaf in self.leaves])):
+        if draws(lambda: self.primal_row([self.call.plain(leaf) for leaf in self.leaves])):
             return None
         return super(TorchSubject, self).in_float64()
 
