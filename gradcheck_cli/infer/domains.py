@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import Format
-from gradcheck_cli.inputs.signature import Leaf, Signature, tables
+from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 from gradcheck_cli.inputs.stand_ins import tuples
 from gradcheck_cli.project.input_specs import Bounds
 from gradcheck_cli.subject.protocol import CustomGradient, Runner, Subject
@@ -39,8 +39,6 @@ def at_home(
 
     `values` are what it gave at the points.
     """
-    if any(leaf.domain is not None for leaf in subject.leaves):
-        return subject
     tame = np.all([(np.abs(p.reshape(len(p), -1)) <= _TAME).all(axis=1) for p in points], axis=0)
     rows = [p[tame][:_LOOKED_AT] for p in points]
     if len(rows[0]) < _FEWEST or _finite(v[tame][:_LOOKED_AT] for v in values) >= _SELDOM:
@@ -52,6 +50,8 @@ def at_home(
             continue
         if _share(there, rows) >= _MOSTLY:
             return there
+    if any(leaf.domain is not None for leaf in subject.leaves):
+        return subject
     for family in _FAMILIES:
         domain = Domain(Bounds(family=family, text=family))
         chosen = [leaf.path for leaf in subject.leaves if _fits(family, leaf)]
@@ -71,14 +71,14 @@ def at_home(
 
 def _with_other_tables(signature: Signature) -> Iterator[Signature]:
     """The signature with lengths from one on, then with one table short, full, or of pairs that differ."""
-    counts = {name: array for name, array in tables(signature) if array.dtype != bool}
-    if any((array == 0).any() for array in counts.values()):
-        counts = {name: np.maximum(array, 1) for name, array in counts.items()}
+    counts = [(table, np.asarray(table.value)) for table in _tables(signature)]
+    if any((array == 0).any() for _, array in counts):
+        counts = [(table, np.maximum(array, 1)) for table, array in counts]
         yield _with_tables(signature, counts)
-    for name, array in counts.items():
+    for table, array in counts:
         for changed in _changed(array):
-            yield _with_tables(signature, {**counts, name: changed})
-            yield _with_tables(signature, {name: changed})
+            yield _with_tables(signature, [(table, changed), *counts])
+            yield _with_tables(signature, [(table, changed)])
 
 
 def _changed(array: Array) -> Iterator[Array]:
@@ -89,12 +89,28 @@ def _changed(array: Array) -> Iterator[Array]:
         yield tuples(array.shape, int(array.max()) + 1, 1, "").value
 
 
-def _with_tables(signature: Signature, arrays: Mapping[str, Array]) -> Signature:
-    arguments = tuple(
-        (name, replace(value, value=arrays[name]) if name in arrays else value)
-        for name, value in signature.arguments
-    )
-    return Signature(arguments, signature.keywords)
+def _tables(signature: Signature) -> list[Fixed]:
+    """Arrays of integers in the arguments, and in what these hold."""
+    found: list[Fixed] = []
+
+    def seen(part: Any) -> Any:
+        dtype = getattr(part.value, "dtype", None) if isinstance(part, Fixed) else None
+        if getattr(dtype, "kind", "") in ("i", "u") and part.value.size > 1:
+            found.append(part)
+        return part
+
+    signature.changed(seen)
+    return found
+
+
+def _with_tables(signature: Signature, arrays: Sequence[tuple[Fixed, Array]]) -> Signature:
+    """The signature with other integers in its tables; the first that is given for one counts."""
+
+    def other(part: Any) -> Any:
+        given = next((array for table, array in arrays if table is part), None)
+        return part if given is None else replace(part, value=given)
+
+    return signature.changed(other)
 
 
 def _share(subject: Runner, rows: Sequence[Array]) -> float:
