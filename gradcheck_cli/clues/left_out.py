@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from gradcheck_cli.clues.documentation import texts_about
+from gradcheck_cli.clues.prose.passages import passages, plain
 from gradcheck_cli.clues.source_text.tree import text_of
 
 _TURNED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
 _BELOW = {(0, ast.Lt), (0, ast.GtE), (-1, ast.Gt), (-1, ast.LtE), (-1, ast.Eq), (-1, ast.NotEq)}
+# By itself, and no end of an axis: `n-1`, `axis=-1`, `(..., -1)`.
+_MINUS_ONE = re.compile(r"(?<![\w)\]=,.])(?<!= )(?<!\.\., )-1(?![\w.])")
 _COMPARES = frozenset({"eq", "ne", "equal", "not_equal"})
 
 
@@ -20,6 +25,13 @@ def marked_below_zero(
     texts = (text for text in map(text_of, functions) if text is not None)
     nodes = (node for text in texts for top in text.statements for node in ast.walk(top))
     return frozenset(name for node in nodes for name in _asked_below(node)) & set(names)
+
+
+def told_below_zero(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:
+    """As `bus`, of which an entry says `-1 mutes the track`."""
+    near = [plain(text.text) for text in texts_about(function) if text.near]
+    entries = {n: [p.after for t in near for p in passages(t, n, names) if p.entry] for n in names}
+    return frozenset(n for n, said in entries.items() if any(map(_MINUS_ONE.search, said)))
 
 
 def _asked_below(node: ast.AST) -> Iterator[str]:

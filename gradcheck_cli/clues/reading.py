@@ -18,7 +18,7 @@ from gradcheck_cli.clues.first_clues import (
     with_orders,
     without_names_of_parts,
 )
-from gradcheck_cli.clues.left_out import left_out, marked_below_zero
+from gradcheck_cli.clues.left_out import left_out, marked_below_zero, told_below_zero
 from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.clues.subscripts import keys_read, unpacked
 from gradcheck_cli.clues.traits import with_traits
@@ -72,7 +72,7 @@ def read(
         constants=tuple(n for n, each in merged.items() if any(c.constant for c in each)),
         classes=wanted,
         instances=instances(function, wanted),
-        below_zero=marked_below_zero([function, *rule], names),
+        below_zero=marked_below_zero([function, *rule], names) | told_below_zero(function, names),
         left_out=marks - {clue.avoids for clues_of in merged.values() for clue in clues_of},
     )
     return with_traits(hints, function, rule, names)

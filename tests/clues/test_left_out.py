@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.clues.left_out import left_out, marked_below_zero
+from gradcheck_cli.clues.left_out import left_out, marked_below_zero, told_below_zero
 
 NAMES = ("probs", "labels", "void", "smooth")
 
@@ -44,3 +44,17 @@ def test_a_size_that_is_compared_with_zero_asks_for_nothing_below() -> None:
         return probs if void > 0 and smooth == 0 else labels
 
     assert marked_below_zero([clicks], NAMES) == frozenset()
+
+
+def test_what_an_entry_says_of_minus_one() -> None:
+    def f(x: Any, bus: Any, axis: Any, last: Any) -> None:
+        """Sums.
+
+        Args:
+            x: [n, d], in [0, n-1], reshaped to (..., -1).
+            bus: int array [n], and -1 mutes the row.
+            axis: which one, axis=-1.
+            last: integers [n], `-1` = padding.
+        """
+
+    assert told_below_zero(f, ["x", "bus", "axis", "last"]) == {"bus", "last"}
