@@ -23,6 +23,7 @@ from gradcheck_cli.subject.protocol import Shaped
 Array = np.ndarray[Any, Any]
 
 _MOST_ELEMENTS = 64
+_MOST_ENTRIES = 12  # of a table, as a line has room for
 _STATES = {POLE: "±inf (pole)", KINK: "kink", OUTSIDE: "undefined", UNDECIDED: "undecided"}
 
 
@@ -73,10 +74,18 @@ def call_inputs(
         )
         for leaf, p in zip(subject.leaves, point, strict=True)
     ] + [
-        WitnessInput(path=name, dtype="fixed", shape=[], value=None, recipe=value.text)
+        WitnessInput(path=name, dtype="fixed", shape=[], value=None, recipe=_held(value))
         for name, value in subject.signature.arguments
         if isinstance(value, Fixed)
     ]
+
+
+def _held(fixed: Fixed) -> str:
+    """A value that stays as it is, as text: of a small table its integers too, which may be what it hangs on."""
+    value = fixed.value
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    is_small = kind in ("i", "u", "b") and 0 < value.ndim and value.size <= _MOST_ENTRIES
+    return f"{fixed.text} {np.asarray(value).astype(int).tolist()}" if is_small else fixed.text
 
 
 def _value_component(m: Measurements, k: int) -> int:
