@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.clues import usual_domains
+from gradcheck_cli.clues import guarded_sums, usual_domains
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import MATRICES, Domain
 from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
@@ -35,15 +35,22 @@ def with_orders(
 
 
 def domains(
-    clues: Mapping[str, Sequence[Clue]], function: Callable[..., Any], paths: Iterable[str]
+    clues: Mapping[str, Sequence[Clue]],
+    function: Callable[..., Any],
+    rule: Sequence[Callable[..., Any]],
+    paths: Iterable[str],
 ) -> dict[str, Domain]:
-    """The first domain that is said of each argument and of what it holds, or usual by its name.
+    """The first domain that is said of each argument and of what it holds, or usual by its sum or its name.
 
     Those of matrices stay with their spec.
     """
     found: dict[str, Domain] = {}
     of_names = usual_domains.clues(usual_domains.named(function), paths)
-    usual = {path: [clue] for path, clue in of_names.items()}
+    of_sums = guarded_sums.clues([function, *rule], {*clues, *paths})
+    usual = {
+        p: [found[p] for found in (of_sums, of_names) if p in found]
+        for p in {**of_sums, **of_names}
+    }
     every = {path: [*clues.get(path, ()), *usual.get(path, ())] for path in {**clues, **usual}}
     for name, of_name in every.items():
         clue = next((c for c in of_name if c.domain), None)

@@ -84,7 +84,7 @@ def _held(fixed: Fixed) -> str:
     """A value that stays as it is, as text: of a small table its integers too, which may be what it hangs on."""
     value = fixed.value
     kind = getattr(getattr(value, "dtype", None), "kind", "")
-    is_small = kind in ("i", "u", "b") and 0 < value.ndim and value.size <= _MOST_ENTRIES
+    is_small = kind in ("i", "u", "b") and value.ndim > 0 and value.size <= _MOST_ENTRIES
     return f"{fixed.text} {np.asarray(value).astype(int).tolist()}" if is_small else fixed.text
 
 

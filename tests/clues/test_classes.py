@@ -59,6 +59,31 @@ def test_classes_are_those_of_annotations_that_exist() -> None:
     assert classes(misspelled) == {}
 
 
+class SwapSchedule(NamedTuple):
+    accrual: object
+    periods: object
+
+
+def test_a_named_tuple_is_known_by_its_unpacking() -> None:
+    def rate(discount: object, swap_schedule: Any) -> object:
+        accrual, n = swap_schedule
+        return accrual, n, discount
+
+    def other(discount: object, plan: Any) -> object:
+        accrual, periods = plan
+        return accrual, periods, discount
+
+    def neither(discount: object, ends: Any) -> object:
+        left, right = ends
+        return left, right, discount
+
+    assert classes_of_arguments(rate, [], ["discount", "swap_schedule"], {}) == {
+        "swap_schedule": SwapSchedule
+    }
+    assert classes_of_arguments(other, [], ["discount", "plan"], {}) == {"plan": SwapSchedule}
+    assert classes_of_arguments(neither, [], ["discount", "ends"], {}) == {}
+
+
 def test_a_docstring_names_the_class_of_an_argument() -> None:
     def documented(pairs: object, layer: object, other: object) -> None:
         """Sum over pairs.

@@ -10,7 +10,7 @@ import pytest
 from gradcheck_cli.infer.domains import at_home
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import format_of
-from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
+from gradcheck_cli.inputs.signature import Built, Fixed, Leaf, Signature
 from gradcheck_cli.project.input_specs import Bounds
 from tests.infer.fitted import Gradient
 
@@ -85,6 +85,22 @@ def test_lengths_begin_with_one_where_none_have_no_value() -> None:
     points = [F32.round(np.random.default_rng(5).standard_normal((40, 3)))]
     there = at_home(gradient, subject, points, subject.primal_values(points), F32)
     assert dict(there.signature.arguments)["lengths"].value.tolist() == [2, 1, 1]
+
+
+def test_lengths_in_an_object_beside_a_domain() -> None:
+    def mean(x, rows):
+        return np.full(3, np.nan) if (np.asarray(rows[0]) == 0).any() else x / rows[0]
+
+    lengths = Fixed(np.array([2, 0, 1], np.int32), "i32[3]", "test", path="rows.lengths")
+    rows = Built("Rows", tuple, (lengths,), ("lengths",))
+    domain = Domain(Bounds(low=0.0, text=">= 0"))
+    signature = Signature((("x", Leaf("x", (3,), "test", domain=domain)), ("rows", rows)))
+    gradient = Gradient(mean)
+    subject = gradient.fit(signature, "float32")
+    points = [F32.round(np.random.default_rng(5).uniform(0, 1, (40, 3)))]
+    there = at_home(gradient, subject, points, subject.primal_values(points), F32)
+    (held,) = dict(there.signature.arguments)["rows"].parts
+    assert held.value.tolist() == [2, 1, 1]
 
 
 def test_pairs_of_unlike_places_where_alike_ones_have_no_value() -> None:

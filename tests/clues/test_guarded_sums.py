@@ -1,0 +1,44 @@
+"""Weights whose sum is kept above zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.clues.guarded_sums import clues
+
+jnp: Any = None
+segment_sum: Any = None
+EPS = 1e-8
+
+
+def chosen(x: Any, w: Any, ids: Any) -> Any:
+    total = segment_sum(w, ids, 3)
+    return x / jnp.where(total > 0, total, 1.0)
+
+
+def clamped(x: Any, w: Any, ids: Any) -> Any:
+    return x / w.sum(-1, keepdim=True).clamp(min=1e-12)
+
+
+def above_epsilon(x: Any, w: Any, ids: Any) -> Any:
+    total = jnp.sum(w)
+    return x * w / jnp.maximum(total, EPS)
+
+
+def clipped(x: Any, w: Any, ids: Any) -> Any:
+    return jnp.clip(x, 0.1) * jnp.sum(w)
+
+
+def of_another(x: Any, w: Any, ids: Any) -> Any:
+    return x / jnp.maximum(jnp.sum(w * w), EPS)
+
+
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [(chosen, {"w"}), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set())],
+)  # fmt: skip
+def test_what_is_not_negative(function: Any, found: set[str]) -> None:
+    told = clues([function], ["x", "w"])
+    assert {name: clue.domain for name, clue in told.items()} == dict.fromkeys(found, ">= 0")

@@ -1,0 +1,27 @@
+"""Plain values for arguments that are no arrays, within what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.infer.static_values import plain_values
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.signature import Hints
+from gradcheck_cli.project.input_specs import Bounds
+
+
+@pytest.mark.parametrize(
+    ("bounds", "values"),
+    [
+        (Bounds(), [2, 1, 3]),
+        (Bounds(low=2.0, text=">= 2"), [2, 3]),
+        (Bounds(low=4.0, text=">= 4"), [5, 4]),
+        (Bounds(low=4.0, low_open=True, text="> 4"), [6, 5]),
+    ],
+)
+def test_guesses_lie_within_what_is_said(bounds: Bounds, values: list[int]) -> None:
+    domains = {"power": Domain(bounds, "the docstring")} if bounds.text else {}
+    clues = {"power": [Clue("its annotation `int`", kind=Kind.WHOLE)]}
+    hints = Hints({}, {}, [], clues=clues, domains=domains)
+    assert [fixed.value for fixed in plain_values("power", (), hints)] == values
