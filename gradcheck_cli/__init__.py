@@ -1,4 +1,8 @@
-"""cgcheck: is your custom gradient right, where does it break, and what to write instead."""
+"""cgcheck: is your custom gradient right, where does it break, and what to write instead.
+
+pytest is not to rewrite its assertions (PYTEST_DONT_REWRITE): it would warn that a recorded process has
+imported it already, and some suites take every warning for an error.
+"""
 
 from __future__ import annotations
 

@@ -84,6 +84,17 @@ def test_a_test_suite_is_recorded_whatever_its_outcome(sample: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_suite_that_takes_warnings_for_errors_is_recorded(sample: Path) -> None:
+    (sample / "test_it.py").write_text(SCRIPT.replace("print(", "def test():\n    str("))
+    (sample / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    run = cgcheck_process(
+        "record", "--", sys.executable, "-m", "pytest", "-q", "test_it.py", cwd=sample
+    )
+    assert run.code == 0, run.output
+    assert list(recorded_calls.load(sample / "cgcheck-recorded.json")) == ["rules.py:blend"]
+
+
+@pytest.mark.slow
 def test_a_call_that_fits_no_more_is_said(sample: Path) -> None:
     calls = {"rules.py:blend": [RecordedCall(arguments={"other": PlainArg(value=1)})]}
     recorded_calls.save(sample / "cgcheck-recorded.json", calls)
