@@ -36,7 +36,9 @@ _OF_A_RULE = re.compile(
 )
 
 _STRAIGHT = re.compile(r"straight[- ]?through|\bSTE\b")
-_STRAIGHT_NAME = re.compile(r"straight_?through|fake_?quant|(?:\b|_)ste(?:\b|_)", re.IGNORECASE)
+_STRAIGHT_NAME = re.compile(
+    r"straight_?through|fake_?quant|(?:\b|_)ste(?:\b|_)|(?:\b|_)safe", re.IGNORECASE
+)
 
 
 def deviates(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> str:

@@ -1,6 +1,6 @@
 """`expect(straight-through)`: the cotangent passes as it is, as if the function were the identity.
 
-Or each rounding in it were: a quantizer with a learned step differentiates all else.
+Or each rounding in it were: a quantizer with a learned step differentiates all else. Or each bound, too: `safe_tanh`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class StraightThrough:
 
     def broken(self, m: Measurements, argument: str | None) -> str | None:
         name = self._argument(m, argument)
-        return None if passes_steps(m, name) else self._not_the_identity(m, name)
+        passes = passes_steps(m, name) or passes_bounds(m, name)
+        return None if passes else self._not_the_identity(m, name)
 
     def _not_the_identity(self, m: Measurements, name: str) -> str | None:
         gradients, weights = formula(m), columns(m.cotangents, m.count)
@@ -66,7 +67,7 @@ class StraightThrough:
         name = argument_of(m, failure.component)
         if name == self._argument(m, argument) or gets_nothing(m, name):
             return True
-        return argument is None and passes_steps(m, name)
+        return argument is None and (passes_steps(m, name) or passes_bounds(m, name))
 
     def _argument(self, m: Measurements, argument: str | None) -> str:
         return argument or m.subject.leaves[0].path
@@ -77,7 +78,16 @@ def passes_steps(m: Measurements, argument: str) -> bool:
 
     It may stop some of them, as a window does beyond which nothing passes: each is passed, or it is a constant.
     """
-    truth = _with_passed_steps(m)
+    return _is_of(_with_passed_steps(m), m, argument)
+
+
+def passes_bounds(m: Measurements, argument: str) -> bool:
+    """Is it that of the function with its bounds taken for the identity, too?"""
+    return _is_of(_with_passed_bounds(m), m, argument)
+
+
+def _is_of(truth: Truth | None, m: Measurements, argument: str) -> bool:
+    """Is the argument's gradient that of such a function, wherever it is not that of the function itself?"""
     if truth is None:
         return False
     ours, meant = formula(m), columns(truth.gradients, m.count)
@@ -92,10 +102,19 @@ def passes_steps(m: Measurements, argument: str) -> bool:
 @derived
 def _with_passed_steps(m: Measurements) -> Truth | None:
     """The truth of such a function; None if it takes no step, or has no program over the reals."""
+    return _passed(m, bounds=False)
+
+
+@derived
+def _with_passed_bounds(m: Measurements) -> Truth | None:
+    return _passed(m, bounds=True)
+
+
+def _passed(m: Measurements, bounds: bool) -> Truth | None:
     primal = m.subject.traces().primal
     if primal is None or m.in_part or m.dear:
         return None
-    passed = with_passed_steps(primal, len(m.subject.leaves), len(m.subject.outputs))
+    passed = with_passed_steps(primal, len(m.subject.leaves), len(m.subject.outputs), bounds)
     if passed is None:
         return None
     ask = Ask(m.reference.goal, ties=True, nudged=False)
