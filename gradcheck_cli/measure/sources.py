@@ -68,7 +68,7 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
     if rule is None and wide is not None and (subject.has_rule or not isinstance(truth, Wide)):
         # What a plain function's gradient rests on is unknown: it is judged as a rule.
         who = "custom" if subject.has_rule else "auto"
-        return Sources(truth, Wide(wide, who, digits), digits, _why(subject))
+        return Sources(truth, Wide(wide, who, _known(digits, subject)), digits, _why(subject))
     return Sources(truth, rule, digits, _why(subject))
 
 
@@ -102,6 +102,12 @@ def _digits(subject: Traced) -> int:
     programs = [p for p in (traces.primal, traces.rule) if p is not None]
     narrow = [n.digits for p in programs if (n := narrowest(p, fmt)) is not None]
     return min(narrow, default=fmt.digits)
+
+
+def _known(digits: int, subject: Traced) -> int:
+    """Bits to which a rule's formula is known: what is not traced may compute in the dtype under test, whatever it is given."""
+    traced = subject.traces().rule is not None
+    return digits if traced else min(digits, format_of(subject.dtype).digits)
 
 
 def _why(subject: Traced) -> str:
