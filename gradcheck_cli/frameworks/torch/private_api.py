@@ -9,13 +9,14 @@ from torch._library.custom_ops import CustomOpDef
 from torch._ops import OpOverloadPacket
 from torch.autograd.function import _SingleLevelFunction
 from torch.utils._mode_utils import no_dispatch
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_flatten, tree_map_only
 
 __all__ = [
     "CustomOpDef",
     "DisableTorchFunction",
     "OpOverloadPacket",
     "no_dispatch",
+    "tree_flatten",
     "tree_map_only",
 ]
 

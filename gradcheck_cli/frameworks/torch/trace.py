@@ -27,6 +27,7 @@ from gradcheck_cli.frameworks.torch.private_api import (
     tree_map_only,
 )
 from gradcheck_cli.frameworks.torch.random import draw_natively
+from gradcheck_cli.frameworks.torch.whole_numbers import compute_whole_numbers
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 INSTALL = "pip install torchax==0.0.13"
@@ -46,6 +47,7 @@ def _environment() -> Any:
             _fill_what_is_empty(environment)
             _copy_without_history(environment)
             _count_axes_from_the_front(environment)
+            compute_whole_numbers(environment)
             draw_natively(environment)
             keep_last_length(environment)
             transpose_in_groups(environment)

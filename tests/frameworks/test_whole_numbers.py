@@ -1,0 +1,39 @@
+"""Whole numbers that rest on no argument are known while torch code is traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.needs("torch"),
+    pytest.mark.filterwarnings("ignore:Explicitly requested dtype"),  # a worker is silent
+]
+
+
+def in_segments(x: Any) -> Any:
+    """As Keras adds up segments on torch: the length of the places hangs on numbers in a tensor."""
+    count = torch.prod(torch.tensor(x.shape[1:])).long()
+    places = torch.tensor([0, 2, 0]).repeat_interleave(count).view(*x.shape)
+    return torch.zeros(3, 2).scatter_reduce(0, places, x, "sum")
+
+
+def written_into(x: Any) -> Any:
+    made = torch.zeros(4)
+    made[1:] = x[:, 0]
+    return made
+
+
+@pytest.mark.parametrize("function", [in_segments, written_into])
+def test_sizes_that_stand_in_tensors_are_known(function: Any) -> None:
+    from gradcheck_cli.frameworks.torch.trace import traced
+
+    x = torch.tensor([[3.0, 1.0], [4.0, 1.0], [5.0, 9.0]])
+    program = traced(function, [jax.ShapeDtypeStruct((3, 2), "float32")])
+    (value,) = jax.core.eval_jaxpr(program.jaxpr, program.consts, x.numpy())
+    assert value.tolist() == function(x).tolist()
