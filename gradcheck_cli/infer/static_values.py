@@ -112,8 +112,12 @@ def _large(value: object, clue: Clue) -> bool:
 
 
 def stated_kind(clues: Sequence[Clue]) -> Kind:
-    """The kind of argument that the strongest source states that states one."""
-    return next((clue.kind for clue in clues if clue.kind is not Kind.NOTHING), Kind.NOTHING)
+    """The kind of argument that the strongest source states that states one; a scalar `Tensor` is a number."""
+    stating = [clue for clue in clues if clue.kind is not Kind.NOTHING]
+    if not stating:
+        return Kind.NOTHING
+    bare = stating[0].kind is Kind.ARRAY and not stating[0].spec and stating[0].rank is None
+    return next((c.kind for c in stating[1:2] if bare and c.kind is Kind.NUMBER), stating[0].kind)
 
 
 def source_of(clues: Sequence[Clue]) -> str:

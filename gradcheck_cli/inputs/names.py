@@ -56,6 +56,7 @@ _LEARNED = re.compile(
     r"(?:weights?|bias(?:es)?|gains?|gamma|beta|scales?|kernels?|params?|parameters|theta|embeddings?|w|b)\d*"
     r"|[wb]_\w+"
 )
+_PLACES = re.compile(r"(?:\w+_)?(?:ids|indices|indexes|inds|tokens)")
 # Where each row of a ragged array begins, and where the last one ends.
 _SPLITS = re.compile(r"(?:\w+_)?(?:row_splits|ind_?ptrs?|row_?ptrs?|crow_indices|cu_?seq_?len\w*)")
 _WINDOW = re.compile(
@@ -133,6 +134,11 @@ def _plain_values(lowered: str) -> tuple[float | bool, ...]:
 def _large(lowered: str) -> tuple[float, ...]:
     """A bound that nothing reaches."""
     return (1000.0, 1000) if "max_" in lowered or "_max" in lowered else ()
+
+
+def are_places(name: str) -> bool:
+    """Does the name say that the argument is a table of places: `ids`, `token_indices`?"""
+    return _PLACES.fullmatch(name.lower().strip("_")) is not None
 
 
 def leaves_out(name: str) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from gradcheck_cli.infer.static_values import plain_values
+from gradcheck_cli.infer.static_values import plain_values, stated_kind
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import Hints
@@ -25,3 +27,11 @@ def test_guesses_lie_within_what_is_said(bounds: Bounds, values: list[int]) -> N
     clues = {"power": [Clue("its annotation `int`", kind=Kind.WHOLE)]}
     hints = Hints({}, {}, [], clues=clues, domains=domains)
     assert [fixed.value for fixed in plain_values("power", (), hints)] == values
+
+
+def test_a_tensor_that_is_called_a_scalar_is_a_number() -> None:
+    tensor = Clue("its annotation `Tensor`", kind=Kind.ARRAY)
+    scalar = Clue("the docstring", spec="f32[]", kind=Kind.NUMBER)
+    assert stated_kind([tensor, scalar]) is Kind.NUMBER
+    assert stated_kind([tensor]) is Kind.ARRAY
+    assert stated_kind([replace(tensor, rank=1), scalar]) is Kind.ARRAY

@@ -15,6 +15,7 @@ from gradcheck_cli.clues.source_text.values import (
     whole,
 )
 from gradcheck_cli.inputs.clue import Kind
+from gradcheck_cli.inputs.names import are_places
 
 COUNTS = (3, 2, 1)
 CLASSES = (5, 4)
@@ -105,8 +106,12 @@ def divided(left: Value, right: Value, exact: bool, facts: Facts) -> Value:
         return Rest(left, right)
     if isinstance(left, Dim) and number is not None and exact:
         facts.factor(left, number)
-    if itself(left) is not None and itself(right) is not None:
-        facts.kind(left, Kind.WHOLE, WHOLES)
+    divided_one = itself(left)
+    if divided_one is not None and itself(right) is not None:
+        if are_places(divided_one.path):
+            facts.kind(left, Kind.INTEGERS)
+        else:
+            facts.kind(left, Kind.WHOLE, WHOLES)
         facts.kind(right, Kind.WHOLE, PARTS)
     if not isinstance(left, Dim) or part is None:
         return None

@@ -12,6 +12,7 @@ from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.inputs.clue import Clue, Entry, Kind
 from gradcheck_cli.inputs.signature import OMITTED
 
+_ANOTHER = "other"  # a word that a text compares nothing with
 _ARRAYS = {Kind.ARRAY: "f32", Kind.INTEGERS: "i32", Kind.BOOLS: "bool"}
 # Where two kinds are stated, the one that says more.
 _FINER = {
@@ -262,6 +263,10 @@ class _Sketch:
             values = [*AXES, *(v for v in values if v not in AXES)]
         if kind is Kind.WORD:
             values = [v for v in values if isinstance(v, str) or v is None]
+            if set(values) == {
+                self.default
+            }:  # `if mode == "mul"`, and something else where it is not
+                values.append(_ANOTHER)
         plain = self.default is None or isinstance(self.default, (bool, int, float, str))
         if plain and (values or kind is Kind.WORD):
             values = [self.default, *values]

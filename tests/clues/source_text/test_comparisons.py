@@ -148,3 +148,10 @@ def test_constants_of_the_module_are_the_numbers_that_they_stand_for() -> None:
         return g, None
 
     assert read(score, score_bwd)["outcome"].domain == "in 0..3"
+
+
+def test_a_default_that_is_the_only_word_leaves_another() -> None:
+    def function(x, combine="mul"):
+        return x * x if combine == "mul" else x + x
+
+    assert values(function) == {"combine": ("mul", "other")}

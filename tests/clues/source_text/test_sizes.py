@@ -114,3 +114,10 @@ def test_of_two_numbers_one_divides_the_other() -> None:
 
     assert values(f)["heads"][0] == 4
     assert values(f)["kv_heads"][0] == 2
+
+
+def test_places_that_a_number_divides_are_a_table() -> None:
+    def f(table, ids, buckets):
+        return table[ids // buckets]
+
+    assert kinds(f)["ids"] == "INTEGERS"
