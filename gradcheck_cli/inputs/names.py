@@ -81,7 +81,8 @@ _STEP = re.compile(r"(?:\w+_)?(?:strides?|hop|step|shift)(?:_?(?:size|length|len
 # What multiplies a whole loss, or sets its shape: one number, wherever nothing says that it is an array.
 _SINGLE = re.compile(
     r"(?:\w+_)?(?:lam(?:bda)?|lmbda|l1|l2|reg(?:ul[a-z]*)?|penalty|weight_decay|wd|strength|coeff?(?:icient)?|temp(?:erature)?"
-    r"|tau|eps(?:ilon)?|delta|margin|slope|momentum|decay|dt|step_?size|lr|learning_rate)_?\d?"
+    r"|tau|eps(?:ilon)?|delta|margin|slope|momentum|decay|dt|step_?size|lr|learning_rate|samp(?:le|ling)_?rate)_?\d?"
+    r"|log(?:it)?_(?:scale|temp(?:erature)?)|sr|fs"
 )
 # Beyond what a number is left out, cut off or held: as a rule few are, and a far lower one shows it.
 _THRESHOLD = re.compile(

@@ -23,7 +23,7 @@ _COUNTED = re.compile(
     re.IGNORECASE,
 )
 _OF_SUCH = re.compile(
-    rf"\b(?:for|of)\s+(?:an?\s+)?(?P<dims>{BRACKETS})\s+(?!->|→|and\b|or\b|to\b|is\b|in\b)[a-z]"
+    rf"\b(?:for|of|along|over|on)\s+(?:an?\s+)?(?P<dims>{BRACKETS})\s+(?!->|→|and\b|or\b|to\b|is\b|in\b)[a-z]"
 )
 _LEAST_AXES, _MOST_BRACKETS = (
     2,

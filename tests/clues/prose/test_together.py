@@ -19,6 +19,7 @@ def read(text: str, *names: str) -> dict[str, Clue]:
         ("Scores of (days, names) within universe (bool, same shape).", ("f32[days names]", "bool[days names]")),
         ("Maximum over tokens: (B, L, V), bool (B, L) -> (B, V).", ("f32[B L V]", "bool[B L]")),
         ("Rows of a table: (K, D), int64 (B, L) -> (B, D).", ("f32[K D]", "i32[B L]")),
+        ("Curvature along (..., n, 2) polylines.", ("f32[lead n 2]", "")),
         ("Scores of (easy, hard) rows.", ("", "")),
     ],
 )  # fmt: skip
