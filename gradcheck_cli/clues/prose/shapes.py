@@ -94,6 +94,8 @@ _OTHER_SHAPE = re.compile(
     re.IGNORECASE,
 )
 # What follows is about something else than the parameter.
+# `Logits of the first pass, (batch, time)`: what ends an entry behind a comma is of the entry itself.
+_APART = re.compile(r",\s*[`\"']*$")
 _ELSE = re.compile(
     r"\b(outputs?|results?|returns?|gradients?|cotangents?|reshaped?|broadcast\w*|where|if"
     r"|when|unless|per|after|becomes?|yields?|produces?|gives?|same|otherwise|to shape"
@@ -221,7 +223,12 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
         dims = probable(match.group(), elsewhere)
         if dims is None and not lead:
             dims = _numbers(match.group()) or _mostly_usual(match.group())
-        if dims is not None and not _is_about_others(lead, match.group(), dims, elsewhere):
+        apart = _APART.search(sentence[: match.start()]) and not sentence[match.end() :].strip(
+            " .`"
+        )
+        if dims is not None and (
+            apart or not _is_about_others(lead, match.group(), dims, elsewhere)
+        ):
             return Shape(match.group(), _richest(dims, sentence[match.end() :]))
     letters = _LAYOUT_FIRST.match(sentence)
     layout = None if letters is None else _of_layout(letters["axes"])

@@ -20,6 +20,7 @@ def read(text: str, *names: str) -> dict[str, Clue]:
         ("Maximum over tokens: (B, L, V), bool (B, L) -> (B, V).", ("f32[B L V]", "bool[B L]")),
         ("Rows of a table: (K, D), int64 (B, L) -> (B, D).", ("f32[K D]", "i32[B L]")),
         ("Curvature along (..., n, 2) polylines.", ("f32[lead n 2]", "")),
+        ("Args:\n    x: Logits of the first pass, ``(batch, time)``.\n", ("f32[batch time]", "")),
         ("Scores of (easy, hard) rows.", ("", "")),
     ],
 )  # fmt: skip
