@@ -71,6 +71,11 @@ def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended().variables == ["ALSO_ASKED", "ASKED_FOR", "NOT_SET"]
 
 
+def test_a_program_is_looked_for_in_bytes_too() -> None:
+    assert os.get_exec_path(os.environ)
+    assert all(isinstance(name, str) for name in ended().variables)
+
+
 def test_the_whole_environment() -> None:
     assert dict(os.environ)
     assert reads.ALL in ended().variables
