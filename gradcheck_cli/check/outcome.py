@@ -51,9 +51,14 @@ class GradientOutcome:
     scripts: dict[str, Script] = field(default_factory=dict)
 
     @property
+    def called_wrong(self) -> list[Finding]:
+        """The findings that say that the rule is wrong."""
+        return [finding for finding in self.findings if verdict([finding]) is Verdict.WRONG]
+
+    @property
     def is_wrong(self) -> bool:
         """Do the findings say that the rule is wrong?"""
-        return verdict(self.findings) is Verdict.WRONG
+        return bool(self.called_wrong)
 
     def __add__(self, more: GradientOutcome) -> GradientOutcome:
         return GradientOutcome(

@@ -16,12 +16,12 @@ from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.invented import as_notes
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.contract.report import Severity, Verdict
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.infer.fewer_axes import as_single_numbers, fewer_axes, single_by_name
 from gradcheck_cli.infer.template import is_guessed
 from gradcheck_cli.inputs.signature import Leaf
+from gradcheck_cli.judge.one_for_all import gives_one_number
 from gradcheck_cli.measure.failure import Failure
-from gradcheck_cli.project.verdict import verdict
 from gradcheck_cli.subject.protocol import Subject
 
 _MOST_TRIES = 2  # of shapes that are judged
@@ -35,10 +35,11 @@ def unless_unmeant(
     earlier: Sequence[Failure],
 ) -> GradientOutcome:
     """What was found at the subject, as notes beside what is found with fewer axes, if that is no error."""
-    if not _is_wrong(found):
+    if not found.is_wrong:
         return found
     told = [*earlier, *(f for f in found.failures if f.severity is Severity.NOTE)]
-    guessed, single = _guessed(subject, found), single_by_name(subject)
+    guessed = _guessed(subject, found)
+    single = single_by_name(subject) or _of_one_number(guessed, found)
     fewer = fewer_axes(request.gradient, subject, guessed) if guessed else ()
     alone = as_single_numbers(request.gradient, subject, single) if single else ()
     tries = [(guessed, fewer), (single, alone)]
@@ -51,18 +52,22 @@ def unless_unmeant(
     return found
 
 
-def _is_wrong(found: GradientOutcome) -> bool:
-    return verdict([f for f in found.findings if f.severity is not Severity.NOTE]) is Verdict.WRONG
-
-
 def _guessed(subject: Subject, found: GradientOutcome) -> list[Leaf]:
-    """The arrays that all errors are about, if their shapes are guesses."""
-    wrong = [f for f in found.findings if f.severity is not Severity.NOTE]
+    """The arrays that all is about for which the rule is called wrong, if their shapes are guesses."""
     whole = {part.path: leaf for leaf in subject.signature.whole_leaves for part in leaf.parts}
-    arguments = [whole.get(f.witness.argument or "") if f.witness else None for f in wrong]
+    arguments = [
+        whole.get(f.witness.argument or "") if f.witness else None for f in found.called_wrong
+    ]
     leaves = list(dict.fromkeys(leaf for leaf in arguments if leaf is not None))
     sure = None not in arguments and all(leaf.shape and is_guessed(leaf) for leaf in leaves)
     return leaves if sure else []
+
+
+def _of_one_number(leaves: Sequence[Leaf], found: GradientOutcome) -> list[Leaf]:
+    """The arrays all elements of which get one number, if that is so for each: the rule is written for single numbers."""
+    trials = found.trials[-1:]
+    alike = [all(gives_one_number(t.m, leaf.path) for t in trials) for leaf in leaves]
+    return list(leaves) if trials and alike and all(alike) else []
 
 
 def _moved_aside(

@@ -73,7 +73,9 @@ class _Environment(os._Environ[str]):
     """The environment, where each variable that is asked for is noted."""
 
     def __getitem__(self, name: str) -> str:
-        if _EAR.listens and isinstance(name, str):  # the library itself tries bytes, and takes the error
+        if _EAR.listens and isinstance(
+            name, str
+        ):  # the library itself tries bytes, and takes the error
             _EAR.variables[name] = None
         return super().__getitem__(name)
 

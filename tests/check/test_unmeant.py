@@ -1,0 +1,46 @@
+"""Rules that are written for single numbers, given arrays that nothing states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import check_json
+
+MODEL = '''import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def waves(x, sharp):
+    """TEXT"""
+    return jnp.sum(jnp.sin(sharp * x))
+
+
+def fwd(x, sharp):
+    return waves(x, sharp), (x, sharp)
+
+
+def bwd(kept, g):
+    x, sharp = kept
+    slope = g * jnp.cos(sharp * x)
+    return slope * sharp, jnp.zeros_like(sharp) + FACTOR * jnp.sum(slope * x)
+
+
+waves.defvjp(fwd, bwd)
+'''
+
+
+@pytest.mark.parametrize(
+    ("text", "factor", "verdict"),
+    [
+        ("Waves.", "1", "correct"),
+        ("Waves.", "2", "wrong"),
+        ("Waves.\n\n    x: (n, d)\n    sharp: (d,)\n    ", "1", "wrong"),
+    ],
+)
+def test_one_number_for_all_elements(project: Path, text: str, factor: str, verdict: str) -> None:
+    (project / "a.py").write_text(MODEL.replace("TEXT", text).replace("FACTOR", factor))
+    run = check_json("a.py", cwd=project)
+    assert run.gradient("waves")["verdict"] == verdict
