@@ -111,6 +111,11 @@ FORMULA_EPS = Limit(
     "A gap between two formulas that no float of the dtype shows. Not a tolerance of the comparison, "
     "which is exact: the gap is there, and is no finding.",
 )  # fmt: skip
+CONSTANTS_REACH = Limit(
+    64, "times as far as constants at the ends of their half ulp move it", "B2",
+    "A gap that balls around rounded constants excuse is one of the formula where it is larger: for x·(1/3)·3 it is "
+    "0.8 times as large, for a wrong gradient of a root after sixty written steps of Newton's method 10⁶ times.",
+)  # fmt: skip
 NUDGES = Limit(
     (2000, 4000), "−log₂ of the distance from the point", "E2",
     "Two, since one nudge takes √x′ = 6e29 for a limit. benchmarks/limits.py `nudges`: those of a "

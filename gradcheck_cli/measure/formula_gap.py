@@ -12,6 +12,7 @@ from flint import arb
 
 from gradcheck_cli.contract.limits import (
     ASIDE,
+    CONSTANTS_REACH,
     FORMULA_EPS,
     PIECES_BITS,
     SAME_LIMIT_BITS,
@@ -24,6 +25,7 @@ from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, colum
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.nudge import Side, half_to
+from gradcheck_cli.measure.rounded_constants import movement
 from gradcheck_cli.measure.same_floats import differs_in_the_same_floats
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR
 from gradcheck_cli.reals.balls.balls import exact
@@ -213,6 +215,25 @@ def _only_by_rounding(m: Measurements, apart: Array) -> Array:
             a, b = truth[i, k], formula[i, k]
             if a.is_finite() and b.is_finite() and not (a.is_exact() and b.is_exact()):
                 result[row, k] = a.overlaps(b)
+    return result & ~_too_far_apart(m, result)
+
+
+def _too_far_apart(m: Measurements, excused: Array) -> Array:
+    """Components whose balls meet only because they are wide: no constants within their half ulp bring them together."""
+    result = np.zeros_like(excused)
+    traces, rows = m.subject.traces(), np.flatnonzero(excused.any(axis=1))[:_MOST_MOVED]
+    if m.dear or not len(rows) or traces.primal is None or traces.rule is None:
+        return result
+    args = [a[rows] for a in (*m.points, *m.cotangents)]
+    given = slice(len(m.cotangents), None)
+    moved = [movement(p, args, m.reference.goal, given) for p in (traces.primal, traces.rule)]
+    if moved[0] is None or moved[1] is None:
+        return result
+    reach = sum(columns(each, len(rows)) for each in (moved[0], moved[1]))
+    assert m.rule is not None
+    truth = m.reference.balls(GRADIENTS)[rows]
+    gap = np.abs(as_floats(truth - columns(m.rule.gradients, m.count)[rows]))
+    result[rows] = excused[rows] & (gap > CONSTANTS_REACH.value * reach)
     return result
 
 

@@ -318,12 +318,17 @@ def exact(values: Any) -> Array:
 
 
 def _widened(array: Array, wide: Array) -> Array:
-    spacing = np.abs(np.spacing(array)).astype(np.float64)
-    out = []
-    for value, step in zip(wide.reshape(-1).tolist(), spacing.reshape(-1).tolist(), strict=True):
-        rounded = np.isfinite(value) and not _short(value, array.dtype)
-        out.append(arb(value, step / 2) if rounded else arb(value))
-    return elements(out, wide.shape)
+    radii = half_ulps(array)
+    pairs = zip(wide.reshape(-1).tolist(), radii.reshape(-1).tolist(), strict=True)
+    return elements([arb(v, radius) if radius else arb(v) for v, radius in pairs], wide.shape)
+
+
+def half_ulps(array: Array) -> Array:
+    """How far rounded constants may be from what they stand for; 0 for numbers that were written so."""
+    steps = np.abs(np.spacing(array)).astype(np.float64) / 2
+    flat = array.astype(np.float64).reshape(-1)
+    rounded = [np.isfinite(v) and not _short(v, array.dtype) for v in flat.tolist()]
+    return np.where(np.reshape(rounded, array.shape), steps, 0.0)
 
 
 def _short(value: float, dtype: Any) -> bool:
