@@ -217,8 +217,8 @@ def _about(gradient: Gradient, order: str) -> str:
     parts = [f"line {gradient.line}", gradient.kind]
     formula = next((law for law in gradient.laws if law.law == "formula"), None)
     if formula is not None and formula.outcome is Outcome.PASS:
-        declared = gradient.verdict is Verdict.INTENDED
-        parts.append("formula as declared" if declared else f"formula right{order}")
+        meant = gradient.verdict is Verdict.INTENDED  # declared, or asked about below
+        parts.append("formula as meant" if meant else f"formula right{order}")
     elif formula is not None and formula.outcome is Outcome.NOT_COVERED:
         parts.append("formula not covered")
     if gradient.evidence is not None:
