@@ -10,6 +10,7 @@ from gradcheck_cli.clues import (
     constants,
     docstrings,
     factory_words,
+    quoted_words,
     usual_domains,
 )
 from gradcheck_cli.clues.annotations import clues as clues_of_annotations
@@ -38,6 +39,7 @@ def stated(
     usual = usual_domains.clues(usual_domains.named(function), names)
     sources += [{name: [clue] for name, clue in each.items()} for each in (calls, usual)]
     sources.append({n: [clue] for n, clue in factory_words.clues(function, names).items()})
+    sources.append({n: [clue] for n, clue in quoted_words.clues(function, parameters).items()})
     sources.append(constants.clues(function, names))
     sources.append(complex_numbers.clues(function, parameters))
     paths = dict.fromkeys((*names, *(path for source in sources for path in source)))
