@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.infer.specs import specified
-from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.clue import ANOTHER, Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.names import ends_iterations, fixed_by_name, is_axis
@@ -42,7 +42,7 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
     stated = [
         Fixed(v, _text(v), c.source)
         for c in clues
-        for v in c.values
+        for v in _values(c, clues)
         if ends_iterations(name) or not _large(v, c)
     ]
     if name in hints.guesses:
@@ -66,6 +66,13 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
         of_kind = []
     guessed = _distinct([*named, *of_kind])
     return _distinct([*several_axes, *stated, *_within(guessed, hints.domains.get(name))])
+
+
+def _values(clue: Clue, clues: Sequence[Clue]) -> Sequence[object]:
+    """The values of a clue; a word that was made up beside a default is none where another source knows the words."""
+    made_up = clue.kind is Kind.WORD and clue.values[1:] == (ANOTHER,)
+    others = any(c is not clue and c.kind is Kind.WORD and len(c.values) > 1 for c in clues)
+    return clue.values[:1] if made_up and others else clue.values
 
 
 def _within(guessed: Sequence[Fixed], domain: Domain | None) -> list[Fixed]:

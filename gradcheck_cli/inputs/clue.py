@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+ANOTHER = "other"  # a word that a text compares nothing with
+
 
 class Kind(Enum):
     """Kinds of arguments that a source can tell apart."""

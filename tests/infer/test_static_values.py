@@ -35,3 +35,13 @@ def test_a_tensor_that_is_called_a_scalar_is_a_number() -> None:
     assert stated_kind([tensor, scalar]) is Kind.NUMBER
     assert stated_kind([tensor]) is Kind.ARRAY
     assert stated_kind([replace(tensor, rank=1), scalar]) is Kind.ARRAY
+
+
+def test_a_word_that_was_made_up_gives_way_to_those_that_are_known() -> None:
+    made_up = Clue("the body", values=("add", "other"), kind=Kind.WORD)
+    known = Clue("the docstring", values=("add", "mix"), kind=Kind.WORD)
+    alone, both = (
+        Hints({}, {}, [], clues={"mode": each}) for each in ([made_up], [known, made_up])
+    )
+    assert [f.value for f in plain_values("mode", (), alone)] == ["add", "other"]
+    assert [f.value for f in plain_values("mode", (), both)] == ["add", "mix"]

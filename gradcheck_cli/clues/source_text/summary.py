@@ -9,10 +9,9 @@ from gradcheck_cli.clues.source_text.axes import AXES
 from gradcheck_cli.clues.source_text.facts import About, Facts, quoted
 from gradcheck_cli.clues.source_text.values import Dim
 from gradcheck_cli.clues.usual_numbers import usual_sizes
-from gradcheck_cli.inputs.clue import Clue, Entry, Kind
+from gradcheck_cli.inputs.clue import ANOTHER, Clue, Entry, Kind
 from gradcheck_cli.inputs.signature import OMITTED
 
-_ANOTHER = "other"  # a word that a text compares nothing with
 _ARRAYS = {Kind.ARRAY: "f32", Kind.INTEGERS: "i32", Kind.BOOLS: "bool"}
 # Where two kinds are stated, the one that says more.
 _FINER = {
@@ -266,7 +265,7 @@ class _Sketch:
             if set(values) == {
                 self.default
             }:  # `if mode == "mul"`, and something else where it is not
-                values.append(_ANOTHER)
+                values.append(ANOTHER)
         plain = self.default is None or isinstance(self.default, (bool, int, float, str))
         if plain and (values or kind is Kind.WORD):
             values = [self.default, *values]
