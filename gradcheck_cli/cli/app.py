@@ -12,21 +12,33 @@ from gradcheck_cli.cli.help import CommandsInFull, GroupedCommand
 from gradcheck_cli.cli.plain_text import spell_what_is_lacking
 from gradcheck_cli.contract.version import __version__
 
+_OWN_FLAGS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
+
 
 class _CheckByDefault(CommandsInFull):
     """Inserts `check` before anything that is neither a command nor a flag of the group."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
+        if args and args[0] not in self.commands and args[0] not in _OWN_FLAGS:
             args = ["check", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Commands; behind a dash the options of `check` too, which goes without its name."""
+        found = super().shell_complete(ctx, incomplete)
+        check = self.get_command(ctx, "check") if incomplete.startswith("-") else None
+        if check is not None:
+            inner = check.make_context("check", [], parent=ctx, resilient_parsing=True)
+            known = {item.value for item in found}
+            found += [i for i in check.shell_complete(inner, incomplete) if i.value not in known]
+        return found
 
 
 app = typer.Typer(
     cls=_CheckByDefault,
     name="cgcheck",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -10,11 +10,25 @@ import typer
 _NARROW = 70  # columns of a list
 
 
+def known_rules(incomplete: str) -> list[tuple[str, str]]:
+    """The rules and families that begin so, each with what it is about."""
+    from gradcheck_cli.project.rule_pages import rules as pages
+
+    every = pages().values()
+    named = [(rule.name, rule.summary) for rule in every] + [
+        (family, "a family") for family in dict.fromkeys(rule.family for rule in every)
+    ]
+    return [(name, about) for name, about in named if name.startswith(incomplete)]
+
+
 def explain(
     rule: Annotated[
         str | None,
         typer.Argument(
-            metavar="RULE", help="A rule's name or code, or a family.", show_default=False
+            metavar="RULE",
+            help="A rule's name or code, or a family.",
+            show_default=False,
+            autocompletion=known_rules,
         ),
     ] = None,
     all_rules: Annotated[bool, typer.Option("--list", help="List all rules.")] = False,
