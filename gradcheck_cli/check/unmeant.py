@@ -39,7 +39,7 @@ def unless_unmeant(
         return found
     told = [*earlier, *(f for f in found.failures if f.severity is Severity.NOTE)]
     guessed = _guessed(subject, found)
-    single = single_by_name(subject) or _of_one_number(guessed, found)
+    single = single_by_name(subject) or _of_one_number(guessed, subject, found)
     fewer = fewer_axes(request.gradient, subject, guessed) if guessed else ()
     alone = as_single_numbers(request.gradient, subject, single) if single else ()
     tries = [(guessed, fewer), (single, alone)]
@@ -63,9 +63,16 @@ def _guessed(subject: Subject, found: GradientOutcome) -> list[Leaf]:
     return leaves if sure else []
 
 
-def _of_one_number(leaves: Sequence[Leaf], found: GradientOutcome) -> list[Leaf]:
-    """The arrays all elements of which get one number, if that is so for each: the rule is written for single numbers."""
-    trials = found.trials[-1:]
+def _of_one_number(leaves: Sequence[Leaf], subject: Subject, found: GradientOutcome) -> list[Leaf]:
+    """The arrays all elements of which get one number, if that is so for each: the rule is written for single numbers.
+
+    Beside them stands another array that is as large: what has none is the function's own.
+    """
+    trials, paths = found.trials[-1:], {leaf.path for leaf in leaves}
+    most = max((len(leaf.shape) for leaf in leaves), default=0)
+    others = [x for x in subject.signature.whole_leaves if x.path not in paths]
+    if not any(len(other.shape) >= most for other in others):
+        return []
     alike = [all(gives_one_number(t.m, leaf.path) for t in trials) for leaf in leaves]
     return list(leaves) if trials and alike and all(alike) else []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -13,9 +14,13 @@ _SUMS = frozenset(
     {"sum", "nansum", "reduce_sum", "segment_sum", "unsorted_segment_sum", "index_add", "index_add_"}
     | {"scatter_add", "scatter_add_", "bincount"}
 )  # fmt: skip
-_LEAST = frozenset({"clamp", "clamp_", "clamp_min", "clamp_min_", "clip", "clip_by_value", "maximum", "fmax", "max"})  # fmt: skip
-_CHOICES = frozenset({"where", "select", "cond"})
-_EPSILONS = ("eps", "epsilon", "tiny", "small")
+# What takes the bound from below behind the number, and what takes both in any order.
+_CLIPS = frozenset({"clamp", "clamp_", "clamp_min", "clamp_min_", "clip", "clip_by_value"})
+_LARGER = frozenset({"maximum", "fmax"})
+_CHOICES = frozenset({"where", "select"})
+_LOWER = ("min", "a_min", "clip_value_min")
+_EPSILON = re.compile(r"(?:\w*_)?(?:eps|epsilon|tiny|small)", re.IGNORECASE)
+_ONES = frozenset({"ones_like", "ones", "zeros_like", "zeros", "full_like"})
 
 
 def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> dict[str, Clue]:
@@ -47,18 +52,44 @@ def _summed(node: ast.expr, names: Collection[str]) -> set[str]:
 
 
 def _guarded(call: ast.Call) -> Iterator[ast.expr]:
-    """What a call keeps from below by a positive number, or takes only where it is above zero."""
-    name = _named(call)
-    if name in _LEAST:
-        own = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-        bounds = [*call.args, *(k.value for k in call.keywords if k.arg in ("min", "a_min"))]
-        if any(map(_is_positive, bounds)):
-            yield from (node for node in (*own, *call.args) if not _is_positive(node))
-    elif name in _CHOICES and len(call.args) > 1:
-        match call.args[0]:
-            case ast.Compare(left=left, ops=[ast.Gt()], comparators=[bound]):
-                if _is_zero(bound) or _is_positive(bound):
-                    yield left
+    """What a call keeps from below by a positive number, or replaces where it is not above zero."""
+    name, args = _named(call), call.args
+    lower = [k.value for k in call.keywords if k.arg in _LOWER]
+    if name in _CLIPS:
+        if any(map(_is_positive, lower or args[1:2])):  # `clip(total, 1e-8)`
+            yield from args[:1]
+        if isinstance(call.func, ast.Attribute) and any(map(_is_positive, lower or args[:1])):
+            yield call.func.value  # `total.clamp(min=1e-8)`
+    elif name in _LARGER or (name == "max" and isinstance(call.func, ast.Name)):
+        if any(map(_is_positive, args)):
+            yield from (node for node in args if not _is_positive(node))
+    elif name in _CHOICES:
+        yield from _replaced(args)
+
+
+def _replaced(args: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    """The sum of `where(total > 0, total, 1)`, or of `where(total > 0, x / total, 0)`: no other branch hangs on it."""
+    match args:
+        case [ast.Compare(left=left, ops=[ast.Gt()], comparators=[bound]), taken, other]:
+            divides = (
+                isinstance(taken, ast.BinOp)
+                and isinstance(taken.op, ast.Div)
+                and _same(taken.right, left)
+            )
+            if (
+                (_is_zero(bound) or _is_positive(bound))
+                and (_same(taken, left) or divides)
+                and _is_fixed(other)
+            ):
+                yield left
+
+
+def _same(one: ast.expr, other: ast.expr) -> bool:
+    return ast.dump(one) == ast.dump(other)
+
+
+def _is_fixed(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Call) and _named(node) in _ONES)
 
 
 def _is_zero(node: ast.expr) -> bool:
@@ -70,7 +101,7 @@ def _is_positive(node: ast.expr) -> bool:
         case ast.Constant(value=int() | float() as value):
             return value > 0
         case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name.lower().strip("_").endswith(_EPSILONS)
+            return _EPSILON.fullmatch(name) is not None
     return False
 
 

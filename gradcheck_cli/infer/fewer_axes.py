@@ -44,12 +44,17 @@ def single_by_name(subject: Subject) -> list[Leaf]:
 def as_single_numbers(
     gradient: CustomGradient, subject: Subject, leaves: Sequence[Leaf]
 ) -> Iterator[tuple[Subject, Sequence[Leaf]]]:
-    """The subject with one number for each of these arrays, if function and rule take that; and these numbers."""
+    """The subject with one number for each of these arrays, if function and rule take that; and these numbers.
+
+    The outputs are as they were: what becomes smaller with an argument is made of it.
+    """
     lower = [replace(leaf, shape=(), axes=()) for leaf in leaves]
     try:
-        yield fitted(gradient, _with(subject.signature, lower), subject.dtype), lower
+        alone = fitted(gradient, _with(subject.signature, lower), subject.dtype)
     except (Rejected, RuleError, UserCodeError):
         return
+    if alone.outputs == subject.outputs or all(is_single(leaf.path) for leaf in leaves):
+        yield alone, lower
 
 
 def _with(signature: Signature, leaves: Sequence[Leaf]) -> Signature:

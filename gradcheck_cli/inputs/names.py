@@ -52,8 +52,8 @@ _DATA = re.compile(
     r"|(?:rope_|rotary_)?(?:cos|sin|freqs)(?:_(?:cis|table|cached?|emb))?"
 )
 _LEARNED = re.compile(
-    r"(?!(?:sample|class|pos|case|row|edge)_)(?:\w+_)?"
-    r"(?:weights?|bias(?:es)?|gains?|gamma|beta|scales?|kernels?|params?|parameters|theta|embeddings?|w|b)\d*"
+    r"(?!(?:sample|class|case|row|edge|pos|loss)_weights?\d*$|weight_decay$)(?:\w+_)?"
+    r"(?:(?:weights?|bias(?:es)?)(?:_\w+)?|gains?|gamma|beta|scales?|kernels?|params?|parameters|theta|embeddings?|code_?books?|w|b)\d*"
     r"|[wb]_\w+"
 )
 _PLACES = re.compile(r"(?:\w+_)?(?:ids|indices|indexes|inds|tokens)")

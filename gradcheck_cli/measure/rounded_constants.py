@@ -19,7 +19,9 @@ from gradcheck_cli.reals.program import Program
 
 Array = np.ndarray[Any, Any]
 
-_DRAWS = 3
+# All up, all down, and each its own way.
+_WAYS: tuple[int | None, ...] = (1, -1, None, None)
+_STEPS = 2  # so many half ulps, so that float64 holds the ends of its own constants
 
 
 def movement(
@@ -28,25 +30,22 @@ def movement(
     """The most by which each output moves; None where steps have programs of their own, whose constants stay."""
     if any(step.subs for step in program.steps):
         return None
-    middle = [as_floats(out) for out in enclose(program, args, goal=goal).outs[outputs]]
-    most = [np.zeros_like(out) for out in middle]
-    for seed in range(_DRAWS):
-        outs = enclose(_moved(program, seed), args, goal=goal).outs[outputs]
-        most = [
-            np.fmax(m, np.abs(as_floats(o) - c)) for m, o, c in zip(most, outs, middle, strict=True)
-        ]
-    return most
+    middle = enclose(program, args, goal=goal).outs[outputs]
+    most = [np.zeros(out.shape) for out in middle]
+    for seed, way in enumerate(_WAYS):
+        outs = enclose(_moved(program, way, seed), args, goal=goal).outs[outputs]
+        moved = [np.abs(as_floats(out - old)) for out, old in zip(outs, middle, strict=True)]
+        most = [np.fmax(*both) for both in zip(most, moved, strict=True)]
+    return [out / _STEPS for out in most]
 
 
-def _moved(program: Program, seed: int) -> Program:
-    """The program with each rounded constant at one end of its half ulp."""
-    signs = np.random.default_rng(seed)
+def _moved(program: Program, way: int | None, seed: int) -> Program:
+    """The program with each rounded constant a whole ulp away, up, down, or either at random."""
+    random = np.random.default_rng(seed)
     constants = dict(program.constants)
     for slot, value in constants.items():
-        array = (
-            np.asarray(value) if getattr(getattr(value, "dtype", None), "kind", "") == "f" else None
-        )
-        if array is not None:
-            ends = half_ulps(array) * signs.choice([-1.0, 1.0], array.shape)
-            constants[slot] = array.astype(np.float64) + ends
+        if getattr(getattr(value, "dtype", None), "kind", "") == "f":
+            array = np.asarray(value)
+            signs = random.choice([-1.0, 1.0], array.shape) if way is None else float(way)
+            constants[slot] = array.astype(np.float64) + signs * _STEPS * half_ulps(array)
     return replace(program, constants=constants)

@@ -35,9 +35,29 @@ def of_another(x: Any, w: Any, ids: Any) -> Any:
     return x / jnp.maximum(jnp.sum(w * w), EPS)
 
 
+def divided(x: Any, w: Any, ids: Any) -> Any:
+    total = jnp.sum(w)
+    return jnp.where(total > 0, x / total, jnp.zeros_like(x))
+
+
+def leaky(x: Any, w: Any, ids: Any) -> Any:
+    total = jnp.sum(w)
+    return jnp.where(total > 0, total, 0.1 * total)
+
+
+def within(x: Any, w: Any, ids: Any) -> Any:
+    n_steps = 3
+    return (
+        jnp.clip(jnp.sum(w), -10.0, 10.0)
+        + w.sum(-1).clip(0, 6)
+        + w.sum(-1).max(1)
+        + jnp.maximum(w.sum(), n_steps)
+    )
+
+
 @pytest.mark.parametrize(
     ("function", "found"),
-    [(chosen, {"w"}), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set())],
+    [(chosen, {"w"}), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
 )  # fmt: skip
 def test_what_is_not_negative(function: Any, found: set[str]) -> None:
     told = clues([function], ["x", "w"])

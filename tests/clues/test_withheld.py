@@ -37,3 +37,13 @@ def test_tuples_of_another_length_say_nothing() -> None:
         return g, None
 
     assert not withheld([backward], PARAMETERS)
+
+
+def test_what_a_forward_function_keeps_is_no_gradient() -> None:
+    def fwd(x: Any, times: Any, rate: Any) -> Any:
+        return x, None, None
+
+    def bwd(kept: Any, g: Any) -> Any:
+        return g, 0.0 * g, zeros_like(g)
+
+    assert set(withheld([fwd, bwd], PARAMETERS)) == {"rate"}
