@@ -23,6 +23,9 @@ _LEARNED = re.compile(
     r"|\bdifferentiates? (?:in|by|with respect to|w\.?r\.?t\.?) ",
     re.IGNORECASE,
 )
+_DENIED = re.compile(
+    r"\b(?:not|never|without|no|stop(?:s|ped)?|blocks?|non|neither)\b|n't\b", re.IGNORECASE
+)
 
 
 def clues(function: Callable[..., Any], names: Sequence[str]) -> dict[str, list[Clue]]:
@@ -41,6 +44,10 @@ def _says_so(text: Text, name: str, names: Sequence[str]) -> bool:
 def learned(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:
     """The parameters that a text about this very function differentiates, or says to be learned."""
     near = "\n".join(plain(text.text) for text in texts_about(function) if text.near)
-    sentences = [s for s in SENTENCE_END.split(near) if _LEARNED.search(s)]
-    said = [s for s in sentences if not _CONSTANT.search(s)]
+    sentences = [" ".join(sentence.split()) for sentence in SENTENCE_END.split(near)]
+    said = [
+        s
+        for s in sentences
+        if _LEARNED.search(s) and not (_CONSTANT.search(s) or _DENIED.search(s))
+    ]
     return frozenset(n for n in names if any(re.search(rf"\b{re.escape(n)}\b", s) for s in said))

@@ -36,9 +36,10 @@ _OF_A_RULE = re.compile(
 )
 
 _STRAIGHT = re.compile(r"straight[- ]?through|\bSTE\b")
-_STRAIGHT_NAME = re.compile(
-    r"straight_?through|fake_?quant|(?:\b|_)ste(?:\b|_)|(?:\b|_)safe", re.IGNORECASE
-)
+_STRAIGHT_NAME = re.compile(r"straight_?through|fake_?quant|(?:\b|_)ste(?:\b|_)", re.IGNORECASE)
+
+
+_SAFE_NAME = re.compile(r"(?:^|[._])safe_|(?:^|[._]|(?<=[a-z]))Safe(?!t(?:y|ensor))[A-Za-z]")
 
 
 def deviates(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> str:
@@ -54,7 +55,8 @@ def on_purpose(function: Callable[..., Any], rule: Sequence[Callable[..., Any]])
 
 def straight_through(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> bool:
     """Does a name or a text say that the cotangent passes as if a step were the identity?"""
-    named = _STRAIGHT_NAME.search(getattr(plain_function(function), "__qualname__", ""))
+    name = getattr(plain_function(function), "__qualname__", "")
+    named = _STRAIGHT_NAME.search(name) or _SAFE_NAME.search(name)
     return named is not None or bool(_said([function, *rule], _STRAIGHT, everywhere=True))
 
 

@@ -48,8 +48,7 @@ def domains(
     of_names = usual_domains.clues(usual_domains.named(function), paths)
     of_sums = guarded_sums.clues([function, *rule], {*clues, *paths})
     usual = {
-        p: [found[p] for found in (of_sums, of_names) if p in found]
-        for p in {**of_sums, **of_names}
+        p: [each[p] for each in (of_sums, of_names) if p in each] for p in {**of_sums, **of_names}
     }
     every = {path: [*clues.get(path, ()), *usual.get(path, ())] for path in {**clues, **usual}}
     for name, of_name in every.items():

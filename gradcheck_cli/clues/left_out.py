@@ -13,8 +13,13 @@ from gradcheck_cli.clues.source_text.tree import text_of
 
 _TURNED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
 _BELOW = {(0, ast.Lt), (0, ast.GtE), (-1, ast.Gt), (-1, ast.LtE), (-1, ast.Eq), (-1, ast.NotEq)}
-# By itself, and no end of an axis: `n-1`, `axis=-1`, `(..., -1)`.
-_MINUS_ONE = re.compile(r"(?<![\w)\]=,.])(?<!= )(?<!\.\., )-1(?![\w.])")
+# With a meaning: `-1 mutes the track`, `-1 = padding`, `padded with -1`; not an axis, and nothing that is forbidden.
+_MINUS_ONE = re.compile(
+    r"(?<![\w)\]=,.-])(?<!axis )(?<!dim )(?<!never )(?<!not )(?<!no )-1[`'\"]*"
+    r"(?=\s*(?:=|:|\()|\s+(?:marks?|for|where|if|as|stands?|means?|is(?!\s+not)|are(?!\s+not)|[a-z]{3,}s)\b)"
+    r"|\b(?:padd(?:ed|ing)|filled|marked|masked|missing|unused|muted|ignored|absent|none)\b[^.;,]{0,20}[\s(`=:]-1(?!\w|\.\d)",
+    re.IGNORECASE,
+)
 _COMPARES = frozenset({"eq", "ne", "equal", "not_equal"})
 
 

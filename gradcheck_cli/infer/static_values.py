@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.inputs.clue import ANOTHER, Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
-from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.names import ends_iterations, fixed_by_name, is_axis
 from gradcheck_cli.inputs.signature import GUESS, Fixed, Hints
+from gradcheck_cli.project.input_specs import Bounds
 
 PLAIN_KINDS = frozenset(
     {Kind.NUMBER, Kind.WHOLE, Kind.AXIS, Kind.WORD, Kind.FLAG, Kind.DTYPE, Kind.SHAPE, Kind.KEY}
 )
-_FORMAT = format_of("float64")
 _SEVERAL = (2, 3, 4, 5)
 _LARGEST = 8
 _SEVERAL_AXES = ((-2, -1), (0, -1))
@@ -76,27 +72,39 @@ def _values(clue: Clue, clues: Sequence[Clue]) -> Sequence[object]:
 
 
 def _within(guessed: Sequence[Fixed], domain: Domain | None) -> list[Fixed]:
-    """The guesses but the numbers outside of what a source says; the least whole ones inside where none is left."""
-    if domain is None or domain.joint:
+    """The guesses but the numbers outside of what a source says; where none is left, some that lie inside."""
+    if domain is None or domain.bounds.family not in (None, "integers", "positive"):
         return list(guessed)
-    inside = [
-        f for f in guessed if not _is_number(f.value) or domain.has(_number(f.value), _FORMAT)
-    ]
-    whole = [f for f in guessed if type(f.value) is int]
-    low = domain.bounds.low
-    if not whole or any(_is_number(f.value) for f in inside) or not math.isfinite(low):
+    numbers = [f for f in guessed if _is_number(f.value)]
+    inside = [f for f in guessed if not _is_number(f.value) or _lies_in(f.value, domain.bounds)]
+    if not numbers or any(_is_number(f.value) for f in inside):
         return inside
-    least = math.floor(low) + 1 if domain.bounds.low_open else math.ceil(low)
-    fitting = [n for n in (least + 1, least) if domain.has(_number(n), _FORMAT)]
-    return [*inside, *(Fixed(n, repr(n), domain.source) for n in fitting)]
+    return [*inside, *(Fixed(n, repr(n), domain.source) for n in _some_in(domain.bounds))]
+
+
+def _some_in(bounds: Bounds) -> list[float]:
+    """Two numbers of an interval: whole ones beside its lower end, or its upper end, where there are any."""
+    low, high = bounds.low, bounds.high
+    near: list[float] = []
+    if math.isfinite(low):
+        least = math.floor(low) + 1 if bounds.low_open else math.ceil(low)
+        near = [least + 1, least]
+    elif math.isfinite(high):
+        most = math.ceil(high) - 1 if bounds.high_open else math.floor(high)
+        near = [most, most - 1]
+    whole = [n for n in near if _lies_in(n, bounds)]
+    between = math.isfinite(low) and math.isfinite(high)
+    return whole or ([(low + high) / 2, (3 * low + high) / 4] if between else [])
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _number(value: float) -> np.ndarray[Any, Any]:
-    return np.asarray(float(value))
+def _lies_in(number: float, bounds: Bounds) -> bool:
+    above = number > bounds.low if bounds.low_open else number >= bounds.low
+    below = number < bounds.high if bounds.high_open else number <= bounds.high
+    return above and below and (number > 0 or bounds.family != "positive")
 
 
 def _takes_several(name: str, clues: Sequence[Clue], kind: Kind) -> bool:

@@ -36,8 +36,8 @@ def decided_otherwise(program: Program, by: float, seed: int) -> Iterator[Progra
 
 
 def decides(program: Program) -> bool:
-    """Does any step or comparison look at floats? What has none is smooth wherever it is finite."""
-    return any(map(_decides, program.steps))
+    """Does any step function or comparison look at floats, also in a loop's body? What has none takes no step."""
+    return any(map(_decides, program.all_steps()))
 
 
 def _decided(program: Program) -> dict[Slot, Aval]:

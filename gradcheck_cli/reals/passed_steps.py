@@ -24,13 +24,13 @@ def with_passed_steps(
 ) -> Program | None:
     """The pullback (leaves…, cotangents…) → (values…, gradients…) of such a function; None: it takes no step.
 
-    `bounds` are passed too if that is asked for: what is clamped goes on as it came. None, too, where JAX does not
+    Of a function without steps its bounds are passed if that is asked for: what is clamped goes on as it came. None, too, where JAX does not
     differentiate what is left of it.
     """
     steps = alive(program.steps, program.outputs[:values])
     passed = {i: place for i, step in enumerate(steps) if (place := _passing(step)) is not None}
-    if bounds:
-        passed |= dict(_bounded(steps, program))
+    if bounds and not passed:  # a quantizer's own bounds end its gradient
+        passed = dict(_bounded(steps, program))
     if not passed or any(step.name == SIGN_BIT or step.eqn is None for step in steps):
         return None
 

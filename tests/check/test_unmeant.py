@@ -44,3 +44,12 @@ def test_one_number_for_all_elements(project: Path, text: str, factor: str, verd
     (project / "a.py").write_text(MODEL.replace("TEXT", text).replace("FACTOR", factor))
     run = check_json("a.py", cwd=project)
     assert run.gradient("waves")["verdict"] == verdict
+
+
+def test_what_has_no_array_beside_it_is_the_functions_own(project: Path) -> None:
+    (project / "a.py").write_text(
+        "import jax\nimport jax.numpy as jnp\n\n\n@jax.custom_vjp\ndef lse(x):\n"
+        "    return jax.scipy.special.logsumexp(x)\n\n\n"
+        "lse.defvjp(lambda x: (lse(x), x), lambda x, g: (g * jnp.ones_like(x) / x.size,))\n"
+    )
+    assert check_json("a.py", cwd=project).gradient("lse")["verdict"] == "wrong"

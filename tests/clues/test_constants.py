@@ -69,3 +69,12 @@ def test_what_a_text_differentiates_is_learned() -> None:
         """Bound fraction; differentiable in e and `kd` (the one that is fitted). At time t, no gradient for t."""
 
     assert learned(f, ["e", "kd", "t"]) == {"e", "kd"}
+
+
+def test_what_a_text_denies_is_not_learned() -> None:
+    def f(x: Any, rate: Any, depth: Any) -> None:
+        """Decay. We do not return a gradient for rate. The gradient with
+        respect to depth is exact.
+        """
+
+    assert learned(f, ["x", "rate", "depth"]) == {"depth"}

@@ -47,7 +47,7 @@ def test_a_size_that_is_compared_with_zero_asks_for_nothing_below() -> None:
 
 
 def test_what_an_entry_says_of_minus_one() -> None:
-    def f(x: Any, bus: Any, axis: Any, last: Any) -> None:
+    def f(x: Any, bus: Any, axis: Any, last: Any, tail: Any, head: Any) -> None:
         """Sums.
 
         Args:
@@ -55,6 +55,9 @@ def test_what_an_entry_says_of_minus_one() -> None:
             bus: int array [n], and -1 mutes the row.
             axis: which one, axis=-1.
             last: integers [n], `-1` = padding.
+            tail: integers [n], padded with -1.
+            head: class ids along dim -1, never -1; -1 is not allowed.
         """
 
-    assert told_below_zero(f, ["x", "bus", "axis", "last"]) == {"bus", "last"}
+    names = ["x", "bus", "axis", "last", "tail", "head"]
+    assert told_below_zero(f, names) == {"bus", "last", "tail"}

@@ -20,6 +20,12 @@ from gradcheck_cli.project.input_specs import Bounds
         (Bounds(low=2.0, text=">= 2"), [2, 3]),
         (Bounds(low=4.0, text=">= 4"), [5, 4]),
         (Bounds(low=4.0, low_open=True, text="> 4"), [6, 5]),
+        (Bounds(low=1, high=3, family="integers", text="in 1..3"), [2, 1, 3]),
+        (Bounds(high=0.0, high_open=True, text="< 0"), [-1, -2]),
+        (
+            Bounds(low=0.0, high=0.5, low_open=True, high_open=True, text="in (0, 0.5)"),
+            [0.25, 0.125],
+        ),
     ],
 )
 def test_guesses_lie_within_what_is_said(bounds: Bounds, values: list[int]) -> None:

@@ -19,7 +19,9 @@ _NAME = r"(?<![\w.`])`*([^\W\d]\w*)`*"
 _LESSER_FIRST = re.compile(rf"{_NAME}\s*(?:<=?|≤)\s*{_NAME}(?!\s*//)")
 _GREATER_FIRST = re.compile(rf"{_NAME}\s*(?:>=?|≥)\s*{_NAME}")
 # `more anchors than dimensions`, `at least as many rows as columns`.
-_MORE = re.compile(r"\b(?:more|at least as many)\s+([^\W\d]\w*)\s+(?:than|as)\s+([^\W\d]\w*)")
+_MORE = re.compile(
+    r"(?<!no )(?<!not )(?<!never )\b(?:more|at least as many)\s+([^\W\d]\w*)\s+(?:than|as)\s+([^\W\d]\w*)"
+)
 _PART_FIRST = re.compile(rf"{_NAME} (?:must )?(?:evenly )?divides? {_NAME}")
 _WHOLE_FIRST = re.compile(
     rf"{_NAME}(?:,| is| are| must be| has to be| should be)? (?:an? )?(?:integer )?(?:multiple of|divisible by) {_NAME}"

@@ -12,7 +12,7 @@ from gradcheck_cli.clues.prose.shapes import Shape
 # What an array holds, right before its shape: `(B, L, V), bool (B, L) -> (B, V)`.
 _TYPE = r"(?:(?:bool|int(?:32|64)?|long)\s+)?"
 _ARROW = re.compile(
-    rf"(?<!\w)(?P<taken>{BRACKETS}(?:\s*(?:,|,?\s*and\b|&)\s*{_TYPE}{BRACKETS})*)\s*(?:->|→|=>|\bto\b)\s*(?={BRACKETS})"
+    rf"(?<!\w)(?P<taken>{_TYPE}{BRACKETS}(?:\s*(?:,|,?\s*and\b|&)\s*{_TYPE}{BRACKETS})*)\s*(?:->|→|=>|\bto\b)\s*(?={BRACKETS})"
 )
 _TYPED = re.compile(rf"({_TYPE})({BRACKETS})")
 _ANY = re.compile(r"[(\[]\s*\.\.\.\s*,?\s*[)\]]")  # any number of axes: no shape
@@ -55,9 +55,9 @@ def unnamed_shapes(
     """
     left = [name for name, shaped in told.items() if not shaped and name not in plain]
     if not any(told.values()):
-        return ({} if plain else _before_the_arrow(text, left, certain)) or _of_such(
-            text, left, certain
-        )
+        found = {} if plain else _before_the_arrow(text, left, certain)
+        if found := found or _of_such(text, left, certain):
+            return found
     match = _OTHERS.search(text)
     dims = None if match is None else probable(match["dims"], certain)
     if match is None or dims is None or len(left) != _NUMBERS.get(match["count"] or "", len(left)):

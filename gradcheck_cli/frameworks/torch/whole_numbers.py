@@ -19,7 +19,7 @@ _WRITTEN = frozenset({"tensor", "arange", "zeros", "ones", "full"})  # by the te
 
 
 def compute_whole_numbers(environment: Any) -> None:
-    """Operations on nothing but known whole numbers are carried out at once, and not traced."""
+    """Operations on nothing but known whole numbers are carried out at once, and so are arrays that the text writes."""
     dispatch = environment.dispatch
 
     def known(func: Any, types: Any, args: Any, kwargs: Any) -> Any:

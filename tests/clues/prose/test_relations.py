@@ -83,3 +83,8 @@ def test_more_of_one_than_of_the_other() -> None:
     said = read_text(Text("here", text, near=True), ["anchors", "w"])
     assert said["anchors"].spec == "f32[dim+anchors_rest dim]"
     assert (said["w"].spec, said["w"].domain) == ("f32[dim+anchors_rest]", "> 0")
+
+
+def test_no_more_of_one_than_of_the_other() -> None:
+    text = "x: (rows, cols), with no more rows than cols"
+    assert specs(text, "x") == ["f32[rows cols]"]

@@ -22,6 +22,8 @@ def read(text: str, *names: str) -> dict[str, Clue]:
         ("Curvature along (..., n, 2) polylines.", ("f32[lead n 2]", "")),
         ("Args:\n    x: Logits of the first pass, ``(batch, time)``.\n", ("f32[batch time]", "")),
         ("Scores of (easy, hard) rows.", ("", "")),
+        ("Pooled: bool (B, L), (B, L, V) -> (B, V).", ("bool[B L]", "f32[B L V]")),
+        ("universe is an int. All other arguments are (n, d) arrays.", ("f32[n d]", "3")),
     ],
 )  # fmt: skip
 def test_shapes_without_names(text: str, specs: tuple[str, str]) -> None:
