@@ -1,4 +1,4 @@
-"""A bug of ours in one gradient: a finding with where it happened; the gradient itself stays in the count."""
+"""A bug of ours in a gradient or a file: a finding with where it happened; the gradient itself stays in the count."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.contract.worker import Event, FileFinding
+from gradcheck_cli.contract.worker import Event, FileFinding, Task
 from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.project.rule_pages import find
 
 _WHY = "cgcheck itself failed"
+
+
+def file_crashed(task: Task, error: Exception) -> FileFinding:
+    """What is told of a bug that is about no single gradient."""
+    message = f"{_WHY} on this file: {type(error).__name__}: {error}"
+    rule = find(RuleName.INTERNAL_ERROR)
+    return FileFinding(
+        finding=rule.finding(task.display, 1, message, help=traceback.format_exc(limit=-3))
+    )
 
 
 def crashed(request: Request, error: Exception, *, told: bool = False) -> Iterator[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -21,7 +22,6 @@ def main(fd: int) -> None:
     task = wire.decode(data, Task)
     _close_the_doors(task)
 
-    from gradcheck_cli.check.file import check_file
     from gradcheck_cli.project import reads
 
     def emit(event: Event) -> None:
@@ -30,8 +30,20 @@ def main(fd: int) -> None:
         wire.send(sock, event)
 
     reads.begin()
-    check_file(task, emit)
+    check(task, emit)
     sock.shutdown(socket.SHUT_WR)
+
+
+def check(task: Task, emit: Callable[[Event], None]) -> None:
+    """Check the file; a bug of ours is told, with where it happened, before it ends the process."""
+    from gradcheck_cli.check.crashed import file_crashed
+    from gradcheck_cli.check.file import check_file
+
+    try:
+        check_file(task, emit)
+    except Exception as error:
+        emit(file_crashed(task, error))
+        raise
 
 
 def _close_the_doors(task: Task) -> None:
