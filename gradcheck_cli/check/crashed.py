@@ -19,27 +19,22 @@ _WHY = "cgcheck itself failed"
 
 def file_crashed(task: Task, error: Exception) -> FileFinding:
     """What is told of a bug that is about no single gradient."""
-    message = f"{_WHY} on this file: {type(error).__name__}: {error}"
-    rule = find(RuleName.INTERNAL_ERROR)
-    return FileFinding(
-        finding=rule.finding(task.display, 1, message, help=traceback.format_exc(limit=-3))
-    )
+    return _told(task, error, 1, "this file")
 
 
 def crashed(request: Request, error: Exception, *, told: bool = False) -> Iterator[Event]:
     """What is told of it; of a gradient that was only listed or swept, or told before, the finding alone."""
     name, task = request.gradient.name, request.task
-    message = f"{_WHY} on `{name}`: {type(error).__name__}: {error}"
-    yield FileFinding(
-        finding=find(RuleName.INTERNAL_ERROR).finding(
-            task.display,
-            request.site.line,
-            message,
-            about=name,
-            help=traceback.format_exc(limit=-3),
-        )
-    )
+    yield _told(task, error, request.site.line, f"`{name}`", name)
     if task.sweep is None and not task.only_inputs and not told:
         outcome = GradientOutcome(reasons=(_WHY,))
         start = Opening(Hints(keys={}, unpacked={}, functions=[]), (), outcome)
         yield checked(request, start, outcome)
+
+
+def _told(task: Task, error: Exception, line: int, on: str, about: str = "") -> FileFinding:
+    """The finding of a bug that is being handled, with the last calls that led to it."""
+    message = f"{_WHY} on {on}: {type(error).__name__}: {error}"
+    last = traceback.format_exc(limit=-3)
+    rule = find(RuleName.INTERNAL_ERROR)
+    return FileFinding(finding=rule.finding(task.display, line, message, about=about, help=last))

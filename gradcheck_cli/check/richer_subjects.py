@@ -26,7 +26,8 @@ def richer_subjects(
 ) -> list[Subject]:
     """A subject of larger sizes and one with another table, which function and rule take, if these show more.
 
-    A function without steps that does not move at all does so at larger sizes: of two numbers, a z-score is ±1. None where the rule is wrong already: there is nothing to add.
+    A function without steps that does not move at all does so at larger sizes: of two numbers, a z-score is ±1.
+    None where the rule is wrong already: there is nothing to add.
     """
     if outcome.is_wrong:
         return []

@@ -37,8 +37,7 @@ _OF_A_RULE = re.compile(
 
 _STRAIGHT = re.compile(r"straight[- ]?through|\bSTE\b")
 _STRAIGHT_NAME = re.compile(r"straight_?through|fake_?quant|(?:\b|_)ste(?:\b|_)", re.IGNORECASE)
-
-
+# What keeps its argument within bounds, and may pass the cotangent there.
 _SAFE_NAME = re.compile(r"(?:^|[._])safe_|(?:^|[._]|(?<=[a-z]))Safe(?!t(?:y|ensor))[A-Za-z]")
 
 
@@ -54,7 +53,7 @@ def on_purpose(function: Callable[..., Any], rule: Sequence[Callable[..., Any]])
 
 
 def straight_through(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> bool:
-    """Does a name or a text say that the cotangent passes as if a step were the identity?"""
+    """Does a name or a text say that the cotangent passes as if a step, or a bound, were the identity?"""
     name = getattr(plain_function(function), "__qualname__", "")
     named = _STRAIGHT_NAME.search(name) or _SAFE_NAME.search(name)
     return named is not None or bool(_said([function, *rule], _STRAIGHT, everywhere=True))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from gradcheck_cli.clues.source_text.tree import text_of
+from gradcheck_cli.clues.source_text.tree import last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
 
 _SUMS = frozenset(
@@ -43,7 +43,7 @@ def _of(sum_: ast.expr, names: Collection[str], summed: dict[str, set[str]]) -> 
 
 def _summed(node: ast.expr, names: Collection[str]) -> set[str]:
     """The parameters that a call adds up, each as it is."""
-    if not isinstance(node, ast.Call) or _named(node) not in _SUMS:
+    if not isinstance(node, ast.Call) or last_word(node.func) not in _SUMS:
         return set()
     given = [*node.args, *(k.value for k in node.keywords)]
     if isinstance(node.func, ast.Attribute):
@@ -53,7 +53,7 @@ def _summed(node: ast.expr, names: Collection[str]) -> set[str]:
 
 def _guarded(call: ast.Call) -> Iterator[ast.expr]:
     """What a call keeps from below by a positive number, or replaces where it is not above zero."""
-    name, args = _named(call), call.args
+    name, args = last_word(call.func), call.args
     lower = [k.value for k in call.keywords if k.arg in _LOWER]
     if name in _CLIPS:
         if any(map(_is_positive, lower or args[1:2])):  # `clip(total, 1e-8)`
@@ -71,16 +71,13 @@ def _replaced(args: Sequence[ast.expr]) -> Iterator[ast.expr]:
     """The sum of `where(total > 0, total, 1)`, or of `where(total > 0, x / total, 0)`: no other branch hangs on it."""
     match args:
         case [ast.Compare(left=left, ops=[ast.Gt()], comparators=[bound]), taken, other]:
-            divides = (
-                isinstance(taken, ast.BinOp)
-                and isinstance(taken.op, ast.Div)
-                and _same(taken.right, left)
+            used = (
+                taken.right
+                if isinstance(taken, ast.BinOp) and isinstance(taken.op, ast.Div)
+                else taken
             )
-            if (
-                (_is_zero(bound) or _is_positive(bound))
-                and (_same(taken, left) or divides)
-                and _is_fixed(other)
-            ):
+            above = _is_zero(bound) or _is_positive(bound)
+            if above and _same(used, left) and _is_fixed(other):
                 yield left
 
 
@@ -89,7 +86,9 @@ def _same(one: ast.expr, other: ast.expr) -> bool:
 
 
 def _is_fixed(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) or (isinstance(node, ast.Call) and _named(node) in _ONES)
+    return isinstance(node, ast.Constant) or (
+        isinstance(node, ast.Call) and last_word(node.func) in _ONES
+    )
 
 
 def _is_zero(node: ast.expr) -> bool:
@@ -103,7 +102,3 @@ def _is_positive(node: ast.expr) -> bool:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return _EPSILON.fullmatch(name) is not None
     return False
-
-
-def _named(call: ast.Call) -> str:
-    return getattr(call.func, "attr", getattr(call.func, "id", ""))

@@ -9,7 +9,7 @@ from typing import Any
 
 from gradcheck_cli.clues.documentation import texts_about
 from gradcheck_cli.clues.prose.passages import passages, plain
-from gradcheck_cli.clues.source_text.tree import text_of
+from gradcheck_cli.clues.source_text.tree import last_word, text_of
 
 _TURNED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
 _BELOW = {(0, ast.Lt), (0, ast.GtE), (-1, ast.Gt), (-1, ast.LtE), (-1, ast.Eq), (-1, ast.NotEq)}
@@ -70,7 +70,7 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """What is compared with what, for equality; both ways, but nothing that is a constant."""
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
         sides = [node.left, node.comparators[0]]
-    elif isinstance(node, ast.Call) and len(node.args) == 2 and _named(node.func) in _COMPARES:
+    elif isinstance(node, ast.Call) and len(node.args) == 2 and last_word(node.func) in _COMPARES:
         sides = node.args
     else:
         return
@@ -81,7 +81,3 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 def _is_constant(node: ast.expr) -> bool:
     return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
-
-
-def _named(function: ast.expr) -> str:
-    return getattr(function, "attr", getattr(function, "id", ""))

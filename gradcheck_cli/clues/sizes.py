@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.source_text.named_functions import with_helpers
-from gradcheck_cli.clues.source_text.tree import text_of
+from gradcheck_cli.clues.source_text.tree import last_word, text_of
 
 _MOST = 4
 _HALF = re.compile(r"//\s*2\b|%\s*2\b|\b[ih]?r?fftn?\b|\b[ir]+fft[2n]?\b|nyquist", re.IGNORECASE)
@@ -47,15 +47,11 @@ def counts_axes(functions: Sequence[Callable[..., Any]]) -> frozenset[str]:
     ranges = (
         argument
         for node in nodes
-        if isinstance(node, ast.Call) and _last_word(node.func) in _RANGES
+        if isinstance(node, ast.Call) and last_word(node.func) in _RANGES
         for argument in node.args
     )
     counted = (_counted(part) for argument in ranges for part in ast.walk(argument))
     return frozenset(name for name in counted if name)
-
-
-def _last_word(function: ast.expr) -> str:
-    return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
 def _counted(node: ast.AST) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradcheck_cli.clues.source_text.returned import returned_tuples
 from gradcheck_cli.clues.source_text.roles import is_forward
-from gradcheck_cli.clues.source_text.tree import text_of
+from gradcheck_cli.clues.source_text.tree import last_word, text_of
 from gradcheck_cli.inputs.signature import Parameter
 
 _ZEROS = frozenset({"zeros_like", "zeros", "new_zeros"})
@@ -33,11 +33,7 @@ def is_none(node: ast.expr) -> bool:
 
 
 def _is_nothing(node: ast.expr) -> bool:
-    return is_none(node) or (isinstance(node, ast.Call) and _called(node) in _ZEROS)
-
-
-def _called(node: ast.Call) -> str:
-    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+    return is_none(node) or (isinstance(node, ast.Call) and last_word(node.func) in _ZEROS)
 
 
 def _is_forward(function: Callable[..., Any], parameters: Sequence[Parameter]) -> bool:

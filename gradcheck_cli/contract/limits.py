@@ -113,7 +113,7 @@ FORMULA_EPS = Limit(
 )  # fmt: skip
 CONSTANTS_REACH = Limit(
     64, "times as far as constants at the ends of their half ulp move it", "B2",
-    "A gap that balls around rounded constants excuse is one of the formula where it is larger: for x·(1/3)·3 it is "
+    "A gap that balls around rounded constants excuse is one of the formula where it is larger: for x·(1/3)·(1/7)·21 it is "
     "0.8 times as large, for a wrong gradient of a root after sixty written steps of Newton's method 10⁶ times.",
 )  # fmt: skip
 NUDGES = Limit(

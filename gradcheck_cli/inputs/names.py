@@ -89,6 +89,10 @@ _THRESHOLD = re.compile(
     r"(?:\w+_)?(?:n|num|k)?_?(?:sigmas?|stds?)_?(?:clip|cut)?|(?:\w+_)?(?:thresh(?:old)?|clip|cut_?off|limit|cap)(?:_\w+)?"
 )
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
+# Numbers for arguments of such names, the likeliest first.
+_USUAL: tuple[tuple[frozenset[str], tuple[float | bool, ...]], ...] = (
+    (_AXIS, (-1, 0)), (_FLAG, (False, True)), (_SMALL, (1e-6,)), (_BITS, (8,)), (_FREED, (1, 0)),
+)  # fmt: skip
 
 
 def fixed_by_name(
@@ -111,11 +115,6 @@ def fixed_by_name(
         rows = Fixed(pattern, f"bool{list(shape)}", source)
         return [*flags, rows] if _OF_THE_CALL.fullmatch(lowered) else [rows, *flags]
     return [Fixed(value, repr(value), source) for value in _plain_values(lowered)]
-
-
-_USUAL: tuple[tuple[frozenset[str], tuple[float | bool, ...]], ...] = (
-    (_AXIS, (-1, 0)), (_FLAG, (False, True)), (_SMALL, (1e-6,)), (_BITS, (8,)), (_FREED, (1, 0)),
-)  # fmt: skip
 
 
 def _plain_values(lowered: str) -> tuple[float | bool, ...]:

@@ -24,8 +24,8 @@ def with_passed_steps(
 ) -> Program | None:
     """The pullback (leaves…, cotangents…) → (values…, gradients…) of such a function; None: it takes no step.
 
-    Of a function without steps its bounds are passed if that is asked for: what is clamped goes on as it came. None, too, where JAX does not
-    differentiate what is left of it.
+    Of a function without steps its bounds are passed if that is asked for: what is clamped goes on as it came.
+    None, too, where JAX does not differentiate what is left of it.
     """
     steps = alive(program.steps, program.outputs[:values])
     passed = {i: place for i, step in enumerate(steps) if (place := _passing(step)) is not None}

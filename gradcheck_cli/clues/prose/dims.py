@@ -118,9 +118,7 @@ def probable(written: str, elsewhere: Collection[str] = ()) -> Dims | None:
         return dims if name in elsewhere or (len(name) > 2 and _USUAL.fullmatch(name)) else None
     words = [w for name in names for w in re.findall(r"[^\W\d]\w*", name)]
     unusual = {w for w in words if w not in elsewhere and not _USUAL.fullmatch(w)}
-    if len(unusual) < len(
-        set(words)
-    ):  # `(batch, quantiles)`: beside a usual one, what an axis goes along
+    if unusual != set(words):  # `(batch, quantiles)`: beside a usual one, what an axis goes along
         unusual = {word for word in unusual if not PLURAL.fullmatch(word)}
     most = 1 if len(words) > _MANY and "," in written else 0
     return dims if len(unusual) <= most else None

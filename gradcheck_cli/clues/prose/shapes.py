@@ -93,9 +93,9 @@ _OTHER_SHAPE = re.compile(
     r"|yields?|produces?|gives?|otherwise)\b",
     re.IGNORECASE,
 )
-# What follows is about something else than the parameter.
 # `Logits of the first pass, (batch, time)`: what ends an entry behind a comma is of the entry itself.
 _APART = re.compile(r",\s*[`\"']*$")
+# What follows is about something else than the parameter.
 _ELSE = re.compile(
     r"\b(outputs?|results?|returns?|gradients?|cotangents?|reshaped?|broadcast\w*|where|if"
     r"|when|unless|per|after|becomes?|yields?|produces?|gives?|same|otherwise|to shape"
@@ -223,9 +223,8 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
         dims = probable(match.group(), elsewhere)
         if dims is None and not lead:
             dims = _numbers(match.group()) or _mostly_usual(match.group())
-        apart = _APART.search(sentence[: match.start()]) and not sentence[match.end() :].strip(
-            " .`"
-        )
+        ends = not sentence[match.end() :].strip(" .`")
+        apart = ends and _APART.search(sentence[: match.start()])
         if dims is not None and (
             apart or not _is_about_others(lead, match.group(), dims, elsewhere)
         ):

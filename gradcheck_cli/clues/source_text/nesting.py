@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 
-from gradcheck_cli.clues.source_text.tree import Text
+from gradcheck_cli.clues.source_text.tree import Text, last_word
 from gradcheck_cli.clues.source_text.values import Many, Part, Value
 
 _STACKS = ("stack", "array", "asarray", "tensor", "hstack", "convert_to_tensor", "as_tensor")
@@ -82,7 +82,9 @@ def _of_uses(
     ]
     if targets:
         return _unpacked(targets[0], parents, loads)
-    counted = [node for node in around if isinstance(node, ast.Call) and _name(node.func) == "len"]
+    counted = [
+        node for node in around if isinstance(node, ast.Call) and last_word(node.func) == "len"
+    ]
     loops = [loop for use in uses if (loop := _loop_over(use, parents)) is not None]
     if loops:  # over rows, or over layers
         return Nesting.TREE if _unpacked(loops[0], parents, loads) is Nesting.TREE else Nesting.OPEN
@@ -141,16 +143,12 @@ def _evidence(node: ast.AST, parents: Parents) -> Nesting | None:
         return Nesting.TREE
     if isinstance(above, ast.BinOp) and isinstance(above.op, ast.MatMult):
         return Nesting.TREE
-    if isinstance(above, ast.Call) and _name(above.func) in _ARRAYS_ONLY and node in above.args:
+    if isinstance(above, ast.Call) and last_word(above.func) in _ARRAYS_ONLY and node in above.args:
         return Nesting.TREE
     while isinstance(above, (ast.BinOp, ast.UnaryOp)):
         above = parents.get(above)
     if isinstance(above, (ast.List, ast.Tuple)):
         call = parents.get(above)
-        if isinstance(call, ast.Call) and _name(call.func) in _STACKS:
+        if isinstance(call, ast.Call) and last_word(call.func) in _STACKS:
             return Nesting.VECTOR
     return None
-
-
-def _name(function: ast.expr) -> str:
-    return str(getattr(function, "attr", getattr(function, "id", "")))

@@ -262,10 +262,8 @@ class _Sketch:
             values = [*AXES, *(v for v in values if v not in AXES)]
         if kind is Kind.WORD:
             values = [v for v in values if isinstance(v, str) or v is None]
-            if set(values) == {
-                self.default
-            }:  # `if mode == "mul"`, and something else where it is not
-                values.append(ANOTHER)
+            # `if mode == "mul"`, and something else where it is not
+            values += [ANOTHER] if set(values) == {self.default} else []
         plain = self.default is None or isinstance(self.default, (bool, int, float, str))
         if plain and (values or kind is Kind.WORD):
             values = [self.default, *values]

@@ -92,3 +92,8 @@ def _enclosed(function: Any) -> dict[str, Any]:
         except ValueError:  # it is not set yet
             continue
     return values
+
+
+def last_word(function: ast.expr) -> str:
+    """The last word of what is called: `sum` of `jnp.sum`, and of `x.sum`."""
+    return str(getattr(function, "attr", getattr(function, "id", "")))
