@@ -7,15 +7,15 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from gradcheck_cli.measure.coincidence import coincidental
+from gradcheck_cli.measure.coincidence import coincidental, coincidental_slope
 from gradcheck_cli.measure.measurements import Measurements
 from tests.traced import traced
 
 ZEROS, ONES = np.zeros(2), np.ones(2)
 
 
-def at(function: Any, *points: Any) -> Measurements:
-    return traced(function, *(np.asarray(point)[None] for point in points))
+def at(function: Any, *points: Any, kinks: bool = False) -> Measurements:
+    return traced(function, *(np.asarray(point)[None] for point in points), kinks=kinks)
 
 
 def reflected(x: Any, y: Any) -> Any:
@@ -41,3 +41,19 @@ def test_where_the_function_has_a_value_nothing_is_asked() -> None:
 
 def test_one_argument_vanishes_alone() -> None:
     assert not coincidental(at(lambda x: jnp.sum(jnp.sin(x) / x), ZEROS), 0)
+
+
+def activity(x: Any, charge: Any) -> Any:
+    return jnp.sqrt(jnp.sum(x * charge**2))
+
+
+def distance(x: Any, y: Any) -> Any:
+    return jnp.sum((x - y) ** 4) ** 0.5
+
+
+def test_a_slope_is_finite_only_where_the_charge_vanishes_too() -> None:
+    assert coincidental_slope(at(activity, ZEROS, ZEROS, kinks=True), 0, 0)
+
+
+def test_a_slope_at_two_points_that_meet_is_none_by_coincidence() -> None:
+    assert not coincidental_slope(at(distance, ZEROS, ZEROS, kinks=True), 0, 0)

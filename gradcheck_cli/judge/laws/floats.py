@@ -11,7 +11,7 @@ import numpy as np
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO, Grades
-from gradcheck_cli.measure.coincidence import coincidental
+from gradcheck_cli.measure.coincidence import coincidental, coincidental_slope
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.grading import grades
@@ -133,12 +133,20 @@ def _confirmed_row(m: Measurements, rule: FloatRule, mode: str, severity: Severi
     rows = rows[met] if met.any() else rows
     for cause in rule.causes:
         for row in rows[graded.cause[rows] == cause][:_TRIES].tolist():
-            if cause == NAN and coincidental(m, row):
+            if _by_coincidence(m, rule, cause, row, int(graded.component[row])):
                 continue
             alone = grades(again(m, Alone(row, mode, rule.who)), mode, rule.who)
             if alone.severity[0] >= severity.rank and alone.cause[0] == cause:
                 return int(row)
     return None
+
+
+def _by_coincidence(m: Measurements, rule: FloatRule, cause: str, row: int, component: int) -> bool:
+    """Is the truth a number here only because several arguments vanish at once?"""
+    if cause == NAN and coincidental(m, row):
+        return True
+    endless = cause in (NAN, INFINITE) and rule.who != VALUE
+    return endless and coincidental_slope(m, row, component)
 
 
 def _rows(graded: Grades, severity: Severity, causes: Sequence[str]) -> Array:
