@@ -69,7 +69,7 @@ def _listing(checked: Checked) -> Iterator[str]:
 
 def _judged(arguments: Sequence[Input]) -> list[str]:
     """An argument a line, each way to call it with its number."""
-    from gradcheck_cli.report.text.inputs import in_words
+    from gradcheck_cli.report.shapes import in_words
 
     lines = []
     for number, item in enumerate(arguments):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gradcheck_cli.contract.report import (
     Finding,
     Gradient,
-    Number,
     Report,
     Severity,
     Verdict,
@@ -17,6 +16,7 @@ from gradcheck_cli.contract.report import (
 )
 from gradcheck_cli.report.closing import closing
 from gradcheck_cli.report.look import Look
+from gradcheck_cli.report.numbers import rows, where
 from gradcheck_cli.report.told import headline, one_line, told, unchecked
 
 # What Markdown or HTML would take for its own.
@@ -47,9 +47,9 @@ def _verdicts(report: Report) -> str:
     bad = [g for g in report.gradients if g.verdict in _BAD]
     if not bad:
         return ""
-    rows = ["| gradient | verdict | place |", "|---|---|---|"]
-    rows += [f"| {_escaped(g.qualname)} | **{g.verdict}** | {_escaped(_place(g))} |" for g in bad]
-    return "\n".join(rows) + "\n"
+    table = ["| gradient | verdict | place |", "|---|---|---|"]
+    table += [f"| {_escaped(g.qualname)} | **{g.verdict}** | {_escaped(_place(g))} |" for g in bad]
+    return "\n".join(table) + "\n"
 
 
 def _place(gradient: Gradient) -> str:
@@ -82,18 +82,12 @@ def _body(finding: Finding) -> Iterator[str]:
 
 def _numbers(witness: Witness) -> Iterator[str]:
     """What rule, autodiff and truth are at the inputs."""
-    inputs = ", ".join(f"{i.path} = {i.recipe or _shown(i.value)}" for i in witness.inputs)
-    yield f"At {_code(inputs)}:\n"
-    rows = (
-        ("value", witness.value, witness.value_real),
-        ("rule", witness.custom, witness.custom_real),
-        ("autodiff", witness.auto, witness.truth),
-    )
-    known = [row for row in rows if row[1] is not None or row[2] is not None]
-    if known:
+    yield f"At {_code(where(witness))}:\n"
+    table = rows(witness)
+    if table:
         yield "| | floats | over the reals |\n|---|---|---|"
-        for name, floats, real in known:
-            yield f"| {name} | {_escaped(_shown(floats))} | {_escaped(real or '')} |"
+        for row in table:
+            yield f"| {row.name} | {_escaped(row.floats)} | {_escaped(row.real)} |"
         yield ""
 
 
@@ -107,13 +101,6 @@ def _left_out(report: Report) -> str:
         about = f"{item.gradient} ({path}:{line}): {item.reason}"
         lines.append(f"- {_escaped(one_line(about))}{add}")
     return "\n".join(lines) + "\n"
-
-
-def _shown(value: Number | Sequence[Number] | None) -> str:
-    if isinstance(value, list):
-        few = ", ".join(map(_shown, value[:8]))
-        return f"[{few}{', …' if len(value) > 8 else ''}]"
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _escaped(text: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from gradcheck_cli.contract.report import Edit, Finding
+from gradcheck_cli.contract.report import Finding
+from gradcheck_cli.report.source_lines import edited, lines
 
 _MOST = 6  # lines of a difference
 _TAB = 4
@@ -14,7 +14,7 @@ _TAB = 4
 
 def source_lines(finding: Finding, root: Path, width: int) -> Iterator[tuple[str, str]]:
     """The line and its caret; nothing if the file cannot be read."""
-    source = _lines(finding, root, finding.line, finding.line)[0]
+    (source,) = lines(root, finding.path, finding.line, finding.line)
     if not source.strip():
         return
     gutter = f"{finding.line:>6} | "
@@ -32,25 +32,15 @@ def source_lines(finding: Finding, root: Path, width: int) -> Iterator[tuple[str
 def difference(finding: Finding, root: Path, width: int) -> Iterator[tuple[str, str]]:
     """The lines that a repair changes, before and after; nothing where they are many."""
     for edit in finding.edits:
-        old = _lines(finding, root, edit.line, edit.end_line)
-        new = _edited(old, edit)
+        old = lines(root, finding.path, edit.line, edit.end_line)
+        new = edited(old, edit)
         if len(old) + len(new) > _MOST or not any(old):
             continue
         start = _width(old[0][: edit.column - 1])
-        for sign, lines, style in (("-", old, "red"), ("+", new, "green")):
-            for number, line in enumerate(lines, start=edit.line):
+        for sign, side, style in (("-", old, "red"), ("+", new, "green")):
+            for number, line in enumerate(side, start=edit.line):
                 gutter = f"{number:>6} {sign} "
                 yield gutter + _window(line.expandtabs(_TAB), start, width - len(gutter))[0], style
-
-
-def _lines(finding: Finding, root: Path, first: int, last: int) -> list[str]:
-    path = str(root / finding.path)
-    return [linecache.getline(path, n).rstrip("\n") for n in range(first, last + 1)]
-
-
-def _edited(old: Sequence[str], edit: Edit) -> list[str]:
-    whole = old[0][: edit.column - 1] + edit.text + old[-1][edit.end_column - 1 :]
-    return [line for line in whole.split("\n") if line.strip()]
 
 
 def _width(text: str) -> int:

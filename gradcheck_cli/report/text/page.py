@@ -12,31 +12,38 @@ from rich.console import Console
 from rich.text import Text
 
 from gradcheck_cli.contract.report import (
-    Adequacy,
-    Cause,
     Evidence,
     Finding,
     Gradient,
     NotCovered,
-    Outcome,
     Report,
     Severity,
     Status,
-    UnseenChange,
     Verdict,
 )
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.report.closing import closing, count, start_with
 from gradcheck_cli.report.look import Look
+from gradcheck_cli.report.shapes import in_words, shapes
 from gradcheck_cli.report.text.alike import listed, shared, with_one_reason
 from gradcheck_cli.report.text.caret import difference, source_lines
-from gradcheck_cli.report.text.inputs import in_words, shapes
 from gradcheck_cli.report.text.one_cause import with_followers
 from gradcheck_cli.report.text.plot import plot_lines
 from gradcheck_cli.report.text.witness import witness_lines
+from gradcheck_cli.report.words import (
+    FINE,
+    about,
+    backend_word,
+    caused,
+    elsewhere,
+    in_short,
+    is_green,
+    own,
+    seen,
+    verdict_word,
+)
 
 _WIDEST, _NARROWEST = 100, 60
-_MOST_UNSEEN = 2
 
 _SEVERITY_STYLE = {
     Severity.ERROR: "bold red",
@@ -50,8 +57,6 @@ _VERDICT_STYLE = {
     Verdict.UNSTABLE: "bold yellow",
     Verdict.WRONG: "bold red",
 }
-
-_FINE = (Verdict.CORRECT, Verdict.INTENDED)
 
 Line = list[tuple[str, str]]  # pieces of (text, style)
 
@@ -87,7 +92,7 @@ def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
         if (
             report.summary.files > 1
             and not (verbose or mine)
-            and all(_is_green(g, report) for g in here)
+            and all(is_green(g, [report.findings[k] for k in g.findings]) for g in here)
         ):
             yield [(path, "bold underline"), (f"  {_in_short(here, report)}", "green")]
             in_short = True
@@ -112,32 +117,17 @@ def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
     yield from _closing(report, width)
 
 
-def _is_green(gradient: Gradient, report: Report) -> bool:
-    """Is it fine, with nothing but notes, and was all seen of it that could be wrong?"""
-    seen = gradient.adequacy is None or not gradient.adequacy.unseen
-    quiet = all(report.findings[k].severity is Severity.NOTE for k in gradient.findings)
-    fine = gradient.verdict in _FINE and not gradient.ignored and not gradient.reason
-    return fine and seen and quiet
-
-
 def _in_short(gradients: Sequence[Gradient], report: Report) -> str:
     """`3 correct, 1 intended · certified · 5 notes`."""
-    counts = [(sum(g.verdict is v for g in gradients), v.value) for v in _FINE]
+    counts = [(sum(g.verdict is v for g in gradients), v.value) for v in FINE]
     parts = [", ".join(f"{number} {word}" for number, word in counts if number)]
     parts += sorted({str(g.evidence) for g in gradients if g.evidence is not None})
-    notes = sum(_is_own(report.findings[k], g, report) for g in gradients for k in g.findings)
+    notes = sum(len(own(g, report.gradients.index(g), report.findings)) for g in gradients)
     return " · ".join([*parts, *([_counted_notes(notes)] if notes else [])])
 
 
 def _counted_notes(number: int) -> str:
     return f"{count(number, 'note')} (-v)"
-
-
-def _is_own(finding: Finding, gradient: Gradient, report: Report) -> bool:
-    """Is it told under this gradient, and not under another backend's?"""
-    return (
-        finding.gradient_index is not None and report.gradients[finding.gradient_index] is gradient
-    )
 
 
 def _paths(report: Report, quiet: bool) -> list[str]:
@@ -149,7 +139,7 @@ def _paths(report: Report, quiet: bool) -> list[str]:
 
 def _is_told(gradient: Gradient, quiet: bool) -> bool:
     if quiet:
-        return gradient.verdict not in (None, *_FINE)
+        return gradient.verdict not in (None, *FINE)
     return gradient.status is Status.CHECKED or bool(gradient.findings)
 
 
@@ -160,35 +150,26 @@ def _gradient(
     verdict = gradient.verdict
     number = report.gradients.index(gradient)
     style = "bold yellow" if verdict is None else _VERDICT_STYLE[verdict]
-    word = "UNCHECKED" if verdict is None else verdict.upper()
-    if gradient.ignored:
-        word += f", {count(gradient.ignored, 'finding')} ignored"
-    on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
+    word, on = verdict_word(gradient), backend_word(gradient)
     room = width - len(f"{gradient.qualname}{on}  {word} ")
     at = shapes(gradient.inputs, room)
     tail = [(f" {at}", "dim")] if at else []
     yield [(gradient.qualname, "bold"), (on, ""), ("  ", ""), (word, style), *tail]
-    everything = [report.findings[i] for i in gradient.findings]
-    findings = [f for f in everything if f.gradient_index == number]
-    order = (
-        " to first order"
-        if any(f.rule == RuleName.WRONG_SECOND_DERIVATIVE for f in findings)
-        else ""
-    )
+    findings = own(gradient, number, report.findings)
     told = (f for f in findings if verbose or f.severity is not Severity.NOTE)
     shown = list(told)
     blind = [f for f in findings if f.rule == RuleName.BLIND_INPUTS]  # told by `_seen`
     notes = [f for f in findings if f not in shown and f not in blind]
-    folded = verdict in _FINE and not verbose
-    about = _about(gradient, order)
+    folded = verdict in FINE and not verbose
+    line = about(gradient, findings)
     if folded and notes:
-        about += f" · {_counted_notes(len(notes))}"
-    yield from _wrapped(about, width, "  ", "dim")
+        line += f" · {_counted_notes(len(notes))}"
+    yield from _wrapped(line, width, "  ", "dim")
     if gradient.reason and gradient.evidence not in (None, Evidence.CERTIFIED):
         yield from _wrapped(f"not certified: {gradient.reason}", width, "  ", "dim")
     if gradient.adequacy is not None and (gradient.adequacy.unseen or verbose):
-        yield from _wrapped(_seen(gradient.adequacy, verbose), width, "  ", "")
-    yield from _elsewhere(everything, number, report, width)
+        yield from _wrapped(seen(gradient.adequacy, verbose), width, "  ", "")
+    yield from _elsewhere(gradient, number, report, width)
     for finding, too in [(f, []) for f in shown] if verbose else with_followers(shown):
         yield []
         yield from _finding(finding, root, width, gradient.evidence, verbose, too)
@@ -200,54 +181,11 @@ def _gradient(
         yield from _details(gradient, width)
 
 
-def _elsewhere(
-    findings: Sequence[Finding], number: int, report: Report, width: int
-) -> Iterator[Line]:
+def _elsewhere(gradient: Gradient, number: int, report: Report, width: int) -> Iterator[Line]:
     """The rules whose findings stand under an earlier backend."""
-    earlier: dict[str, list[str]] = {}
-    for finding in findings:
-        if finding.gradient_index is not None and finding.gradient_index != number:
-            rules = earlier.setdefault(report.gradients[finding.gradient_index].backend, [])
-            rules += [] if finding.rule in rules else [finding.rule]
-    for backend, rules in earlier.items():
+    for other, rules in elsewhere(gradient, number, report.findings).items():
+        backend = report.gradients[other].backend
         yield from _wrapped(f"as on {backend}: {', '.join(rules)}", width, "  ", "")
-
-
-def _about(gradient: Gradient, order: str) -> str:
-    parts = [f"line {gradient.line}", gradient.kind]
-    formula = next((law for law in gradient.laws if law.law == "formula"), None)
-    if formula is not None and formula.outcome is Outcome.PASS:
-        meant = gradient.verdict is Verdict.INTENDED  # declared, or asked about below
-        parts.append("formula as meant" if meant else f"formula right{order}")
-    elif formula is not None and formula.outcome is Outcome.NOT_COVERED:
-        parts.append("formula not covered")
-    if gradient.evidence is not None:
-        limited = gradient.adequacy is not None and gradient.adequacy.at_shapes_only
-        parts.append(f"evidence: {gradient.evidence}{' at the shapes tried' if limited else ''}")
-    if gradient.points:
-        parts.append(f"{gradient.points} probes in {', '.join(gradient.dtypes)}")
-    return " · ".join(parts)
-
-
-def _seen(adequacy: Adequacy, verbose: bool) -> str:
-    """How many small changes would have been seen; the first that would not, and how to see them."""
-    text = f"{adequacy.shown} of {count(adequacy.counted, 'small change')} would have been seen"
-    told = adequacy.unseen if verbose else adequacy.unseen[:_MOST_UNSEEN]
-    if told:
-        text += f"; not: {'; '.join(map(_unseen, told))}"
-        more = len(adequacy.unseen) - len(told)
-        text += f"; and {more} more" if more else ""
-    if adequacy.not_covered and verbose:
-        text += f"; not covered: {adequacy.not_covered}"
-    return text
-
-
-def _unseen(change: UnseenChange) -> str:
-    """`line 23: sum over axis -1 → axis -2 (try # cgcheck: x=f32[5 3])`."""
-    where = "" if change.line is None else f"line {change.line}: "
-    if change.path is not None:
-        where = f"{change.path}:{change.line}: "
-    return where + change.change + (f" (try {change.hint})" if change.hint else "")
 
 
 def _finding(
@@ -292,7 +230,7 @@ def _advice(finding: Finding, root: Path, width: int, verbose: bool) -> Iterator
             "form", f"{finding.pattern} (`cgcheck explain {finding.pattern}`)", width, ""
         )
     if finding.cause is not None:
-        yield from _labelled("cause", _cause(finding.cause, finding.path), width, "")
+        yield from _labelled("cause", caused(finding.cause, finding.path), width, "")
     if finding.fix:
         yield from _labelled("write", finding.fix, width, "green")
         if finding.gradient is not None:
@@ -304,14 +242,6 @@ def _advice(finding: Finding, root: Path, width: int, verbose: bool) -> Iterator
     if finding.reproduce:
         yield from _labelled("again", finding.reproduce, width, "dim")
         yield from _labelled("id", finding.fingerprint[:8], width, "dim")
-
-
-def _cause(cause: Cause, path: str) -> str:
-    """`line 12: log(1 + e) …`; the file too, where it is another."""
-    if cause.line is None:
-        return cause.text
-    where = f"line {cause.line}" if cause.path == path else f"{cause.path}:{cause.line}"
-    return f"{where}: `{cause.expression}` {cause.text}"
 
 
 def _labelled(label: str, text: str, width: int, style: str) -> Iterator[Line]:
@@ -326,30 +256,10 @@ def _labelled(label: str, text: str, width: int, style: str) -> Iterator[Line]:
 
 
 def _notes(notes: Sequence[Finding], width: int) -> Iterator[Line]:
-    text = "; ".join(_short(note) for note in notes)
+    text = "; ".join(in_short(note) for note in notes)
     lines = textwrap.wrap(text, width - 8, break_on_hyphens=False)
     for i, line in enumerate(lines):
         yield [("  note: " if i == 0 else "        ", "cyan"), (line, "")]
-
-
-def _short(note: Finding) -> str:
-    """The message with the truth at the witness."""
-    witness = note.witness
-    truth = witness and (witness.truth if witness.argument else witness.value_real)
-    if note.rule in (RuleName.IMPRECISE_GRADIENT, RuleName.IMPRECISE_VALUE) and witness and truth:
-        at = ", ".join(
-            f"{i.path} = {_plain(i.value)}"
-            for i in witness.inputs
-            if isinstance(i.value, (float, int, str))
-        )
-        return (
-            f"{note.message} (truth {truth} at {at})" if at else f"{note.message} (truth {truth})"
-        )
-    return note.message
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _details(gradient: Gradient, width: int) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gradcheck_cli.contract.report import Input
-from gradcheck_cli.report.text.inputs import in_words, shapes
+from gradcheck_cli.report.shapes import in_words, shapes
 
 
 def array(path: str, *shape: int, signature: int = 1, **changes: Any) -> Input:
