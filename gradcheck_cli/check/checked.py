@@ -62,6 +62,7 @@ def checked(request: Request, start: Opening, outcome: GradientOutcome) -> Check
             points=outcome.points,
             laws=list(outcome.laws),
             adequacy=adequacy,
+            plots=list(outcome.plots),
         ),
         findings=findings,
         not_covered=list(not_covered(request, start, outcome)),

@@ -1,4 +1,4 @@
-"""One custom gradient, from its parameters to its verdict: all dtypes, all signatures, all laws."""
+"""One custom gradient, from its parameters to its verdict, what makes it right, and what is drawn of it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,26 @@ import msgspec
 from gradcheck_cli.check.checked import checked
 from gradcheck_cli.check.corrections import correctable, corrected, uncorrected
 from gradcheck_cli.check.deadline import OutOfTime
-from gradcheck_cli.check.hints import Opening, opening
-from gradcheck_cli.check.other_shapes import other_shapes
+from gradcheck_cli.check.each_dtype import outcomes
+from gradcheck_cli.check.hints import opening
 from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.check.plots import plots
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.check.signatures import refused_broadcast, signatures
-from gradcheck_cli.check.subjects import judged_subjects
-from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Checked, Phase
-from gradcheck_cli.infer.second_chance import second_chances
-
-_REFUSED = (RuleName.GRADIENT_STRUCTURE, RuleName.RULE_RAISES)
 
 
 def examine(request: Request) -> Iterator[Checked]:
     """All dtypes, all signatures that fit, all laws; out of time, what there is until then.
 
     A wrong gradient is handed out twice, before and after its correction is looked for: that runs
-    changed rules, which may kill the process.
+    changed rules, which may kill the process. So is one that is to be drawn.
     """
     request.progress.doing(Phase.INPUTS)
     start = opening(request)
     outcome = start.outcome
     with request.framework.steady():
         try:
-            for latest in _outcomes(request, start):
+            for latest in outcomes(request, start):
                 outcome = latest
         except OutOfTime:
             outcome = _cut_off(request, outcome)
@@ -44,41 +39,20 @@ def examine(request: Request) -> Iterator[Checked]:
             yield msgspec.structs.replace(before, provisional=True)
             outcome = corrected(request, outcome)
             request.progress.unhurried()
+        if request.task.plots and not outcome.late:
+            before = checked(request, start, outcome)
+            yield msgspec.structs.replace(before, provisional=True)
+            outcome = _drawn(request, outcome)
+            request.progress.unhurried()
     yield checked(request, start, outcome)
 
 
-def _outcomes(request: Request, start: Opening) -> Iterator[GradientOutcome]:
-    """The outcome until now, after each step."""
-    outcome = start.outcome
-    if start.hints.obstacle:
-        yield outcome + GradientOutcome(reasons=(start.hints.obstacle,), beyond_inputs=True)
-        return
-    for dtype in request.task.dtypes:
-        for latest in _of_dtype(request, start, dtype, outcome):
-            yield latest
-            outcome = latest
-
-
-def _of_dtype(
-    request: Request, start: Opening, dtype: str, outcome: GradientOutcome
-) -> Iterator[GradientOutcome]:
-    """The outcome until now, after each step in one dtype."""
-    fitting = signatures(request, dtype, start.hints)
-    yield (outcome := outcome + fitting.outcome)
-    for latest in judged_subjects(request, start, fitting.subjects, outcome):
-        yield (outcome := latest)
-    if fitting.subjects and not outcome.checked and not start.hints.specs:
-        others = list(second_chances(request.gradient, fitting.subjects, dtype))
-        for latest in judged_subjects(request, start, others, outcome):
-            yield (outcome := latest)
-    if fitting.subjects and not _lacks_structure(outcome):
-        yield (outcome := outcome + refused_broadcast(request, fitting.subjects, dtype))
-    if fitting.subjects and not start.hints.specs:
-        yield outcome + other_shapes(request, fitting.subjects, outcome)
-
-
-def _lacks_structure(outcome: GradientOutcome) -> bool:
-    return any(f.rule in _REFUSED for f in outcome.findings)
+def _drawn(request: Request, outcome: GradientOutcome) -> GradientOutcome:
+    """The outcome with its plots; without, if time is up before they are measured."""
+    try:
+        return outcome + GradientOutcome(plots=tuple(plots(request, outcome)))
+    except OutOfTime:
+        return outcome
 
 
 def _cut_off(request: Request, outcome: GradientOutcome) -> GradientOutcome:

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 
 from gradcheck_cli.adequacy.change import Change
 from gradcheck_cli.adequacy.showings import Showings
-from gradcheck_cli.contract.report import Evidence, Finding, Input, LawResult, Outcome, Verdict
+from gradcheck_cli.contract.report import (
+    Evidence,
+    Finding,
+    Input,
+    LawResult,
+    Outcome,
+    Plot,
+    Verdict,
+)
 from gradcheck_cli.contract.worker import Script
 from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.measure.failure import Failure
@@ -49,6 +57,7 @@ class GradientOutcome:
     possible: tuple[tuple[Change, str], ...] = ()  # with the shapes that would show them
     trials: tuple[Trial, ...] = ()  # what a correction must make right
     scripts: dict[str, Script] = field(default_factory=dict)
+    plots: tuple[Plot, ...] = ()
 
     @property
     def called_wrong(self) -> list[Finding]:
@@ -84,6 +93,7 @@ class GradientOutcome:
             possible=self.possible + more.possible,
             trials=self.trials + more.trials,
             scripts=self.scripts | more.scripts,
+            plots=self.plots + more.plots,
         )
 
     @property

@@ -12,7 +12,7 @@ from gradcheck_cli.project.framework_marks import Backend
 from gradcheck_cli.project.settings import Settings, load_for, with_flags
 
 FORMATS_HELP = (
-    "text, concise, statistics, json, json-lines, sarif, junit, github, gitlab or markdown; FORMAT:FILE writes a file. "
+    "text, concise, statistics, json, json-lines, sarif, junit, github, gitlab, markdown, html or svg; FORMAT:FILE writes a file. "
     "Repeatable."
 )
 
@@ -137,7 +137,7 @@ def check(
         raise typer.Exit
     kept = kept_in(no_cache=no_cache)
     results = None if kept is None or durations else kept / "results"
-    session = Session(settings, root, asked, durations, compiled_in(kept), reads=True, results=results)  # fmt: skip
+    session = Session(settings, root, asked, durations, compiled_in(kept), reads=True, plots=outputs.draws, results=results)  # fmt: skip
     with outputs.progress(len(targets)) as progress, heeding_termination():
         result = session.run(targets, progress)
     if diff:

@@ -11,7 +11,7 @@ from pathlib import Path
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.contract.worker import Doing, Event
-from gradcheck_cli.report import FORMATS, render
+from gradcheck_cli.report import DRAWN, FORMATS, render
 from gradcheck_cli.report.closing import closing
 from gradcheck_cli.report.look import Look
 
@@ -40,6 +40,11 @@ class Outputs:
                 "only one format can go to standard output; give the others a file, as json:FILE"
             )
         return Outputs(targets, color, verbose, quiet)
+
+    @property
+    def draws(self) -> bool:
+        """Does one of the formats draw what is measured along each argument?"""
+        return any(name in DRAWN for name, _ in self.targets)
 
     @contextmanager
     def progress(self, files: int) -> Iterator[Progress]:

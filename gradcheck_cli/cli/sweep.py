@@ -21,6 +21,8 @@ class Dtype(StrEnum):
 class MapFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
+    HTML = "html"
+    SVG = "svg"
 
 
 def sweep(
@@ -47,7 +49,8 @@ def sweep(
     from gradcheck_cli.project.cache_folder import folder, home
     from gradcheck_cli.project.files import resolve
     from gradcheck_cli.project.settings import load_for, with_flags
-    from gradcheck_cli.report.text.sweep_map import render_map, severity
+    from gradcheck_cli.report import render_map
+    from gradcheck_cli.report.stretches import severity
     from gradcheck_cli.run.exit_code import FINDINGS, INTERRUPTED
     from gradcheck_cli.run.session import Session
     from gradcheck_cli.run.sweep import Sweep
@@ -76,9 +79,7 @@ def sweep(
     finally:
         for f in job.warnings:
             typer.echo(f"cgcheck: warning: {f.path}:{f.line}: {f.message}", err=True)
-    if output_format is MapFormat.JSON:
-        typer.echo(msgspec.json.format(msgspec.json.encode(sweep_map), indent=1).decode())
-    else:
-        typer.echo(render_map(sweep_map, shutil.get_terminal_size().columns), nl=False)
+    width = shutil.get_terminal_size().columns
+    typer.echo(render_map(output_format.value, sweep_map, width), nl=False)
     bad = any(severity(s) == "error" for s in sweep_map.stretches)
     raise typer.Exit(FINDINGS if bad else 0)

@@ -121,6 +121,24 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     full: float
 
 
+class Plot(msgspec.Struct, frozen=True, kw_only=True):
+    """Correct bits along one argument, or one element of it, while `held` stays as it is.
+
+    Of all components the worst one counts; None where the truth is no number, or nothing was computed.
+    """
+
+    argument: str
+    index: list[int]
+    dtype: str
+    at: list[Number]
+    value: list[float | None]
+    rule: list[float | None] | None  # None: it has none of its own
+    autodiff: list[float | None] | None  # None: there is none, as through an opaque call
+    full: float
+    held: list[WitnessInput]
+    shows: list[str] = []  # fingerprints of the findings that lie on this line
+
+
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """The operation that explains a failure, and the expression it stands in."""
 
@@ -236,6 +254,7 @@ class Gradient(msgspec.Struct, frozen=True, kw_only=True):
     laws: list[LawResult] = []
     adequacy: Adequacy | None = None
     findings: list[int] = []
+    plots: list[Plot] = []  # if a format draws them
     ignored: int = 0  # errors and warnings that comments or settings keep from being shown
 
 

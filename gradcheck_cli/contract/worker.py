@@ -26,11 +26,15 @@ class Phase(StrEnum):
     EXPLAINING = "explaining"
     SEARCHING = "searching"
     CORRECTING = "looking for the change that makes it right"
+    DRAWING = "measuring along each argument"
 
     @property
     def is_ours(self) -> bool:
         """Is it our own work, which ends when time is up, and not user code that may hang?"""
-        return self in (Phase.COMPARING, Phase.EXPLAINING, Phase.SEARCHING, Phase.CORRECTING)
+        return self in _OURS
+
+
+_OURS = (Phase.COMPARING, Phase.EXPLAINING, Phase.SEARCHING, Phase.CORRECTING, Phase.DRAWING)
 
 
 class Doing(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -171,6 +175,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     backend: str | None = None  # of a framework that runs on others
     expects: dict[str, str] = {}  # declared intents, by the gradient's name or its line
     only_inputs: bool = False  # say what they would be, and check nothing
+    plots: bool = False  # measure along each argument what a format draws
     script: str | None = None  # a fingerprint: write the script of that finding
     order: int = 1  # 2: a second derivative is wanted of each gradient
     search: int = (

@@ -9,6 +9,7 @@ import msgspec
 
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import SCHEMA_VERSION, Report
+from gradcheck_cli.contract.sweep_map import Map
 from gradcheck_cli.report.json_text import indented
 from gradcheck_cli.report.look import Look
 
@@ -19,6 +20,11 @@ def render(report: Report, look: Look) -> str:
     if data.get("durations") is None:
         data.pop("durations", None)
     return indented(data)
+
+
+def render_map(sweep: Map, width: int) -> str:
+    """The map of a sweep, every stretch of it."""
+    return msgspec.json.format(msgspec.json.encode(sweep), indent=1).decode() + "\n"
 
 
 def read(path: Path) -> Report:

@@ -35,6 +35,7 @@ class Session:
     cache: str | None = None
     only_inputs: bool = False
     script: str | None = None  # the fingerprint of a finding that is to be written as one
+    plots: bool = False  # does a format draw them?
     reads: bool = False  # is the source looked at, too, as the linter does?
     results: Path | None = (
         None  # where what was found before is kept, if that may stand for a check
@@ -45,7 +46,7 @@ class Session:
         """What reads the targets of this run."""
         return TargetReader(
             self.settings, self.root, asked=self.at, cache=self.cache, only_inputs=self.only_inputs,
-            script=self.script,
+            script=self.script, plots=self.plots,
         )  # fmt: skip
 
     def run(self, targets: Sequence[Target], progress: Progress) -> Result:

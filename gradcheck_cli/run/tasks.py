@@ -39,6 +39,7 @@ class TargetReader:
     cache: str | None = None
     only_inputs: bool = False
     script: str | None = None
+    plots: bool = False
 
     def tasks(self, target: Target) -> list[Task]:
         """The tasks of one target; a file that cannot be read is an error."""
@@ -157,5 +158,6 @@ class TargetReader:
             expects=dict(s.expects),
             only_inputs=self.only_inputs,
             script=self.script,
+            plots=self.plots,
             calls=recorded_calls.of_file(self._recorded, display),
         )

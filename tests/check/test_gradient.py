@@ -54,7 +54,7 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Checked]:
 
         monkeypatch.setattr("gradcheck_cli.check.subjects.attempt", attempt)
         for place, value in (("signatures", Signatures(subjects, GradientOutcome())), ("refused_broadcast", GradientOutcome())):  # fmt: skip
-            monkeypatch.setattr(f"gradcheck_cli.check.gradient.{place}", lambda *_, v=value: v)
+            monkeypatch.setattr(f"gradcheck_cli.check.each_dtype.{place}", lambda *_, v=value: v)
         (checked,) = examine(Asked().request(replace(TASK, dtypes=list(dtypes))))
         return checked
 
@@ -131,3 +131,24 @@ def test_reasons_are_told_in_their_order(examined: Callable[..., Checked]) -> No
         yield GradientOutcome(reasons=(f"{argument} is not taken",))
 
     assert examined(steps).gradient.reason == "x is not taken"
+
+
+def test_a_gradient_that_is_drawn_is_told_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Measuring along each argument runs user code, which may kill the process."""
+    seen: list[bool] = []
+
+    def too_late(request: Any, outcome: GradientOutcome) -> list[Any]:
+        seen.append(outcome.checked)
+        raise OutOfTime
+
+    judged = [GradientOutcome(checked=True, points=1)]
+    monkeypatch.setattr("gradcheck_cli.check.gradient.outcomes", lambda *_: judged)
+    monkeypatch.setattr("gradcheck_cli.check.gradient.plots", too_late)
+    request = Asked().request(replace(TASK, plots=True))
+    *before, last = examine(request)
+    assert [each.provisional for each in before] == [True]
+    assert (last.provisional, last.gradient.plots) == (False, [])
+    assert seen == [True]
+    assert last.gradient.verdict is Verdict.CORRECT

@@ -30,6 +30,7 @@ def test_all_but_the_default_are_extras() -> None:
         "dev",
         "editor",
         "test",
+        "html",
         "watch",
     } == framework_marks.NAMES - {framework_marks.DEFAULT}
 

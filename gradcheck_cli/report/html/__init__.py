@@ -1,0 +1,1 @@
+"""One page of HTML that needs no network: what was checked, and what is to be seen of it."""

@@ -1,0 +1,1 @@
+"""Pictures of correct bits, as SVG."""
