@@ -37,7 +37,7 @@ def _of_dtype(
     for latest in judged_subjects(request, start, fitting.subjects, outcome):
         yield (outcome := latest)
     if fitting.subjects and not outcome.checked and not start.hints.specs:
-        others = list(second_chances(request.gradient, fitting.subjects, dtype))
+        others = list(second_chances(request.gradient, fitting.subjects, dtype, start.hints.clues))
         for latest in judged_subjects(request, start, others, outcome):
             yield (outcome := latest)
     if fitting.subjects and not _lacks_structure(outcome):

@@ -45,9 +45,10 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
     intents += [Declared("zero", name, in_prose=True) for name in prose]
     if hints.straight_through and not any(d.name == "straight-through" for d in intents):
         intents.append(Declared("straight-through", None, in_prose=True))
-    told = ((DEVIATES, hints.deviates), (ON_PURPOSE, hints.on_purpose))
+    nothing = list(withheld(gradient.rule_code(), gradient.parameters()))
+    told = ((DEVIATES, hints.deviates), (ON_PURPOSE, _on_purpose(hints, nothing)))
     intents += [Declared(name, word, in_prose=True) for name, word in told if word]
-    intents += [Declared(WITHHELD, name, in_prose=True) for name in _withheld(hints, gradient)]
+    intents += [Declared(WITHHELD, name, in_prose=True) for name in _unlearned(hints, nothing)]
     hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})
     key = next((k for k in places if k in task.inputs), None)
     if key is None:
@@ -57,10 +58,14 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
     return Statement(hints, intents, _unknown(specs, gradient, site))
 
 
-def _withheld(hints: Hints, gradient: CustomGradient) -> list[str]:
-    """Arguments that get nothing by the rule's own text, and that neither a name nor a text calls learned."""
-    said = withheld(gradient.rule_code(), gradient.parameters())
-    return [name for name in said if not is_learned(name) and name not in hints.learned]
+def _on_purpose(hints: Hints, nothing: Sequence[str]) -> str:
+    """The words by which a text deviates, unless they are of arguments alone that get nothing: the others are as they are."""
+    return "" if hints.held and hints.held <= set(nothing) else hints.on_purpose
+
+
+def _unlearned(hints: Hints, nothing: Sequence[str]) -> list[str]:
+    """Of the arguments that get nothing by the rule's own text those that neither a name nor a text calls learned."""
+    return [name for name in nothing if not is_learned(name) and name not in hints.learned]
 
 
 def _domains(intents: Sequence[Declared]) -> dict[str, Domain]:

@@ -25,8 +25,12 @@ _ON_PURPOSE = re.compile(
     rf"{_MEANT}|not the (?:true|exact|actual|real) (?:gradient|derivative)|biased gradient"
     r"|(?:but with|instead of) an? \w+ (?:gradient|derivative)|\b(?:helpful|modified|alternative|different) (?:gradient|derivative)"
     r"|instead pass(?:es)? the (?:gradient|cotangent)|no (?:gradient|derivative|cotangent) (?:flows|passes|goes)"
-    r"|guided[ -]?back[ -]?prop\w*|(?:positive|negative) (?:part|entries|values|components?) of the (?:\w+ )?(?:gradient|cotangent)"
-    r"|treat(?:s|ed|ing)? .{1,60}? as (?:an? )?constants?|(?:held|kept|taken|is) (?:as )?(?:an? )?constant\b",
+    r"|guided[ -]?back[ -]?prop\w*|(?:positive|negative) (?:part|entries|values|components?) of the (?:\w+ )?(?:gradient|cotangent)",
+    re.IGNORECASE,
+)
+# Of an argument by its name it may be said of that one alone.
+_HELD = re.compile(
+    r"treat(?:s|ed|ing)? .{1,60}? as (?:an? )?constants?|(?:held|kept|taken|is) (?:as )?(?:an? )?constant\b",
     re.IGNORECASE,
 )
 # What a rule says of itself: most that stands in it tells how a right gradient is computed.
@@ -44,25 +48,39 @@ _SAFE_NAME = re.compile(r"(?:^|[._])safe_|(?:^|[._]|(?<=[a-z]))Safe(?!t(?:y|enso
 def deviates(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> str:
     """The word that says so; none: nothing does."""
     named = _WORDS.search(getattr(plain_function(function), "__qualname__", ""))
-    return named[0].lower() if named is not None else _said([function, *rule], _WORDS)
+    if named is not None:
+        return named[0].lower()
+    said = _said([function, *rule], _WORDS)
+    return "" if said is None else said[0]
 
 
-def on_purpose(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> str:
-    """The words by which a text says outright that the derivative is not that of the function."""
-    return _said([function], _ON_PURPOSE) or _said([function, *rule], _OF_A_RULE)
+def on_purpose(
+    function: Callable[..., Any], rule: Sequence[Callable[..., Any]], names: Sequence[str]
+) -> tuple[str, frozenset[str]]:
+    """The words by which a text says outright that the derivative is not that of the function.
+
+    With the arguments that its sentence names, where it says that something is held as a constant.
+    """
+    outright = _said([function], _ON_PURPOSE)
+    if outright is None:
+        held = _said([function], _HELD)
+        if held is not None:
+            return held[0], frozenset(names) & set(re.findall(r"\w+", held[1]))
+        outright = _said([function, *rule], _OF_A_RULE)
+    return "" if outright is None else outright[0], frozenset()
 
 
 def straight_through(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> bool:
     """Does a name or a text say that the cotangent passes as if a step, or a bound, were the identity?"""
     name = getattr(plain_function(function), "__qualname__", "")
     named = _STRAIGHT_NAME.search(name) or _SAFE_NAME.search(name)
-    return named is not None or bool(_said([function, *rule], _STRAIGHT, everywhere=True))
+    return named is not None or _said([function, *rule], _STRAIGHT, everywhere=True) is not None
 
 
 def _said(
     functions: Sequence[Callable[..., Any]], words: re.Pattern[str], *, everywhere: bool = False
-) -> str:
-    """The first of the words in a sentence about gradients (or in any), in a text about one of these very functions."""
+) -> tuple[str, str] | None:
+    """The first of the words in a sentence about gradients (or in any), with it, in a text about one of these very functions."""
     sentences = (
         re.sub(r"\s+", " ", sentence)
         for function in functions
@@ -71,5 +89,5 @@ def _said(
         for sentence in re.split(r"[.;]\s|\n\s*\n", text.text)
     )
     telling = (s for s in sentences if everywhere or _OF_GRADIENTS.search(s))
-    found = (words.search(s) for s in telling if not _MEANT_OTHERWISE.search(s))
-    return next((match[0].lower() for match in found if match is not None), "")
+    found = ((words.search(s), s) for s in telling if not _MEANT_OTHERWISE.search(s))
+    return next(((match[0].lower(), s) for match, s in found if match is not None), None)

@@ -21,6 +21,7 @@ def with_traits(
 ) -> Hints:
     """The hints with what the texts of function and rule show beside their arguments."""
     both = [function, *rule]
+    words, held = on_purpose(function, rule, names)
     return replace(
         hints,
         sizes=sizes(function),
@@ -30,6 +31,7 @@ def with_traits(
         counts_axes=counts_axes(both) & set(names),
         learned=learned(function, names),
         deviates=deviates(function, rule),
-        on_purpose=on_purpose(function, rule),
+        on_purpose=words,
+        held=held,
         straight_through=straight_through(function, rule),
     )

@@ -80,10 +80,24 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
         return [
             *held(parameter.name, hints),
             *several(parameter.name, hints),
+            *_tables(parameter.name, shape, hints),
             *plain,
             *static_stand_ins(shape, hints.functions),
         ]
     return _arrays(parameter, shape, hints, kind)
+
+
+def _tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
+    """Integers or booleans for what is not differentiated, where the text reads them as such."""
+    clues = hints.clues.get(name, ())
+    if name in hints.classes:
+        return []
+    made = {Kind.INTEGERS: integers, Kind.BOOLS: mask}
+    stating = next((clue for clue in clues if clue.kind in made), None)
+    if stating is None:
+        return []
+    table = made[stating.kind]
+    return [table(shape, stating.source), table(shape[:1], stating.source)]
 
 
 def _functions(name: str, hints: Hints) -> list[Fixed]:

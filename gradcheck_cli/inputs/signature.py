@@ -175,6 +175,7 @@ class Hints:
     learned: frozenset[str] = frozenset()  # which it differentiates, or says to be learned
     deviates: str = ""  # the word by which its text says that its derivative is meant to be another
     on_purpose: str = ""  # the words by which it says so outright
+    held: frozenset[str] = frozenset()  # the arguments of which these say that they are constants
     straight_through: bool = (
         False  # it says that the cotangent passes as if a step were the identity
     )

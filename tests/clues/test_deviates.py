@@ -46,8 +46,8 @@ def sampled(x: Any) -> Any:
 
 
 def test_only_what_is_said_of_the_derivative_is_said_outright() -> None:
-    assert on_purpose(bounded, ()) == "deliberately"
-    assert on_purpose(sampled, ()) == ""
+    assert on_purpose(bounded, (), ())[0] == "deliberately"
+    assert on_purpose(sampled, (), ())[0] == ""
 
 
 def detached(x: Any) -> Any:
@@ -95,7 +95,7 @@ def guided(x: Any) -> Any:
 def test_what_is_held_constant_deviates_and_what_is_stable_does_not(
     function: Callable[..., Any], words: str
 ) -> None:
-    assert on_purpose(function, ()) == words
+    assert on_purpose(function, (), ())[0] == words
 
 
 def boxed(box: Any, x: Any) -> Any:
@@ -107,5 +107,16 @@ def boxed_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def test_what_the_rule_says_of_itself_counts() -> None:
-    assert on_purpose(boxed, [boxed_jvp]) == "flow through unchanged"
-    assert on_purpose(boxed, []) == ""
+    assert on_purpose(boxed, [boxed_jvp], ())[0] == "flow through unchanged"
+    assert on_purpose(boxed, [], ())[0] == ""
+
+
+def aperture(image: Any, weights: Any) -> Any:
+    """The flux in an aperture. The weights are geometry and are held constant: they get no gradient."""
+
+
+def test_what_is_held_constant_goes_with_the_arguments_that_the_sentence_names() -> None:
+    words, names = on_purpose(aperture, (), ("image", "weights"))
+    assert (words, names) == ("held constant", {"weights"})
+    assert on_purpose(held, (), ("x", "w"))[1] == {"w"}
+    assert on_purpose(bounded, (), ("x",))[1] == frozenset()

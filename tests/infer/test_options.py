@@ -69,6 +69,16 @@ def test_what_is_not_differentiated_is_a_number_first() -> None:
     assert (guess.value, guess.source) == (7, "a text")
 
 
+def test_integers_that_are_not_differentiated_are_a_table_first() -> None:
+    held = replace(X, differentiable=False)
+    clue = Clue("the body", kind=Kind.INTEGERS)
+    assert first(
+        held, clues={"x": [Clue("its annotation", kind=Kind.ARRAY), clue]}
+    ).value.tolist() == [0, 2, 1]
+    flags = first(held, clues={"x": [Clue("the body", kind=Kind.BOOLS)]})
+    assert flags.value.dtype == bool
+
+
 def test_a_name_that_is_no_float_comes_first() -> None:
     mask = Parameter("mask", 0, differentiable=True, keyword_only=False)
     assert first(mask).value.dtype == bool

@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.infer.second_chance import second_chances
+from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
 from tests.infer.fitted import Fitted, Gradient
 
 X = ("x", Leaf("x", (3,), "test"))
 
 
-def again(function: Any, signature: Signature) -> dict[str, Any]:
+def again(function: Any, signature: Signature, domain: str = "") -> dict[str, Any]:
     subject: Any = Fitted(function, signature, "float32", [(3,)])
-    (other,) = second_chances(Gradient(function), [subject], "float32")
+    clues = {"ids": [Clue("test", domain=domain)]}
+    (other,) = second_chances(Gradient(function), [subject], "float32", clues)
     return dict(other.signature.arguments)
 
 
@@ -23,6 +25,20 @@ def test_a_table_gets_every_integer_up_to_its_largest() -> None:
     table = Fixed(np.array([2, 0, 2, 0], np.int32), "i32[4]", "test")
     found = again(lambda x, ids: x, Signature((X, ("ids", table))))
     assert found["ids"].value.tolist() == [0, 2, 1, 0]
+
+
+def test_an_even_number_of_integers_all_come() -> None:
+    table = Fixed(np.array([3, 0, 3, 0, 0], np.int32), "i32[5]", "test")
+    found = again(lambda x, ids: x, Signature((X, ("ids", table))))
+    assert sorted(set(found["ids"].value.tolist())) == [0, 1, 2, 3]
+
+
+def test_no_segment_is_empty_that_a_number_counts() -> None:
+    table = Fixed(np.array([1, 0, 0], np.int32), "i32[3]", "test")
+    signature = Signature((X, ("ids", table), ("segments", Fixed(3, "3", "test"))))
+    found = again(lambda x, ids, segments: x, signature, "in 0..segments")
+    assert sorted(found["ids"].value.tolist()) == [0, 1, 2]
+    assert table.value.tolist() == [1, 0, 0]
 
 
 def test_what_made_it_is_left_as_it_is() -> None:

@@ -155,8 +155,13 @@ def _seen(value: Value, entries: Sequence[Item]) -> Value:
     kept = [_is_new(e) or _is_dots(e) or _everything(e[0]) for e in entries]
     if all(kept):
         return widened(value, news)
-    sliced = all(k or isinstance(e[0], ast.Slice) for k, e in zip(kept, entries, strict=True))
+    sliced = all(k or _is_cut(e) for k, e in zip(kept, entries, strict=True))
     return reshaped(value) if sliced else None
+
+
+def _is_cut(entry: Item) -> bool:
+    """Is it a slice, or one place: `pairs[:, 0]`?"""
+    return isinstance(entry[0], ast.Slice) or whole(entry[1]) is not None
 
 
 def _one(part: Part, axis: int, entry: Item, facts: Facts) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gradcheck_cli.inputs.clue import Kind
 from tests.clues.source_text.libraries import (
     fields,
     jnp,
@@ -138,3 +139,12 @@ def test_arrays_with_one_index_have_as_many_rows() -> None:
     found = read(function)
     assert found["weight"].first == found["bias"].first == ("weight_0",)
     assert "other" not in found
+
+
+def test_the_columns_of_a_table_are_integers_where_one_of_them_is() -> None:
+    def function(xyz, pairs):
+        return jnp.take(xyz, pairs[:, 0], axis=0) - jnp.take(xyz, pairs[:, 1], axis=0)
+
+    found = read(function)["pairs"]
+    assert found.kind is Kind.INTEGERS
+    assert found.domain == "in 0..xyz_0"
