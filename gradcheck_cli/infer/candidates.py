@@ -101,9 +101,22 @@ class Candidate:
                 continue
             numbers = {u: sizes[i % len(sizes)] + i // len(sizes) for i, u in enumerate(long)}
             numbers |= short
+            if tables:
+                self._set_rows_apart(numbers)
             yield [
                 tuple(self.solution.of(size).at(numbers) for size in shape) for shape in self.shapes
             ]
+
+    def _set_rows_apart(self, numbers: dict[int, int]) -> None:
+        """Two arrays of which one table may tell rows have not equally many, where nothing says so."""
+        taken: set[int] = set()
+        for shape in self.shapes:
+            terms = self.solution.of(shape[0]).terms if shape else ()
+            if len(terms) == 1 and terms[0][0] in numbers and terms[0][0] not in taken:
+                rows = terms[0][0]
+                while numbers[rows] in {numbers[other] for other in taken}:
+                    numbers[rows] += 1
+                taken.add(rows)
 
     def _tells_apart(self, choice: Sequence[int]) -> bool:
         """Has each free axis a size of its own? Where two have one, a rule may take one for the other."""
