@@ -1,10 +1,10 @@
-"""Comments of inputs, put above the definitions in a file's text."""
+"""Comments of inputs, and of what is meant, put above the definitions in a file's text."""
 
 from __future__ import annotations
 
 import io
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,6 @@ class Edited:
 def edited(source: str, additions: Sequence[Addition]) -> Edited:
     """Each comment on a line of its own above its definition, unless that has one already."""
     taken = {item.applies_to: item.text for item in parse(source).inputs}
-    lines = io.StringIO(source, newline="").readlines()
     outcomes: list[str] = []
     new: dict[int, str] = {}
     for addition in additions:
@@ -45,12 +44,18 @@ def edited(source: str, additions: Sequence[Addition]) -> Edited:
         else:
             new[addition.first] = taken[addition.first] = addition.text
             outcomes.append(f"`# cgcheck: {addition.text}` above line {addition.first}")
-    for number in sorted(new, reverse=True):  # from below: lines above keep their numbers
+    return Edited(inserted(source, new), outcomes)
+
+
+def inserted(source: str, comments: Mapping[int, str]) -> str:
+    """The source with each comment on a line of its own above the line of its number."""
+    lines = io.StringIO(source, newline="").readlines()
+    for number in sorted(comments, reverse=True):  # from below: lines above keep their numbers
         line = lines[number - 1]
         indent = line[: len(line) - len(line.lstrip())]
         end = "\r\n" if line.endswith("\r\n") else "\n"
-        lines.insert(number - 1, f"{indent}# cgcheck: {new[number]}{end}")
-    return Edited("".join(lines), outcomes)
+        lines.insert(number - 1, f"{indent}# cgcheck: {comments[number]}{end}")
+    return "".join(lines)
 
 
 def encoding_of(file: Path) -> str:

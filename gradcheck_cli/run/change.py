@@ -36,7 +36,7 @@ def text_of(path: Path) -> Text | None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file, its source before and after, and what was repaired."""
+    """A file, its source before (nothing, if there is none) and after, and what was repaired."""
 
     path: Path
     display: str
@@ -64,10 +64,12 @@ class Change:
         """Put a text in place of another, all of it or nothing."""
         beside = self.path.with_name(f".{self.path.name}.cgcheck")
         try:
-            if self.path.read_bytes() != self._bytes(expected):
+            is_new = not self.path.exists()
+            if (b"" if is_new else self.path.read_bytes()) != self._bytes(expected):
                 return False
             beside.write_bytes(self._bytes(text))
-            shutil.copymode(self.path, beside)
+            if not is_new:
+                shutil.copymode(self.path, beside)
             beside.replace(self.path.resolve())
         except (OSError, UnicodeEncodeError) as error:
             beside.unlink(missing_ok=True)

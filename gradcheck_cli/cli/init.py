@@ -1,0 +1,105 @@
+"""`cgcheck init`: settings, a hook, and comments for what looks meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from gradcheck_cli.contract.report import Report
+    from gradcheck_cli.run.change import Change
+
+_ADDED = {
+    "pyproject.toml": "a table [tool.cgcheck]",
+    ".pre-commit-config.yaml": "a hook; `pre-commit install` makes git call it",
+}
+
+
+def init(
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="PATH", help="Files and folders whose rules are looked at.", show_default="the project")
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what would be written, and write nothing.")] = False,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Look at no rule: only settings and the hook.")] = False,
+) -> None:  # fmt: skip
+    """Set a project up: a table of settings, a pre-commit hook, comments for rules that look meant.
+
+    What is there already is left as it is.
+    """
+    from gradcheck_cli.project.settings import root_of
+    from gradcheck_cli.run.declaring import declaring
+
+    root = root_of(Path((paths or ["."])[0]))
+    own = list(_of_project(root))
+    report = None if no_check else _checked(paths or [str(root)])
+    comments = [] if report is None else list(declaring(report, root))
+    if diff:
+        typer.echo("".join(change.difference() for change in (*own, *comments)), nl=False)
+        return
+    for change in own:
+        _write(change, _ADDED[change.display])
+    for change in comments:
+        names = ", ".join(finding.gradient or "" for finding in change.repaired)
+        _write(change, f"comments that declare what looks meant: {names}")
+    for line in _next_steps(own, report):
+        typer.echo(line)
+
+
+def _of_project(root: Path) -> Iterator[Change]:
+    """The project's own files with what is missing in them; no hook where nothing is committed."""
+    from gradcheck_cli.project.starting import HOOKS, PYPROJECT, with_hook, with_settings
+    from gradcheck_cli.run.change import Change
+
+    hooks = [(HOOKS, with_hook)] if (root / ".git").exists() else []
+    for name, extended in ((PYPROJECT, with_settings), *hooks):
+        file = root / name
+        before = file.read_text("utf-8") if file.is_file() else ""
+        after = extended(before)
+        if after is not None:
+            yield Change(file, name, "utf-8", before, after, ())
+
+
+def _checked(paths: Sequence[str]) -> Report:
+    """What a run finds; nothing of it is shown but its progress."""
+    from gradcheck_cli.cli.outputs import Outputs
+    from gradcheck_cli.cli.scope import compiled_in, kept_in, targets_of
+    from gradcheck_cli.project.settings import load_for
+    from gradcheck_cli.run.session import Session
+
+    settings, root = load_for(paths[0])
+    targets = targets_of(paths, settings, root, None, changed=False)
+    kept = kept_in(no_cache=False)
+    results = None if kept is None else kept / "results"
+    session = Session(settings, root, cache=compiled_in(kept), results=results)
+    with Outputs([], "never", verbose=False).progress(len(targets)) as progress:
+        result = session.run(targets, progress)
+    if result.stopped:
+        raise KeyboardInterrupt
+    return result.report
+
+
+def _write(change: Change, what: str) -> None:
+    done = change.write()
+    left = "left alone, for it was changed in the meantime"
+    typer.echo(f"{change.display}: {what if done else left}")
+
+
+def _next_steps(own: Sequence[Change], report: Report | None) -> Iterator[str]:
+    """What was there already, and what to do now."""
+    from gradcheck_cli.report.closing import closing
+    from gradcheck_cli.run.declaring import questions
+
+    if not own:
+        yield "settings and hook are there already"
+    if report is None:
+        yield "next: cgcheck ."
+        return
+    yield closing(report)
+    for finding in questions(report):
+        place = f"{finding.path}:{finding.gradient_line or finding.line}"
+        yield f"{place}: is `{finding.gradient}` meant? Then write `# cgcheck: {finding.expect}` above it"
+    if report.summary.errors:
+        yield "next: `cgcheck .` tells what is wrong; `cgcheck . --baseline known.json --update-baseline` takes it as known"
