@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from gradcheck_cli.contract.report import Finding, Gradient, Report, Severity, Status
+from gradcheck_cli.report.by_file import Section, sections
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.told import advice, headline, plain
 
@@ -15,23 +16,21 @@ _OF_THE_FILE = "the file"  # the case of findings about no gradient
 def render(report: Report, look: Look) -> str:
     """Suites in the order of their files."""
     suites = ET.Element("testsuites", name="cgcheck")
-    for path in sorted({g.path for g in report.gradients} | {f.path for f in report.findings}):
-        suites.append(_suite(path, report))
+    for section in sections(report):
+        suites.append(_suite(section, report))
     _count(suites)
     ET.indent(suites)
     text = ET.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def _suite(path: str, report: Report) -> ET.Element:
-    suite = ET.Element("testsuite", name=plain(path))
-    about_file = [f for f in report.findings if f.path == path and f.gradient_index is None]
-    if about_file:
-        suite.append(_case(path, _OF_THE_FILE, about_file))
-    for gradient in report.gradients:
-        if gradient.path == path:
-            findings = [report.findings[i] for i in gradient.findings]
-            suite.append(_of_gradient(gradient, findings))
+def _suite(section: Section, report: Report) -> ET.Element:
+    suite = ET.Element("testsuite", name=plain(section.path))
+    if section.findings:
+        suite.append(_case(section.path, _OF_THE_FILE, section.findings))
+    for numbered in section.gradients:
+        findings = [report.findings[i] for i in numbered.gradient.findings]
+        suite.append(_of_gradient(numbered.gradient, findings))
     _count(suite)
     return suite
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.contract.report import Evidence, Finding, Gradient, Plot, Report, Severity
+from gradcheck_cli.report.by_file import Numbered
 from gradcheck_cli.report.html.figure import figure
 from gradcheck_cli.report.html.finding import article
 from gradcheck_cli.report.look import Look
@@ -16,6 +17,7 @@ from gradcheck_cli.report.words import (
     backend_word,
     elsewhere,
     in_short,
+    own,
     seen,
     verdict_word,
 )
@@ -28,10 +30,10 @@ def tone(gradient: Gradient) -> str:
     return "unchecked" if gradient.verdict is None else str(gradient.verdict)
 
 
-def card(
-    gradient: Gradient, number: int, findings: Sequence[Finding], report: Report, look: Look
-) -> Markup:
-    """Open where something is to be read; `findings` are told here and not under another backend."""
+def card(numbered: Numbered, report: Report, look: Look) -> Markup:
+    """Open where something is to be read; what stands under another backend is named."""
+    gradient, number = numbered.gradient, numbered.number
+    findings = own(gradient, number, report.findings)
     loud = [f for f in findings if f.severity is not Severity.NOTE]
     notes = [f for f in findings if f.severity is Severity.NOTE]
     words = " ".join(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gradcheck_cli.contract.report import Finding, Gradient, Report, Status, Verdict
+from gradcheck_cli.contract.report import Finding, Report, Verdict
 from gradcheck_cli.project.rule_pages import Rule, find
+from gradcheck_cli.report.by_file import Numbered, Section, sections
 from gradcheck_cli.report.closing import closing, count, start_with
 from gradcheck_cli.report.html.document import document
 from gradcheck_cli.report.html.finding import article
@@ -13,7 +14,6 @@ from gradcheck_cli.report.html.gradient import card, tone
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.markup import Markup, element, joined
 from gradcheck_cli.report.rule_page import page as rule_page
-from gradcheck_cli.report.words import own
 
 _RULE_WIDTH = 96
 
@@ -21,12 +21,13 @@ _RULE_WIDTH = 96
 def render(report: Report, look: Look) -> str:
     """The whole page."""
     shown = [f for f in report.findings if look.verbose or f.withdrawn_by is None]
+    files = sections(report)
     body = joined(
         _header(report),
-        element("nav", *_contents(report), aria_label="Gradients"),
+        element("nav", *_contents(files), aria_label="Gradients"),
         element(
             "main",
-            *(_file(path, report, shown, look) for path in _paths(report, shown)),
+            *(_file(section, report, look) for section in files),
             *_left_out(report),
             *_rules(shown),
         ),
@@ -56,38 +57,26 @@ def _header(report: Report) -> Markup:
     return element("header", element("h1", "cgcheck"), *found, tools)
 
 
-def _contents(report: Report) -> Iterator[Markup]:
+def _contents(files: Sequence[Section]) -> Iterator[Markup]:
     """A link to each gradient, by file."""
-    for path in dict.fromkeys(g.path for g in report.gradients):
-        yield element("h2", path)
-        links = [
-            element(
-                "li", element("a", g.qualname, href=f"#g{k}", class_=tone(g), title=tone(g)), data_entry=f"g{k}"
-            )
-            for k, g in enumerate(report.gradients)
-            if g.path == path
-        ]  # fmt: skip
-        yield element("ul", *links)
+    for section in files:
+        if section.gradients:
+            yield element("h2", section.path)
+            yield element("ul", *map(_link, section.gradients))
 
 
-def _paths(report: Report, shown: Sequence[Finding]) -> list[str]:
-    return sorted({*(g.path for g in report.gradients), *(f.path for f in shown)})
+def _link(numbered: Numbered) -> Markup:
+    word, aim = tone(numbered.gradient), f"g{numbered.number}"
+    link = element("a", numbered.gradient.qualname, href=f"#{aim}", class_=word, title=word)
+    return element("li", link, data_entry=aim)
 
 
-def _file(path: str, report: Report, shown: Sequence[Finding], look: Look) -> Markup:
+def _file(section: Section, report: Report, look: Look) -> Markup:
     """A file: what is found of itself, then its gradients."""
-    of_file = [f for f in shown if f.path == path and f.gradient_index is None]
-    cards = [
-        card(gradient, number, own(gradient, number, report.findings), report, look)
-        for number, gradient in enumerate(report.gradients)
-        if gradient.path == path and _is_told(gradient)
-    ]
-    found = [article(finding, look.root) for finding in of_file]
-    return element("section", element("h2", path), *found, *cards, class_="file")
-
-
-def _is_told(gradient: Gradient) -> bool:
-    return gradient.status is Status.CHECKED or bool(gradient.findings)
+    shown = (f for f in section.findings if look.verbose or f.withdrawn_by is None)
+    found = [article(finding, look.root) for finding in shown]
+    cards = [card(each, report, look) for each in section.gradients if each.is_told]
+    return element("section", element("h2", section.path), *found, *cards, class_="file")
 
 
 def _left_out(report: Report) -> Iterator[Markup]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.report import Finding, NotCovered, Report, Status
+from gradcheck_cli.report.by_file import sections
 
 _SEVERAL = 3  # fewer are told one by one
 _NAMED = 4  # of many
@@ -25,11 +26,10 @@ class Shared:
 def shared(report: Report) -> Shared:
     """The findings about files that several have in common."""
     groups: dict[tuple[str, ...], list[str]] = {}
-    for path in sorted({f.path for f in report.findings}):
-        about = [f for f in report.findings if f.path == path]
-        judged = any(g.path == path and g.status is Status.CHECKED for g in report.gradients)
-        if len(about) == 1 and about[0].gradient_index is None and not judged:
-            groups.setdefault(_said(about[0]), []).append(path)
+    for section in sections(report):
+        judged = any(each.gradient.status is Status.CHECKED for each in section.gradients)
+        if len(section.findings) == 1 and not judged:
+            groups.setdefault(_said(section.findings[0]), []).append(section.path)
     return Shared({paths[0]: paths[1:] for paths in groups.values() if len(paths) >= _SEVERAL})
 
 

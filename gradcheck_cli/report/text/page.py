@@ -18,10 +18,10 @@ from gradcheck_cli.contract.report import (
     NotCovered,
     Report,
     Severity,
-    Status,
     Verdict,
 )
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.report.by_file import Numbered, sections
 from gradcheck_cli.report.closing import closing, count, start_with
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.shapes import in_words, shapes
@@ -59,41 +59,54 @@ _VERDICT_STYLE = {
 }
 
 Line = list[tuple[str, str]]  # pieces of (text, style)
+# Bell, backspace, vertical tab, form feed, carriage return.
+_MOVES = dict.fromkeys((7, 8, 11, 12, 13))
 
 
 def render(report: Report, look: Look) -> str:
     """The whole report as text."""
     columns = look.width or shutil.get_terminal_size((80, 24)).columns
     columns = max(_NARROWEST, min(_WIDEST, columns))
+    lines = list(_page(report, look, columns))
+    text = _colored(lines, columns) if look.color else _plain(lines)
+    return "\n".join(part.rstrip() for part in text.splitlines()) + "\n"
+
+
+def _colored(lines: Sequence[Line], columns: int) -> str:
+    """The lines with the terminal's colours."""
     out = io.StringIO()
     console = Console(
-        file=out, force_terminal=look.color, color_system="standard" if look.color else None,
-        width=columns + 1, highlight=False, soft_wrap=True, legacy_windows=False,
+        file=out, force_terminal=True, color_system="standard", width=columns + 1, highlight=False,
+        soft_wrap=True, legacy_windows=False,
     )  # fmt: skip
-    for line in _page(report, look, columns):
+    for line in lines:
         console.print(Text.assemble(*line), end="\n")
-    text = out.getvalue()
-    return "\n".join(part.rstrip() for part in text.splitlines()) + "\n"
+    return out.getvalue()
+
+
+def _plain(lines: Sequence[Line]) -> str:
+    """The lines without colours, and without what would move the cursor."""
+    whole = "\n".join("".join(text for text, _ in line) for line in lines)
+    return whole.translate(_MOVES)
 
 
 def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
     root, verbose = look.root, look.verbose
     alike = shared(report)
     in_short = False
-    for path in _paths(report, look.quiet):
-        mine = [f for f in report.findings if f.path == path and f.gradient_index is None]
-        mine = [f for f in mine if verbose or f.withdrawn_by is None]
+    for section in sections(report):
+        path = section.path
+        mine = [f for f in section.findings if verbose or f.withdrawn_by is None]
+        here = [each for each in section.gradients if _is_told(each, look.quiet)]
+        loud = [f for f in mine if not look.quiet or f.severity is not Severity.NOTE]
+        if not (here or loud):
+            continue
         if [f.rule for f in mine] == [RuleName.NO_CUSTOM_GRADIENTS] and not verbose:
             yield [(path, "bold underline"), (f"  {mine[0].message}", "dim")]
             continue
         if alike.follows(path) and not verbose:
             continue
-        here = [g for g in report.gradients if g.path == path and _is_told(g, look.quiet)]
-        if (
-            report.summary.files > 1
-            and not (verbose or mine)
-            and all(is_green(g, [report.findings[k] for k in g.findings]) for g in here)
-        ):
+        if report.summary.files > 1 and not (verbose or mine) and _all_green(here, report):
             yield [(path, "bold underline"), (f"  {_in_short(here, report)}", "green")]
             in_short = True
             continue
@@ -107,9 +120,9 @@ def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
         if path in alike.others and not verbose:
             others = listed(alike.others[path])
             yield from _labelled("same", f"in {others} (-v tells each)", width, "")
-        for gradient in here:
+        for each in here:
             yield []
-            yield from _gradient(gradient, report, root, width, verbose)
+            yield from _gradient(each, report, root, width, verbose)
         yield []
     if in_short:
         yield []
@@ -117,12 +130,20 @@ def _page(report: Report, look: Look, width: int) -> Iterator[Line]:
     yield from _closing(report, width)
 
 
-def _in_short(gradients: Sequence[Gradient], report: Report) -> str:
+def _all_green(gradients: Sequence[Numbered], report: Report) -> bool:
+    findings = report.findings
+    return all(
+        is_green(each.gradient, [findings[k] for k in each.gradient.findings]) for each in gradients
+    )
+
+
+def _in_short(gradients: Sequence[Numbered], report: Report) -> str:
     """`3 correct, 1 intended · certified · 5 notes`."""
-    counts = [(sum(g.verdict is v for g in gradients), v.value) for v in FINE]
+    each = [numbered.gradient for numbered in gradients]
+    counts = [(sum(g.verdict is v for g in each), v.value) for v in FINE]
     parts = [", ".join(f"{number} {word}" for number, word in counts if number)]
-    parts += sorted({str(g.evidence) for g in gradients if g.evidence is not None})
-    notes = sum(len(own(g, report.gradients.index(g), report.findings)) for g in gradients)
+    parts += sorted({str(g.evidence) for g in each if g.evidence is not None})
+    notes = sum(len(own(n.gradient, n.number, report.findings)) for n in gradients)
     return " · ".join([*parts, *([_counted_notes(notes)] if notes else [])])
 
 
@@ -130,25 +151,18 @@ def _counted_notes(number: int) -> str:
     return f"{count(number, 'note')} (-v)"
 
 
-def _paths(report: Report, quiet: bool) -> list[str]:
-    """The files of which there is something to tell here; what could not be checked comes after all."""
-    told = [g.path for g in report.gradients if _is_told(g, quiet)]
-    grave = (f for f in report.findings if not quiet or f.severity is not Severity.NOTE)
-    return sorted({*told, *(f.path for f in grave)})
-
-
-def _is_told(gradient: Gradient, quiet: bool) -> bool:
+def _is_told(numbered: Numbered, quiet: bool) -> bool:
     if quiet:
-        return gradient.verdict not in (None, *FINE)
-    return gradient.status is Status.CHECKED or bool(gradient.findings)
+        return numbered.gradient.verdict not in (None, *FINE)
+    return numbered.is_told
 
 
 def _gradient(
-    gradient: Gradient, report: Report, root: Path, width: int, verbose: bool
+    numbered: Numbered, report: Report, root: Path, width: int, verbose: bool
 ) -> Iterator[Line]:
     """The verdict line, the findings, the notes on one line."""
+    gradient, number = numbered.gradient, numbered.number
     verdict = gradient.verdict
-    number = report.gradients.index(gradient)
     style = "bold yellow" if verdict is None else _VERDICT_STYLE[verdict]
     word, on = verdict_word(gradient), backend_word(gradient)
     room = width - len(f"{gradient.qualname}{on}  {word} ")
