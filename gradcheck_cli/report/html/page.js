@@ -72,7 +72,7 @@
     const sizes = { value: 9, autodiff: 7, rule: 4 };
     const traces = Object.entries(data.series).map(([name, bits]) => ({
       name, x: data.steps, y: bits, mode: "lines+markers", text: data.at, opacity: name === "value" ? 0.45 : 1,
-      hovertemplate: `${data.argument} = %{text}: %{y} bits`, line: { width: 1, color: color(name) },
+      hovertemplate: `${data.argument} = %{text}: %{y} of ${data.full} bits`, line: { width: 1, color: color(name) },
       marker: { size: sizes[name], color: color(name) },
     }));
     const marks = data.faults.map(([x0, x1, severity]) => ({
@@ -80,7 +80,7 @@
       line: { width: x1 - x0 < 0.02 ? 1 : 0, color: color(severity) }, fillcolor: color(severity), opacity: 0.16,
     }));
     const layout = {
-      height: 220, margin: { l: 36, r: 12, t: 8, b: 28 }, showlegend: false, hovermode: "x unified", shapes: marks,
+      height: 220, margin: { l: 36, r: 12, t: 8, b: 28 }, showlegend: false, hovermode: "closest", shapes: marks,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { size: 11, color: color("faint") },
       hoverlabel: { bgcolor: color("paper"), font: { color: color("ink") } },
       xaxis: { tickvals: data.ticks.map((tick) => tick[0]), ticktext: data.ticks.map((tick) => tick[1]),
