@@ -32,6 +32,7 @@ from gradcheck_cli.clues.source_text.values import (
     Computed,
     Constant,
     Context,
+    Either,
     Extents,
     Fresh,
     Global,
@@ -227,7 +228,16 @@ class Reader:
         comparisons.chosen(node.test, self.value, self.facts)
         with self.facts.within(not comparisons.on_shapes(node.test, self.value)):
             one, other = self.value(node.body), self.value(node.orelse)
+        if one is None and other is None:
+            return self._either_function(node)
         return one if one == other else self._given(node)
+
+    def _either_function(self, node: ast.IfExp) -> Value:
+        """One of two functions of libraries, if the sides are such."""
+        sides = [side for side in (node.body, node.orelse) if isinstance(side, ast.Attribute)]
+        libraries = [self._library(side.value) for side in sides]
+        both = len(sides) > 1 and all(libraries)
+        return Either(sides[0].attr, libraries[0]) if both else None
 
     def _given(self, node: ast.IfExp) -> Value:
         """`width if stride is None else stride`: the parameter, which may be None."""
@@ -324,6 +334,8 @@ class Reader:
     def _by_name(
         self, node: ast.Call, name: str, operands: tuple[Value, ...], named: dict[str, Value]
     ) -> Value:
+        if isinstance(chosen := self.names.get(name), Either):
+            return called(Call(chosen.name, chosen.library, operands, named, node), self.facts)
         if name in self.names:
             self.facts.kind(self.names[name], Kind.FUNCTION)
             return self._follow(self.names[name], operands, named)

@@ -198,6 +198,14 @@ class Global:
 
 
 @dataclass(frozen=True, slots=True)
+class Either:
+    """One of two functions of a library, as the first of them: `jnp.mean if mean else jnp.sum`."""
+
+    name: str
+    library: str
+
+
+@dataclass(frozen=True, slots=True)
 class Mapped:
     """`jax.vmap(f)`: the function over a leading axis."""
 
@@ -211,7 +219,7 @@ class Context:
 
 Value = (
     Part | Member | Dim | Rank | Shape | Rest | Taken | Constant | Many | Fresh | At | Narrow | Content | Turned
-    | Keyed | Computed | Pieces | Times | Span | Extents | Scalar | Local | Global | Mapped | Context | None
+    | Keyed | Computed | Pieces | Times | Span | Extents | Scalar | Local | Global | Either | Mapped | Context | None
 )  # fmt: skip
 
 

@@ -152,3 +152,11 @@ def test_a_turned_operand_has_its_inner_dimension_elsewhere() -> None:
     assert found["q"].last == found["k"].last
     assert found["a"].last == found["b"].last
     assert found["k"].least_rank == 2
+
+
+def test_one_of_two_functions_is_read_as_the_first_of_them() -> None:
+    def function(x, ids, count, average):
+        pool = tf.math.unsorted_segment_mean if average else tf.math.unsorted_segment_sum
+        return pool(x, ids, count)
+
+    assert read(function)["ids"].domain == "in 0..count"
