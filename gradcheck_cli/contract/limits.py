@@ -221,6 +221,16 @@ ORDINARY = Limit(
     (1e-2, 1e2), "size of a point", "F", "Convention: points within are asked first.",
 )  # fmt: skip
 
+OWN_SLOPE = Limit(
+    0.25, "of the truth", "F",
+    "Convention: a rule that is further off where the function itself moves as the truth says, within a quarter "
+    "of that, is wrong there, however small the region. Approximations by tables or polynomials are nearer.",
+)  # fmt: skip
+OWN_STEPS = Limit(
+    (2.0**-60, 2.0**-70), "steps along which the function is asked", "F",
+    "Convention: far below the segments, and inside any region that a float's neighbours can tell apart.",
+)  # fmt: skip
+
 # -- G: float64 and differences in the place of the reals -------------------------------
 
 FLOAT64_ULP = Limit(

@@ -20,6 +20,7 @@ from gradcheck_cli.contract.limits import GROWTH, NODES, SEGMENTS, half_of_the_d
 from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.own_slope import moves_by_the_truth
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.facts import LOOPS, named
 from gradcheck_cli.reals.walk import NoRealMeaning
@@ -105,9 +106,12 @@ def _third_opinion(m: Measurements, row: int, part: slice | None) -> ThirdOpinio
     point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
     parts = m.subject.sample
     moving = None if part is None else _alone(m, part)
-    return by_integral(
+    opinion = by_integral(
         m.sources.primal, m.sources.rule, point, cotangent, m.fmt.eps, m.seed, parts, moving
     )
+    if part is None or opinion.opinion is not Opinion.RIGHT or iterates(m):
+        return opinion
+    return SURELY_WRONG if moves_by_the_truth(m, row, part) else opinion
 
 
 def _alone(m: Measurements, part: slice) -> Sample:

@@ -237,7 +237,8 @@ def _sizes(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def _answer(ways: Sequence[Way], directions: Sequence[list[Array]], outputs: int) -> Answer:
     settled = []
     for k, output in enumerate(ways[0]):
-        components = [_together([way[k][i] for way in ways]) for i in range(len(output))]
+        told = [way[k] if k < outputs else _inside(way, k, outputs) for way in ways]
+        components = [_together([of[i] for of in told]) for i in range(len(output))]
         settled.append(Settled([c[0] for c in components], [c[1] for c in components]))
     limits = [[[v for _, v in output] for output in way[outputs:]] for way in ways]
     sides = [
@@ -245,6 +246,16 @@ def _answer(ways: Sequence[Way], directions: Sequence[list[Array]], outputs: int
         for d, direction in enumerate(directions)
     ]
     return Answer(settled, sides)
+
+
+def _inside(way: Way, k: int, outputs: int) -> list[tuple[str, arb | None]]:
+    """A gradient along a move; where it is undefined although all values are there, nothing is known of it.
+
+    √(x²) of what is exactly 0 on this side is as smooth there as can be, and its chain rule is 0/0.
+    """
+    if any(told == "outside" for output in way[:outputs] for told, _ in output):
+        return way[k]
+    return [("open", None) if told == "outside" else (told, v) for told, v in way[k]]
 
 
 def _whole(limits: Sequence[Sequence[arb | None]]) -> list[Array] | None:
