@@ -32,6 +32,8 @@ def reductions(place: Place) -> Iterator[Draft]:
     shape, axes = step.in_avals[0].shape, step.params["axes"]
     verb = _WORDS.get(step.name, step.name)
     count = int(np.prod([shape[a] for a in axes], dtype=int))
+    if not count:
+        return  # of nothing, a sum is what a mean is
     over = " ".join(str(a - len(shape)) for a in axes)
     other = "mean" if verb == "sum" else _other(step)
     mean = f"{verb} over axis {over} → {other}"

@@ -26,7 +26,7 @@ from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Hints, Leaf, Parameter, changed
 from gradcheck_cli.inputs.stand_ins import integers, mask, static_stand_ins, whole_numbers
-from gradcheck_cli.project.input_specs import condition
+from gradcheck_cli.project.input_specs import ArraySpec, condition
 
 _MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
 _FEW_PARTS = 2
@@ -81,6 +81,7 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
             *held(parameter.name, hints),
             *several(parameter.name, hints),
             *_tables(parameter.name, shape, hints),
+            *_held_floats(parameter.name, hints),
             *plain,
             *static_stand_ins(shape, hints.functions),
         ]
@@ -98,6 +99,18 @@ def _tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
         return []
     table = made[stating.kind]
     return [table(shape, stating.source), table(shape[:1], stating.source)]
+
+
+def _held_floats(name: str, hints: Hints) -> list[Fixed]:
+    """Floats that stay as they are, in the shape that a source states for what is not differentiated."""
+    spec, source = hints.guesses.get(name, (None, ""))
+    if not isinstance(spec, ArraySpec) or spec.kind != "float" or not spec.shape:
+        return []
+    size = int(np.prod(spec.shape, dtype=int))
+    domain = None if spec.bounds is None else Domain(spec.bounds)
+    numbers = np.random.default_rng(size).standard_normal(spec.shape)
+    rows = numbers[None] if domain is None else domain.into(numbers[None], format_of("float32"))
+    return [Fixed(rows[0].astype(np.float32), spec.text, source)]
 
 
 def _functions(name: str, hints: Hints) -> list[Fixed]:

@@ -96,5 +96,5 @@ def _beside(low: Array, high: Array) -> Array:
     try:
         return np.broadcast_to(spread, high.shape)
     except ValueError:
-        largest = low.reshape(len(low), -1).max(axis=1, initial=-np.inf)
+        largest = low.max(axis=tuple(range(1, low.ndim)), initial=-np.inf)
         return np.broadcast_to(largest.reshape(-1, *[1] * (high.ndim - 1)), high.shape)

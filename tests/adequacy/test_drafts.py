@@ -52,6 +52,7 @@ def changed(function: Callable[..., Any], words: str, *args: Any) -> Any:
         (lambda x: x.sum(0), [(2, 3)], ["sum over axis -2 → mean", "sum over axis -2 → axis -1"]),
         (lambda x: x.sum(0), [(2,)], ["sum over axis -1 → mean", "sum over axis -1 → over all axes"]),
         (lambda x: x.sum(0), [(1,)], ["sum of a single number → mean", "sum over axis -1 → over all axes"]),
+        (lambda x: x.sum(0), [(0, 3)], []),
         (lambda x: x[jnp.array([0, 2, 2])], [(4,)], ["index into `x` shifted by one"]),
         (lambda x: jnp.concatenate([-x, x]), [(2,)], ["minus of `x` dropped", "`-x` and `x` exchanged"]),
         (jnp.sort, [(3,)], ["`x` sorted the other way"]),

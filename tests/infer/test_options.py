@@ -79,6 +79,17 @@ def test_integers_that_are_not_differentiated_are_a_table_first() -> None:
     assert flags.value.dtype == bool
 
 
+def test_floats_that_are_not_differentiated_have_the_shape_that_is_stated() -> None:
+    held = replace(X, differentiable=False)
+    given = first(held, guesses={"x": (parse("x=f32[4 2] > 0")["x"], "the docstring")})
+    assert (given.value.shape, given.value.dtype, given.source) == (
+        (4, 2),
+        np.float32,
+        "the docstring",
+    )
+    assert (given.value > 0).all()
+
+
 def test_a_name_that_is_no_float_comes_first() -> None:
     mask = Parameter("mask", 0, differentiable=True, keyword_only=False)
     assert first(mask).value.dtype == bool

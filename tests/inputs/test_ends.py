@@ -56,3 +56,8 @@ def test_plain_ends_are_crossed_where_they_leave_no_range() -> None:
     assert are_crossed(call(3, 3))
     assert not are_crossed(call(-8, 7))
     assert not are_crossed(call(None, 7))
+
+
+def test_of_no_rows_there_is_nothing_to_order() -> None:
+    low, high = ordered(np.zeros((0, 3, 7)), np.zeros((0, 1, 1)), "low", "high")
+    assert (low.shape, high.shape) == ((0, 3, 7), (0, 1, 1))

@@ -13,7 +13,7 @@ import pytest
 from gradcheck_cli.measure.ball_truth import Ask, Reals, Truth, most_nudged
 from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.measure.nudge import _only_one, _others_like, _ways, idle_ties
-from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR
+from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import build
 
@@ -42,6 +42,8 @@ def truth(function: Callable[..., Any], *points: float) -> Truth:
         (lambda x: x * jnp.log(x), 0.0, LIMIT, POLE),
         (lambda x: jnp.where(x == 0, 5.0, x), 0.0, REGULAR, KINK),
         (jnp.exp, 1.0, REGULAR, REGULAR),
+        # On the right it is exactly 0, and the chain rule says 0/0: nothing is known of that side.
+        (lambda x: jnp.sqrt((x - jnp.maximum(x, 0.0)) ** 2), 0.0, REGULAR, UNDECIDED),
         # 1 ** (1 / 0) is 1, and on both sides it is √6: no derivative.
         (lambda p: ((2.0**p + 3.0**p) / 2) ** (1 / p), 0.0, REGULAR, OUTSIDE),
     ],

@@ -58,6 +58,7 @@ from gradcheck_cli.inputs.clue import Kind
 Names = dict[str, Value]
 _OF_ARRAYS = frozenset({"shape", "ndim", "T", "mT", "H", "mH", "dtype", "at", "size", "real", "imag", "device", "data", "grad", "requires_grad", "is_cuda", "nbytes", "itemsize", "weak_type", "aval", "layout", "is_sparse", "names", "strides", "base", "flat"})  # fmt: skip
 _CONSTANTS = {"inf": math.inf, "pi": math.pi, "newaxis": None}  # of every library
+_OF_MASKS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
@@ -267,6 +268,11 @@ class Reader:
         if isinstance(node.op, ast.MatMult):
             self.facts.product(left, right)
             return computed.product(left, right)
+        if isinstance(node.op, _OF_MASKS) and not any(
+            isinstance(v, Constant) for v in (left, right)
+        ):
+            for mask in (left, right):
+                self.facts.kind(mask, Kind.BOOLS)
         if isinstance(node.op, (ast.FloorDiv, ast.Mod)):
             exact = isinstance(node.op, ast.FloorDiv)
             rest = sizes.divided(left, right, exact, self.facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from gradcheck_cli.inputs.clue import Kind
 from tests.clues.source_text.libraries import fields, jnp, kinds, read, values
 
 _REDUCTIONS = {"mean": 1, "sum": 2}
@@ -155,3 +156,13 @@ def test_a_default_that_is_the_only_word_leaves_another() -> None:
         return x * x if combine == "mul" else x + x
 
     assert values(function) == {"combine": ("mul", "other")}
+
+
+def test_what_is_joined_bit_by_bit_is_a_mask_and_no_number_beside_it() -> None:
+    def function(x, valid, keep, flags):
+        both = valid[:, 1:] & keep[:, :-1]
+        return jnp.where(both, x, 0.0), flags & 1
+
+    found = read(function)
+    assert found["valid"].kind is found["keep"].kind is Kind.BOOLS
+    assert "flags" not in found or found["flags"].kind is not Kind.BOOLS
