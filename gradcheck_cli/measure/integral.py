@@ -23,6 +23,7 @@ from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.own_slope import moves_by_the_truth
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.reals.facts import LOOPS, named
+from gradcheck_cli.reals.program import Program, Step
 from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.subject.results import Sample
 
@@ -31,6 +32,7 @@ Array = np.ndarray[Any, Any]
 _ASK = Ask(goal=80, ties=False, nudged=False, most_bits=1024)
 # With these, the derivative of the program may be another than the function's.
 _NOT_BY_THE_CHAIN_RULE = named(lambda facts: not facts.smooth)
+_STEPS = named(lambda facts: facts.steps)
 _NEAREST = 2  # of the segments
 
 
@@ -109,9 +111,22 @@ def _third_opinion(m: Measurements, row: int, part: slice | None) -> ThirdOpinio
     opinion = by_integral(
         m.sources.primal, m.sources.rule, point, cotangent, m.fmt.eps, m.seed, parts, moving
     )
-    if part is None or opinion.opinion is not Opinion.RIGHT or iterates(m):
+    if part is None or opinion.opinion is not Opinion.RIGHT or iterates(m) or _takes_steps(primal):
         return opinion
     return SURELY_WRONG if moves_by_the_truth(m, row, part) else opinion
+
+
+def _takes_steps(primal: Program | None) -> bool:
+    """Does the function round, or turn floats into integers? Between its jumps it has a slope, which is not its own."""
+    steps = [] if primal is None else primal.all_steps()
+    return primal is None or any(s.name in _STEPS or _to_integers(s) for s in steps)
+
+
+def _to_integers(step: Step) -> bool:
+    if step.name != "convert_element_type":
+        return False
+    given, made = step.in_avals[0].dtype, step.out_avals[0].dtype
+    return bool(np.issubdtype(given, np.inexact) and np.issubdtype(made, np.integer))
 
 
 def _alone(m: Measurements, part: slice) -> Sample:

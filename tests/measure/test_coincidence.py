@@ -57,3 +57,13 @@ def test_a_slope_is_finite_only_where_the_charge_vanishes_too() -> None:
 
 def test_a_slope_at_two_points_that_meet_is_none_by_coincidence() -> None:
     assert not coincidental_slope(at(distance, ZEROS, ZEROS, kinks=True), 0, 0)
+
+
+def at_an_edge(x: Any, w: Any) -> Any:
+    return jnp.sum(w * x * jnp.sqrt(x))
+
+
+def test_an_edge_of_the_domain_is_no_coincidence() -> None:
+    for other in (ONES, ZEROS):
+        m = at(at_an_edge, ZEROS[:1], other[:1], kinks=True)
+        assert not coincidental_slope(m, 0, 0)

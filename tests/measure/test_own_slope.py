@@ -44,6 +44,12 @@ def test_the_integral_alone_does_not_see_so_small_a_region() -> None:
     assert whole.opinion is Opinion.RIGHT
 
 
-def test_a_step_does_not_move_at_all() -> None:
-    m = traced(ruled(lambda x: jnp.round(2 * x), lambda kept, weight: (weight,)), np.full(1, 0.25))
-    assert not moves_by_the_truth(m, 0, HERE)
+def test_between_the_jumps_of_a_step_the_function_says_nothing_of_its_rule() -> None:
+    def fine(x: Any) -> Any:
+        return x + jnp.floor(1000 * x) / 1000
+
+    m = traced(ruled(fine, lambda kept, weight: (2 * weight,)), np.full(1, 0.2505))
+    assert moves_by_the_truth(m, 0, HERE)
+    opinion = third_opinion(m, 0, HERE)
+    assert opinion is not None
+    assert opinion is not SURELY_WRONG
