@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.documentation import plain_function, texts_about
@@ -30,9 +30,10 @@ _ON_PURPOSE = re.compile(
 )
 # Of an argument by its name it may be said of that one alone.
 _HELD = re.compile(
-    r"treat(?:s|ed|ing)? .{1,60}? as (?:an? )?constants?|(?:held|kept|taken|is) (?:as )?(?:an? )?constant\b",
+    r"treat(?:s|ed|ing)? .{1,60}? as (?:an? )?constants?|(?:held|kept|taken|treated|is) (?:as )?(?:an? )?constant\b",
     re.IGNORECASE,
 )
+_ENGLISH = frozenset({"a", "as", "in", "is", "it", "no", "of", "or", "to", "the"})
 # What a rule says of itself: most that stands in it tells how a right gradient is computed.
 _OF_A_RULE = re.compile(
     r"\bflows? through unchanged|without being (?:multiplied|scaled)|not the (?:true|exact|actual|real) (?:gradient|derivative)",
@@ -50,8 +51,7 @@ def deviates(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -
     named = _WORDS.search(getattr(plain_function(function), "__qualname__", ""))
     if named is not None:
         return named[0].lower()
-    said = _said([function, *rule], _WORDS)
-    return "" if said is None else said[0]
+    return next((words for words, _ in _said([function, *rule], _WORDS)), "")
 
 
 def on_purpose(
@@ -59,28 +59,36 @@ def on_purpose(
 ) -> tuple[str, frozenset[str]]:
     """The words by which a text says outright that the derivative is not that of the function.
 
-    With the arguments that its sentence names, where it says that something is held as a constant.
+    With the arguments that all of its sentences name, where these only say that something is held as a constant.
     """
-    outright = _said([function], _ON_PURPOSE)
-    if outright is None:
-        held = _said([function], _HELD)
-        if held is not None:
-            return held[0], frozenset(names) & set(re.findall(r"\w+", held[1]))
-        outright = _said([function, *rule], _OF_A_RULE)
-    return "" if outright is None else outright[0], frozenset()
+    outright = next(_said([function], _ON_PURPOSE), None)
+    outright = outright or next(_said([function, *rule], _OF_A_RULE), None)
+    if outright is not None:
+        return outright[0], frozenset()
+    held = list(_said([function], _HELD))
+    named = [_named(sentence, names) for _, sentence in held]
+    if not held:
+        return "", frozenset()
+    return held[0][0], frozenset().union(*named) if all(named) else frozenset()
+
+
+def _named(sentence: str, names: Sequence[str]) -> frozenset[str]:
+    """The arguments that a sentence names: one that is an English word, too, in marks of code."""
+    words = set(re.findall(r"\w+", sentence)) - _ENGLISH
+    return frozenset(n for n in names if n in words or f"`{n}`" in sentence)
 
 
 def straight_through(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> bool:
     """Does a name or a text say that the cotangent passes as if a step, or a bound, were the identity?"""
     name = getattr(plain_function(function), "__qualname__", "")
     named = _STRAIGHT_NAME.search(name) or _SAFE_NAME.search(name)
-    return named is not None or _said([function, *rule], _STRAIGHT, everywhere=True) is not None
+    return named is not None or any(_said([function, *rule], _STRAIGHT, everywhere=True))
 
 
 def _said(
     functions: Sequence[Callable[..., Any]], words: re.Pattern[str], *, everywhere: bool = False
-) -> tuple[str, str] | None:
-    """The first of the words in a sentence about gradients (or in any), with it, in a text about one of these very functions."""
+) -> Iterator[tuple[str, str]]:
+    """The words in sentences about gradients (or in any), each with its sentence, in texts about these very functions."""
     sentences = (
         re.sub(r"\s+", " ", sentence)
         for function in functions
@@ -90,4 +98,4 @@ def _said(
     )
     telling = (s for s in sentences if everywhere or _OF_GRADIENTS.search(s))
     found = ((words.search(s), s) for s in telling if not _MEANT_OTHERWISE.search(s))
-    return next(((match[0].lower(), s) for match, s in found if match is not None), None)
+    return ((match[0].lower(), s) for match, s in found if match is not None)

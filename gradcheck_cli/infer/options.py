@@ -108,7 +108,7 @@ def _held_floats(name: str, hints: Hints) -> list[Fixed]:
         return []
     size = int(np.prod(spec.shape, dtype=int))
     domain = None if spec.bounds is None else Domain(spec.bounds)
-    numbers = np.random.default_rng(size).standard_normal(spec.shape)
+    numbers = np.random.default_rng([size, *name.encode()]).standard_normal(spec.shape)
     rows = numbers[None] if domain is None else domain.into(numbers[None], format_of("float32"))
     return [Fixed(rows[0].astype(np.float32), spec.text, source)]
 

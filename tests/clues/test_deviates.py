@@ -120,3 +120,20 @@ def test_what_is_held_constant_goes_with_the_arguments_that_the_sentence_names()
     assert (words, names) == ("held constant", {"weights"})
     assert on_purpose(held, (), ("x", "w"))[1] == {"w"}
     assert on_purpose(bounded, (), ("x",))[1] == frozenset()
+
+
+def normed(x: Any, w: Any) -> Any:
+    """A norm. The weights w are held constant: they get no gradient.
+
+    The scale is treated as a constant in the gradient.
+    """
+
+
+def lettered(a: Any, x: Any) -> Any:
+    """A gain. The scale is held as a constant in the gradient."""
+
+
+def test_a_second_sentence_that_names_nothing_is_of_all() -> None:
+    assert on_purpose(normed, (), ("x", "w")) == ("held constant", frozenset())
+    assert on_purpose(lettered, (), ("a", "x"))[1] == frozenset()
+    assert on_purpose(normed, [boxed_jvp], ("x", "w"))[0] == "flow through unchanged"

@@ -58,7 +58,7 @@ from gradcheck_cli.inputs.clue import Kind
 Names = dict[str, Value]
 _OF_ARRAYS = frozenset({"shape", "ndim", "T", "mT", "H", "mH", "dtype", "at", "size", "real", "imag", "device", "data", "grad", "requires_grad", "is_cuda", "nbytes", "itemsize", "weak_type", "aval", "layout", "is_sparse", "names", "strides", "base", "flat"})  # fmt: skip
 _CONSTANTS = {"inf": math.inf, "pi": math.pi, "newaxis": None}  # of every library
-_OF_MASKS = (ast.BitAnd, ast.BitOr, ast.BitXor)
+_OF_MASKS = (ast.BitAnd, ast.BitOr)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
@@ -268,9 +268,7 @@ class Reader:
         if isinstance(node.op, ast.MatMult):
             self.facts.product(left, right)
             return computed.product(left, right)
-        if isinstance(node.op, _OF_MASKS) and not any(
-            isinstance(v, Constant) for v in (left, right)
-        ):
+        if isinstance(node.op, _OF_MASKS) and any(map(_is_of_masks, (node.left, node.right))):
             for mask in (left, right):
                 self.facts.kind(mask, Kind.BOOLS)
         if isinstance(node.op, (ast.FloorDiv, ast.Mod)):
@@ -458,3 +456,13 @@ def _is_update(node: ast.expr) -> bool:
     """Is it `x.at[i]`, of `x.at[i].add(…)`?"""
     above = node.value if isinstance(node, ast.Subscript) else None
     return isinstance(above, ast.Attribute) and above.attr == "at"
+
+
+def _is_of_masks(node: ast.expr) -> bool:
+    """Is it a comparison, what is not something, or a slice? What stands beside it, joined bit by bit, is a mask."""
+    inner = node.slice if isinstance(node, ast.Subscript) else None
+    slices = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+    inverted = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert)
+    return (
+        isinstance(node, ast.Compare) or inverted or any(isinstance(s, ast.Slice) for s in slices)
+    )

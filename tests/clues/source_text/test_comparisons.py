@@ -158,11 +158,12 @@ def test_a_default_that_is_the_only_word_leaves_another() -> None:
     assert values(function) == {"combine": ("mul", "other")}
 
 
-def test_what_is_joined_bit_by_bit_is_a_mask_and_no_number_beside_it() -> None:
-    def function(x, valid, keep, flags):
+def test_what_is_joined_bit_by_bit_is_a_mask_beside_a_comparison_or_between_slices() -> None:
+    def function(x, valid, keep, seen, flags, seed, salt):
         both = valid[:, 1:] & keep[:, :-1]
-        return jnp.where(both, x, 0.0), flags & 1
+        told = seen & (x > 0)
+        return jnp.where(both & told, x, 0.0), flags & (1 << 3), seed ^ salt
 
     found = read(function)
-    assert found["valid"].kind is found["keep"].kind is Kind.BOOLS
-    assert "flags" not in found or found["flags"].kind is not Kind.BOOLS
+    masks = {name for name, clue in found.items() if clue.kind is Kind.BOOLS}
+    assert masks == {"valid", "keep", "seen"}
