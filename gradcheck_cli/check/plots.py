@@ -83,6 +83,8 @@ def _at_witness(finding: Finding, m: Measurements) -> Measurements | None:
     """The probe of a finding's witness, if it is one of this subject."""
     witness = finding.witness
     assert witness is not None
+    if not len(m.base_rows):
+        return None
     row = int(m.base_rows[0])
     here = call_inputs(m.subject, [p[row] for p in m.points])
     given = [item for item in witness.inputs if item.dtype != _FIXED]

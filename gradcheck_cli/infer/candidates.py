@@ -109,14 +109,16 @@ class Candidate:
 
     def _set_rows_apart(self, numbers: dict[int, int]) -> None:
         """Two arrays of which one table may tell rows have not equally many, where nothing says so."""
-        taken: set[int] = set()
+        taken: list[Size] = []
         for shape in self.shapes:
-            terms = self.solution.of(shape[0]).terms if shape else ()
-            if len(terms) == 1 and terms[0][0] in numbers and terms[0][0] not in taken:
-                rows = terms[0][0]
-                while numbers[rows] in {numbers[other] for other in taken}:
-                    numbers[rows] += 1
-                taken.add(rows)
+            rows = self.solution.of(shape[0]) if shape else Size()
+            if len(rows.terms) != 1 or rows in taken or rows.terms[0][0] not in numbers:
+                continue
+            own = rows.terms[0][0]
+            others = [size for size in taken if size.terms[0][0] != own]
+            while rows.at(numbers) in {size.at(numbers) for size in others}:
+                numbers[own] += 1
+            taken.append(rows)
 
     def _tells_apart(self, choice: Sequence[int]) -> bool:
         """Has each free axis a size of its own? Where two have one, a rule may take one for the other."""

@@ -66,7 +66,9 @@ def _values(m: Measurements, leaf: int, also: Sequence[float]) -> Array:
     above = float(np.log10(max(largest, 1.0)))
     wanted = round(_A_DECADE * (above + _DECADES_BELOW_ONE))
     count = min(wanted, _STEPS // steps(m.subject) // 2)
-    sizes = m.fmt.round(np.logspace(-_DECADES_BELOW_ONE, above, count))
+    sizes = m.fmt.round(
+        np.minimum(np.logspace(-_DECADES_BELOW_ONE, above, count), max(largest, 1.0))
+    )
     values = np.concatenate([-sizes, [0.0], sizes])
     domain = m.subject.leaves[leaf].domain
     inside = values if domain is None else domain.into(values, m.fmt)

@@ -17,7 +17,7 @@ def document(title: str, body: Markup, *, plots: bool) -> str:
     scripts = [_read(__package__, "page.js")]
     if plots and (plotly := _plotly()) is not None:
         scripts.insert(0, plotly)
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {_hashes(scripts)}"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; script-src {_hashes(scripts)}"
     style = _read(_PICTURE, "picture.css") + _read(__package__, "page.css")
     head = element(
         "head",

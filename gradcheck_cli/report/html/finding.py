@@ -49,7 +49,7 @@ def _source(finding: Finding, root: Path) -> Iterator[Markup]:
         shown.append(
             element("span", element("i", str(number)), code, "\n", class_="at" if here else None)
         )
-    yield element("figcaption", f"{finding.path}:{finding.line}", class_="place")
+    yield element("p", f"{finding.path}:{finding.line}", class_="place")
     yield element("pre", *shown, class_="source")
 
 

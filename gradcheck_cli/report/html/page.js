@@ -29,8 +29,8 @@
 
   // -- what opens ----------------------------------------------------------------------------
   const opened = () => {
-    const aim = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (aim && aim.tagName === "DETAILS") aim.open = true;
+    const aim = all("details[id]").find((part) => `#${part.id}` === location.hash);
+    if (aim) aim.open = true;
   };
   addEventListener("hashchange", opened);
   opened();
@@ -69,10 +69,11 @@
     picture.addEventListener("mouseleave", () => { output.textContent = ""; });
   };
   const live = (plot, data) => {
+    const argument = data.argument.replace(/[%<&]/g, "_");  // plotly reads these in a template
     const sizes = { value: 9, autodiff: 7, rule: 4 };
     const traces = Object.entries(data.series).map(([name, bits]) => ({
       name, x: data.steps, y: bits, mode: "lines+markers", text: data.at, opacity: name === "value" ? 0.45 : 1,
-      hovertemplate: `${data.argument} = %{text}: %{y} of ${data.full} bits`, line: { width: 1, color: color(name) },
+      hovertemplate: `${argument} = %{text}: %{y} of ${data.full} bits`, line: { width: 1, color: color(name) },
       marker: { size: sizes[name], color: color(name) },
     }));
     const marks = data.faults.map(([x0, x1, severity]) => ({

@@ -27,7 +27,7 @@ def render(report: Report, look: Look) -> str:
         element("nav", *_contents(files), aria_label="Gradients"),
         element(
             "main",
-            *(_file(section, report, look) for section in files),
+            *(part for section in files for part in _file(section, report, look)),
             *_left_out(report),
             *_rules(shown),
         ),
@@ -41,7 +41,8 @@ def _header(report: Report) -> Markup:
     found = [element("p", closing(report), class_="closing")]
     if start := start_with(report):
         found.append(element("p", start))
-    verdicts = [tone(gradient) for gradient in report.gradients]
+    told = (each for section in sections(report) for each in section.gradients if each.is_told)
+    verdicts = [tone(each.gradient) for each in told]
     chips = [
         element(
             "button", element("b", str(verdicts.count(word))), f" {word}", class_=f"chip {word}", data_tone=word,
@@ -58,11 +59,12 @@ def _header(report: Report) -> Markup:
 
 
 def _contents(files: Sequence[Section]) -> Iterator[Markup]:
-    """A link to each gradient, by file."""
+    """A link to each gradient that has a card, by file."""
     for section in files:
-        if section.gradients:
+        told = [each for each in section.gradients if each.is_told]
+        if told:
             yield element("h2", section.path)
-            yield element("ul", *map(_link, section.gradients))
+            yield element("ul", *map(_link, told))
 
 
 def _link(numbered: Numbered) -> Markup:
@@ -71,12 +73,13 @@ def _link(numbered: Numbered) -> Markup:
     return element("li", link, data_entry=aim)
 
 
-def _file(section: Section, report: Report, look: Look) -> Markup:
-    """A file: what is found of itself, then its gradients."""
+def _file(section: Section, report: Report, look: Look) -> Iterator[Markup]:
+    """A file: what is found of itself, then its gradients; what could not be checked stands below all."""
     shown = (f for f in section.findings if look.verbose or f.withdrawn_by is None)
     found = [article(finding, look.root) for finding in shown]
     cards = [card(each, report, look) for each in section.gradients if each.is_told]
-    return element("section", element("h2", section.path), *found, *cards, class_="file")
+    if found or cards:
+        yield element("section", element("h2", section.path), *found, *cards, class_="file")
 
 
 def _left_out(report: Report) -> Iterator[Markup]:

@@ -10,6 +10,7 @@ from gradcheck_cli.contract.number_text import tidy
 
 _ROOM = 46.0  # between two labels
 _NEAREST = 1e-9  # what is smaller lies at zero
+_FARTHEST = 1e300
 _ROUND = (1, 2, 3, 5, 10, 20, 50, 100)  # decades from one label to the next
 
 
@@ -28,7 +29,8 @@ class Axis:
         """The axis on which all these numbers have a place."""
         sizes = [abs(v) for v in values if abs(v) >= _NEAREST and math.isfinite(v)]
         near = 10.0 ** math.floor(math.log10(min(sizes, default=1.0)))
-        return Axis(min(values), max(values), near, left, right)
+        ends = [max(-_FARTHEST, min(v, _FARTHEST)) for v in values]
+        return Axis(min(ends), max(ends), near, left, right)
 
     def place(self, value: float) -> float:
         """Where a number is; what lies outside is at the end."""
@@ -38,7 +40,7 @@ class Axis:
 
     def steps(self, value: float) -> float:
         """How many decades a number is away from zero, with its sign; the first one holds all that is near."""
-        size = min(abs(value), 1e308) / self.near
+        size = min(abs(value), _FARTHEST) / self.near
         return math.copysign(size if size <= 1 else 1 + math.log10(size), value)
 
     def ticks(self) -> Iterator[tuple[float, str]]:

@@ -28,8 +28,8 @@ def map_drawing(sweep: Map, result: int) -> Markup:
 
 
 def can_be_drawn(sweep: Map) -> bool:
-    """Is it of one argument? A grid of several has no order."""
-    return len(sweep.arguments) == 1
+    """Is it of every float of one argument? A grid has gaps, and may be of a part of them."""
+    return len(sweep.arguments) == 1 and sweep.dtype != "float64"
 
 
 def _place(ordinal: float, fmt: Format) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.contract.report import Finding, NotCovered, Report, Status
+from gradcheck_cli.contract.report import Finding, NotCovered, Report
 from gradcheck_cli.report.by_file import sections
 
 _SEVERAL = 3  # fewer are told one by one
@@ -27,7 +27,7 @@ def shared(report: Report) -> Shared:
     """The findings about files that several have in common."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for section in sections(report):
-        judged = any(each.gradient.status is Status.CHECKED for each in section.gradients)
+        judged = any(each.is_told for each in section.gradients)
         if len(section.findings) == 1 and not judged:
             groups.setdefault(_said(section.findings[0]), []).append(section.path)
     return Shared({paths[0]: paths[1:] for paths in groups.values() if len(paths) >= _SEVERAL})
