@@ -33,7 +33,7 @@ def init(
     from gradcheck_cli.run.declaring import declaring
 
     root = root_of(Path((paths or ["."])[0]))
-    own = list(_of_project(root))
+    own, said = _of_project(root)
     report = None if no_check else _checked(paths or [str(root)])
     comments = [] if report is None else list(declaring(report, root))
     if diff:
@@ -44,22 +44,40 @@ def init(
     for change in comments:
         names = ", ".join(finding.gradient or "" for finding in change.repaired)
         _write(change, f"comments that declare what looks meant: {names}")
-    for line in _next_steps(own, report):
+    for line in (*said, *_next_steps(report)):
         typer.echo(line)
 
 
-def _of_project(root: Path) -> Iterator[Change]:
-    """The project's own files with what is missing in them; no hook where nothing is committed."""
-    from gradcheck_cli.project.starting import HOOKS, PYPROJECT, with_hook, with_settings
+def _of_project(root: Path) -> tuple[list[Change], list[str]]:
+    """The project's own files with what is missing in them, and what is to be said of the others."""
+    from gradcheck_cli.project.starting import (
+        HOOKS,
+        PYPROJECT,
+        CannotExtendError,
+        with_hook,
+        with_settings,
+    )
     from gradcheck_cli.run.change import Change
 
-    hooks = [(HOOKS, with_hook)] if (root / ".git").exists() else []
-    for name, extended in ((PYPROJECT, with_settings), *hooks):
+    changes: list[Change] = []
+    said: list[str] = []
+    for name, extended in ((PYPROJECT, with_settings), (HOOKS, with_hook)):
         file = root / name
-        before = file.read_text("utf-8") if file.is_file() else ""
-        after = extended(before)
-        if after is not None:
-            yield Change(file, name, "utf-8", before, after, ())
+        if name == HOOKS and not (root / ".git").exists():
+            said.append(f"{name}: no hook, for this is no repository")
+            continue
+        try:
+            before = file.read_bytes().decode("utf-8") if file.is_file() else ""
+            plain = extended(before.replace("\r\n", "\n"))
+        except (OSError, UnicodeDecodeError, CannotExtendError) as error:
+            said.append(f"{name}: left alone: {error}")
+            continue
+        if plain is None:
+            said.append(f"{name}: has it already")
+            continue
+        after = plain.replace("\n", "\r\n") if "\r\n" in before else plain
+        changes.append(Change(file, name, "utf-8", before, after, ()))
+    return changes, said
 
 
 def _checked(paths: Sequence[str]) -> Report:
@@ -87,13 +105,11 @@ def _write(change: Change, what: str) -> None:
     typer.echo(f"{change.display}: {what if done else left}")
 
 
-def _next_steps(own: Sequence[Change], report: Report | None) -> Iterator[str]:
-    """What was there already, and what to do now."""
+def _next_steps(report: Report | None) -> Iterator[str]:
+    """What only the user can tell, and what to do now."""
     from gradcheck_cli.report.closing import closing
     from gradcheck_cli.run.declaring import questions
 
-    if not own:
-        yield "settings and hook are there already"
     if report is None:
         yield "next: cgcheck ."
         return

@@ -18,38 +18,55 @@ _HOOK = f"""- repo: https://github.com/cgcheck/cgcheck
   hooks:
     - id: cgcheck  # in the environment that `git commit` runs in
 """
-_REPOS = re.compile(r"^repos:[ \\t]*(?:\[\s*\])?[ \\t]*(?:#.*)?$", re.MULTILINE)
+_REPOS = re.compile(r"^repos:[ \t]*(?P<none>\[\s*\])?[ \t]*(?:#.*)?$", re.MULTILINE)
 _ITEM = re.compile(r"^( *)- ", re.MULTILINE)
-_NEXT_KEY = re.compile(r"^[^\s#-]", re.MULTILINE)
+_NEXT_KEY = re.compile(r"^(?:---|\.\.\.|[^\s#-])", re.MULTILINE)
+
+
+class CannotExtendError(Exception):
+    """The file is there and nothing can be added to it, with the reason."""
 
 
 def with_settings(text: str) -> str | None:
-    """A pyproject.toml with our table; None where it has one, or is none that can be read."""
-    try:
-        tools = tomllib.loads(text).get("tool", {})
-    except tomllib.TOMLDecodeError:
+    """A pyproject.toml with our table; None where it has one. Raises `CannotExtendError` where it cannot be read."""
+    if "cgcheck" in _tools(text):
         return None
-    if not isinstance(tools, dict) or "cgcheck" in tools:
-        return None
-    return f"{_ended(text)}{_TABLE}"
+    after = f"{_ended(text)}{_TABLE}"
+    _tools(after)
+    return after
 
 
 def with_hook(text: str) -> str | None:
-    """A configuration of pre-commit with our hook, the last of its list; None where it has it, or has no list."""
+    """A configuration of pre-commit with our hook, the last of its list; None where it has it.
+
+    Raises `CannotExtendError` where there is no list.
+    """
     if "cgcheck" in text:
         return None
     if not text.strip():
         return f"repos:\n{_indented(_HOOK, '  ')}"
     repos = _REPOS.search(text)
     if repos is None:
-        return None
-    head, rest = text[: repos.start()] + "repos:\n", text[repos.end() :].removeprefix("\n")
+        raise CannotExtendError("it has no list `repos:`")
+    head = "repos:" if repos["none"] else repos[0]
+    head, rest = f"{text[: repos.start()]}{head}\n", text[repos.end() :].removeprefix("\n")
     after = _NEXT_KEY.search(rest)
     items, others = (rest, "") if after is None else (rest[: after.start()], rest[after.start() :])
     first = _ITEM.search(items)
     hook = _indented(_HOOK, "  " if first is None else first[1])
     kept = f"{items.rstrip()}\n" if items.strip() else ""
     return f"{head}{kept}{hook}{items[len(kept) :]}{others}"
+
+
+def _tools(text: str) -> dict[str, object]:
+    """The tables of tools."""
+    try:
+        tools = tomllib.loads(text).get("tool", {})
+    except tomllib.TOMLDecodeError as error:
+        raise CannotExtendError(str(error)) from None
+    if not isinstance(tools, dict):
+        raise CannotExtendError("its `tool` is no table")
+    return tools
 
 
 def _ended(text: str) -> str:

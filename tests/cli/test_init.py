@@ -38,7 +38,7 @@ def test_settings_hook_and_comments_are_written_once(place: Path) -> None:
     held = {path: path.read_text() for path in place.iterdir() if path.is_file()}
     again = cgcheck("init", cwd=place)
     assert again.code == 0
-    assert "are there already" in again.out
+    assert "pyproject.toml: has it already" in again.out
     assert {path: path.read_text() for path in place.iterdir() if path.is_file()} == held
 
 
@@ -60,3 +60,13 @@ def test_without_a_repository_there_is_no_hook_and_without_a_check_no_comment(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.py", "pyproject.toml"]
     assert (tmp_path / "model.py").read_text() == MODEL
     assert "next: cgcheck ." in run.out
+
+
+def test_line_ends_stay_and_what_cannot_be_read_is_said(place: Path) -> None:
+    (place / "pyproject.toml").write_bytes(b"[project]\r\nname = 'a'\r\n")
+    assert cgcheck("init", "--no-check", cwd=place).code == 0
+    assert b"\r\n\r\n[tool.cgcheck]\r\n" in (place / "pyproject.toml").read_bytes()
+    (place / "pyproject.toml").write_bytes(b"# caf\xe9\n")
+    run = cgcheck("init", "--no-check", cwd=place)
+    assert run.code == 0
+    assert "pyproject.toml: left alone" in run.out

@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from gradcheck_cli.project.settings import Settings, parse
-from gradcheck_cli.project.starting import with_hook, with_settings
+from gradcheck_cli.project.starting import CannotExtendError, with_hook, with_settings
 
 HOOKS = """# ours
 repos:
@@ -35,11 +35,15 @@ def test_settings_are_added_behind_all_that_is_there(text: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "text", ["[tool.cgcheck]\n", "[tool]\ncgcheck.strict = true\n", "no toml at all", "tool = 1"]
-)
-def test_settings_that_are_there_stay_and_what_cannot_be_read_is_left_alone(text: str) -> None:
+@pytest.mark.parametrize("text", ["[tool.cgcheck]\n", "[tool]\ncgcheck.strict = true\n"])
+def test_settings_that_are_there_stay(text: str) -> None:
     assert with_settings(text) is None
+
+
+@pytest.mark.parametrize("text", ["no toml at all", "tool = 1", "tool = {ruff = {}}\n"])
+def test_what_cannot_be_extended_is_left_alone(text: str) -> None:
+    with pytest.raises(CannotExtendError):
+        with_settings(text)
 
 
 def test_a_new_configuration_has_the_hook_alone() -> None:
@@ -65,8 +69,14 @@ def test_a_list_within_brackets_that_is_empty_becomes_one() -> None:
     assert after.endswith("commit` runs in\nfail_fast: true\n")
 
 
-@pytest.mark.parametrize(
-    "text", ["repos:\n- repo: https://github.com/cgcheck/cgcheck\n", "fail_fast: true\n"]
-)
-def test_a_hook_that_is_there_stays_and_what_has_no_list_is_left_alone(text: str) -> None:
-    assert with_hook(text) is None
+def test_a_hook_that_is_there_stays_and_what_has_no_list_is_left_alone() -> None:
+    assert with_hook("repos:\n- repo: https://github.com/cgcheck/cgcheck\n") is None
+    with pytest.raises(CannotExtendError, match="no list"):
+        with_hook("fail_fast: true\n")
+
+
+def test_what_is_there_already_is_left_as_it_is() -> None:
+    after = with_hook("repos:  # ours\n- repo: local\n  hooks: []\n---\nother: 1\n")
+    assert after is not None
+    assert after.startswith("repos:  # ours\n- repo: local\n  hooks: []\n- repo: https://")
+    assert after.endswith("\n---\nother: 1\n")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gradcheck_cli.contract.report import NotCovered
+from gradcheck_cli.contract.report import NotCovered, Status
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.alike import listed
 from gradcheck_cli.report.text.page import render
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.target_file import File
-from tests.reports import finding
+from tests.reports import checked, finding
 
 MISSING = "the module imports `cuda`, which is not installed here"
 
@@ -40,6 +40,18 @@ def test_a_missing_package_is_told_once(tmp_path: Path) -> None:
     told = "a.py_rule, b.py_rule, c.py_rule, d.py_rule and 5 more: the whole gradient: its"
     assert told in text
     assert text.count("its file could not be imported") <= 1
+
+
+def test_a_file_whose_gradient_has_a_finding_of_its_own_is_told(tmp_path: Path) -> None:
+    def raising(path: str) -> File:
+        raised = replace(finding("rule-raises", message=f"the rule in {path} raises"), path=path)
+        alone = checked(raised, path=path, status=Status.UNCHECKED)
+        file = failed(path)
+        file.gradients.append(replace(alone, gradient=replace(alone.gradient, verdict=None)))
+        return file
+
+    text = page([raising(f"{name}.py") for name in "abc"], tmp_path)
+    assert [f"the rule in {name}.py raises" in text for name in "abc"] == [True, True, True]
 
 
 def test_two_are_told_one_by_one_and_so_are_all_in_detail(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from gradcheck_cli.contract.report import (
     NotCovered,
     Plot,
     Report,
+    Status,
     Verdict,
 )
 from gradcheck_cli.contract.sweep_map import Map, Stretch
@@ -161,6 +162,18 @@ def test_a_report_of_nothing_is_a_page(tmp_path: Path) -> None:
     elements = parsed(render("html", assemble([File("a.py")], Settings()), Look(tmp_path)))
     assert elements.text("h1") == "cgcheck"
     assert elements.of("figure") == []
+
+
+def test_every_link_leads_somewhere(tmp_path: Path) -> None:
+    lone = checked(verdict=None, status=Status.UNCHECKED, reason="why", qualname="g")
+    of_f = checked(FAULT, verdict=Verdict.UNSTABLE)
+    both = assemble([File("a.py", gradients=[of_f, lone]), File("b.py")], Settings())
+    elements = parsed(render("html", both, Look(tmp_path)))
+    places = {attributes.get("id") for _, attributes in elements.all}
+    links = [a["href"] for a in elements.of("a")]
+    assert links
+    assert all(link is not None and link[1:] in places for link in links)
+    assert [b["data-tone"] for b in elements.of("button") if "data-tone" in b] == ["unstable"]
 
 
 def test_without_plotly_the_pictures_are_there(
