@@ -17,10 +17,10 @@ from gradcheck_cli.judge.witness import as_number, call_inputs
 from gradcheck_cli.measure.components import columns
 from gradcheck_cli.measure.engine import moved
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.ordinary import ordinary_first
 from gradcheck_cli.project.rule_pages import find
 
 _MOST = 6  # plots of a gradient
-_HUGE = 20.0
 _FIXED = "fixed"
 
 
@@ -112,10 +112,10 @@ def _row_with(cotangent: Values | None, m: Measurements) -> int:
 
 def _elsewhere(here: Sequence[Measurements]) -> Iterator[Plot]:
     """Along the first element of every argument, the others at ordinary numbers."""
-    chosen = min(here, key=_size, default=None)
-    row = None if chosen is None else _ordinary_row(chosen)
-    if chosen is None or row is None:
+    chosen = min((m for m in here if len(m.base_rows)), key=_size, default=None)
+    if chosen is None:
         return
+    row = int(ordinary_first(chosen, chosen.base_rows)[0])
     for leaf, spec in enumerate(chosen.subject.leaves):
         plot = plot_of(chosen, row, leaf, 0) if spec.size else None
         if plot is not None:
@@ -127,14 +127,3 @@ def _size(m: Measurements) -> tuple[bool, int]:
     leaves = m.subject.leaves
     lone = any(leaf.shape and leaf.size < len(leaf.shape) + 1 for leaf in leaves)
     return lone, sum(leaf.size for leaf in leaves)
-
-
-def _ordinary_row(m: Measurements) -> int | None:
-    """A row at numbers that are neither special nor huge, as far as there is one."""
-    rows = m.base_rows
-    if not len(rows):
-        return None
-    values = np.concatenate([p[rows].reshape(len(rows), -1) for p in m.points], axis=1)
-    special = np.isin(values, (0.0, 1.0, -1.0)).any(axis=1)
-    huge = (np.abs(values) > _HUGE).any(axis=1)
-    return int(rows[np.lexsort((rows, huge, special))[0]])

@@ -75,7 +75,11 @@ def _of_project(root: Path) -> tuple[list[Change], list[str]]:
         if plain is None:
             said.append(f"{name}: has it already")
             continue
-        after = plain.replace("\n", "\r\n") if "\r\n" in before else plain
+        ends = before.count("\r\n")
+        if ends not in (0, before.count("\n")):
+            said.append(f"{name}: left alone: its lines end in two ways")
+            continue
+        after = plain.replace("\n", "\r\n") if ends else plain
         changes.append(Change(file, name, "utf-8", before, after, ()))
     return changes, said
 

@@ -55,7 +55,7 @@ def about(sweep: Map) -> str:
 
 
 def where(stretch: Stretch, sweep: Map) -> str:
-    """`88.72284 ≤ x ≤ 3.4028235e+38`."""
+    """`88.72284 ≤ x ≤ 3.4028235e38`."""
     fmt = format_of(sweep.dtype)
     parts = []
     for name, first, last in zip(sweep.arguments, stretch.first, stretch.last, strict=True):

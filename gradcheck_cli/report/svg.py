@@ -9,7 +9,8 @@ from gradcheck_cli.contract.report import Gradient, Plot, Report
 from gradcheck_cli.contract.sweep_map import Map
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.markup import Markup, element
-from gradcheck_cli.report.picture.drawing import HEIGHT, WIDTH, drawing, faults, legend, named
+from gradcheck_cli.report.picture.drawing import HEIGHT, drawing, faults, legend, named
+from gradcheck_cli.report.picture.frame import WIDTH
 from gradcheck_cli.report.picture.map_drawing import HEIGHT as MAP_HEIGHT
 from gradcheck_cli.report.picture.map_drawing import can_be_drawn, map_drawing
 from gradcheck_cli.report.stretches import about

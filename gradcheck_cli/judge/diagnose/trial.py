@@ -12,6 +12,7 @@ from flint import arb
 from gradcheck_cli.contract.limits import LIMIT_BITS, SCREEN
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.ordinary import ordinary_first
 from gradcheck_cli.measure.states import LIMIT, REGULAR
 from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.enclose import enclose
@@ -22,7 +23,6 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 Array = np.ndarray[Any, Any]
 
 _SCREENED = 2  # points of a signature at which a change is tried first
-_HUGE = 20.0
 _GOAL = 40
 _MOST_BITS = 1024
 _MOST_STEPS = 3_000_000  # of flint, for the rows at which one change is verified
@@ -49,11 +49,8 @@ class Trial:
         return np.flatnonzero(one & ~self.m.beyond)
 
     def screens(self, rows: Array) -> list[int]:
-        """The wrong rows among these, and the ordinary ones that tell most: neither 0 nor 1, nor huge."""
-        values = columns(self.m.points, self.m.count)[rows]
-        special = np.isin(values, (0.0, 1.0, -1.0)).any(axis=1)
-        order = np.lexsort((rows, (np.abs(values) > _HUGE).any(axis=1), special))
-        plain: list[int] = rows[order][:_SCREENED].tolist()
+        """The wrong rows among these, and the ordinary ones that tell most."""
+        plain: list[int] = ordinary_first(self.m, rows)[:_SCREENED].tolist()
         return [*(r for r in self.wrong if r in rows), *plain]
 
     def passes(self, rows: Sequence[int]) -> bool:

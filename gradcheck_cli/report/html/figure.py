@@ -16,8 +16,8 @@ def figure(plot: Plot, findings: Sequence[Finding]) -> Markup:
     """The picture with its legend; where these findings hold is marked."""
     marked = faults(plot, findings)
     names = [
-        element("span", text, class_=f"name {name}")
-        for name, text in SERIES
+        element("span", name, class_=f"name {name}")
+        for name in SERIES
         if getattr(plot, name) is not None
     ]
     caption = joined(
@@ -47,9 +47,7 @@ def _data(plot: Plot, marked: Sequence[Fault]) -> str:
         "steps": [_step(axis, float(value)) for value in plot.at],
         "ticks": [[_step(axis, value), text] for value, text in axis.ticks()],
         "faults": [[_step(axis, f.start), _step(axis, f.stop), f.severity] for f in marked],
-        "series": {
-            name: getattr(plot, name) for name, _ in SERIES if getattr(plot, name) is not None
-        },
+        "series": {name: getattr(plot, name) for name in SERIES if getattr(plot, name) is not None},
     }
     return json.dumps(data, separators=(",", ":"))
 

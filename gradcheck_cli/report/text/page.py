@@ -8,9 +8,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.text import Text
-
 from gradcheck_cli.contract.report import (
     Evidence,
     Finding,
@@ -73,7 +70,10 @@ def render(report: Report, look: Look) -> str:
 
 
 def _colored(lines: Sequence[Line], columns: int) -> str:
-    """The lines with the terminal's colours."""
+    """The lines with the terminal's colours; what makes them is imported for these alone."""
+    from rich.console import Console
+    from rich.text import Text
+
     out = io.StringIO()
     console = Console(
         file=out, force_terminal=True, color_system="standard", width=columns + 1, highlight=False,
