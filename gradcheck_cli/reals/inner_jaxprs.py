@@ -26,8 +26,13 @@ _CALLS = {
     "custom_vjp_call_jaxpr": "call_jaxpr",
     "custom_vmap_call": "call",
     "composite": "jaxpr",
+    "program_order": "call_jaxpr",
+    "xla_metadata_call": "jaxpr",
     "call": "call_jaxpr",
 }
+
+# What JAX wraps up as a whole (`custom_root`, from 0.11 on) says itself what stands inside.
+_OPAQUE = {"_prim"}
 
 # Primitives whose inner jaxprs run zero or more times.
 CONTROL: dict[str, Callable[[Any], Sequence[Any]]] = {
@@ -43,7 +48,12 @@ CONTROL: dict[str, Callable[[Any], Sequence[Any]]] = {
 def inlined(eqn: Any) -> Any | None:
     """The closed jaxpr that this equation merely calls, if it is a call."""
     key = _CALLS.get(eqn.primitive.name)
-    return None if key is None else _closed(eqn.params[key])
+    if key is not None:
+        return _closed(eqn.params[key])
+    lowered = getattr(eqn.primitive, "to_lojax", None)
+    if lowered is None or eqn.params.keys() != _OPAQUE:
+        return None
+    return jax.make_jaxpr(lambda *args: lowered(*args, **eqn.params))(*(v.aval for v in eqn.invars))
 
 
 def is_jaxs_own(closed: Any) -> bool:
@@ -61,6 +71,14 @@ def subprograms(eqn: Any) -> list[Any]:
     """The closed jaxprs that this equation controls, in a fixed order."""
     inner = CONTROL.get(eqn.primitive.name)
     return [] if inner is None else [_closed(jaxpr) for jaxpr in inner(eqn.params)]
+
+
+def held_and_carried(params: dict[str, Any]) -> tuple[int, int]:
+    """How many of a scan's operands are constants, and how many are carried from step to step."""
+    if "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    constants, carry, _ = params["ft_in"].unpack()
+    return len(list(constants)), len(list(carry))
 
 
 def _closed(jaxpr: Any) -> Any:

@@ -30,7 +30,7 @@ from gradcheck_cli.frameworks.shared.equations import (
 from gradcheck_cli.frameworks.shared.rolled import FEWEST_TRIPS, rolled
 from gradcheck_cli.frameworks.shared.tracing import precision, with_jacobian, with_pullback
 from gradcheck_cli.reals.facts import LOOPS, OPEN_LOOPS, Law, named
-from gradcheck_cli.reals.inner_jaxprs import JAX_FOLDER, inlined
+from gradcheck_cli.reals.inner_jaxprs import JAX_FOLDER, held_and_carried, inlined
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.results import Limits, Reached
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -170,7 +170,7 @@ def _longer(eqn: Any, values: list[Any], more: int) -> list[Any]:
         constants, body = values[first : first + p["body_nconsts"]], p["body_jaxpr"]
         trips, ended = _MORE, _cut(eqn, values)
     else:
-        constants, body = values[: p["num_consts"]], p["jaxpr"]
+        constants, body = values[: held_and_carried(p)[0]], p["jaxpr"]
         trips, ended = _MORE + _TIMES * p["length"], bind(eqn, values)
 
     trip = functools.partial(jex.jaxpr_as_fun(body), *constants)
@@ -215,8 +215,8 @@ def _seeks(eqn: Any) -> bool:
     if name in OPEN_LOOPS:
         body, first = p["body_jaxpr"].jaxpr, p["body_nconsts"]
     elif name == "scan":
-        body, first = p["jaxpr"].jaxpr, p["num_consts"]
-        rows = len(body.invars) > first + p["num_carry"] or len(body.outvars) > p["num_carry"]
+        body, (first, carries) = p["jaxpr"].jaxpr, held_and_carried(p)
+        rows = len(body.invars) > first + carries or len(body.outvars) > carries
         if rows or p["length"] < 2:
             return False
     else:

@@ -37,6 +37,14 @@ def log(x: arb) -> arb:
     return INF if x == INF else NAN
 
 
+def log2(x: arb) -> arb:
+    if x.is_exact() and x > 0 and x.is_finite():
+        mantissa, exponent = x.man_exp()
+        if mantissa == 1:
+            return arb(exponent)
+    return log(x) / arb(2).log()
+
+
 def log1p(x: arb) -> arb:
     if x == -ONE:
         return -INF
@@ -180,10 +188,12 @@ UNARY: dict[str, Unary] = {
     "lgamma": lgamma,
     "log": log,
     "log1p": log1p,
+    "log2": log2,
     "logistic": logistic,
     "conj": lambda x: x,
     "imag": lambda x: ZERO,
     "neg": lambda x: -x,
+    "one_minus_square": lambda x: ONE - x * x,
     "real": lambda x: x,
     "round": round_even,
     "round_away": round_away,

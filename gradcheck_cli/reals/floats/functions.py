@@ -21,7 +21,8 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "cos": np.cos, "cosh": np.cosh, "digamma": special.digamma, "erf": special.erf,
     "erf_inv": special.erfinv, "erfc": special.erfc, "exp": np.exp, "exp2": np.exp2,
     "expm1": np.expm1, "floor": np.floor, "imag": np.imag, "lgamma": special.gammaln, "log": np.log,
-    "log1p": np.log1p, "logistic": special.expit, "neg": np.negative, "real": np.real,
+    "log1p": np.log1p, "log2": np.log2, "logistic": special.expit, "neg": np.negative,
+    "one_minus_square": lambda x: (1 + x) * (1 - x), "real": np.real,
     "round": np.rint, "round_away": _round_away, "rsqrt": lambda x: 1 / np.sqrt(x),
     "sign": np.sign, "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan, "tanh": np.tanh,
 }  # fmt: skip

@@ -27,6 +27,7 @@ ULP = 2.0**-52
 _TINY = 2.0**-1018  # above all that a library may flush to zero
 _ROOM = 1 + 2.0**-48  # the radius is computed in floats too
 _SHORT = np.uint64((1 << 29) - 1)  # the bits that a float of 24 digits does not have
+_PER_LOG = 1.4426950408889636  # 1 / log 2, rounded up
 _SAFE = 2.0**-900  # results above this have not underflowed
 
 
@@ -72,8 +73,10 @@ class Arithmetic:
             "floor": self.steps(xp.floor),
             "log": self.log,
             "log1p": self.log1p,
+            "log2": self.log2,
             "logistic": self.logistic,
             "neg": self.neg,
+            "one_minus_square": self.one_minus_square,
             "real": lambda x: x,
             "round": self.steps(xp.rint),
             "round_away": self.steps(self.half_away),
@@ -222,6 +225,15 @@ class Arithmetic:
         least = (x.mid - x.rad) * (1 - 4 * EPS)
         rad = self.xp.where(least > 0, x.rad / least, self.xp.inf)
         return self.rounded(self.xp.log(x.mid), rad, 4)
+
+    def log2(self, x: Pair) -> Pair:
+        least = (x.mid - x.rad) * (1 - 4 * EPS)
+        rad = self.xp.where(least > 0, x.rad / least, self.xp.inf)
+        return self.rounded(self.xp.log2(x.mid), rad * _PER_LOG, 4)
+
+    def one_minus_square(self, x: Pair) -> Pair:
+        one = self.known(self.xp.ones_like(x.mid))
+        return self.mul(self.add(one, x), self.sub(one, x))
 
     def _log1p(self, x: Array) -> Array:
         """XLA's own errs by dozens of ulps; the rounding of 1 + x is divided out instead."""

@@ -327,6 +327,7 @@ _RULES: dict[str, Any] = {
     "div": _plain(lambda domain, a, b: div(a, b)),
     "neg": _plain(lambda domain, x: neg(x)),
     "square": _plain(lambda domain, x: power(x, 2)),
+    "one_minus_square": _plain(lambda domain, x: sub(const(1), power(x, 2))),
     "max": _plain(_larger),
     "min": _plain(_smaller),
     "clamp": _plain(lambda domain, a, x, b: _smaller(domain, _larger(domain, x, a), b)),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import COUNTED_TRIPS, FLOAT_TRIPS
+from gradcheck_cli.reals.inner_jaxprs import held_and_carried
 from gradcheck_cli.reals.rules.rule import Rule, batched, spread
 from gradcheck_cli.reals.three_valued import NO, UNKNOWN, YES
 
@@ -100,14 +101,15 @@ def _where(domain: Any, each: Any, kind: str, old: Any, new: Any) -> Any:
 def _scan(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     (body,) = step.subs
     p = step.params
-    consts = values[: p["num_consts"]]
-    carry = values[p["num_consts"] : p["num_consts"] + p["num_carry"]]
-    xs = values[p["num_consts"] + p["num_carry"] :]
+    constants, carries = held_and_carried(p)
+    consts = values[:constants]
+    carry = values[constants : constants + carries]
+    xs = values[constants + carries :]
     length = p["length"]
     collected: list[list[Any]] = []
     for i in reversed(range(length)) if p["reverse"] else range(length):
         outs = walk(body, domain, [*consts, *carry, *(x[:, i] for x in xs)])
-        carry, ys = outs[: p["num_carry"]], outs[p["num_carry"] :]
+        carry, ys = outs[:carries], outs[carries:]
         collected.append(ys)
     if p["reverse"]:
         collected.reverse()
@@ -118,8 +120,7 @@ def _scan(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
         stacked.append(np.stack([spread(v, batch) for v in column], axis=1))
     if not columns:
         stacked = [
-            domain.constant(np.zeros(aval.shape, aval.dtype))
-            for aval in step.out_avals[p["num_carry"] :]
+            domain.constant(np.zeros(aval.shape, aval.dtype)) for aval in step.out_avals[carries:]
         ]
     return [*carry, *stacked]
 

@@ -36,7 +36,7 @@ REASONS: dict[str, str] = {
             "ppermute", "ppermute_done", "ppermute_start", "precv", "preduced", "psend", "psum",
             "psum_done", "psum_invariant", "psum_invariant_start", "psum_start", "ragged_all_to_all",
             "reduce_scatter", "reduce_scatter_done", "reduce_scatter_start", "semaphore_read",
-            "semaphore_signal", "semaphore_wait", "shard_map", "unreduced_psum", "unreduced_psum_start",
+            "semaphore_signal", "semaphore_wait", "shard_map", "unreduced_pmax", "unreduced_pmin", "unreduced_psum", "unreduced_psum_start",
             "unreduced_reduce_scatter", "unreduced_reduce_scatter_start",
         ),
         DEVICES,

@@ -9,6 +9,7 @@ from jax import lax
 
 from gradcheck_cli.contract.limits import COUNTED_TRIPS, FLOAT_TRIPS
 from gradcheck_cli.reals.float64.pairs import Pair
+from gradcheck_cli.reals.inner_jaxprs import held_and_carried
 from gradcheck_cli.reals.rules.rule import Rule
 
 
@@ -49,15 +50,16 @@ def _cond(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
 def _scan(domain: Any, step: Any, values: list[Any], walk: Any) -> list[Any]:
     (body,) = step.subs
     p = step.params
-    first, last = p["num_consts"], p["num_consts"] + p["num_carry"]
+    first, carries = held_and_carried(p)
+    last = first + carries
     consts, xs = values[:first], values[last:]
     carry = [_settled(v, aval) for v, aval in zip(values[first:last], step.in_avals[first:last], strict=True)]  # fmt: skip
 
     def once(state: Any, x: Any) -> Any:
         held, (doubts, ties) = state
         outs, flags = _inner(domain, walk, body, [*consts, *held, *x])
-        after = outs[: p["num_carry"]]
-        return (after, (doubts | flags[0], ties | flags[1])), outs[p["num_carry"] :]
+        after = outs[:carries]
+        return (after, (doubts | flags[0], ties | flags[1])), outs[carries:]
 
     start = (carry, (jnp.zeros((), bool), jnp.zeros((), bool)))
     (carry, flags), ys = lax.scan(once, start, list(xs), p["length"], p["reverse"])
