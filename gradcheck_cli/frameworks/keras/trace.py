@@ -13,8 +13,10 @@ def on_traced_device() -> Iterator[None]:
     """While active, Keras moves tensors to the device on which they are traced, and not to its own."""
     import torch
 
+    from gradcheck_cli.frameworks.torch.traced_device import NAME
+
     before = global_state.get_global_attribute("torch_device", None)
-    global_state.set_global_attribute("torch_device", torch.device("jax:0"))
+    global_state.set_global_attribute("torch_device", torch.device(NAME, 0))
     try:
         yield
     finally:

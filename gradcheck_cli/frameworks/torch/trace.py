@@ -27,6 +27,7 @@ from gradcheck_cli.frameworks.torch.private_api import (
     tree_map_only,
 )
 from gradcheck_cli.frameworks.torch.random import draw_natively
+from gradcheck_cli.frameworks.torch.traced_device import NAME, keeping_its_name, say_where
 from gradcheck_cli.frameworks.torch.whole_numbers import compute_whole_numbers
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -36,9 +37,12 @@ INSTALL = "pip install torchax==0.0.13"
 @functools.cache
 def _environment() -> Any:
     try:
-        with calling_user_code(), _tolerant():
+        with calling_user_code(), _tolerant(), keeping_its_name():
             import torchax
+            from torchax.tensor import Tensor
+            from torchax.view import View
 
+            say_where(Tensor, View)
             environment = torchax.default_env()
             _take_plain_tensors(environment)
             _ask_for_types(environment)
@@ -188,7 +192,7 @@ def _write_in_place(environment: Any) -> None:
 
 def warm() -> None:
     """Import what tracing needs before a server forks; an environment of torchax starts JAX's backend."""
-    with contextlib.suppress(UserCodeError), calling_user_code(), _tolerant():
+    with contextlib.suppress(UserCodeError), calling_user_code(), _tolerant(), keeping_its_name():
         for name in (
             "torchax.interop",
             "torchax.ops.jaten",
@@ -225,7 +229,7 @@ class _Absent:
 @contextlib.contextmanager
 def environment(surroundings: Surroundings) -> Iterator[None]:
     """The context in which torch operations are JAX's, and new tensors its arrays."""
-    with _environment(), torch.device("jax"), surroundings():
+    with _environment(), torch.device(NAME), surroundings():
         yield
 
 
