@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gradcheck_cli.check.left_out import left_out
 from gradcheck_cli.check.listed_inputs import listed_inputs
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.trial import SubjectTrial
@@ -31,7 +32,7 @@ def tried(trial: SubjectTrial, parameters: Sequence[Parameter]) -> GradientOutco
         weaker=m.sources.reason,
         dtypes=(m.subject.dtype,),
         inputs=(listed_inputs(m.subject, parameters, trial.points),),
-        left_out=trial.left_out,
+        left_out=(*trial.left_out, *left_out(m)),
     )
 
 

@@ -80,23 +80,10 @@ def _tried(request: Request, subject: Subject) -> SubjectTrial:
         if primal or untrue_rule(m):
             subject.distrust(_UNTRUE_PRIMAL if primal else _UNTRUE_RULE, primal=primal)
             m = measured(request, subject, points, probes, sources(subject))
-        return SubjectTrial(points, m, _left_out(m))
+        return SubjectTrial(points, m)
     part, left_out = _in_part(subject, points, task.seed)
     m = measured(request, part, points, probes, sources(part))
-    return SubjectTrial(points, m, (*left_out, *_left_out(m)))
-
-
-def _left_out(m: Measurements) -> tuple[tuple[str, str], ...]:
-    """The probes at which an iteration has not come to its end."""
-    if not m.run_out:
-        return ()
-    what = f"{len(m.run_out)} of {m.count} probes at {m.subject.signature.describe()}"
-    return (
-        (
-            what,
-            "a loop that stops by `break` elsewhere came to its last trip there: it has not converged",
-        ),
-    )
+    return SubjectTrial(points, m, left_out)
 
 
 def _in_part(

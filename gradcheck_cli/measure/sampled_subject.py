@@ -48,12 +48,14 @@ class Part:
     leaves: Sequence[Leaf] = field(init=False)
     has_rule: bool = field(init=False)
     modes: Sequence[str] = field(init=False)
+    stays_on_cpu: str = field(init=False)
     _traces: Traces | None = None
 
     def __post_init__(self) -> None:
         whole = self.whole
         self.signature, self.dtype, self.has_rule = whole.signature, whole.dtype, whole.has_rule
         self.outputs, self.leaves, self.modes = whole.outputs, whole.leaves, whole.modes
+        self.stays_on_cpu = whole.stays_on_cpu
 
     # -- over the reals: programs of the sample ------------------------------------------
 

@@ -94,6 +94,8 @@ class Runner(Shaped, Protocol):
 
     @property
     def modes(self) -> Sequence[str]: ...
+    @property
+    def stays_on_cpu(self) -> str: ...  # why, whatever device was asked for; else nothing
     def run(
         self,
         points: Sequence[Array],

@@ -36,11 +36,13 @@ def launcher(device: str, frameworks: Collection[str], backend: str | None = Non
     """Fork on Linux; elsewhere a forked JAX is not safe, so workers start from scratch."""
     if os.name == "nt":
         raise UserError("cgcheck runs its workers over Unix sockets: use WSL on Windows")
-    env = environment(device, backend)
+    env = environment(device, backend, frameworks)
     return ForkServer(env, frameworks) if platform.system() == "Linux" else Spawner(env)
 
 
-def environment(device: str, backend: str | None = None) -> dict[str, str]:
+def environment(
+    device: str, backend: str | None = None, frameworks: Collection[str] = ("jax",)
+) -> dict[str, str]:
     """What every worker's environment says before anything is imported."""
     env = dict(os.environ)
     env["PYTHONDONTWRITEBYTECODE"] = env.get("PYTHONDONTWRITEBYTECODE", "")
@@ -50,7 +52,7 @@ def environment(device: str, backend: str | None = None) -> dict[str, str]:
     env["CGCHECK_DEVICE"] = device
     if backend is not None:
         env["KERAS_BACKEND"] = backend
-    if device == "cpu":
+    if device == "cpu" or "jax" not in frameworks:  # beside another's floats JAX only reckons
         env["JAX_PLATFORMS"] = "cpu"
         if _DEVICE_COUNT not in env.get("XLA_FLAGS", ""):
             env.setdefault("JAX_NUM_CPU_DEVICES", "2")  # simulated: some rules count on one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,13 +48,17 @@ def test_what_runs_eagerly_only_says_so_itself_in_a_graph() -> None:
         def primal(self, tensors: Any) -> list[Any]:
             return [self.function(*tensors)]
 
+    class Placed:
+        def placed(self) -> AbstractContextManager[None]:
+            return nullcontext()
+
     def blamed(function: Any) -> tuple[Severity, bool]:
         def run(point: Any, cotangent: Any) -> Any:
             with Ways(function)._blamed([tf.ones(3)]):
                 raise UserCodeError(AttributeError("no numpy"))
 
         with pytest.raises(WentWrong) as raised:
-            named(OtherCall("inside tf.function", run)).run([], [])
+            named(OtherCall("inside tf.function", run), Placed()).run([], [])
         return raised.value.severity, "the function itself raises" in raised.value.error
 
     variable = tf.Variable(2.0)

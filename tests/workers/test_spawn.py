@@ -26,6 +26,11 @@ def test_on_a_gpu_jax_chooses_its_platform() -> None:
     assert not {"JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"} & set(env)
 
 
+def test_beside_floats_of_torch_on_a_gpu_jax_stays_on_the_cpu() -> None:
+    env = environment("gpu", frameworks=["torch"])
+    assert (env["JAX_PLATFORMS"], env["CGCHECK_DEVICE"]) == ("cpu", "gpu")
+
+
 def test_the_backend_is_that_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERAS_BACKEND", "torch")
     assert environment("cpu", "tensorflow")["KERAS_BACKEND"] == "tensorflow"

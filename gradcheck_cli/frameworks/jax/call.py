@@ -1,4 +1,4 @@
-"""A JAX function of its float leaves alone, and arrays as its compiled batches take and give them."""
+"""A JAX function of its float leaves alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Signature, filled
-
-Array = np.ndarray[Any, Any]
 
 
 def flat(fun: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
@@ -56,8 +54,3 @@ def _arguments(signature: Signature, leaves: Sequence[Any]) -> tuple[list[Any], 
         else:
             kwargs[name] = filled(value, supply, paired=jax.lax.complex)
     return args, kwargs
-
-
-def host(arrays: Sequence[Any], count: int) -> list[Array]:
-    """The first rows of each, as arrays of ours."""
-    return [np.asarray(a)[:count].astype(np.float64) for a in arrays]

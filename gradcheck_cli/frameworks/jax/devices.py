@@ -1,11 +1,12 @@
-"""One call spread over two devices, a row on each, as data-parallel training makes it.
+"""On which devices JAX runs: what is measured, all else, and one call that is spread over two.
 
-On the CPU they are simulated: a worker's environment asks for two before JAX starts.
+On the CPU the two are simulated: a worker's environment asks for them before JAX starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -13,13 +14,31 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from gradcheck_cli.subject.device import measures_on_gpu, measuring
+
 Array = np.ndarray[Any, Any]
 
 _AXIS = "rows"
 
 
+def accelerator() -> Any:
+    """The device where floats are measured; the CPU if there is no other."""
+    return jax.devices()[0]
+
+
+@contextmanager
+def floats_on_device() -> Iterator[None]:
+    """While active, what is compiled and made is on the device that was asked for."""
+    with measuring():
+        if not measures_on_gpu():
+            yield
+            return
+        with jax.default_device(accelerator()):
+            yield
+
+
 def two() -> list[Any] | None:
-    """The first two devices; None if there is only one."""
+    """The first two devices of the kind where floats are measured; None if there is only one."""
     devices = jax.devices()
     return devices[:2] if len(devices) > 1 else None
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 
 from gradcheck_cli.frameworks.jax.call import flat
+from gradcheck_cli.frameworks.jax.devices import floats_on_device
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.other_calls import other_calls
 from gradcheck_cli.frameworks.jax.random import with_new_draws
@@ -51,6 +53,9 @@ class FittedJax(JaxSubject):
 
     def in_dtype(self, dtype: str) -> FittedJax:
         return fit(self.gradient, self.signature, dtype)
+
+    def placed(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.stays_on_cpu else floats_on_device()
 
     def with_new_draws(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]

@@ -77,7 +77,7 @@ def other_calls(subject: JaxSubject) -> list[OtherCall]:
         calls.append(OtherCall("with one array for two arguments", own.one_for_two))
     if two() is not None:
         calls.append(OtherCall("spread over two devices", own.on_two_devices))
-    return [named(way) for way in calls]
+    return [named(way, subject) for way in calls]
 
 
 class _Ways:

@@ -7,6 +7,12 @@ from typing import Any
 import jax
 
 
+def work_on_the_cpu() -> None:
+    """Arrays and compiled code are the CPU's, but while something is measured elsewhere."""
+    config: Any = jax.config
+    config.update("jax_default_device", "cpu")
+
+
 def keep_compiled(folder: str | None) -> None:
     """Reuse compiled code between runs: a compile becomes a read."""
     if folder is None:

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradcheck_cli.frameworks.jax.bounds import reads_beyond
-from gradcheck_cli.frameworks.jax.call import host
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.trace import (
     bounded,
@@ -27,7 +26,7 @@ from gradcheck_cli.frameworks.jax.trace import (
     stepwise,
     without_own_rules,
 )
-from gradcheck_cli.frameworks.shared.batches import batch_size, padded
+from gradcheck_cli.frameworks.shared.batches import batch_size, host, padded
 from gradcheck_cli.frameworks.shared.fitted import Batched, FittedGradient
 from gradcheck_cli.frameworks.shared.run_on import Iteration
 from gradcheck_cli.frameworks.shared.tracing import (
@@ -39,6 +38,7 @@ from gradcheck_cli.frameworks.shared.tracing import (
     with_pullback,
 )
 from gradcheck_cli.reals.draws import program_of
+from gradcheck_cli.subject.device import measured
 from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
 from gradcheck_cli.subject.results import (
     AUTO,
@@ -52,6 +52,7 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
 
+_LONG_LOOPS = "it has loops that end by a condition, of which each trip takes a GPU hundreds of times as long: they ran on the CPU"
 _ENDED = "an argument that is held fixed holds a value of a trace that has ended"
 
 
@@ -177,6 +178,7 @@ class JaxSubject(FittedGradient):
                 message = f"the gradient of `{leaf.path}` is complex, its argument real: what comes before it cannot be differentiated"
                 raise RuleError("complex", message, silent=True, complex_of=leaf.path)
 
+    @measured
     def rule_gradients_unbatched(
         self, point: Sequence[Array], cotangent: Sequence[Array]
     ) -> list[Array]:
@@ -207,6 +209,11 @@ class JaxSubject(FittedGradient):
 
     # -- floats -----------------------------------------------------------------------
 
+    @property
+    def stays_on_cpu(self) -> str:
+        return _LONG_LOOPS if self.loops else ""
+
+    @measured
     def run(
         self,
         points: Sequence[Array],
@@ -232,6 +239,7 @@ class JaxSubject(FittedGradient):
             except jax.errors.JaxRuntimeError as error:  # a callback of the user's
                 raise Rejected(f"it raises while it runs: {brief(error)}") from None
 
+    @measured
     def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
         """Values and gradients by one compiled map over very many numbers, in their own dtype."""
         key = ("along", len(xs))
@@ -244,6 +252,7 @@ class JaxSubject(FittedGradient):
             )
         return [np.asarray(out) for out in jax.tree.leaves(self._compiled[key](xs))]
 
+    @measured
     def primal_values(self, points: Sequence[Array]) -> list[Array]:
         """The primal's values; nothing else of the user's runs."""
         count, size = len(points[0]), batch_size(len(points[0]))
@@ -264,6 +273,7 @@ class JaxSubject(FittedGradient):
                 raise Rejected(f"it raises while it runs: {brief(error)}") from None
             return host(values, count)
 
+    @measured
     def run_row(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
     ) -> list[Array]:

@@ -1,6 +1,9 @@
-"""Compiled batches: their sizes, and rows that fill them."""
+"""Compiled batches: their sizes, rows that fill them, and what they give."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,3 +23,8 @@ def padded(array: Array, size: int, dtype: str) -> Array:
         return cast
     fill = np.broadcast_to(cast[-1:], (size - len(cast), *cast.shape[1:]))
     return np.concatenate([cast, fill])
+
+
+def host(arrays: Sequence[Any], count: int) -> list[Array]:
+    """The first rows of each, as arrays of ours."""
+    return [np.asarray(a)[:count].astype(np.float64) for a in arrays]

@@ -10,6 +10,7 @@ import abc
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -31,6 +32,7 @@ from gradcheck_cli.frameworks.shared.tracing import (
 )
 from gradcheck_cli.reals.draws import program_of
 from gradcheck_cli.reals.program import Program
+from gradcheck_cli.subject.device import asked_for, measured, measuring, seen_on_the_cpu
 from gradcheck_cli.subject.refusals import Rejected
 from gradcheck_cli.subject.results import AUTO, EAGER, VALUE, Array, Floats, Traces
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -47,6 +49,7 @@ class EagerSubject(FittedGradient):
     outputs: list[tuple[int, ...]]
     output_dtypes: list[str]
     has_rule: bool
+    _raised: str = ""
 
     # -- what a framework says ------------------------------------------------------------
 
@@ -137,11 +140,13 @@ class EagerSubject(FittedGradient):
         except Rejected:
             return None
 
+    @measured
     def rule_gradients_unbatched(
         self, point: Sequence[Array], cotangent: Sequence[Array]
     ) -> list[Array]:
         return self.row(point, cotangent).custom or []
 
+    @measured
     def with_new_draws(
         self, seeds: int, point: Sequence[Array], cotangent: Sequence[Array], ends: Sequence[Array]
     ) -> tuple[list[Array], list[Array]] | None:
@@ -236,6 +241,10 @@ class EagerSubject(FittedGradient):
 
     # -- floats -------------------------------------------------------------------------------
 
+    def placed(self) -> AbstractContextManager[None]:
+        return measuring(on=asked_for() == "gpu" and not self.stays_on_cpu)
+
+    @measured
     def run(
         self,
         points: Sequence[Array],
@@ -251,7 +260,7 @@ class EagerSubject(FittedGradient):
         rows = [
             self._tried([p[i] for p in points], [c[i] for c in cotangents]) for i in range(count)
         ]
-        return {EAGER: stacked(rows, self.nothing)}
+        return {EAGER: stacked(rows, self.nothing, self._raised)}
 
     @property
     def nothing(self) -> Row:
@@ -267,6 +276,7 @@ class EagerSubject(FittedGradient):
         floats = self.run([xs.astype(np.float64)], rows)[EAGER]
         return [a.astype(xs.dtype) for a in (*floats.rule_value, *(floats.custom or floats.auto or []))]  # fmt: skip
 
+    @measured
     def primal_values(self, points: Sequence[Array]) -> list[Array]:
         """The primal's values; NaN where the function raises."""
         nothing = [np.full(shape, np.nan) for shape in self.outputs]
@@ -274,11 +284,12 @@ class EagerSubject(FittedGradient):
         for i in range(len(points[0])):
             try:
                 with calling_user_code():
-                    rows.append(self.primal_row([p[i] for p in points]))
+                    rows.append(seen_on_the_cpu(self.primal_row, [p[i] for p in points]))
             except UserCodeError:
                 rows.append(nothing)
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
+    @measured
     def run_row(
         self, point: Sequence[Array], cotangent: Sequence[Array], mode: str, who: str
     ) -> list[Array]:
@@ -303,8 +314,9 @@ class EagerSubject(FittedGradient):
     def _tried(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row | None:
         try:
             with calling_user_code():
-                return self.row(point, cotangent)
-        except UserCodeError:
+                return seen_on_the_cpu(self.row, point, cotangent)
+        except UserCodeError as raised:
+            self._raised = brief(raised.error)
             return None
 
     def _whole(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Floats | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -69,6 +70,15 @@ class FittedGradient(abc.ABC):
     @abc.abstractmethod
     def other_calls(self) -> Sequence[OtherCall]:
         """Other ways to make the call."""
+
+    @property
+    def stays_on_cpu(self) -> str:
+        """Why it is measured on the CPU whatever device was asked for; nothing if it is not."""
+        return ""
+
+    @abc.abstractmethod
+    def placed(self) -> AbstractContextManager[None]:
+        """While active, floats are those of the device that was asked for."""
 
     def reads_beyond(self) -> str:
         """How the function silently reads beyond the end of an array; nothing where that raises."""

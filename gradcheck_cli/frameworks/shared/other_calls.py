@@ -18,6 +18,7 @@ from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.inputs.signature import Leaf
+from gradcheck_cli.subject.device import Placed
 from gradcheck_cli.subject.other_calls import OtherCall, WentWrong
 from gradcheck_cli.subject.results import Array
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -77,12 +78,13 @@ def user_error_counts(
         raise _RuleRaised(rule, severity, f"{who} raises {brief(raised.error)}") from None
 
 
-def named(way: OtherCall) -> OtherCall:
-    """A way whose findings begin with its name where its call raises."""
+def named(way: OtherCall, subject: Placed) -> OtherCall:
+    """A way whose findings begin with its name where its call raises; it runs where floats are measured."""
 
     def run(point: Numbers, cotangent: Numbers) -> Result:
         try:
-            return way.run(point, cotangent)
+            with subject.placed():
+                return way.run(point, cotangent)
         except _RuleRaised as raised:
             raise WentWrong(raised.rule, raised.severity, raised.error, way.name) from None
 

@@ -25,14 +25,15 @@ class Row:
         yield from (self.value, self.rule_value, self.custom, self.auto)
 
 
-def stacked(rows: Sequence[Row | None], nothing: Row) -> Floats:
+def stacked(rows: Sequence[Row | None], nothing: Row, raised: str = "") -> Floats:
     """One array for each output and argument; rows at which it raised are NaN, and named.
 
-    `nothing` stands for a single point at which it raised; where it raises at all of many, it is refused.
+    `nothing` stands for a single point at which it raised; where it raises at all of many, it is refused,
+    with what it `raised` last.
     """
     first = next((row for row in rows if row is not None), nothing if len(rows) == 1 else None)
     if first is None:
-        raise Rejected("it raises at every point that was tried")
+        raise Rejected(f"it raises at every point that was tried{raised and ': '}{raised}")
     nothing = Row(*([np.full_like(a, np.nan) for a in part or ()] for part in first))
     each = [list(row or nothing) for row in rows]
     value, rule_value, custom, auto = (

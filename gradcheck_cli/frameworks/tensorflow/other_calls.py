@@ -44,7 +44,7 @@ _BESIDE = 0.375  # another place, at which no value is the same by accident
 
 def other_calls(subject: TfSubject) -> list[OtherCall]:
     """The other calls that apply to this signature."""
-    return [named(way) for way in _all(subject)]
+    return [named(way, subject) for way in _all(subject)]
 
 
 def _all(subject: TfSubject) -> list[OtherCall]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,16 +17,15 @@ from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.frameworks.torch.gradient import CLASS, TorchGradient
 from gradcheck_cli.frameworks.torch.random import start_over
 from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature, filled
+from gradcheck_cli.subject.device import measures_on_gpu
 
 Array = np.ndarray[Any, Any]
 Tensors = Sequence[Any]
 
 
 def device() -> str:
-    """A GPU where one was asked for (else CUDA is told to see none) and torch can use it."""
-    return (
-        "cuda" if os.environ.get("CGCHECK_DEVICE") == "gpu" and torch.cuda.is_available() else "cpu"
-    )
+    """Where new tensors are made: on a GPU while something is measured, if one was asked for."""
+    return "cuda" if measures_on_gpu() and torch.cuda.is_available() else "cpu"
 
 
 def tensor(array: Any, dtype: Any) -> Any:
@@ -198,4 +196,4 @@ def _fixed(value: Any) -> Any:
         array = np.asarray(value)
         wide = array.astype(np.int64) if array.dtype.kind in "iu" else array
         return torch.tensor(wide, device=device())
-    return value
+    return value.to(device()) if isinstance(value, torch.Tensor) else value

@@ -13,12 +13,12 @@ from gradcheck_cli.clues.call_sites import calls_of
 from gradcheck_cli.clues.classes import is_configuration
 from gradcheck_cli.clues.reading import read
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
-from gradcheck_cli.frameworks.torch.call import device
 from gradcheck_cli.frameworks.torch.find import find, named
 from gradcheck_cli.frameworks.torch.hooks import recording, watching
 from gradcheck_cli.frameworks.torch.script import WRITING
 from gradcheck_cli.frameworks.torch.trace import warm
 from gradcheck_cli.inputs.signature import Hints
+from gradcheck_cli.subject.device import asked_for
 
 warm()
 torch.set_num_threads(1)  # calls are small, and workers share the cores
@@ -35,7 +35,7 @@ class Torch:
 
     @property
     def device(self) -> str:
-        return "cpu" if device() == "cpu" else "gpu"
+        return "gpu" if asked_for() == "gpu" and torch.cuda.is_available() else "cpu"
 
     def steady(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -80,7 +80,7 @@ def other_calls(subject: TorchSubject) -> list[OtherCall]:
         calls += map(own.only, range(len(subject.leaves)))
     if len(subject.outputs) > 1:
         calls += map(own.of_output, range(len(subject.outputs)))
-    return [named(way) for way in calls]
+    return [named(way, subject) for way in calls]
 
 
 def _written(cls: Any) -> str:

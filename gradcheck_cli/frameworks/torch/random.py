@@ -15,6 +15,7 @@ import torch
 from gradcheck_cli.frameworks.shared.draws import seed
 from gradcheck_cli.frameworks.shared.tracing import Untraceable
 from gradcheck_cli.frameworks.torch.native_ops import constant, operation
+from gradcheck_cli.subject.device import measuring
 
 _NEW = frozenset({"rand", "randn", "randint", "randperm"})
 _LIKE = frozenset({"rand_like", "randn_like", "randint_like"})
@@ -33,10 +34,11 @@ def start_over() -> None:
 
 
 def draws(call: Callable[[], Any]) -> bool:
-    """Does this call take random numbers?"""
+    """Does this call take random numbers? Asked on the CPU."""
     start_over()
     before = torch.random.get_rng_state()
-    call()
+    with measuring(on=False):
+        call()
     return not torch.equal(before, torch.random.get_rng_state())
 
 

@@ -27,6 +27,7 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 Array = np.ndarray[Any, Any]
 
 _REFUSED = object()
+_DRAWN = "a GPU draws other random numbers than the trace, which is made on the CPU: it ran there"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class TorchSubject(EagerSubject):
 
     gradient: TorchGradient
     call: Call
+    _random: bool | None = None
 
     # -- traces -------------------------------------------------------------------------
 
@@ -170,11 +172,19 @@ class TorchSubject(EagerSubject):
             for a, name in zip(arrays, self.output_dtypes, strict=True)
         ]
 
+    @property
+    def stays_on_cpu(self) -> str:
+        return _DRAWN if self._draws() else ""
+
+    def _draws(self) -> bool:
+        """Does the call take random numbers?"""
+        if self._random is None:
+            self._random = draws(lambda: self.primal_row([self.call.plain(leaf) for leaf in self.leaves]))  # fmt: skip
+        return self._random
+
     def in_float64(self) -> Self | None:
         """The subject in float64; None for a call that draws, which would draw other numbers there."""
-        if draws(lambda: self.primal_row([self.call.plain(leaf) for leaf in self.leaves])):
-            return None
-        return super(TorchSubject, self).in_float64()
+        return None if self._draws() else super(TorchSubject, self).in_float64()
 
     # -- library functions ------------------------------------------------------------------
 
