@@ -107,6 +107,7 @@ class Explorer:
     refusals: dict[tuple[object, ...], str | None] = field(default_factory=dict)
     reads: dict[tuple[object, ...], str] = field(default_factory=dict)  # beyond an array
     may_overread: bool = False
+    beyond: int = 0  # subjects that were seen to read beyond an array
 
     def explored(self) -> Exploration:
         """The first stage at which function and rule agree; if at none, what reads beyond an array may mean to."""
@@ -397,7 +398,7 @@ class Explorer:
                 continue
             try:
                 subject = fitted(self.gradient, signature, self.dtype)
-                if not self.may_overread and subject.reads_beyond():
+                if not self.may_overread and self._reads_on(subject):
                     continue
                 subject.traces()
             except Rejected:
@@ -409,6 +410,14 @@ class Explorer:
                 return subject
             first = subject
         return first
+
+    def _reads_on(self, subject: Subject) -> bool:
+        """Does the subject read beyond an array? After so many that do, it is taken for granted."""
+        if self.beyond < _MOST_READS:
+            found = bool(subject.reads_beyond())
+            self.beyond += found
+            return found
+        return True
 
     def _is_likely(self, candidate: Candidate) -> bool:
         """Has each array as many axes as the gradient that the rule's text returns for it, where that is known?"""
