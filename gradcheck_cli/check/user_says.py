@@ -17,7 +17,7 @@ from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.project.input_specs import condition
 from gradcheck_cli.project.input_specs import parse as parse_spec
-from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, WITHHELD, Declared
+from gradcheck_cli.project.intent_specs import DEVIATES, HELD, ON_PURPOSE, WITHHELD, Declared
 from gradcheck_cli.project.intent_specs import parse as parse_intents
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient
@@ -48,6 +48,7 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
     nothing = list(withheld(gradient.rule_code(), gradient.parameters()))
     told = ((DEVIATES, hints.deviates), (ON_PURPOSE, _on_purpose(hints, nothing)))
     intents += [Declared(name, word, in_prose=True) for name, word in told if word]
+    intents += [Declared(HELD, name, in_prose=True) for name in sorted(hints.held)]
     intents += [Declared(WITHHELD, name, in_prose=True) for name in _unlearned(hints, nothing)]
     hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})
     key = next((k for k in places if k in task.inputs), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gradcheck_cli.clues.documentation import plain_function, texts_about
@@ -24,13 +25,13 @@ _MEANT_OTHERWISE = re.compile(rf"{_QUALITY} (?:{_MEANT})|(?:{_MEANT}) {_QUALITY}
 _ON_PURPOSE = re.compile(
     rf"{_MEANT}|not the (?:true|exact|actual|real) (?:gradient|derivative)|biased gradient"
     r"|(?:but with|instead of) an? \w+ (?:gradient|derivative)|\b(?:helpful|modified|alternative|different) (?:gradient|derivative)"
-    r"|instead pass(?:es)? the (?:gradient|cotangent)|no (?:gradient|derivative|cotangent) (?:flows|passes|goes)"
+    r"|instead pass(?:es)? the (?:gradient|cotangent)"
     r"|guided[ -]?back[ -]?prop\w*|(?:positive|negative) (?:part|entries|values|components?) of the (?:\w+ )?(?:gradient|cotangent)",
     re.IGNORECASE,
 )
 # Of an argument by its name it may be said of that one alone.
 _HELD = re.compile(
-    r"treat(?:s|ed|ing)? .{1,60}? as (?:an? )?constants?|(?:held|kept|taken|treated|is) (?:as )?(?:an? )?constant\b",
+    r"no (?:gradient|derivative|cotangent) (?:flows|passes|goes)|treat(?:s|ed|ing)? .{1,60}? as (?:an? )?constants?|(?:held|kept|taken|treated|is) (?:as )?(?:an? )?constant\b",
     re.IGNORECASE,
 )
 _ENGLISH = frozenset({"a", "as", "in", "is", "it", "no", "of", "or", "to", "the"})
@@ -40,10 +41,23 @@ _OF_A_RULE = re.compile(
     re.IGNORECASE,
 )
 
+_SENTENCE = re.compile(r"(?:(?![.;]\s|\n\s*\n).)+", re.DOTALL)
+# What an entry of a docstring begins with: `times : array`, `times (Tensor): …`.
+_HEAD = re.compile(r"(?P<indent>\s*)(?P<name>[^\W\d]\w*)\s*(?:\([^()]*\)\s*)?:(?:\s|$)")
+
 _STRAIGHT = re.compile(r"straight[- ]?through|\bSTE\b")
 _STRAIGHT_NAME = re.compile(r"straight_?through|fake_?quant|(?:\b|_)ste(?:\b|_)", re.IGNORECASE)
 # What keeps its argument within bounds, and may pass the cotangent there.
 _SAFE_NAME = re.compile(r"(?:^|[._])safe_|(?:^|[._]|(?<=[a-z]))Safe(?!t(?:y|ensor))[A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Words in a sentence, and the parameter in whose entry of a docstring it stands."""
+
+    words: str
+    sentence: str
+    entry: str
 
 
 def deviates(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> str:
@@ -51,7 +65,7 @@ def deviates(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -
     named = _WORDS.search(getattr(plain_function(function), "__qualname__", ""))
     if named is not None:
         return named[0].lower()
-    return next((words for words, _ in _said([function, *rule], _WORDS)), "")
+    return next((said.words for said in _said([function, *rule], _WORDS)), "")
 
 
 def on_purpose(
@@ -64,18 +78,26 @@ def on_purpose(
     outright = next(_said([function], _ON_PURPOSE), None)
     outright = outright or next(_said([function, *rule], _OF_A_RULE), None)
     if outright is not None:
-        return outright[0], frozenset()
-    held = list(_said([function], _HELD))
-    named = [_named(sentence, names) for _, sentence in held]
+        return outright.words, frozenset()
+    held = [
+        s
+        for s in _said([function], _HELD)
+        if not s.entry.islower() or {s.entry, *_named(s, names)} & {*names}
+    ]
+    named = [_named(said, names) for said in held]
     if not held:
         return "", frozenset()
-    return held[0][0], frozenset().union(*named) if all(named) else frozenset()
+    return held[0].words, frozenset().union(*named) if all(named) else frozenset()
 
 
-def _named(sentence: str, names: Sequence[str]) -> frozenset[str]:
-    """The arguments that a sentence names: one that is an English word, too, in marks of code."""
-    words = set(re.findall(r"\w+", sentence)) - _ENGLISH
-    return frozenset(n for n in names if n in words or f"`{n}`" in sentence)
+def _named(said: _Said, names: Sequence[str]) -> frozenset[str]:
+    """The arguments that a sentence names: one that is an English word, too, in marks of code.
+
+    Where it names none, it is the one in whose entry it stands: `times : array` and what is indented below.
+    """
+    words = set(re.findall(r"\w+", said.sentence)) - _ENGLISH
+    named = frozenset(n for n in names if n in words or f"`{n}`" in said.sentence)
+    return named or frozenset(n for n in names if n == said.entry)
 
 
 def straight_through(function: Callable[..., Any], rule: Sequence[Callable[..., Any]]) -> bool:
@@ -87,15 +109,25 @@ def straight_through(function: Callable[..., Any], rule: Sequence[Callable[..., 
 
 def _said(
     functions: Sequence[Callable[..., Any]], words: re.Pattern[str], *, everywhere: bool = False
-) -> Iterator[tuple[str, str]]:
-    """The words in sentences about gradients (or in any), each with its sentence, in texts about these very functions."""
-    sentences = (
-        re.sub(r"\s+", " ", sentence)
-        for function in functions
-        for text in texts_about(function)
-        if text.near
-        for sentence in re.split(r"[.;]\s|\n\s*\n", text.text)
-    )
-    telling = (s for s in sentences if everywhere or _OF_GRADIENTS.search(s))
-    found = ((words.search(s), s) for s in telling if not _MEANT_OTHERWISE.search(s))
-    return ((match[0].lower(), s) for match, s in found if match is not None)
+) -> Iterator[_Said]:
+    """The words in sentences about gradients (or in any), in texts about these very functions."""
+    for text in (text for function in functions for text in texts_about(function) if text.near):
+        for written in _SENTENCE.finditer(text.text):
+            sentence = re.sub(r"\s+", " ", written[0])
+            match = words.search(sentence)
+            about = everywhere or _OF_GRADIENTS.search(sentence)
+            if match is not None and about and not _MEANT_OTHERWISE.search(sentence):
+                yield _Said(match[0].lower(), sentence, _entry(text.text[: written.start()]))
+
+
+def _entry(before: str) -> str:
+    """The parameter in whose entry of a docstring the line stands that is begun here; nothing if in none."""
+    *lines, begun = before.split("\n")
+    indent = len(begun) - len(begun.lstrip())
+    for line in [begun, *reversed(lines)]:
+        head = _HEAD.match(line)
+        if head is not None and (line is begun or len(head["indent"]) < indent):
+            return head["name"]
+        if line.strip():
+            indent = min(indent, len(line) - len(line.lstrip()))
+    return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.inputs.signature import root
 from gradcheck_cli.judge.deviation import as_meant, as_question, is_of_formula
 from gradcheck_cli.judge.frozen import as_frozen
 from gradcheck_cli.judge.intents.declarations import Declarations
@@ -13,7 +14,7 @@ from gradcheck_cli.judge.through_steps import as_passed
 from gradcheck_cli.judge.withheld import as_withheld
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.project.intent_specs import DEVIATES, ON_PURPOSE, WITHHELD, Declared
+from gradcheck_cli.project.intent_specs import DEVIATES, HELD, ON_PURPOSE, WITHHELD, Declared
 
 _STRAIGHT_THROUGH = "straight-through"
 # Words of a text for elements that get no gradient; what stops or blocks may be anything.
@@ -27,7 +28,7 @@ def unexplained(
     declarations = Declarations(list(intents))
     left = declarations.answer(failures, m)
     said = {d.name: d.argument or "" for d in intents if d.in_prose}
-    words = said.get(ON_PURPOSE, "")
+    words = "" if _is_of_no_argument(intents, m) else said.get(ON_PURPOSE, "")
     if not words and _STRAIGHT_THROUGH in said and _steps(failures):
         words = _STRAIGHT_THROUGH
     meant = as_projected(as_meant(left, m, said.get(DEVIATES, "")), m)
@@ -35,6 +36,12 @@ def unexplained(
     meant = as_passed(meant, m, visible=_STRAIGHT_THROUGH in said)
     frozen = said.get(DEVIATES, "") if said.get(DEVIATES, "") in _KEPT else ""
     return on_purpose(as_frozen(meant, m, words or frozen), m, words), declarations
+
+
+def _is_of_no_argument(intents: Sequence[Declared], m: Measurements) -> bool:
+    """Is all that a text holds constant something that is not differentiated in any case?"""
+    held = {d.argument for d in intents if d.name == HELD}
+    return bool(held) and not held & {root(leaf.path) for leaf in m.subject.leaves}
 
 
 def _steps(failures: Sequence[Failure]) -> bool:

@@ -28,6 +28,8 @@ FORMS = {
 # What nobody can declare: a name or a text hints in this word that the derivative is meant to be another, or
 # says so outright.
 DEVIATES, ON_PURPOSE = "deviates", "on purpose"
+# Or that an argument is held constant, and nothing else.
+HELD = "held"
 # Nor this: the rule itself says that an argument gets no gradient.
 WITHHELD = "withheld"
 # In its brackets may stand an interval's own, open or closed at either end.

@@ -137,3 +137,35 @@ def test_a_second_sentence_that_names_nothing_is_of_all() -> None:
     assert on_purpose(normed, (), ("x", "w")) == ("held constant", frozenset())
     assert on_purpose(lettered, (), ("a", "x"))[1] == frozenset()
     assert on_purpose(normed, [boxed_jvp], ("x", "w"))[0] == "flow through unchanged"
+
+
+def in_its_entry(x: Any, times: Any) -> Any:
+    """A decline.
+
+    Parameters
+    ----------
+    x : array, shape (wells,)
+        The rate at first. Its gradient is exact.
+    times : array, shape (steps,)
+        Times since then, not negative.  Treated as data; no
+        gradient flows to it.
+    """
+
+
+def of_the_whole(x: Any, times: Any) -> Any:
+    """A decline.
+
+    Args:
+      x: the rate at first.
+
+    No gradient flows through the tail.
+    """
+
+
+def test_what_gets_no_gradient_is_the_argument_in_whose_entry_it_stands() -> None:
+    assert on_purpose(in_its_entry, (), ("x", "times")) == ("no gradient flows", {"times"})
+    assert on_purpose(of_the_whole, (), ("x", "times")) == ("no gradient flows", frozenset())
+
+
+def test_what_stands_in_the_entry_of_another_function_s_argument_is_not_about_these() -> None:
+    assert on_purpose(in_its_entry, (), ("x",)) == ("", frozenset())
