@@ -33,7 +33,7 @@ _SHORT = re.compile(
     r"|(?P<i32>[iu](?:nt)?(?:8|16|32|64)?|uint(?:8|16|32|64)?)|(?P<bool>b(?:ool)?))?"
     r"\[(?P<dims>[^\[\]'\"]*)\]"
 )
-_DIM = re.compile(r"\w+(?:(?:\*|//|\+|-)\w+)*")
+_DIM = re.compile(r"\w+(?:(?:\*\*?|//|\+|-)\w+)*")
 _NAMES = {
     Kind.ARRAY: ("Array", "ArrayLike", "ndarray", "NDArray", "Tensor", "FloatTensor", "EagerTensor", "KerasTensor", "Variable", "TensorLike"),
     Kind.INTEGERS: ("LongTensor", "IntTensor"),

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-_MOST_HELPERS = 2  # one inside the other
+_MOST_HELPERS = 3  # one inside the other
 
 
 def keys_read(function: Callable[..., Any], depth: int = _MOST_HELPERS) -> dict[str, list[str]]:

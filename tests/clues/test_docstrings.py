@@ -632,3 +632,12 @@ def test_a_second_shape_with_more_axes_is_kept() -> None:
 def test_a_word_or_none() -> None:
     found = read_one('norm: "ortho" or None (plain cosine sum).', "norm")
     assert found["norm"].values == ("ortho", None)
+
+
+def test_a_bound_behind_the_equation_that_tells_what_an_argument_is() -> None:
+    def intensity(x: Any, capacity: Any) -> Any:
+        """Intensity in units of I0; x = h nu / k T >= 0, for a capacity (2**n,) of subsets."""
+
+    said = clues(intensity, ["x", "capacity"])
+    assert [c.domain for c in said["x"] if c.domain] == [">= 0"]
+    assert [c.spec for c in said["capacity"] if c.spec] == ["f32[2**n]"]

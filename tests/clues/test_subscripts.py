@@ -17,6 +17,27 @@ def test_constant_keys_are_read_once_each_in_their_order() -> None:
     assert keys_read(function) == {"params": ["w", "b"]}
 
 
+def scene(params, point):
+    return point - params["centre"], params["radius"]
+
+
+def made(distance):
+    def along(params, point):
+        return distance(params, point)
+
+    def march(params, point):
+        return along(params, point)
+
+    def trace(params, point):
+        return march(params, point)
+
+    return trace
+
+
+def test_keys_are_read_through_helpers_of_helpers_and_what_they_close_over() -> None:
+    assert keys_read(made(scene)) == {"params": ["radius", "centre"]}
+
+
 def test_an_unpacked_argument_has_as_many_elements() -> None:
     assert {n: len(p) for n, p in unpacked([function]).items()} == {"pair": 2, "x": 2}
 

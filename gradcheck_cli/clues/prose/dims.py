@@ -15,7 +15,7 @@ _LARGEST = 32  # larger numbers are examples: they get a name, and with it a sma
 _MANY = 3  # where more are said, one of them may have a name of its own: `(kh, kw, channels, multiplier)`
 _ANY_SIZE = ("None", "?", "-1", "_")
 _NUMBER_OR_NAME = r"(?:\d{1,6}|[^\W\d]\w{0,23})"
-_DIM = re.compile(rf"{_NUMBER_OR_NAME}(?:(?:\*|//|\+|-){_NUMBER_OR_NAME})*")
+_DIM = re.compile(rf"{_NUMBER_OR_NAME}(?:(?:\*\*?|//|\+|-){_NUMBER_OR_NAME})*")
 _TYPE = re.compile(r"\w*(?:[tT]ensor|[aA]rray)s?|Variable|Parameter|u?int\d+|b?float\d+")
 _NO_DIMS = frozenset({
     "the", "of", "as", "a", "an", "and", "or", "to", "is", "are", "same", "see", "optional", "float", "int", "str",
@@ -142,7 +142,7 @@ def _name(token: str) -> str | None:
     if re.fullmatch(r"(['\"]).*\1", token):
         return None
     token = token.strip(' `"').removeprefix("'").rstrip(".").strip("|")
-    token = re.sub(r"\s*(\*|//?|\+|-)\s*", lambda m: "//" if m[1] == "/" else m[1], token)
+    token = re.sub(r"\s*(\*\*?|//?|\+|-)\s*", lambda m: "//" if m[1] == "/" else m[1], token)
     token = re.sub(r"^(\d+)([A-Za-z]\w*)$", r"\1*\2", token).replace("'", "_")
     token = re.sub(r"(?i)^(?:number|nr|no\.?) of (\w+)$", r"num_\1", token)
     words = re.split(r"[ -]", token)

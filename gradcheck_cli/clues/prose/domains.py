@@ -180,6 +180,7 @@ _BRACKETED = re.compile(
     re.IGNORECASE,
 )
 _EXAMPLES = re.compile(r"\s*\((?:e\.g\b|for example|such as)[^()]*\)?", re.IGNORECASE)
+_EQUATION = re.compile(r"\s*=\s*[^=<>≤≥,;:.()]{1,40}?(?=\s*(?:>=?|<=?|≥|≤))")
 _UNDEFINED = re.compile(r"\b(?:un|ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE)
 _NEAR = 40  # letters before a comparison that speak of it
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -345,9 +346,15 @@ def _compared(before: str, after: str) -> str | None:
     if chain and end:
         left, right = ("(" if chain["first"] == "<" else "["), (")" if end["last"] == "<" else "]")
         return _written(left, chain["low"], end["high"], right)
-    bound = re.match(rf"\s*{_SIGN}\s*(?P<value>{_N})(?![\w.]*[\w(])", after)
+    equation = _EQUATION.match(after)  # `x = h nu / k T >= 0`
+    bound = re.match(rf"\s*{_SIGN}\s*(?P<value>{_N})(?![\w.]*[\w(])", after[equation.end() :] if equation else after)  # fmt: skip
     if bound is not None:
-        vouched = _VOUCHED.search(before) or _QUANTITY.search(before) or not before.strip(" (`")
+        vouched = (
+            equation
+            or _VOUCHED.search(before)
+            or _QUANTITY.search(before)
+            or not before.strip(" (`")
+        )
         case = _VALUE_FOR.search(before) is not None
         return _bound(f"{bound['sign']} {bound['value']}") if vouched and not case else ""
     rest = re.sub(
