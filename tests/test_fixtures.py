@@ -22,6 +22,7 @@ FOLDERS = (
     "keras",
     "intents",
     "iterations",
+    "kernels",
     "ladder",
     "discovery",
     "discovery/package",

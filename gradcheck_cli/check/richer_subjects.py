@@ -12,7 +12,7 @@ from gradcheck_cli.check.flat import is_flat
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.infer.fitted import fitted
-from gradcheck_cli.infer.richer import larger, with_other_entries
+from gradcheck_cli.infer.richer import larger, over_blocks, with_other_entries
 from gradcheck_cli.inputs.signature import Hints, Signature
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -44,7 +44,19 @@ def richer_subjects(
             if table is not None
             for subject in _first(request, last, with_other_entries(last.signature, table), changes)
         ]
-    return [*sized, *others]
+        return [*sized, *others, *_in_blocks(request, last, hints)]
+
+
+def _in_blocks(request: Request, last: Subject, hints: Hints) -> list[Subject]:
+    """A subject whose kernels take several blocks along an axis that is one block for the last one."""
+    seen = [cut for kernel in last.kernels for cut in kernel.cuts]
+    for cut in dict.fromkeys(c for c in seen if 1 < c.size <= c.block):
+        for there in _fitting(request, last, over_blocks(last.signature, hints, cut)):
+            with suppress(Rejected, RuleError, UserCodeError):
+                there.traces()
+                if any(c.block == cut.block < c.size for k in there.kernels for c in k.cuts):
+                    return [there]
+    return []
 
 
 def _first(

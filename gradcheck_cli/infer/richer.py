@@ -9,8 +9,10 @@ import numpy as np
 
 from gradcheck_cli.infer.template import Hole, template
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
+from gradcheck_cli.subject.results import Cut
 
 _MOST_NUMBERS = 400  # in all arrays of a call
+_MOST_IN_BLOCKS = 2000  # where a kernel's blocks are large
 _SHORT, _MORE = 5, 4
 _LONGER = ", longer for a text that loops"
 _MARKS = (-1, 0, 1, -100)  # of what does not count
@@ -47,6 +49,12 @@ def longer(signature: Signature, hints: Hints) -> Iterator[Signature]:
         yield other.changed(_as_longer)
 
 
+def over_blocks(signature: Signature, hints: Hints, cut: Cut) -> Iterator[Signature]:
+    """The signature with an axis that is one block so long that there are three, the last one ragged, else two."""
+    for size in (2 * cut.block + 1, 2 * cut.block):
+        yield from _at_once(signature, hints, _instead(cut.size, size), _MOST_IN_BLOCKS)
+
+
 def is_longer(signature: Signature) -> bool:
     """Were its axes made longer than anything states, to see the whole of a loop?"""
     return any(leaf.source.endswith(_LONGER) for leaf in signature.leaves)
@@ -72,8 +80,12 @@ def _of_one(size: int, other: Callable[[int], int]) -> Callable[[int], int]:
     return lambda n: other(n) if n == size else n
 
 
+def _instead(size: int, other: int) -> Callable[[int], int]:
+    return _of_one(size, lambda _: other)
+
+
 def _at_once(
-    signature: Signature, hints: Hints, other: Callable[[int], int]
+    signature: Signature, hints: Hints, other: Callable[[int], int], most: int = _MOST_NUMBERS
 ) -> Iterator[Signature]:
     """The signature with all its free axes of other sizes, if that changes anything and is not too large."""
     opened, parts = template(signature, hints.clues, list(hints.specs)), _arrays(signature)
@@ -86,7 +98,7 @@ def _at_once(
         tuple(other(n) if n == m else n for n, m in zip(shape, axes, strict=True))
         for shape, axes in zip(shapes, free, strict=True)
     ]
-    if resized != shapes and sum(int(np.prod(s, dtype=int)) for s in resized) <= _MOST_NUMBERS:
+    if resized != shapes and sum(int(np.prod(s, dtype=int)) for s in resized) <= most:
         yield opened.at(resized, counts, ascending=False)
 
 

@@ -29,7 +29,7 @@ from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction, Shaped, Subject, Traced
 from gradcheck_cli.subject.refusals import RuleError
-from gradcheck_cli.subject.results import VALUE, Array, Floats, Limits, Sample, Traces
+from gradcheck_cli.subject.results import VALUE, Array, Floats, Kernel, Limits, Sample, Traces
 
 _PROBES = 4  # that laws ask for at each point, about
 _FEWEST_POINTS = 8
@@ -49,13 +49,14 @@ class Part:
     has_rule: bool = field(init=False)
     modes: Sequence[str] = field(init=False)
     stays_on_cpu: str = field(init=False)
+    kernels: Sequence[Kernel] = field(init=False)
     _traces: Traces | None = None
 
     def __post_init__(self) -> None:
         whole = self.whole
         self.signature, self.dtype, self.has_rule = whole.signature, whole.dtype, whole.has_rule
         self.outputs, self.leaves, self.modes = whole.outputs, whole.leaves, whole.modes
-        self.stays_on_cpu = whole.stays_on_cpu
+        self.stays_on_cpu, self.kernels = whole.stays_on_cpu, whole.kernels
 
     # -- over the reals: programs of the sample ------------------------------------------
 

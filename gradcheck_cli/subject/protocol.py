@@ -20,6 +20,7 @@ from gradcheck_cli.subject.results import (
     Array,
     Floats,
     Found,
+    Kernel,
     Limits,
     Missing,
     Place,
@@ -94,6 +95,8 @@ class Runner(Shaped, Protocol):
 
     @property
     def modes(self) -> Sequence[str]: ...
+    @property
+    def kernels(self) -> Sequence[Kernel]: ...  # those that are interpreted here, once it is traced
     @property
     def stays_on_cpu(self) -> str: ...  # why, whatever device was asked for; else nothing
     def run(

@@ -127,3 +127,18 @@ class Found:
     path: str
     line: int
     extra: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An axis of an array that a kernel takes in blocks of so many."""
+
+    size: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel that is called, by how its arrays are cut."""
+
+    cuts: tuple[Cut, ...]

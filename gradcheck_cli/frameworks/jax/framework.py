@@ -12,6 +12,7 @@ from gradcheck_cli.clues.call_sites import calls_of
 from gradcheck_cli.clues.reading import read
 from gradcheck_cli.frameworks.jax.find import find, named
 from gradcheck_cli.frameworks.jax.hooks import recording, watching
+from gradcheck_cli.frameworks.jax.kernels import with_kernels
 from gradcheck_cli.frameworks.jax.leaks import tracers
 from gradcheck_cli.frameworks.jax.script import WRITING
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
@@ -25,7 +26,7 @@ class Jax:
     version = str(jax.__version__)
     writing = WRITING
     recording, watching = staticmethod(recording), staticmethod(watching)
-    find, named = staticmethod(find), staticmethod(named)
+    find, named = staticmethod(with_kernels(find)), staticmethod(with_kernels(named))
 
     @property
     def device(self) -> str:

@@ -316,9 +316,9 @@ class JaxSubject(FittedGradient):
         if not wanted:
             return
         lowered = [self._lowered(mode, size) for mode in wanted]
-        options = [
-            None if mode == JIT else {"xla_disable_hlo_passes": "algsimp"} for mode in wanted
-        ]
+        # A kernel is compiled as a whole in any case; its interpretation crashes XLA without that pass.
+        plain = [mode == JIT or bool(self.kernels) for mode in wanted]
+        options = [None if p else {"xla_disable_hlo_passes": "algsimp"} for p in plain]
         with ThreadPoolExecutor(2) as pool:
             done = pool.map(
                 lambda pair: pair[0].compile(compiler_options=pair[1]),

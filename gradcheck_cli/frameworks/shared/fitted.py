@@ -28,7 +28,7 @@ from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction
 from gradcheck_cli.subject.refusals import Rejected, RuleError
-from gradcheck_cli.subject.results import Array, Limits, Sample, Spelled, Traces
+from gradcheck_cli.subject.results import Array, Kernel, Limits, Sample, Spelled, Traces
 from gradcheck_cli.subject.user_code import UserCodeError
 
 # A derivative given as text, at a whole batch of points and cotangents.
@@ -37,13 +37,14 @@ Batched = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 
 @dataclass(slots=True, kw_only=True)
 class FittedGradient(abc.ABC):
-    """A gradient at one signature and dtype; `has_auto` and `elementwise` hold once it is traced."""
+    """A gradient at one signature and dtype; `has_auto`, `elementwise` and `kernels` hold once it is traced."""
 
     gradient: Offering
     signature: Signature
     dtype: str
     has_auto: bool = True
     elementwise: bool = False
+    kernels: Sequence[Kernel] = ()
     _traces: Traces | None = None
     _iteration: Iteration | None = None
 
