@@ -1,10 +1,12 @@
-"""Subjects that are richer than those at hand: larger sizes, another table, where these leave something unseen."""
+"""Subjects that are richer than those at hand: larger sizes, another table, several blocks of a kernel."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+
+import numpy as np
 
 from gradcheck_cli.adequacy.change import Change
 from gradcheck_cli.adequacy.possible import possible, reached
@@ -16,9 +18,11 @@ from gradcheck_cli.infer.richer import larger, over_blocks, with_other_entries
 from gradcheck_cli.inputs.signature import Hints, Signature
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.results import Cut
 from gradcheck_cli.subject.user_code import UserCodeError
 
 _MOST_TRIES = 5
+_MOST_AXES = 3  # that are made several blocks long, one after the other
 
 
 def richer_subjects(
@@ -48,15 +52,24 @@ def richer_subjects(
 
 
 def _in_blocks(request: Request, last: Subject, hints: Hints) -> list[Subject]:
-    """A subject whose kernels take several blocks along an axis that is one block for the last one."""
+    """For each axis that is one block for the last subject's kernels, one in which it is several."""
     seen = [cut for kernel in last.kernels for cut in kernel.cuts]
-    for cut in dict.fromkeys(c for c in seen if 1 < c.size <= c.block):
-        for there in _fitting(request, last, over_blocks(last.signature, hints, cut)):
-            with suppress(Rejected, RuleError, UserCodeError):
-                there.traces()
-                if any(c.block == cut.block < c.size for k in there.kernels for c in k.cuts):
-                    return [there]
-    return []
+    whole = list(dict.fromkeys(c for c in seen if 1 < c.size <= c.block))[:_MOST_AXES]
+    each = (_over_blocks(request, last, hints, cut) for cut in whole)
+    return [there for there in each if there is not None]
+
+
+def _over_blocks(request: Request, last: Subject, hints: Hints, cut: Cut) -> Subject | None:
+    """The subject of several blocks of which the kernels leave nothing unwritten: else all they give there is NaN."""
+    for there in _fitting(request, last, over_blocks(last.signature, hints, cut)):
+        with suppress(Rejected, RuleError, UserCodeError):
+            there.traces()
+            values = there.primal_values([np.ones((1, *leaf.shape)) for leaf in there.leaves])
+            cuts = [c for kernel in there.kernels for c in kernel.cuts]
+            several = any(c.block == cut.block < c.size for c in cuts)
+            if several and all(np.isfinite(v).all() for v in values):
+                return there
+    return None
 
 
 def _first(

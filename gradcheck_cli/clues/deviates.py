@@ -41,7 +41,14 @@ _OF_A_RULE = re.compile(
     re.IGNORECASE,
 )
 
-_SENTENCE = re.compile(r"(?:(?![.;]\s|\n\s*\n).)+", re.DOTALL)
+_SENTENCE = re.compile(
+    r"(?:(?![.;]\s|\n\s*\n|\n[ \t]*[^\W\d]\w*[ \t]*(?:\([^()\n]*\)[ \t]*)?:\s).)+", re.DOTALL
+)
+# What a list of a docstring is headed by, in both styles.
+_SECTION = re.compile(r"\s*(?:[A-Z]\w+ )?[A-Z]\w+:?\s*$")
+_OF_PARAMETERS = re.compile(
+    r"\s*(?:\w+ )?(?:Arg(?:ument)?s|Param(?:eter)?s|Inputs)\b", re.IGNORECASE
+)
 # What an entry of a docstring begins with: `times : array`, `times (Tensor): …`.
 _HEAD = re.compile(r"(?P<indent>\s*)(?P<name>[^\W\d]\w*)\s*(?:\([^()]*\)\s*)?:(?:\s|$)")
 
@@ -117,17 +124,22 @@ def _said(
             match = words.search(sentence)
             about = everywhere or _OF_GRADIENTS.search(sentence)
             if match is not None and about and not _MEANT_OTHERWISE.search(sentence):
-                yield _Said(match[0].lower(), sentence, _entry(text.text[: written.start()]))
+                yield _Said(match[0].lower(), sentence, _entry(text.text, written))
 
 
-def _entry(before: str) -> str:
-    """The parameter in whose entry of a docstring the line stands that is begun here; nothing if in none."""
-    *lines, begun = before.split("\n")
-    indent = len(begun) - len(begun.lstrip())
-    for line in [begun, *reversed(lines)]:
+def _entry(text: str, sentence: re.Match[str]) -> str:
+    """The parameter of a docstring's list in whose entry the sentence stands; nothing if in none."""
+    begin = sentence.start() + len(sentence[0]) - len(sentence[0].lstrip())
+    lines = text[:begin].split("\n")
+    begun = text[begin - len(lines[-1]) :].split("\n", 1)[0]
+    indent, name = len(begun) - len(begun.lstrip()), ""
+    for line in [begun, *reversed(lines[:-1])]:
+        own = len(line) - len(line.lstrip())
+        if _SECTION.match(line):
+            return name if _OF_PARAMETERS.match(line) else ""
         head = _HEAD.match(line)
-        if head is not None and (line is begun or len(head["indent"]) < indent):
-            return head["name"]
+        if not name and head is not None and (line is begun or own < indent):
+            name = head["name"]
         if line.strip():
-            indent = min(indent, len(line) - len(line.lstrip()))
+            indent = min(indent, own)
     return ""

@@ -107,7 +107,7 @@ class Explorer:
     refusals: dict[tuple[object, ...], str | None] = field(default_factory=dict)
     reads: dict[tuple[object, ...], str] = field(default_factory=dict)  # beyond an array
     may_overread: bool = False
-    beyond: int = 0  # subjects that were seen to read beyond an array
+    asked: int = 0  # subjects of which it was asked whether they read beyond an array
 
     def explored(self) -> Exploration:
         """The first stage at which function and rule agree; if at none, what reads beyond an array may mean to."""
@@ -412,12 +412,9 @@ class Explorer:
         return first
 
     def _reads_on(self, subject: Subject) -> bool:
-        """Does the subject read beyond an array? After so many that do, it is taken for granted."""
-        if self.beyond < _MOST_READS:
-            found = bool(subject.reads_beyond())
-            self.beyond += found
-            return found
-        return True
+        """Does the subject read beyond an array? Of so many only it is asked, since each is compiled and run."""
+        self.asked += 1
+        return self.asked <= _MOST_READS and bool(subject.reads_beyond())
 
     def _is_likely(self, candidate: Candidate) -> bool:
         """Has each array as many axes as the gradient that the rule's text returns for it, where that is known?"""

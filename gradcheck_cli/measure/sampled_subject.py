@@ -48,15 +48,12 @@ class Part:
     leaves: Sequence[Leaf] = field(init=False)
     has_rule: bool = field(init=False)
     modes: Sequence[str] = field(init=False)
-    stays_on_cpu: str = field(init=False)
-    kernels: Sequence[Kernel] = field(init=False)
     _traces: Traces | None = None
 
     def __post_init__(self) -> None:
         whole = self.whole
         self.signature, self.dtype, self.has_rule = whole.signature, whole.dtype, whole.has_rule
         self.outputs, self.leaves, self.modes = whole.outputs, whole.leaves, whole.modes
-        self.stays_on_cpu, self.kernels = whole.stays_on_cpu, whole.kernels
 
     # -- over the reals: programs of the sample ------------------------------------------
 
@@ -110,6 +107,14 @@ class Part:
     ) -> Mapping[str, Floats]:
         runs = self.whole.run(points, cotangents, modes)
         return {mode: self._picked(floats) for mode, floats in runs.items()}
+
+    @property
+    def stays_on_cpu(self) -> str:
+        return self.whole.stays_on_cpu
+
+    @property
+    def kernels(self) -> Sequence[Kernel]:
+        return self.whole.kernels
 
     def run_scalars(self, xs: Array, cotangents: Sequence[float]) -> list[Array]:
         return self.whole.run_scalars(xs, cotangents)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 # Sizes in the order in which names are met.
 _SIZES = (3, 4, 5, 2, *range(6, 64))
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Pow: operator.pow}  # fmt: skip
-_LARGEST_POWER = 1 << 12
+_MOST_BITS = 12  # of a power
 # A kernel is shorter than what it slides over, also where it is met later. Batches and channels may be shorter still.
 _SLIDING = re.compile(r"k_?[hwdt]?\d?|ks|k_?size|kernel\w*|window\w*|taps", re.IGNORECASE)
 _CHANNELS = re.compile(r"b|batch\w*|c|c_?in|channels\w*|in_channels", re.IGNORECASE)
@@ -92,9 +92,8 @@ def _value(node: ast.expr, sizes: dict[str, int]) -> int:
         left, right = _value(node.left, sizes), _value(node.right, sizes)
         if isinstance(node.op, ast.FloorDiv) and right == 0:
             raise DimensionError("a dimension is divided by 0")
-        if (
-            isinstance(node.op, ast.Pow)
-            and right * math.log2(max(2, abs(left))) > _LARGEST_POWER.bit_length()
+        if isinstance(node.op, ast.Pow) and not (
+            right >= 0 and right * math.log2(max(1, abs(left))) <= _MOST_BITS
         ):
             raise DimensionError(f"a dimension would be {left}**{right}")
         return int(_OPERATORS[type(node.op)](left, right))

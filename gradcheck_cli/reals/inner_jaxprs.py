@@ -26,6 +26,7 @@ _CALLS = {
     "custom_vjp_call_jaxpr": "call_jaxpr",
     "custom_vmap_call": "call",
     "composite": "jaxpr",
+    "eval_jaxpr": "call_jaxpr",
     "program_order": "call_jaxpr",
     "xla_metadata_call": "jaxpr",
     "call": "call_jaxpr",

@@ -169,3 +169,51 @@ def test_what_gets_no_gradient_is_the_argument_in_whose_entry_it_stands() -> Non
 
 def test_what_stands_in_the_entry_of_another_function_s_argument_is_not_about_these() -> None:
     assert on_purpose(in_its_entry, (), ("x",)) == ("", frozenset())
+
+
+def of_the_result(x: Any) -> Any:
+    """A clip.
+
+    Returns
+    -------
+    out : array
+        The values. No gradient flows where they are large.
+    """
+
+
+def of_the_backward(x: Any) -> Any:
+    """A clip.
+
+    forward: the values.
+    backward: no gradient flows where they are large.
+    """
+
+
+def without_stops(x: Any, times: Any) -> Any:
+    """A decline.
+
+    Args:
+        x: the rate at first, whose gradient is exact
+        times: times since then, no gradient flows to it
+    """
+
+
+def below_the_list(x: Any, mask: Any) -> Any:
+    """A mean.
+
+    Args:
+        x: the input.
+        mask: where it counts.
+
+    Note that no gradient flows where it is clipped.
+    """
+
+
+@pytest.mark.parametrize("function", [of_the_result, of_the_backward])
+def test_what_stands_outside_of_the_parameters_is_of_the_whole(function: Any) -> None:
+    assert on_purpose(function, (), ("x",)) == ("no gradient flows", frozenset())
+
+
+def test_an_entry_ends_where_the_next_one_begins() -> None:
+    assert on_purpose(without_stops, (), ("x", "times"))[1] == {"times"}
+    assert on_purpose(below_the_list, (), ("x", "mask"))[1] == frozenset()

@@ -636,10 +636,34 @@ def test_a_word_or_none() -> None:
     assert found["norm"].values == ("ortho", None)
 
 
-def test_a_bound_behind_the_equation_that_tells_what_an_argument_is() -> None:
-    def intensity(x: Any, capacity: Any) -> Any:
-        """Intensity in units of I0; x = h nu / k T >= 0, for a capacity (2**n,) of subsets."""
+def test_a_bound_behind_the_formula_that_tells_what_an_argument_is() -> None:
+    def intensity(x: Any) -> Any:
+        """Intensity in units of I0; x = h nu / k T >= 0."""
 
-    said = clues(intensity, ["x", "capacity"])
-    assert [c.domain for c in said["x"] if c.domain] == [">= 0"]
-    assert [c.spec for c in said["capacity"] if c.spec] == ["f32[2**n]"]
+    (clue,) = clues(intensity, ["x"])["x"]
+    assert clue.domain == ">= 0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The cube of x. At x = 0 the curvature changes to > 0.",
+        "Solves A x = b where b > 0.",
+        "One, for x = y and y < 1.",
+        "With x = 1 one gets a value > 2.",
+        "x = 0 gives ridge / lasso with penalty >= 1.",
+    ],
+)
+def test_an_equation_that_is_no_formula_bounds_nothing(text: str) -> None:
+    def function(x: Any) -> Any: ...
+
+    function.__doc__ = text
+    assert not [c.domain for c in clues(function, ["x"]).get("x", ()) if c.domain]
+
+
+def test_a_power_among_the_dimensions() -> None:
+    def integral(capacity: Any) -> Any:
+        """The integral for a capacity (2**n,) of subsets."""
+
+    (clue,) = clues(integral, ["capacity"])["capacity"]
+    assert clue.spec == "f32[2**n]"

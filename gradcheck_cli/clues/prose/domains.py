@@ -180,7 +180,11 @@ _BRACKETED = re.compile(
     re.IGNORECASE,
 )
 _EXAMPLES = re.compile(r"\s*\((?:e\.g\b|for example|such as)[^()]*\)?", re.IGNORECASE)
-_EQUATION = re.compile(r"\s*=\s*[^=<>≤≥,;:.()]{1,40}?(?=\s*(?:>=?|<=?|≥|≤))")
+# `= h nu / k T >= 0`: what a formula of symbols is, and no words between.
+_EQUATION = re.compile(
+    r"\s*=\s*(?=[A-Za-z][^<>≤≥]*[/*^])(?:(?!\b(?:where|the|if|and|or|is|are|for|when|gives?|with|one|an?|to|of)\b)[\w\s/*^+-]){1,40}?"
+    r"(?=\s*(?:>=?|<=?|≥|≤))"
+)
 _UNDEFINED = re.compile(r"\b(?:un|ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE)
 _NEAR = 40  # letters before a comparison that speak of it
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}

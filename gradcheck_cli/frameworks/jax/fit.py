@@ -19,7 +19,7 @@ from gradcheck_cli.frameworks.shared.tracing import brief, precision
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.refusals import Rejected
-from gradcheck_cli.subject.results import Array, Traces
+from gradcheck_cli.subject.results import Array
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
@@ -33,7 +33,7 @@ def fit(gradient: JaxGradient, signature: Signature, dtype: str) -> FittedJax:
         primal = flat(gradient.called(gradient.primal), signature)
         rule = flat(gradient.called(gradient.rule), signature)
         try:
-            with calling_user_code(), gradient.kernels(signature, dtype):
+            with calling_user_code():
                 if gradient.makes_weights:
                     primal(*(jnp.ones(aval.shape, aval.dtype) for aval in avals))
                 shapes = jax.eval_shape(primal, *avals)
@@ -53,12 +53,6 @@ class FittedJax(JaxSubject):
 
     def in_dtype(self, dtype: str) -> FittedJax:
         return fit(self.gradient, self.signature, dtype)
-
-    def trace(self) -> Traces:
-        with self.gradient.kernels(self.signature, self.dtype) as kernels:
-            traces = super(FittedJax, self).trace()
-        self.kernels = tuple(kernels)
-        return traces
 
     def placed(self) -> AbstractContextManager[None]:
         return nullcontext() if self.stays_on_cpu else floats_on_device()

@@ -5,19 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
-from gradcheck_cli.frameworks.jax.kernels import called_kernels
 from gradcheck_cli.frameworks.jax.library import LIBRARY
 from gradcheck_cli.frameworks.shared.library import Library, Stable
 from gradcheck_cli.frameworks.shared.made_anew import Anew
 from gradcheck_cli.inputs.parameters import declared
 from gradcheck_cli.inputs.signature import Parameter, Signature
 from gradcheck_cli.subject.protocol import Own, Subject
-from gradcheck_cli.subject.results import Kernel, Place
+from gradcheck_cli.subject.results import Place
 
 FUNCTION = "function"
 
@@ -76,12 +74,6 @@ class JaxGradient:
     def fit(self, signature: Signature, dtype: str) -> Subject:
         made = self if self.anew is None else self.anew.at(self, signature)
         return self.fitter(made, signature, dtype)
-
-    def kernels(
-        self, signature: Signature, dtype: str
-    ) -> AbstractContextManager[dict[Kernel, None]]:
-        """While active, notes which kernels are called at this signature; those from before are there."""
-        return called_kernels((self.place, signature.describe(), dtype))
 
     def called(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         return functools.partial(fun, *self.bound) if self.bound else fun

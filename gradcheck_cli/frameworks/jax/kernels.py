@@ -13,10 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
+import jax
 from jax import lax
 
 from gradcheck_cli.frameworks.jax.private_api import pallas_modules
+from gradcheck_cli.frameworks.shared.equations import inner_jaxprs
 from gradcheck_cli.subject.results import Cut, Kernel
+
+# The call of an interpretation says in its name how the kernel's arrays are cut, wherever it is traced and kept.
+_NAME = "cgcheck_kernel_"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,19 +46,15 @@ def with_kernels(search: Callable[P, R]) -> Callable[P, R]:
     return searched
 
 
-@contextmanager
-def called_kernels(caller: object) -> Iterator[dict[Kernel, None]]:
-    """The kernels that this caller has called, now or before: what JAX has traced once it does not call again."""
-    loaded = pallas_modules()
-    bind = None if loaded is None else loaded.primitive.bind
-    if not isinstance(bind, _Interpreted):
-        yield {}
-        return
-    before, bind.called = bind.called, bind.by_caller.setdefault(caller, {})
-    try:
-        yield bind.called
-    finally:
-        bind.called = before
+def kernels_in(jaxpr: Any) -> Iterator[Kernel]:
+    """The kernels of which a traced program holds the interpretation, by the names of its calls."""
+    for eqn in jaxpr.eqns:
+        name = str(eqn.params.get("name", ""))
+        if name.startswith(_NAME):
+            cuts = (cut.split("x") for cut in name.removeprefix(_NAME).split("_") if cut)
+            yield Kernel(tuple(Cut(int(size), int(block)) for size, block in cuts))
+        for inner in inner_jaxprs(eqn):
+            yield from kernels_in(inner)
 
 
 class _Interpreted:
@@ -61,20 +62,20 @@ class _Interpreted:
 
     def __init__(self, own: Callable[..., Any], interpreter: Any) -> None:
         self._own, self._interpreter = own, interpreter
-        self.called: dict[Kernel, None] = {}
-        self.by_caller: dict[object, dict[Kernel, None]] = {}
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         mapping = params["grid_mapping"]
         if mapping.num_dynamic_grid_bounds:
             return self._own(*args, **params)
-        self.called[Kernel(tuple(_cuts(mapping)))] = None
+        given = {k: v for k, v in params.items() if k not in ("interpret", "backend")}
         steps = math.prod(mapping.grid) if mapping.grid else 1
-        with _counted(self._interpreter, steps):
-            own = {"interpret", "backend"}
-            return self._interpreter.pallas_call_hlo_interpret(
-                *args, **{k: v for k, v in params.items() if k not in own}
-            )
+
+        def interpreted(*args: Any) -> Any:
+            with _counted(self._interpreter, steps):
+                return self._interpreter.pallas_call_hlo_interpret(*args, **given)
+
+        interpreted.__name__ = _NAME + "_".join(f"{c.size}x{c.block}" for c in _cuts(mapping))
+        return jax.jit(interpreted)(*args)
 
 
 def _cuts(mapping: Any) -> Iterator[Cut]:

@@ -14,6 +14,7 @@ from gradcheck_cli.reals.inner_jaxprs import inlined, is_jaxs_own
 
 _LINEAR = "custom_linear_solve"
 _ROOT = "custom_root"
+_OPAQUE_ROOT = "CustomRoot"  # the class of what JAX wraps it up in from 0.11 on
 SOLUTIONS = frozenset({_LINEAR, _ROOT})
 
 
@@ -41,6 +42,8 @@ def plain_solution(eqn: Any, values: list[Any]) -> tuple[Any, list[Any]]:
 def _name(eqn: Any) -> str:
     if eqn.primitive.name == _LINEAR:
         return _LINEAR
+    if type(eqn.params.get("_prim")).__name__ == _OPAQUE_ROOT:
+        return _ROOT
     body = eqn.params.get("call_jaxpr") if eqn.primitive.name == "custom_jvp_call" else None
     if not isinstance(body, jex.ClosedJaxpr) or not is_jaxs_own(body):
         return ""

@@ -21,6 +21,7 @@ from gradcheck_cli.frameworks.jax.trace import (
     bounded,
     is_solution,
     is_zero,
+    kernels_of,
     own_rules,
     pullback_jaxpr,
     stepwise,
@@ -114,6 +115,7 @@ class JaxSubject(FittedGradient):
             if rule is None:
                 raise Rejected("a custom rule that it calls refuses these arguments")
             self._hold_to_learned(rule)
+        self.kernels = kernels_of(truth, rule)
         programs = [
             None if traced is None else program_of(traced) for traced in (truth, rule, trusting)
         ]
@@ -358,7 +360,8 @@ class JaxSubject(FittedGradient):
                 bare = without_own_rules(wide.primal, self.gradient.own, *wide.avals)
         except (Rejected, UserCodeError):  # it insists on its own dtype
             return None
-        return replace(wide, primal=bare, rule=wide.rule if self.gradient.has_rule else bare)
+        rule = wide.rule if self.gradient.has_rule else bare
+        return replace(wide, primal=bare, rule=rule, kernels=self.kernels, loops=self.loops)
 
     # -- library functions ------------------------------------------------------------
 

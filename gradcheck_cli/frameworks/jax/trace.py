@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 from jax.extend import core as jex
 
+from gradcheck_cli.frameworks.jax.kernels import kernels_in
 from gradcheck_cli.frameworks.jax.places import own_lines
 from gradcheck_cli.frameworks.jax.solves import SOLUTIONS, asker, asking_file, plain_solution
 from gradcheck_cli.frameworks.shared.equations import bind, evaluate, inner_jaxprs, retraced
@@ -21,6 +22,7 @@ from gradcheck_cli.frameworks.shared.tracing import with_pullback
 from gradcheck_cli.reals.facts import OPEN_LOOPS, Law, named
 from gradcheck_cli.reals.inner_jaxprs import JAX_FOLDER, call_param, inlined
 from gradcheck_cli.subject.protocol import Own
+from gradcheck_cli.subject.results import Kernel
 from gradcheck_cli.subject.user_code import calling_user_code
 
 # A float loop that runs longer than this is taken to hang.
@@ -75,6 +77,14 @@ def stepwise(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:
         return jax.tree_util.tree_unflatten(tree, _step(closed, flat))
 
     return stepped
+
+
+def kernels_of(*programs: Any) -> tuple[Kernel, ...]:
+    """The kernels that these traced programs call, each once."""
+    each = (
+        kernel for traced in programs if traced is not None for kernel in kernels_in(traced.jaxpr)
+    )
+    return tuple(dict.fromkeys(each))
 
 
 def bounded(fun: Callable[..., Any], *avals: Any) -> Callable[..., Any]:

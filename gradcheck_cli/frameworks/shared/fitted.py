@@ -165,4 +165,11 @@ class FittedGradient(abc.ABC):
                 jaxpr, batched = self.written(names, text)
         except (UserCodeError, Untraceable, SyntaxError):  # it does not fit these arguments
             return None
-        return Spelled(program_of(jaxpr), batched)
+        return Spelled(program_of(jaxpr), self._on_the_device(batched))
+
+    def _on_the_device(self, batched: Batched) -> Batched:
+        def run(points: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
+            with self.placed():
+                return batched(points, cotangents)
+
+        return run

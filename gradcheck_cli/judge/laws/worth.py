@@ -45,7 +45,7 @@ class Worth:
         repaired = _repaired(m)
         if repaired is not None:
             return judged(self.name, m.count, [repaired])
-        return judged(self.name, m.count, [_redundant()] if _never_better(m) else [])
+        return judged(self.name, m.count, [_redundant()] if _never_better(m) and not m.subject.kernels else [])  # fmt: skip
 
 
 def _repaired(m: Measurements) -> Failure | None:

@@ -42,7 +42,8 @@ def log2(x: arb) -> arb:
         mantissa, exponent = x.man_exp()
         if mantissa == 1:
             return arb(exponent)
-    return log(x) / arb(2).log()
+    y = log(x)
+    return y / arb(2).log() if y.is_finite() else y
 
 
 def log1p(x: arb) -> arb:

@@ -337,6 +337,7 @@ _RULES: dict[str, Any] = {
     "expm1": _plain(lambda domain, x: sub(domain.exp(x), const(1))),
     "log": _plain(lambda domain, x: domain.log(x)),
     "log1p": _plain(lambda domain, x: domain.log(add(const(1), x))),
+    "log2": _plain(lambda domain, x: div(domain.log(x), domain.log(const(2)))),
     "logistic": _plain(_logistic),
     "tanh": _plain(_tanh),
     "sinh": _plain(_hyperbolic(-1)),

@@ -53,7 +53,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         (
             "after_all", "broadcast_to", "call_hi_primitive", "call_hi_primitive_linearized", "check",
-            "create_linear", "create_token", "custom_jvp_call_jaxpr", "custom_lin", "dim_as_value", "dimension_size", "eval_jaxpr",
+            "create_linear", "create_token", "custom_jvp_call_jaxpr", "custom_lin", "dim_as_value", "dimension_size",
             "from_edtype", "global_array_to_host_local_array",
             "host_local_array_to_global_array", "inspect_sharding", "jaxpr_call", "linear_call", "remat_opt", "select_and_scatter",
             "shape_assertion", "stage", "to_edtype", "unreachable", "zeros_like",
