@@ -33,6 +33,7 @@ class Named:
     """A subject of which only the signature is looked at."""
 
     argument: str
+    kernels: tuple[()] = ()
 
     @property
     def signature(self) -> Signature:

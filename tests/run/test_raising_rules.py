@@ -117,8 +117,19 @@ KERNEL = """
     """
 
 
-def test_a_kernel_without_its_gpu_is_not_checked(project: Path) -> None:
+def test_a_kernel_is_interpreted_where_no_gpu_is(project: Path) -> None:
     (project / "model.py").write_text(textwrap.dedent(KERNEL))
+    run = check_json("model.py", cwd=project)
+    assert (run.gradient("double")["verdict"], run.gradient("double")["evidence"]) == ("correct", "certified")  # fmt: skip
+    assert not run.report["findings"]
+    (proviso,) = run.report["not_covered"]
+    assert "its kernels are interpreted here" in proviso["reason"]
+
+
+def test_a_kernel_of_a_grid_that_is_computed_needs_its_gpu(project: Path) -> None:
+    grid = "pl.pallas_call(_kernel, grid=(1 + jax.numpy.sum(x > 1e30),), "
+    text = textwrap.dedent(KERNEL).replace("pl.pallas_call(_kernel, ", grid)
+    (project / "model.py").write_text(text)
     run = check_json("model.py", cwd=project)
     if run.report["gradients"][0]["device"] == "gpu":
         pytest.skip("there is one here")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
+from gradcheck_cli.frameworks.jax.kernels import interpret_kernels
 from gradcheck_cli.frameworks.jax.library import LIBRARY
 from gradcheck_cli.frameworks.shared.library import Library, Stable
 from gradcheck_cli.frameworks.shared.made_anew import Anew
@@ -72,6 +73,7 @@ class JaxGradient:
         return index not in self.nondiff and not (self.only_first and index > 0)
 
     def fit(self, signature: Signature, dtype: str) -> Subject:
+        interpret_kernels()  # Pallas may have been imported by a call
         made = self if self.anew is None else self.anew.at(self, signature)
         return self.fitter(made, signature, dtype)
 

@@ -6,6 +6,7 @@ Long because one object answers the protocol: its traces and its floats share th
 from __future__ import annotations
 
 import abc
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -334,12 +335,11 @@ class JaxSubject(FittedGradient):
         one = bounded(self._one, *avals) if self.loops else self._one
         if mode == OP_BY_OP:
             one = stepwise(one, *avals)
-        if self.elementwise:
-            batched = jax.vmap(one)
-        else:
-            batched = lambda *args: jax.lax.map(lambda row: one(*row), args)  # noqa: E731
         rows = [jax.ShapeDtypeStruct((size, *aval.shape), aval.dtype) for aval in avals]
-        return jax.jit(batched).lower(*rows)
+        if self.elementwise:
+            with contextlib.suppress(UserCodeError), calling_user_code():
+                return jax.jit(jax.vmap(one)).lower(*rows)  # JAX may refuse to map a solution
+        return jax.jit(lambda *args: jax.lax.map(lambda row: one(*row), args)).lower(*rows)
 
     def _unpacked(self, outs: Any, count: int) -> Floats:
         value, (rule_value, gradients), auto = outs
