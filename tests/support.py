@@ -29,7 +29,7 @@ from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction
-from gradcheck_cli.subject.results import AUTO, CUSTOM, EAGER, VALUE, Floats, Sample, Traces
+from gradcheck_cli.subject.results import AUTO, CUSTOM, EAGER, VALUE, Floats, Kernel, Sample, Traces
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]  # of arrays whose first axis counts the points
@@ -107,6 +107,8 @@ class NumpySubject:
     dtype: str = "float32"
     sample: Sample | None = None
     modes: Sequence[str] = (EAGER,)
+    kernels: Sequence[Kernel] = ()
+    stays_on_cpu: str = ""
     ways: Sequence[OtherCall] = ()
     untraced: str | None = None  # why there is no program of the rule
     draws: Any = None  # gradients and values with other draws, as `with_new_draws` gives them

@@ -14,7 +14,7 @@ from gradcheck_cli.judge.laws.worth import WORTH
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Ground, Kind
 from gradcheck_cli.measure.run_alone import Alone
-from gradcheck_cli.subject.results import EAGER
+from gradcheck_cli.subject.results import EAGER, Kernel
 from tests.support import measured
 
 POINTS = [0.5, 1.0, 100.0, 2.0]
@@ -81,6 +81,11 @@ def test_a_rule_that_is_nowhere_better_is_redundant() -> None:
     assert (failure.rule, failure.severity) == (RuleName.REDUNDANT_RULE, Severity.NOTE)
     assert (failure.row, failure.everywhere) == (0, True)
     assert failure.ground == Ground(Kind.REDUNDANT)
+
+
+def test_a_rule_of_kernels_is_not_called_redundant() -> None:
+    """Autodiff goes through their interpretation only."""
+    assert judged(kernels=(Kernel(()),)).failures == ()
 
 
 def test_a_rule_that_loses_digits_is_not_called_redundant() -> None:
