@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import torch
 
@@ -20,16 +19,14 @@ NAME = "privateuseone"
 def keeping_its_name() -> Iterator[None]:
     """While torchax is imported: nothing is renamed, and its module is registered under that name."""
     torch_itself: Any = torch
-    register = torch_itself._register_device_module
-
-    def under_its_name(_: str, module: Any) -> None:
-        register(NAME, module)
-
-    with (
-        mock.patch.object(torch_itself.utils, "rename_privateuse1_backend", return_value=None),
-        mock.patch.object(torch_itself, "_register_device_module", under_its_name),
-    ):
+    rename, register = torch_itself.utils.rename_privateuse1_backend, torch_itself._register_device_module  # fmt: skip
+    torch_itself.utils.rename_privateuse1_backend = lambda name: None
+    torch_itself._register_device_module = lambda name, module: register(NAME, module)
+    try:
         yield
+    finally:
+        torch_itself.utils.rename_privateuse1_backend = rename
+        torch_itself._register_device_module = register
 
 
 def say_where(*classes: Any) -> None:
