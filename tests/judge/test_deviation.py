@@ -10,9 +10,10 @@ import pytest
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.deviation import as_meant
-from gradcheck_cli.judge.unexplained import on_purpose
+from gradcheck_cli.judge.unexplained import on_purpose, unexplained
 from gradcheck_cli.measure.handed_on import in_place, origins
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.project.intent_specs import HELD, ON_PURPOSE, Declared
 from tests.support import measured, mismatch
 
 POINTS = np.array([[0.5, 1.0, 4.0], [1.5, -2.0, 3.0], [2.0, 0.25, -1.0], [-3.0, 8.0, 5.0]])
@@ -91,3 +92,17 @@ def test_what_a_text_says_outright_makes_a_question_of_an_error() -> None:
     assert on_purpose([mismatch()], square, "") == [mismatch()]
     (told,) = on_purpose([mismatch()], square, "deliberately")
     assert (told.rule, told.severity) == (RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("held", "rule"),
+    [([], RuleName.INCONCLUSIVE_GRADIENT), (["x"], RuleName.INCONCLUSIVE_GRADIENT), (["times"], RuleName.GRADIENT_MISMATCH)],
+)  # fmt: skip
+def test_what_is_said_of_an_argument_that_is_not_differentiated_excuses_no_other(
+    held: list[str], rule: RuleName
+) -> None:
+    square = measured(POINTS, np.square, lambda x, w: 2 * x * w, rule=lambda x, w: x * w)
+    words = Declared(ON_PURPOSE, "no gradient flows", in_prose=True)
+    declared = [words, *(Declared(HELD, name, in_prose=True) for name in held)]
+    ((left,), _) = unexplained([mismatch()], square, declared)
+    assert left.rule == rule
