@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gradcheck_cli.infer.sizes import Size, Solution
 from gradcheck_cli.infer.template import Hole
 from gradcheck_cli.inputs.names import is_extent
 
+_NAMED = re.compile(r"(?:(?P<times>\d+)\*)?(?P<name>[^\W\d]\w*)(?P<more>\+\d+)?")
 _ALONE = "n"
 _NAMES = ("b", "d", "n", "m", "p", "q", "r", "s", "t", "u")
 
@@ -30,14 +32,25 @@ def windows(holes: Sequence[Hole], shapes: Shapes, solution: Solution) -> list[i
     return [u for u, name in _stated(holes, solved).items() if is_extent(name)]
 
 
+def halves(shapes: Shapes, solution: Solution) -> set[int]:
+    """The unknowns that are halves of an odd size, as what lies on either side of a window's centre is."""
+    sizes = (solution.of(size) for shape in shapes for size in shape)
+    return {u for size in sizes if size.constant == 1 for u, times in size.terms if times == 2}
+
+
 def _stated(holes: Sequence[Hole], solved: Shapes) -> dict[int, str]:
     """Unknowns to which a source gives a name, each of them its first, each name once."""
     stated: dict[int, str] = {}
     for hole, shape in zip(holes, solved, strict=True):
         for name, size in zip(hole.dims or (), shape, strict=False):
-            new = name.isidentifier() and name not in stated.values() and len(size.terms) == 1
-            if new and not size.constant and size.terms[0][1] == 1:
-                stated.setdefault(size.terms[0][0], name)
+            match = _NAMED.fullmatch(name)
+            if match is None or match["name"] in stated.values() or len(size.terms) != 1:
+                continue
+            if (int(match["times"] or 1), int(match["more"] or 0)) == (
+                size.terms[0][1],
+                size.constant,
+            ):
+                stated.setdefault(size.terms[0][0], match["name"])
     return stated
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gradcheck_cli.infer.sizes import Size, Solution
@@ -25,7 +25,7 @@ _OF_THREE = {(2, 2, 4, 3): 4, (2, 2, 4, 3, 2): 5}
 _DEEP_SIZES = (
     (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, *_OF_THREE, (2, 2, 2, 3, 4, 5), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
 )  # fmt: skip
-_SHORT = (3, 2)
+_SHORT, _SHORT_HALF = (3, 2), (1, 2)
 _FIRST_SIZE, _LEAST_WITH_TABLE = 2, 3  # two rows are too few for a table, if more can be had
 
 Shapes = tuple[tuple[Size, ...], ...]
@@ -76,18 +76,27 @@ class Candidate:
         return replace(self, shapes=(*self.shapes[:i], changed, *self.shapes[i + 1 :]))
 
     def sized(
-        self, windows: Sequence[int] = (), *, slides: bool, tables: bool
+        self,
+        windows: Sequence[int] = (),
+        halves: Collection[int] = (),
+        *,
+        slides: bool,
+        tables: bool,
     ) -> Iterator[list[tuple[int, ...]]]:
         """The shapes in small sizes, the likeliest first: where a window may slide, beside tables of integers.
 
-        `windows` are unknowns that stay short.
+        `windows` are unknowns that stay short; of the `halves` an axis is twice as long, and one more.
         """
-        short = {u: _SHORT[i % len(_SHORT)] for i, u in enumerate(windows)}
+        short = {
+            u: (_SHORT_HALF if u in halves else _SHORT)[i % len(_SHORT)]
+            for i, u in enumerate(windows)
+        }
         long = [u for u in self.free if u not in short]
         deep = len(self.shapes[0]) > 2
         usual, sliding = (_DEEP_SIZES, _DEEP_SLIDING) if deep else (_SIZES, _SLIDING)
         choices = (*sliding, *usual) if slides else usual
-        others = list(_without(choices, self.numbers))
+        odd = {2 * n + 1 for u, n in short.items() if u in halves}
+        others = list(_without(choices, self.numbers | odd))
         rest = () if self.own else choices
         apart = [*filter(self._tells_apart, others), *filter(self._tells_apart, rest[:1])]
         every = (*(() if slides else apart), *others, *rest)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from gradcheck_cli.infer.axis_names import axis_names, windows
+from gradcheck_cli.infer.axis_names import axis_names, halves, windows
 from gradcheck_cli.infer.candidates import Candidate, Shapes, count_of
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.mismatch import (
@@ -444,7 +444,8 @@ class Explorer:
         """The call with small sizes, all different; others follow in case that these are refused."""
         names = axis_names(self.template.holes, candidate.shapes, candidate.solution)
         short = windows(self.template.holes, candidate.shapes, candidate.solution)
-        sized = candidate.sized(short, slides=self._counts_something, tables=self._has_tables)
+        half = halves(candidate.shapes, candidate.solution)
+        sized = candidate.sized(short, half, slides=self._counts_something, tables=self._has_tables)
         every = [(count_of(shapes), shapes) for shapes in sized]
         small = [shapes for count, shapes in every if count <= self._most_numbers]
         least, smallest = min(every, key=lambda sized: sized[0], default=(0, None))

@@ -73,7 +73,9 @@ _TERMS = re.compile(
 )
 _TOLERANCE = re.compile(r"(?:\w+_)?[ar]?tol(?:erance)?")
 # How a text calls an axis of a kernel.
-_EXTENT = re.compile(r"k[hwdtxyz]|k_?\d|k(?:ernel|s|_)\w*|n?_?taps|window\w*")
+_EXTENT = re.compile(r"(?:k[hwdtxyz]|k_?\d|k(?:ernel|s|_)\w*|n?_?taps|window\w*)(?:_half)?")
+# Arrays that slide over others.
+_SLID = re.compile(r"(?:\w+_)?(?:kernels?|windows?|filters?|stencils?|psf|taps)\d?")
 _SHAPE = re.compile(
     r"(?:\w+_)?(?:shape|sizes?|dims|perm|permutation|strides?|padding|pads?|dilations?|factors)"
 )
@@ -204,6 +206,11 @@ def is_tolerance(name: str) -> bool:
 def is_extent(name: str) -> bool:
     """Does a text call the axis of a kernel or a window so, which is short beside what it slides over?"""
     return _EXTENT.fullmatch(name.lower()) is not None
+
+
+def is_slid(name: str) -> bool:
+    """Does the name say that the array is one that slides over another, so that half of it is its centre?"""
+    return _SLID.fullmatch(name.lower().strip("_")) is not None
 
 
 def is_axis(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.infer.axis_names import axis_names, windows
+from gradcheck_cli.infer.axis_names import axis_names, halves, windows
 from gradcheck_cli.infer.sizes import Size, Solution, unknown
 from gradcheck_cli.infer.template import Hole, unknown_shapes
 
@@ -38,6 +38,14 @@ def test_multiples_sums_and_numbers() -> None:
 def test_names_of_a_source_come_first() -> None:
     holes = (hole("x", "batch", "b"), hole("w"))
     assert names(Solution(), *holes, ranks=(2, 1)) == ["batch b", "d"]
+
+
+def test_what_lies_beside_the_centre_of_a_window_is_one_too() -> None:
+    holes = (hole("x", "n"), hole("w", "2*kw_half+1"))
+    shapes = unknown_shapes(holes, (1, 1))
+    (half,) = windows(holes, shapes, Solution())
+    assert halves(shapes, Solution()) == {half}
+    assert shapes[1][0] == unknown(half).plus(unknown(half)).plus(Size(constant=1))
 
 
 def test_windows_by_their_names() -> None:

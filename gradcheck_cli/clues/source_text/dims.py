@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gradcheck_cli.clues.source_text.values import Dim
+from gradcheck_cli.inputs.names import is_extent, is_slid
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ class Dims:
             name = _unused([n.name for n in labels] or _of_axis(axes), taken)
             taken.add(name)
             factor = math.lcm(*(self.factors.get(a, 1) for a in axes))
-            names |= dict.fromkeys(axes, name if factor == 1 else f"{factor}*{name}_part")
+            slides = is_extent(name) or any(is_slid(axis.path) for axis in axes)
+            names |= dict.fromkeys(axes, _multiple(name, factor, slides=slides))
         return names | self._of_multiples(names)
 
     def _of_multiples(self, names: dict[Dim, str]) -> dict[Dim, str]:
@@ -99,6 +101,13 @@ def _same(axis: Dim, ranks: dict[str, int]) -> set[Dim]:
     """The axis, counted from the front and from the back."""
     rank = ranks.get(axis.path)
     return {axis} if rank is None else {axis, Dim(axis.path, axis.axis - rank)}
+
+
+def _multiple(name: str, factor: int, *, slides: bool) -> str:
+    """The text of an axis that a text divides by a number: half of a window is what lies beside its centre."""
+    if factor == 1:
+        return name
+    return f"2*{name}_half+1" if factor == 2 and slides else f"{factor}*{name}_part"
 
 
 def _of_axis(axes: Iterable[Dim]) -> list[str]:

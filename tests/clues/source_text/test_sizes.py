@@ -41,6 +41,15 @@ def test_an_axis_that_is_parted_is_a_multiple() -> None:
     assert fields(function, "last") == {"x": ("2*x_m1_part",), "y": ("4*y_m1_part",)}
 
 
+def test_half_of_a_window_lies_beside_its_centre() -> None:
+    def function(x, kernel, y):
+        reach = kernel.shape[0] // 2
+        size = y.shape[0] // 2
+        return jnp.pad(x, reach) + kernel + y[:size]
+
+    assert fields(function, "first") == {"kernel": ("2*kernel_0_half+1",), "y": ("2*y_0_part",)}
+
+
 def test_a_tuple_with_an_entry_for_each_axis_is_the_rank() -> None:
     def function(x, y, k):
         z = lax.reduce_window(x, 0.0, lax.add, (1, k, k, 1), (1, 1, 1, 1), "VALID")
