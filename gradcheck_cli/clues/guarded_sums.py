@@ -20,6 +20,7 @@ _LARGER = frozenset({"maximum", "fmax"})
 _CHOICES = frozenset({"where", "select"})
 _LOWER = ("min", "a_min", "clip_value_min")
 _EPSILON = re.compile(r"(?:\w*_)?(?:eps|epsilon|tiny|small)", re.IGNORECASE)
+_CASTS = frozenset({"cast", "astype", "to", "float", "double", "type_as", "convert_to_tensor"})
 _ONES = frozenset({"ones_like", "ones", "zeros_like", "zeros", "full_like"})
 
 
@@ -27,28 +28,56 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
     """For each parameter whose sum a function keeps above zero, that it is not negative."""
     texts = (text for text in map(text_of, functions) if text is not None)
     nodes = [node for text in texts for top in text.statements for node in ast.walk(top)]
+    given = [pair for node in nodes for pair in _given(node)]
+    casts = {name for name, value in given if _is_cast(value)}
     summed: dict[str, set[str]] = {}
-    for node in nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                summed[name] = summed.get(name, set()) | _summed(value, names)
+    for name, value in given:
+        summed[name] = summed.get(name, set()) | _summed(value, names, casts)
     guarded = [sum_ for node in nodes if isinstance(node, ast.Call) for sum_ in _guarded(node)]
-    found = {name for sum_ in guarded for name in _of(sum_, names, summed)}
+    found = {
+        name
+        for sum_ in guarded
+        for name in (
+            summed.get(sum_.id, set())
+            if isinstance(sum_, ast.Name)
+            else _summed(sum_, names, casts)
+        )
+    }
     return {name: Clue("the body, which keeps its sum above zero", domain=">= 0") for name in found}
 
 
-def _of(sum_: ast.expr, names: Collection[str], summed: dict[str, set[str]]) -> set[str]:
-    return summed.get(sum_.id, set()) if isinstance(sum_, ast.Name) else _summed(sum_, names)
+def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The name that a statement gives a value, with the value."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield name, value
 
 
-def _summed(node: ast.expr, names: Collection[str]) -> set[str]:
-    """The parameters that a call adds up, each as it is."""
+def _is_cast(node: ast.expr) -> bool:
+    """Is it a mask as floats, `tf.cast(valid, x.dtype)`, or anything else of which only the type changes?"""
+    return isinstance(node, ast.Call) and last_word(node.func) in _CASTS
+
+
+def _summed(node: ast.expr, names: Collection[str], casts: Collection[str]) -> set[str]:
+    """The parameters that a call adds up, each as it is, or where a mask lets it through."""
     if not isinstance(node, ast.Call) or last_word(node.func) not in _SUMS:
         return set()
     given = [*node.args, *(k.value for k in node.keywords)]
     if isinstance(node.func, ast.Attribute):
         given.append(node.func.value)
-    return {each.id for each in given if isinstance(each, ast.Name) and each.id in names}
+    return {name for each in given if (name := _behind_mask(each, casts)) in names}
+
+
+def _behind_mask(node: ast.expr, casts: Collection[str]) -> str:
+    """The name of what is added up: of `w` in `w`, and in `mask * w` for a mask that was made floats."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            for mask, one in ((left, right), (right, left)):
+                if _is_cast(mask) or (isinstance(mask, ast.Name) and mask.id in casts):
+                    return _behind_mask(one, casts)
+    return ""
 
 
 def _guarded(call: ast.Call) -> Iterator[ast.expr]:

@@ -55,9 +55,20 @@ def within(x: Any, w: Any, ids: Any) -> Any:
     )
 
 
+def masked(x: Any, w: Any, ids: Any) -> Any:
+    inside = (ids > 0).astype(x.dtype)
+    depth = jnp.sum(inside * w * x.astype(w.dtype), axis=-1)
+    return jnp.where(depth > 0, depth, jnp.ones_like(depth))
+
+
+def mixed(x: Any, w: Any, ids: Any) -> Any:
+    other = jnp.exp(ids)
+    return x / jnp.maximum(jnp.sum(other * w), EPS)
+
+
 @pytest.mark.parametrize(
     ("function", "found"),
-    [(chosen, {"w"}), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
+    [(masked, {"w"}), (mixed, set()), (chosen, {"w"}), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
 )  # fmt: skip
 def test_what_is_not_negative(function: Any, found: set[str]) -> None:
     told = clues([function], ["x", "w"])
