@@ -92,6 +92,7 @@ SHAPES = [
     ('book: "vocab dim", rows: "bags places" (int)', {"book": "f32[vocab dim]", "rows": "i32[bags places]"}),
     ("counts: (rows,) int, how many real words a row has", {"counts": "i32[rows]"}),
     ("y: (n,) integers 0/1, as floats", {"y": "f32[n]"}),
+    ("x: (r, 3) integer indices as a float tensor", {"x": "f32[r 3]"}),
     ("x: NHWC images; taps: (kh, kw, channels, multiplier).", {"x": "f32[N H W C]", "taps": "f32[kh kw channels multiplier]"}),
     ("x: (n, d)\nw: weights of x's shape", {"x": "f32[n d]", "w": "f32[n d]"}),
     ("x: 'same size' or 'full size', y: (n, d)", {"x": "", "y": "f32[n d]"}),
@@ -226,6 +227,22 @@ NOTHING = [
     "x: one of (red, green, blue, alpha)",
     "x: any shape; y: of the same shape",
 ]
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ('x: {"above": k1, "below": k2}, scalars greater than one', "{above: f32[], below: f32[]}"),
+        ('x: {"a": scalar, "b": (n,)}', "{a: f32[], b: f32[n]}"),
+    ],
+)
+def test_dicts_that_are_written_out(text: str, spec: str) -> None:
+    whole = read(text, ["x"])["x"]
+    assert (whole.spec, whole.kind, whole.values) == (spec, Kind.TREE, ())
+
+
+def test_keys_of_a_dict_are_no_words_to_choose_from() -> None:
+    assert not read('x: {"above": k1, "below": k2}', ["x"])
 
 
 def read(text: str, names: list[str]) -> dict[str, Clue]:

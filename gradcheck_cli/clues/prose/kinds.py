@@ -35,6 +35,10 @@ _INTEGERS = re.compile(
     r"|\btorch\.long\b|(?:^|[(,])\W*long\b(?! as\b)|\blong (?:tensor|array|vector)",
     re.IGNORECASE,
 )
+# Whatever the numbers are, they come as floats: `integer indices as a float tensor`.
+_AS_FLOATS = re.compile(
+    r"\b(?:as|in) (?:an? )?(?:floats?(?:\d+)?|floating[- ]point)\b(?! or)", re.IGNORECASE
+)
 _INTEGERS_FIRST = re.compile(
     r"\W*(?:u?int\d*|integers?|whole numbers?)\b(?!-| or\b|\s*(?:0/1|in \{)|,?\s*one)",
     re.IGNORECASE,
@@ -139,6 +143,8 @@ def sort_in_sentence(before: str, after: str) -> Kind:
 
 def element_kind(text: str) -> str:
     """The dtype of an array, as a spec has it, from what is said beside its shape."""
+    if _AS_FLOATS.search(text):
+        return "f32"
     if _BOOLEANS.search(text):
         return "bool"
     head = _HEAD_ENDS.split(text)[0]

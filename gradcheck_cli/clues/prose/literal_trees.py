@@ -11,6 +11,12 @@ _Items = dict[str, str]  # by key the spec of what it holds
 
 _KEY = re.compile(r"\s*,?\s*['\"]?(?P<key>[A-Za-z_]\w*)['\"]?\s*:\s*")
 _SHAPE = re.compile(rf"(?:(?:float\w*|array|tensor|f32)\s*(?:of shape\s*)?)?(?P<dims>{BRACKETS})")
+# `"above": scalar`, and any name where what stands behind the dict says it of all that it holds.
+_SCALAR = re.compile(r"(?:an?\s+)?(?:scalar|float|number)s?\b(?!\s*(?:array|tensor|of\b))")
+_NAMED = re.compile(r"[A-Za-z_]\w*(?=\s*[,}])")
+_ALL_SCALARS = re.compile(
+    r"[^{}]*\}\W*(?:(?:all|both|each)\s+)?(?:\w+\s+)?(?:scalars|floats|numbers)\b"
+)
 _OPEN = re.compile(r"\{(?=\s*['\"]?[A-Za-z_]\w*['\"]?\s*:)")
 _OPTIONAL = re.compile(
     r"\b(?:optionally|and maybe|may (?:also )?(?:hold|have|contain))\b[^\"'{(\[.]*"
@@ -28,6 +34,11 @@ def literal_tree(text: str) -> str:
         return ""
     items, end = read
     return _written({**items, **_besides(text[end:])})
+
+
+def is_literal_tree(text: str) -> bool:
+    """Does the text begin with a dict that is written out, whatever it holds?"""
+    return re.match(rf"\W*?{_OPEN.pattern}", text) is not None
 
 
 def _dict(text: str, at: int) -> tuple[_Items, int] | None:
@@ -51,10 +62,15 @@ def _items(text: str, at: int) -> Iterator[tuple[str, str, int]]:
 
 
 def _held(text: str, at: int) -> tuple[str, int]:
-    """A shape, or another dict."""
+    """A shape, a single number, or another dict."""
     if text[at : at + 1] == "{":
         read = _dict(text, at + 1)
         return ("", at) if read is None else (_written(read[0]), read[1])
+    one = _SCALAR.match(text, at)
+    if one is None and _ALL_SCALARS.match(text, at):
+        one = _NAMED.match(text, at)
+    if one is not None:
+        return "f32[]", one.end()
     shape = _SHAPE.match(text, at)
     dims = None if shape is None else stated(shape["dims"])
     if shape is None or dims is None or dims.is_open:
