@@ -11,6 +11,7 @@ from gradcheck_cli.infer.template import Template
 from gradcheck_cli.inputs.clue import Entry
 from gradcheck_cli.inputs.signature import Fixed, Hints
 
+_LARGEST = 16  # what an axis is called by and is larger may be the size of real data
 _PRODUCT = re.compile(r"\w+(?:\*\w+)+")
 
 
@@ -59,7 +60,9 @@ def entries(name: str, value: object, hints: Hints) -> Iterator[tuple[Entry, int
 
 
 def _put(dim: str, numbers: Mapping[str, int]) -> str:
-    """The product with all numbers in one, before the name that is left; what is none as it was."""
+    """The number of an argument that an axis is called by; a product with all numbers in one, before the name that is left."""
+    if 0 < numbers.get(dim, 0) <= _LARGEST:
+        return str(numbers[dim])
     factors = dim.split("*") if _PRODUCT.fullmatch(dim) else []
     if not any(factor in numbers for factor in factors):
         return dim

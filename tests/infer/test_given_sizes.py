@@ -39,5 +39,10 @@ def test_arguments_go_by_their_names_and_their_defaults() -> None:
     assert dims(("T", "2*heads*d")) == [("T", "8*d")]
 
 
+def test_an_axis_of_the_name_of_an_argument_is_as_long_as_that_says() -> None:
+    assert dims(("T", "heads"), heads=3) == [("T", "3")]
+    assert dims(("T", "heads"), heads=64) == [("T", "heads")]
+
+
 def test_another_number_of_entries_says_nothing() -> None:
     assert dims(("C", "H", "W"), ("D", "C*ph"), patch=(3, 2, 2)) == [("C", "H", "W"), ("D", "C*ph")]
