@@ -18,12 +18,14 @@ from gradcheck_cli.clues.source_text.values import (
     Times,
     Value,
     itself,
+    whole,
 )
 
 _OF_TWO = (
     "maximum", "minimum", "add", "subtract", "sub", "multiply", "mul", "divide", "div", "true_divide",
     "power", "pow", "fmax", "fmin", "clamp_min", "clamp_max", "bias_add",
 )  # fmt: skip
+_BOUNDS = ("maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max")
 _REDUCING = (
     "sum", "mean", "max", "min", "amax", "amin", "prod", "var", "std", "logsumexp", "norm",
     "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_logsumexp", "reduce_variance",
@@ -62,7 +64,9 @@ def combined(left: Value, right: Value, plain: Collection[str]) -> Value:
 def call(made: Call, plain: Collection[str]) -> Value:
     """`jnp.maximum(x, 0)`, and reductions whose result broadcasts against the array."""
     if made.name in _OF_TWO and len(made.operands) == 2:
-        return combined(made.operands[0], made.operands[1], plain)
+        result = combined(made.operands[0], made.operands[1], plain)
+        bounds = made.name in _BOUNDS and any(whole(each) is not None for each in made.operands)
+        return replace(result, bounded=True) if bounds and isinstance(result, Part) else result
     first = made.operands[0] if made.operands else None
     if made.name not in _REDUCING or not isinstance(first, Part):
         return None

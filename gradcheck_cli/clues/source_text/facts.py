@@ -306,7 +306,7 @@ class Facts:
         """The elements are compared with a whole number: some are on one side of it, some on the other."""
         path = elements(value)
         if path and abs(number) <= _MOST_MARK:
-            beside = {">=": (-1,), "<": (-1,), ">": (1,), "<=": (1,)}.get(sign, ())
+            beside = {">=": (-1, 1), "<": (-1, 1), ">": (1,), "<=": (1,)}.get(sign, ())
             about = self.about.setdefault(path, About())
             about.marks |= dict.fromkeys((number, *(number + step for step in beside)))
 

@@ -142,6 +142,7 @@ _KEPT = (
     "asarray", "detach", "stop_gradient", "contiguous", "convert_to_tensor", "clone", "as_tensor",
     "requires_grad_", "array", "copy",
 )  # fmt: skip
+_CLIPS = ("clip", "clamp")
 _ELEMENTWISE = frozenset((
     "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "cbrt", "square", "abs", "fabs", "neg",
     "negative", "sign", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan",
@@ -344,6 +345,8 @@ def _of_first_shape(made: Call) -> Value:
     same = made.name in _ELEMENTWISE or made.name in _KEPT or made.name in _CASTS
     if made.name in _RESHAPES:
         return reshaped(first)
+    if made.name == "where" and (masked := _masked(made)) is not None:
+        return masked
     if isinstance(first, Part):
         return _of_part(first, made, same)
     if isinstance(first, (Dim, Scalar)) and made.name in _ELEMENTWISE:
@@ -358,7 +361,13 @@ def _of_part(first: Part, made: Call, same: bool) -> Value:
         return first
     if made.name in _CASTS and itself(first) is not None and _is_integer_cast(made):
         return first
-    return replace(first, itself=False) if same else None
+    return replace(first, itself=False, bounded=made.name in _CLIPS) if same else None
+
+
+def _masked(made: Call) -> Value:
+    """The elements of what a choice takes where its condition holds, with a whole number for the others: `where(valid, ids, 0)`."""
+    taken, other = made.argument(1, "x", "input"), made.argument(2, "y", "other")
+    return reshaped(taken) if whole(other) is not None else None
 
 
 def _is_integer_cast(made: Call) -> bool:

@@ -17,6 +17,7 @@ class Part:
     path: str
     dropped: int = 0  # leading axes that an index took away
     itself: bool = True  # false: another array, of its shape
+    bounded: bool = False  # that has its elements, but for those beyond a bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +250,7 @@ def itself(value: Value) -> Part | None:
 
 def elements(value: Value) -> str:
     """The path whose elements the value has, in whatever shape; empty if it has none's."""
-    if isinstance(value, Content) or (isinstance(value, Part) and value.itself):
+    if isinstance(value, Content) or (isinstance(value, Part) and (value.itself or value.bounded)):
         return value.path
     return ""
 

@@ -148,3 +148,13 @@ def test_the_columns_of_a_table_are_integers_where_one_of_them_is() -> None:
     found = read(function)["pairs"]
     assert found.kind is Kind.INTEGERS
     assert found.domain == "in 0..xyz_0"
+
+
+def test_places_that_are_kept_within_bounds_are_places_all_the_same() -> None:
+    def function(x, a, b, c):
+        kept = x[jnp.where(a >= 0, a, 0)] + x[jnp.clip(b, 0)] + x[jnp.maximum(c, 0)]
+        return kept
+
+    found = read(function)
+    assert {name: found[name].domain for name in "abc"} == dict.fromkeys("abc", "in 0..x_0")
+    assert {found[name].kind for name in "abc"} == {Kind.INTEGERS}
