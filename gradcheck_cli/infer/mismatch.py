@@ -43,7 +43,7 @@ _OF_RANKS = re.compile(
 _SORTS = re.compile(r"\b(un)?sorted\b|\b(in|non-de)creasing\b|ascending", re.IGNORECASE)
 # How frameworks say that a float is not what they want.
 _INTEGERS = re.compile(
-    r"\b(u?int(eger|egers|s|\d+)?|long|__index__)\b(?!\s+(?:multipl|overflow|divi))|not implemented for '(Float|Double|Half)'",
+    r"\b(u?int(eger|egers|s|\d+)?|long|__index__)\b(?!\s+(?:multipl|overflow|divi|modulo))|not implemented for '(Float|Double|Half)'",
     re.IGNORECASE,
 )
 _COMPLEX = re.compile(r"complex", re.IGNORECASE)

@@ -118,6 +118,7 @@ def test_what_else_a_refusal_asks_for() -> None:
     assert asks_to_divide("array split does not result in an equal division: rest is 1")
     assert asks_to_sort("segment ids are not increasing")
     assert wants_integers("Indexer must have integer or boolean type")
+    assert not wants_integers("ZeroDivisionError: integer modulo by zero")
     assert wants_integers("\"bincount_cpu\" not implemented for 'Float'")
     assert not any(f("shapes differ") for f in (asks_to_divide, asks_to_sort, wants_integers))
 
