@@ -16,8 +16,8 @@ from gradcheck_cli.infer.static_values import stated_kind
 from gradcheck_cli.infer.template import A_FIELD
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name
-from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Parameter
-from gradcheck_cli.inputs.stand_ins import integers
+from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Parameter, changed
+from gradcheck_cli.inputs.stand_ins import floats, integers, mask
 from gradcheck_cli.project.input_specs import parse
 
 MADE_UP = "an object of its class"  # as the source of one says
@@ -29,8 +29,17 @@ def objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
     if name not in hints.classes:
         return []
     if name in hints.instances:
+        if hints.objects_are_held:
+            return held(name, hints)
         return [argument(name, hints.instances[name], "an object of the module")]
-    return _object(name, shape, hints, lambda path, source: Leaf(path, shape, source))
+    made = _object(name, shape, hints, lambda path, source: Leaf(path, shape, source))
+    return [changed(each, _held) for each in made] if hints.objects_are_held else made
+
+
+def _held(part: Any) -> Any:
+    """The part, as floats that stay as they are where it is an array that would be differentiated."""
+    is_leaf = isinstance(part, Leaf)
+    return floats(part.path, part.shape, part.source, part.domain) if is_leaf else part
 
 
 def held(name: str, hints: Hints) -> list[Fixed]:
@@ -85,6 +94,11 @@ def _object(
         source = f"{A_FIELD}{hints.classes[name].__name__}"
         if named:
             return named[0]
+        kinds = {clue.kind for clue in clues}
+        if Kind.INTEGERS in kinds:
+            return replace(integers(shape[:1], source), path=path)
+        if Kind.BOOLS in kinds:
+            return replace(mask(shape, source), path=path)
         floats = said and any(clue.spec.startswith("f32") for clue in clues)
         return Leaf(path, shape, source) if floats else unsaid(path, source)
 

@@ -25,7 +25,7 @@ from gradcheck_cli.inputs.domain import MATRICES, Domain
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
 from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Hints, Leaf, Parameter, changed
-from gradcheck_cli.inputs.stand_ins import integers, mask, static_stand_ins, whole_numbers
+from gradcheck_cli.inputs.stand_ins import floats, integers, mask, static_stand_ins, whole_numbers
 from gradcheck_cli.project.input_specs import ArraySpec, condition
 
 _MIXED: tuple[tuple[int, ...], ...] = ((3,), (), (4,), (3, 4), (4, 5), (3, 3), (2, 3, 4))
@@ -106,11 +106,8 @@ def _held_floats(name: str, hints: Hints) -> list[Fixed]:
     spec, source = hints.guesses.get(name, (None, ""))
     if not isinstance(spec, ArraySpec) or spec.kind != "float" or not spec.shape:
         return []
-    size = int(np.prod(spec.shape, dtype=int))
     domain = None if spec.bounds is None else Domain(spec.bounds)
-    numbers = np.random.default_rng([size, *name.encode()]).standard_normal(spec.shape)
-    rows = numbers[None] if domain is None else domain.into(numbers[None], format_of("float32"))
-    return [Fixed(rows[0].astype(np.float32), spec.text, source)]
+    return [replace(floats(name, spec.shape, source, domain), text=spec.text, path="")]
 
 
 def _functions(name: str, hints: Hints) -> list[Fixed]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from gradcheck_cli.infer.sizes import Size, unknown
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.names import is_shape, is_splits
 from gradcheck_cli.inputs.signature import GUESS, Fixed, Leaf, Signature, changed
-from gradcheck_cli.inputs.stand_ins import mask, raised, row, splits, table, tuples
+from gradcheck_cli.inputs.stand_ins import floats, mask, raised, row, splits, table, tuples
 
 _LAST_WORD = re.compile(r"([A-Za-z_]\w*)\W*$")
 _VECTOR = re.compile(
@@ -40,7 +40,7 @@ class Hole:
     """An array of a call whose shape is open; `dims` are its axes by name, where a source states them."""
 
     path: str
-    kind: str  # "float", "int", "bool", or "row": a tuple of whole numbers
+    kind: str  # "float", "held" of floats that stay as they are, "int", "bool", or "row": a tuple of whole numbers
     dims: tuple[str, ...] | None = None
     rank: int | None = None
     least_rank: int = 0
@@ -48,6 +48,9 @@ class Hole:
     first: tuple[str, ...] = ()  # the first and the last axes by name, where there may be more
     last: tuple[str, ...] = ()
     factor: int = 1  # the size of each axis is a multiple of this
+    also: tuple[
+        tuple[str, int], ...
+    ] = ()  # what other sources call an axis, counted from either end
     below: str | None = None  # what integers are below: an axis by name, or a number
     least: int = 0  # of integers
     least_of: str = ""  # the path of other integers, which are nowhere above these
@@ -142,6 +145,8 @@ class Template:
                 return replace(
                     value, shape=shape, source=source, domain=domain, recorded=None, axes=axes
                 )
+            if hole.kind == "held":
+                return replace(floats(value.path, shape, source), axes=axes)
             if hole.kind == "bool":
                 return replace(mask(shape, source), axes=axes, path=value.path)
             if hole.splits:
@@ -308,7 +313,8 @@ def _kind(value: Any, path: str, clues: Sequence[Clue]) -> str | None:
         return "row" if _is_row(value.value, path, clues) else None
     if not isinstance(value.value, np.ndarray):
         return None
-    return {"b": "bool", "i": "int", "u": "int"}.get(value.value.dtype.kind)
+    kinds = {"b": "bool", "i": "int", "u": "int", **({"f": "held"} if value.path else {})}
+    return kinds.get(value.value.dtype.kind)
 
 
 def _is_row(values: tuple[object, ...], path: str, clues: Sequence[Clue]) -> bool:
@@ -325,7 +331,10 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     factor = math.lcm(*(clue.factor for clue in clues))
     least_of = next((clue.least_of for clue in clues if clue.least_of), "")
     alike = next((clue.alike for clue in clues if clue.alike), "")
-    opened = Hole(path, kind, least_rank=least_rank, factor=factor, least_of=least_of, alike=alike)
+    opened = Hole(
+        path, kind, least_rank=least_rank, factor=factor, least_of=least_of, alike=alike,
+        also=tuple(dict.fromkeys(name for clue in clues for name in _names_of_axes(clue))),
+    )  # fmt: skip
     if kind == "row":
         count = next((m[1] for c in clues if (m := _COUNT.search(c.source)) is not None), None)
         opened = replace(opened, rank=1, dims=None if count is None else (count,))
@@ -347,6 +356,16 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     return replace(
         opened, first=partly.first, last=partly.last, below=below, least=least, likely_rank=likely
     )
+
+
+def _names_of_axes(clue: Clue) -> Iterator[tuple[str, int]]:
+    """Each axis that a clue has a name for, with where it stands."""
+    axes = _AXES.search(clue.spec)
+    whole = [] if axes is None or clue.spec.startswith(("{", "(")) else axes[1].split()
+    for place, name in enumerate([*whole] or clue.first):
+        yield name, place
+    for place, name in enumerate(clue.last[::-1]):
+        yield name, -1 - place
 
 
 def _domains(clues: Sequence[Clue]) -> list[str]:

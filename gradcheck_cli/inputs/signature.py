@@ -161,6 +161,7 @@ class Hints:
     clues: dict[str, list[Clue]] = field(default_factory=dict)  # the strongest source first
     classes: dict[str, type] = field(default_factory=dict)  # of arguments that are objects
     instances: dict[str, Any] = field(default_factory=dict)  # such objects that the module holds
+    objects_are_held: bool = False  # the framework does not differentiate what objects hold
     windows: Sequence[tuple[str, str]] = ()  # what slides: how long it is, and how far it goes
     halves: bool = False  # its text takes half of an axis
     loops: bool = False  # its text goes along an axis step by step

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.signature import GUESS, Fixed
 
 Array = np.ndarray[Any, Any]
@@ -117,6 +119,14 @@ def tuples(shape: tuple[int, ...], count: int, axis: int, source: str) -> Fixed:
     rest = tuple(n for a, n in enumerate(shape) if a != axis)
     whole = np.moveaxis(values.reshape(*rest, members), -1, axis)
     return Fixed(whole.astype(np.int32), f"i32{list(shape)}", source)
+
+
+def floats(path: str, shape: tuple[int, ...], source: str, domain: Domain | None = None) -> Fixed:
+    """Floats that stay as they are, of the ordinary size; the same for the same path and shape."""
+    size = int(np.prod(shape, dtype=int))
+    numbers = np.random.default_rng([size, *path.encode()]).standard_normal(shape)
+    rows = numbers[None] if domain is None else domain.into(numbers[None], format_of("float32"))
+    return Fixed(rows[0].astype(np.float32), f"f32{list(shape)}", source, path=path)
 
 
 def mask(shape: tuple[int, ...], source: str) -> Fixed:

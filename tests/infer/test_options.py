@@ -9,9 +9,10 @@ import numpy as np
 
 from gradcheck_cli.infer.options import options, options_of_shapes
 from gradcheck_cli.infer.remade import remade
+from gradcheck_cli.infer.template import template
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
-from gradcheck_cli.inputs.signature import OMITTED, Built, Fixed, Leaf, Parameter
+from gradcheck_cli.inputs.signature import OMITTED, Built, Fixed, Leaf, Parameter, Signature
 from gradcheck_cli.project.input_specs import Bounds, condition, parse
 from tests.infer.fitted import NO_HINTS
 
@@ -153,6 +154,27 @@ def test_brackets_alone_do_not_say_that_something_holds_floats() -> None:
     mixed, whole, *_ = options(X, (3,), hints)
     assert all(isinstance(part, Leaf) for part in mixed.parts)
     assert all(isinstance(part, Fixed) for part in whole.parts)
+
+
+def test_what_objects_hold_stays_as_it_is_where_the_framework_does_not_differentiate_it() -> None:
+    class Lines(NamedTuple):
+        ends: Any
+        shift: Any
+
+    clues = {
+        "x.ends": [Clue("a comment", "i32[lines]", kind=Kind.INTEGERS)],
+        "x.shift": [Clue("a comment", "f32[lines]", kind=Kind.ARRAY)],
+    }
+    hints = replace(NO_HINTS, classes={"x": Lines}, clues=clues, objects_are_held=True)
+    built, *_ = options(X, (3,), hints)
+    assert [part.path for part in built.parts] == ["x.ends", "x.shift"]
+    assert [part.value.dtype.kind for part in built.parts] == ["i", "f"]
+    opened = template(Signature((("x", built),)), clues, [])
+    assert [hole.kind for hole in opened.holes] == ["int", "held"]
+    ends, shift = dict(opened.at([(5,), (5,)], [4, 4], ascending=False).arguments)["x"].parts
+    assert (ends.value.shape, shift.value.shape, shift.path) == ((5,), (5,), "x.shift")
+    own = Lines(np.arange(2), np.ones(2))
+    assert first(X, classes={"x": Lines}, instances={"x": own}, objects_are_held=True).value is own
 
 
 def test_an_object_is_no_mask_whatever_its_name() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from gradcheck_cli.clues.call_sites import calls_of
-from gradcheck_cli.clues.classes import is_configuration
 from gradcheck_cli.clues.reading import read
 from gradcheck_cli.frameworks.shared.user_source import plain_functions
 from gradcheck_cli.frameworks.torch.find import find, named
@@ -49,8 +48,7 @@ class Torch:
         parameters, called = gradient.parameters(), calls_of(gradient)
         hints = read(gradient.primal, parameters, functions, rule=rule, called=called)
         # torch differentiates tensors, not what objects hold
-        plain = {name: cls for name, cls in hints.classes.items() if is_configuration(cls)}
-        return dataclasses.replace(hints, classes=plain)
+        return dataclasses.replace(hints, objects_are_held=True)
 
 
 FRAMEWORK = Torch()
