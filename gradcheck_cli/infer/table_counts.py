@@ -14,6 +14,10 @@ def counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int)
         for hole, shape in zip(holes, shapes, strict=True)
         for dim, size in zip(hole.dims or (), shape, strict=False)
     }
+    for hole, shape in zip(holes, shapes, strict=True):
+        for name, place in hole.also:
+            if -len(shape) <= place < len(shape):
+                named.setdefault(name, shape[place])
     below_each = []
     for hole, shape in zip(holes, shapes, strict=True):
         below, axis = hole.below or "", hole.members(len(shape))

@@ -1,0 +1,29 @@
+"""What the integers of tables are below."""
+
+from __future__ import annotations
+
+from gradcheck_cli.infer.table_counts import counts
+from gradcheck_cli.infer.template import template
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.inputs.stand_ins import integers
+
+
+def below(*clues_of_table: Clue) -> int:
+    """What places in `table`, of five rows, are below."""
+    clues = {
+        "table": clues_of_table,
+        "ids": [Clue("the body", "i32[n]", domain="in -1..table_0", kind=Kind.INTEGERS)],
+    }
+    arguments = (("table", Leaf("table", (3, 3), "test")), ("ids", integers((3,), "test")))
+    holes = template(Signature(arguments), clues, []).holes
+    by_path = dict(
+        zip([hole.path for hole in holes], counts(holes, [(5, 2), (4,)], 2), strict=True)
+    )
+    return by_path["ids"]
+
+
+def test_an_axis_goes_by_the_names_of_all_sources() -> None:
+    text, body = Clue("a docstring", "f32[rows dim]"), Clue("the body", first=("table_0",))
+    assert below(text, body) == 6  # and the least of them is -1
+    assert below(text) == 2  # nothing says what they are places of
