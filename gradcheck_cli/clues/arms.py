@@ -13,6 +13,9 @@ from pathlib import Path
 _Place = tuple[int, int]  # line and column
 # Arms that refuse what nobody means; nothing is differentiated there.
 _REFUSES = (ast.Raise, ast.Assert, ast.Pass)
+_OTHERWISE = re.compile(
+    r"dtype|device|cuda|float(16|64)|half|x64|backend|requires_grad|needs_input_grad|training"
+)
 _SHAPES = frozenset({"shape", "ndim"})
 _HOLDS = re.compile(r"(['\"])\w+\1 (?:not )?in |\blen\(|\.dim\(\)")  # `'bias' in params`
 
@@ -63,6 +66,11 @@ class Arm:
     def asks_for_shapes(self) -> bool:
         """Is it about how an array or a tree is made, and not about its numbers?"""
         return bool(self.names & _SHAPES) or _HOLDS.search(self.words) is not None
+
+    @property
+    def opens_otherwise(self) -> bool:
+        """Is it another dtype, device or mode of a framework that opens it, and no argument?"""
+        return _OTHERWISE.search(self.words) is not None
 
     def taken(self, before: Span | None, here: Span) -> bool:
         """Does the step from one instruction to the next lead into it?"""

@@ -99,7 +99,8 @@ class _Search:
         return ran
 
     def _hangs(self, arm: Arm) -> bool:
-        return any(parameter.name in arm.names for parameter in self.parameters)
+        by_argument = any(parameter.name in arm.names for parameter in self.parameters)
+        return by_argument and not arm.opens_otherwise
 
     def _tries(self, signature: Signature, changed: dict[str, Any]) -> Ran | None:
         """What runs of the text with these changes, if function and rule take them."""
