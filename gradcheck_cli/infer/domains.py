@@ -70,15 +70,27 @@ def at_home(
 
 
 def _with_other_tables(signature: Signature) -> Iterator[Signature]:
-    """The signature with lengths from one on, then with one table short, full, or of pairs that differ."""
+    """The signature with lengths from one on, with two tables that differ everywhere, then with one short, full, or of such pairs."""
     counts = [(table, np.asarray(table.value)) for table in _tables(signature)]
     if any((array == 0).any() for _, array in counts):
         counts = [(table, np.maximum(array, 1)) for table, array in counts]
         yield _with_tables(signature, counts)
+    apart = list(_apart(counts))
+    if apart:
+        yield _with_tables(signature, [*apart, *counts])
     for table, array in counts:
         for changed in _changed(array):
             yield _with_tables(signature, [(table, changed), *counts])
             yield _with_tables(signature, [(table, changed)])
+
+
+def _apart(tables: Sequence[tuple[Fixed, Array]]) -> Iterator[tuple[Fixed, Array]]:
+    """Tables with other integers where one before has the same: between a place and itself there is no direction."""
+    for number, (table, array) in enumerate(tables):
+        same = [a for _, a in tables[:number] if a.shape == array.shape and (a == array).any()]
+        if same:
+            count = int(max(array.max(), same[0].max())) + 1
+            yield table, np.where(array == same[0], (array + 1) % count, array).astype(array.dtype)
 
 
 def _changed(array: Array) -> Iterator[Array]:

@@ -118,6 +118,22 @@ def test_pairs_of_unlike_places_where_alike_ones_have_no_value() -> None:
     assert (table[:, 0] != table[:, 1]).all()
 
 
+def test_two_tables_that_differ_everywhere_where_a_place_and_itself_have_no_direction() -> None:
+    def directions(x, src, dst):
+        with np.errstate(all="ignore"):
+            apart = x[dst] - x[src]
+            return (apart / np.abs(apart)).sum()
+
+    src, dst = (Fixed(np.array(v), "i64[3]", "test") for v in ([3, 0, 3], [1, 0, 3]))
+    signature = Signature((("x", Leaf("x", (4,), "test")), ("src", src), ("dst", dst)))
+    gradient = Gradient(directions)
+    subject = gradient.fit(signature, "float32")
+    points = [F32.round(np.random.default_rng(5).standard_normal((40, 4)))]
+    there = at_home(gradient, subject, points, subject.primal_values(points), F32)
+    tables = dict(there.signature.arguments)
+    assert (tables["src"].value != tables["dst"].value).all()
+
+
 def test_lengths_that_are_full_where_short_ones_have_no_value() -> None:
     def aligned(x, frames):
         return np.where((np.asarray(frames) < 3).any(), np.nan, x)
