@@ -21,7 +21,6 @@ from gradcheck_cli.clues.prose.kinds import (
     never,
     words,
 )
-from gradcheck_cli.clues.prose.literal_trees import is_literal_tree
 from gradcheck_cli.clues.prose.passages import plain
 from gradcheck_cli.clues.prose.readings import PREVIOUS, Reading, reading_of
 from gradcheck_cli.clues.prose.relations import with_relations
@@ -211,7 +210,7 @@ def _clue(name: str, reading: Reading, source: str) -> Clue:
     """The reading as a clue: a tree, an array, a plain value, or only a number of axes."""
     if spec := reading.tree:
         return Clue(_named(source, name, reading.about), spec, kind=Kind.TREE)
-    if reading.sort is Kind.TREE or is_literal_tree(reading.about):
+    if reading.sort is Kind.TREE:
         row = _IN_A_ROW.search(reading.about)
         spec, kind = ("", Kind.NOTHING) if row is None else (f"f32[{row['dim']}]", Kind.ARRAY)
         return Clue(source if row is None else _named(source, name, row.group()), spec, kind=kind)

@@ -141,6 +141,7 @@ DOMAINS = [
     ("x (Tensor): input\ngamma (float): focusing parameter, > 0", {"gamma": "> 0"}),
     ("Log for x > 0.", {"x": "> 0"}),
     ("This function is undefined for x < 0.", {"x": ">= 0"}),
+    ("y: (t, 1), broadcast with x (t, p); x < 0 means that the sun is behind the plane.", {}),
     ("Invalid for x <= 0.", {"x": "> 0"}),
     ("atanh, defined for |x| < 1.", {"x": "in (-1, 1)"}),
     ("x must be strictly positive.", {"x": "> 0"}),

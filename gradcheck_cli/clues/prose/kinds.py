@@ -25,7 +25,8 @@ _SORTS = tuple(
          r"|vectors?|or\s|\||matri|values|jax|ndarray|\[|of shape|,\s*(?:arrays?|tensors?"
          r"|shape)))|scalars?\b(?!\s*(?:or\b|/|\||,? array|field|function|valued|tensors? or"
          r"|-)))"),
-        (Kind.TREE, r"(?:dict|dictionary|mapping|pytree|tuple|list|sequence|pair|triple|nested)\b"),
+        (Kind.TREE, r"(?:(?:dict|dictionary|mapping|pytree|tuple|list|sequence|pair|triple|nested)\b"
+         r"|\{(?=\s*['\"]?[A-Za-z_]\w*['\"]?\s*:))"),
     )
 )  # fmt: skip
 _BOOLEANS = re.compile(r"\b(?:bool|booleans?|bool_|booltensor|binary masks?)\b", re.IGNORECASE)

@@ -36,11 +36,6 @@ def literal_tree(text: str) -> str:
     return _written({**items, **_besides(text[end:])})
 
 
-def is_literal_tree(text: str) -> bool:
-    """Does the text begin with a dict that is written out, whatever it holds?"""
-    return re.match(rf"\W*?{_OPEN.pattern}", text) is not None
-
-
 def _dict(text: str, at: int) -> tuple[_Items, int] | None:
     """The items behind an opening brace, and where its closing one ends."""
     items: _Items = {}
