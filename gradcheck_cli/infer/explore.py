@@ -20,6 +20,7 @@ from gradcheck_cli.infer.mismatch import (
     asks_to_sort,
     beside_stated,
     divided,
+    in_step,
     proposals,
     refilled,
     returned_for,
@@ -232,7 +233,9 @@ class Explorer:
             return self._solve(shapes, divisible, ascending)
         ways = list(itertools.islice(proposals(refusal, sizes, solution), _MOST_PROPOSALS))
         self.hopeless |= not ways and wants_integers(refusal)
-        ways = ways or list(beside_stated(sizes, solution))
+        ways = (
+            ways or list(in_step(shapes, refusal, solution)) or list(beside_stated(sizes, solution))
+        )
         for following in ways:
             candidate = self._solve(shapes, following, ascending)
             if candidate is not None:

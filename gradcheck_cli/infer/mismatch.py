@@ -32,6 +32,10 @@ _RETURNED = (
     ),
     re.compile(rf"has the shape {_GOT}, its argument {_WANTED}"),
 )
+# How a kernel says that it leaves an array.
+_BEYOND = re.compile(
+    r"the kernel `\w+` (?:reads|writes) element|its kernels leave|is never written by a kernel"
+)
 _JOINED = re.compile(r"oncat\w* along dimension (-?\d+)")
 _DIVIDES = re.compile(r"divi[sd]|equal division|reshape|invalid for input|split", re.IGNORECASE)
 _UNPACKS = re.compile(r"values to unpack \(expected (?P<count>\d+)")
@@ -127,6 +131,33 @@ def beside_stated(sizes: Sequence[Size], solution: Solution) -> Iterator[Solutio
             following = solution.with_equations([(free, Size(constant=number + more))])
             if following is not None:
                 yield following
+
+
+def in_step(
+    shapes: Sequence[Sequence[Size]], message: str, solution: Solution
+) -> Iterator[Solution]:
+    """Solutions for a kernel that leaves an array, of which it says no size: arrays with an axis in common, or of one shape.
+
+    Each is tried for itself: one upon the other they would make everything square.
+    """
+    if _BEYOND.search(message) is None or solution.bound:
+        return
+    of_rank: dict[int, Sequence[Size]] = {}
+    alike = [
+        (size, other)
+        for shape in shapes
+        for size, other in zip(shape, of_rank.setdefault(len(shape), shape), strict=True)
+    ]
+    ways: list[Sequence[Equation]] = [alike]
+    for one, other in itertools.combinations([shape for shape in shapes if shape], 2):
+        inner = (one[-1], other[-min(2, len(other))])
+        ways += [[inner], [(one[-1], other[-1])], [(one[0], other[0])]]
+        if len(one) > 2 and len(other) > 2:
+            ways.append([*zip(one[:-2], other[:-2], strict=False), inner])
+    for equations_ in ways:
+        following = solution.with_equations(equations_)
+        if following is not None:
+            yield following
 
 
 def divided(message: str, sizes: Sequence[Size], solution: Solution) -> Solution | None:

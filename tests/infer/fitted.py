@@ -12,7 +12,7 @@ import numpy as np
 from gradcheck_cli.inputs.parameters import declared
 from gradcheck_cli.inputs.signature import OMITTED, Hints, Leaf, Parameter, Signature, filled
 from gradcheck_cli.subject.refusals import Rejected
-from gradcheck_cli.subject.results import Place, Traces
+from gradcheck_cli.subject.results import Kernel, Place, Traces
 
 NO_HINTS = Hints(keys={}, unpacked={}, functions=[])
 
@@ -30,6 +30,7 @@ class Fitted:
     dtype: str
     outputs: Sequence[tuple[int, ...]]
     beyond: str = ""  # what is said of a read beyond the end of an array
+    kernels: Sequence[Kernel] = ()
 
     @property
     def leaves(self) -> Sequence[Leaf]:

@@ -11,6 +11,7 @@ from gradcheck_cli.infer.mismatch import (
     asks_to_sort,
     beside_stated,
     divided,
+    in_step,
     proposals,
     refilled,
     returned_shapes,
@@ -164,3 +165,22 @@ def test_an_axis_that_has_to_divide_another_is_first_taken_to_be_equal() -> None
 def test_the_shape_of_a_gradient_is_said(message: str) -> None:
     assert returned_shapes(message) == [(10, 18)]
     assert returned_shapes("shapes do not match") == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "IndexError: the kernel `add` reads element 35 of `b_ptr`, which has 35, in its program (0, 0, 0)",
+        "its kernels leave 6 elements of b unread",
+        "element 4 of what it returns is never written by a kernel",
+    ],
+)
+def test_a_kernel_that_says_no_size_asks_for_arrays_in_step(message: str) -> None:
+    a, b = (unknown(0), unknown(1)), (unknown(2), unknown(3))
+    ways = [way.bound for way in in_step([a, b], message, Solution())]
+    assert [set(way) for way in ways] == [{0, 1}, {1}, {1}, {0}]
+    assert [way[1] for way in ways[1:3]] == [unknown(2), unknown(3)]
+    assert not list(in_step([a, b], "shapes differ", Solution()))
+    tied = Solution().with_equations([(unknown(0), unknown(2))])
+    assert tied is not None
+    assert not list(in_step([a, b], message, tied))
