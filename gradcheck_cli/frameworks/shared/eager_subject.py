@@ -253,14 +253,17 @@ class EagerSubject(FittedGradient):
     ) -> Mapping[str, Floats]:
         """All probes, as one array where each element is a point, else one after the other."""
         count = len(points[0])
-        if self.elementwise and count > TRIED_AGAIN:
-            batch = self._whole(points, cotangents)
-            if batch is not None:
-                return {EAGER: batch}
+        batch = self.at_once(points, cotangents) if count > TRIED_AGAIN else None
+        if batch is not None:
+            return {EAGER: batch}
         rows = [
             self._tried([p[i] for p in points], [c[i] for c in cotangents]) for i in range(count)
         ]
         return {EAGER: stacked(rows, self.nothing, self._raised)}
+
+    def at_once(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Floats | None:
+        """Floats of many rows together, where that gives what the rows give alone; else None."""
+        return self._whole(points, cotangents) if self.elementwise else None
 
     @property
     def nothing(self) -> Row:
@@ -329,13 +332,17 @@ class EagerSubject(FittedGradient):
         return whole if self.same_alone(whole, points, cotangents) else None
 
     def same_alone(
-        self, whole: Floats, points: Sequence[Array], cotangents: Sequence[Array]
+        self,
+        whole: Floats,
+        points: Sequence[Array],
+        cotangents: Sequence[Array],
+        same: Callable[[Row, Row, int], bool] = same_as_alone,
     ) -> bool:
         """Do a few rows give the batch's numbers when they are run by themselves?"""
         together = Row(whole.value, whole.rule_value, whole.custom, whole.auto)
         for i in np.linspace(0, len(points[0]) - 1, TRIED_AGAIN).astype(int).tolist():
             alone = self._tried([p[i] for p in points], [c[i] for c in cotangents])
-            if alone is None or not same_as_alone(together, alone, i):
+            if alone is None or not same(together, alone, i):
                 return False
         return True
 
