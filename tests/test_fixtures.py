@@ -28,7 +28,7 @@ FOLDERS = (
     "discovery/package",
 )
 # What a file imports that the package itself does not need.
-PACKAGES = ("torch", "tensorflow", "keras", "equinox")
+PACKAGES = ("torch", "tensorflow", "keras", "equinox", "triton")
 FILES = [file for folder in FOLDERS for file in sorted((FIXTURES / folder).glob("*.py"))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -14,7 +15,9 @@ from gradcheck_cli.frameworks.torch.call import Call, parts, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.frameworks.torch.other_calls import other_calls
 from gradcheck_cli.frameworks.torch.subject import TorchSubject
-from gradcheck_cli.inputs.signature import Signature
+from gradcheck_cli.frameworks.torch.triton.launched import Launches, launched
+from gradcheck_cli.frameworks.torch.triton.unwritten import first_unwritten
+from gradcheck_cli.inputs.signature import Signature, tables
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -28,8 +31,8 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str, turn: int = 0
     points = [tensor(call.plain(leaf), call.dtype) for leaf in signature.leaves]
     try:
         with calling_user_code():
-            with torch.no_grad():
-                call.primal_outputs(points)
+            with torch.no_grad(), launched() as launches:
+                values = call.primal_outputs(points)
             outputs = call.outputs(points)
     except UserCodeError as raised:
         other = other_turn(raised.error, turn)
@@ -38,6 +41,7 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str, turn: int = 0
         if _is_of_setup(gradient, raised.error):
             raise RuleError.raised(raised.error, brief(raised.error)) from None
         raise Rejected(brief(raised.error), str(raised.error)) from None
+    _hold_to_kernels(signature, points, values, launches)
     if not outputs:
         raise Rejected("it returns no float tensor that can be differentiated")
     call.kept = tuple(outputs)
@@ -48,6 +52,22 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str, turn: int = 0
         outputs=[tuple(out.shape) for out in judged],
         output_dtypes=[str(out.dtype).removeprefix("torch.") for out in judged],
     )  # fmt: skip
+
+
+def _hold_to_kernels(
+    signature: Signature, points: Sequence[Any], values: Sequence[Any], launches: Launches
+) -> None:
+    """`Rejected` for shapes that kernels take by accident: of which they leave a part unwritten or unread."""
+    for value in values:
+        place = first_unwritten(value) if isinstance(value, torch.Tensor) else None
+        if place is not None:
+            raise Rejected(f"element {place} of what it returns is never written by a kernel")
+    if next(tables(signature), None) is not None:
+        return  # who picks by numbers may leave others
+    for leaf, point in zip(signature.leaves, points, strict=True):
+        left = launches.unread(point)
+        if 0 < left < point.numel():
+            raise Rejected(f"its kernels leave {left} elements of {leaf.path} unread")
 
 
 def _is_of_setup(gradient: TorchGradient, error: BaseException) -> bool:

@@ -51,7 +51,10 @@ def other_calls(subject: TorchSubject) -> list[OtherCall]:
     """The other calls that apply to this signature."""
     own = _Ways(subject)
     calls = [
-        OtherCall("with non-contiguous inputs", own.laid_out(_strided)),
+        OtherCall(
+            "with non-contiguous inputs",
+            own.laid_out(_strided_planes if subject.kernels else _strided),
+        ),
         OtherCall("with an expanded cotangent", own.expanded),
         OtherCall("with a non-contiguous cotangent", own.strided_cotangents),
         OtherCall("after a first backward", own.after_a_backward),
@@ -383,6 +386,11 @@ def _weighed(gradient: Any) -> Any:
 def _strided(x: Any) -> Any:
     """A tensor with the same numbers in every other place in memory."""
     return torch.stack([x, torch.full_like(x, torch.nan)], dim=-1)[..., 0]
+
+
+def _strided_planes(x: Any) -> Any:
+    """A tensor with gaps in memory, but a vector as it is: a kernel takes a parameter in one piece."""
+    return _strided(x) if x.dim() > 1 else x
 
 
 def _channels_last(x: Any) -> Any:

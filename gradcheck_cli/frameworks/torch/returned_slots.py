@@ -1,4 +1,4 @@
-"""Gradients that torch takes without a word: one too many with None at the end, or too large ones."""
+"""Gradients that torch takes without a word: one too many with None at the end, too large ones, ones never written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+
+from gradcheck_cli.frameworks.torch.triton.unwritten import first_unwritten
 
 
 def shifted(names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any]) -> str | None:
@@ -33,6 +35,18 @@ def overgrown(names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any]
         if isinstance(gradient, torch.Tensor) and isinstance(x, torch.Tensor) and gradient.dim() > rank:  # fmt: skip
             has, wants = list(gradient.shape), list(x.shape)
             return f"the gradient of {name} has the shape {has}, its argument {wants}: torch sums it without a word"
+    return None
+
+
+def left_open(names: Sequence[str], pulled: Sequence[Any]) -> str | None:
+    """A message if nobody has written a part of a gradient: whatever lies in that memory is returned."""
+    for name, gradient in zip(names, pulled, strict=False):
+        place = first_unwritten(gradient) if isinstance(gradient, torch.Tensor) else None
+        if place is not None:
+            return (
+                f"element {place} of the gradient of {name} is never written: it was made by `torch.empty`, "
+                "and no kernel stores there"
+            )
     return None
 
 

@@ -13,20 +13,19 @@ import torch
 
 from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject
 from gradcheck_cli.frameworks.shared.rows import Row
-from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.frameworks.torch.inner_rules import keeping_rules
 from gradcheck_cli.frameworks.torch.pull import gradients
 from gradcheck_cli.frameworks.torch.random import draws
-from gradcheck_cli.frameworks.torch.returned_slots import overgrown, shifted
 from gradcheck_cli.frameworks.torch.trace import traced
-from gradcheck_cli.subject.refusals import Declined, RuleError
+from gradcheck_cli.frameworks.torch.tried import tried
+from gradcheck_cli.frameworks.torch.triton.compiled import AtOnce, at_once, is_near
+from gradcheck_cli.subject.results import Floats
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
 
-_REFUSED = object()
 _DRAWN = "a GPU draws other random numbers than the trace, which is made on the CPU: it ran there"
 
 
@@ -37,6 +36,7 @@ class TorchSubject(EagerSubject):
     gradient: TorchGradient
     call: Call
     _random: bool | None = None
+    _compiled: AtOnce | None = None
 
     # -- traces -------------------------------------------------------------------------
 
@@ -44,62 +44,12 @@ class TorchSubject(EagerSubject):
         points = [tensor(self.call.plain(leaf), self.call.dtype) for leaf in self.leaves]
         cotangents = self.cotangents([np.ones(shape) for shape in self.outputs])
         if self.has_rule:
-            try:
-                with calling_user_code():
-                    self._native(points, cotangents)
-            except UserCodeError as raised:
-                message = brief(raised.error)
-                certain = "number of gradients" in message
-                raise RuleError.raised(raised.error, message, certain=certain) from None
-            self._hold_to_shapes(points, cotangents)
-            self._decline(points, cotangents)
+            self.kernels = tried(self.call, self._native, points, cotangents)
         try:
             with calling_user_code():
                 return self._auto(points, cotangents) is not None
         except UserCodeError:  # autograd does not go through the body
             return False
-
-    def _decline(self, points: Tensors, cotangents: Tensors) -> None:
-        """An argument whose gradient is None and that may be a plain number is one, such as a slope."""
-        names = self.signature.arrays
-        if len(names) != len(points) or len(points) == 1:
-            return
-        pulled = self._bare_gradients(points, cotangents)
-        for name, x, gradient in zip(names, points, pulled, strict=True):
-            if gradient is not None:
-                continue
-            others = [float(x.reshape(-1)[0]) if x is y else y for y in points]
-            if self._bare_gradients(others, cotangents)[0] is not _REFUSED:
-                raise Declined(name)
-
-    def _hold_to_shapes(self, points: Tensors, cotangents: Tensors) -> None:
-        """`RuleError` for what torch hands on without a word: a slot too far, or an unwanted sum."""
-        try:
-            with calling_user_code(), torch.no_grad():
-                outs, context = self.call.primal(points)
-                pulled = self.call.returned(outs, context, cotangents)
-        except UserCodeError:  # it needs more than a bare context
-            return
-        inputs, names = self.call.inputs(points), [name for name, _ in self.signature.arguments]
-        message = shifted(names, inputs, pulled)
-        if message is not None:
-            raise RuleError("slots", message, certain=True, silent=True)
-        message = overgrown(names, inputs, pulled)
-        if message is not None:
-            raise RuleError("shape", message, silent=True)
-
-    def _bare_gradients(self, leaves: Sequence[Any], cotangents: Tensors) -> list[Any]:
-        """Gradients as backward itself returns them, None for None; refused where it raises."""
-        try:
-            with calling_user_code(), torch.no_grad():
-                outs, context = self.call.primal(leaves)
-                if any(
-                    not isinstance(t, torch.Tensor) for t in context.saved_tensors if t is not None
-                ):
-                    return [_REFUSED] * len(leaves)
-                return self.call.pulled_back(outs, context, cotangents)
-        except UserCodeError:
-            return [_REFUSED] * len(leaves)
 
     def forward_jaxpr(self) -> Any:
         return traced(self._forward, self.avals, self.gradient.surroundings)
@@ -133,6 +83,16 @@ class TorchSubject(EagerSubject):
         leaves = [tensor(p, self.call.dtype) for p in point]
         with torch.no_grad():
             return _host(self.call.judged(self.call.primal_outputs(leaves)))
+
+    def at_once(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Floats | None:
+        if not self.kernels or self.has_auto or self.gradient.reference is not None:
+            return super(TorchSubject, self).at_once(points, cotangents)
+        if self.traces().rule is None:
+            return None
+        if self._compiled is None:
+            self._compiled = at_once(self.trace_rule(), self.dtype, len(self.outputs))
+        whole = self._compiled(points, cotangents)
+        return whole if self.same_alone(whole, points, cotangents, is_near) else None
 
     def row(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
         leaves = [tensor(p, self.call.dtype) for p in point]

@@ -1,0 +1,6 @@
+"""Triton kernels without a GPU: run by Triton's interpreter, and traced like everything else.
+
+`arrival` meets Triton when user code imports it and has `interpreter` close the gaps of its interpreter: `numbers`
+(numpy, or JAX while a function is traced), `memory` (tensors as a kernel sees them), `launch` (one call of a kernel),
+`reductions`, `libdevice` and `gpu_questions`.
+"""

@@ -1,0 +1,80 @@
+"""One launch of a kernel: its programs one after the other, on memories of its own."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as tl
+from triton.runtime import interpreter
+
+from gradcheck_cli.frameworks.torch.triton.launched import note
+from gradcheck_cli.frameworks.torch.triton.memory import Memories
+
+_ACTIVE: list[Memories] = []
+
+
+def memories() -> Memories:
+    """The memories of the launch that runs now."""
+    return _ACTIVE[-1]
+
+
+class Launch(interpreter.GridExecutor):  # type: ignore[misc]
+    """What executes a grid: on memories instead of copies of the tensors."""
+
+    def _init_args_hst(self, args_dev: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+        return list(args_dev), dict(kwargs)
+
+    def _restore_args_dev(self, *_: Any) -> None:
+        """Nothing was copied."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        given = [*args, *kwargs.values()]
+        here = Memories(self.fn.__name__, traced=any(hasattr(value, "jax") for value in given))
+        names = [name for name in inspect.signature(self.fn).parameters if name not in kwargs]
+        named = [*zip(names, args, strict=False), *kwargs.items()]
+        tensors = {name: value for name, value in named if isinstance(value, torch.Tensor)}
+        for name, tensor in tensors.items():
+            here.pointer(tensor, name)
+        self.grid: Any = self.grid if callable(self.grid) else tuple(map(int, self.grid))
+        _ACTIVE.append(here)
+        try:
+            super().__call__(*args, **kwargs)
+        except interpreter.InterpreterError as error:
+            *_, first = _causes(error)  # what the kernel raised, not what became of it on the way
+            raise first from None
+        finally:
+            _ACTIVE.pop()
+        constants = {name: value for name, value in named if name in self.constexprs}
+        programs = math.prod(interpreter.interpreter_builder.grid_dim)
+        note(constants, [tuple(tensor.shape) for tensor in tensors.values()], programs)
+        here.give_back()
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def converted(own: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """How the interpreter takes an argument: a float as the compiler does, a tensor as a pointer into its memory."""
+
+    def taken(value: Any) -> Any:
+        if isinstance(value, float):
+            return number(np.array([value], np.float32), tl.float32)
+        if isinstance(value, torch.Tensor):
+            kind = tl.str_to_ty(interpreter.triton.runtime.jit.mangle_type(value), None)
+            return number(memories().pointer(value, "a tensor that a tuple holds"), kind)
+        return own(value)
+
+    return taken
+
+
+def number(data: Any, kind: Any) -> Any:
+    """A single number, or pointer, as kernels have them."""
+    return tl.tensor(interpreter.TensorHandle(data, kind), kind)

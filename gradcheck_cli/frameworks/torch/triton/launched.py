@@ -1,0 +1,76 @@
+"""Which kernels a call launches, how they cut their arrays, and what of these they read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.subject.results import Cut, Kernel
+
+BEYOND = "IndexError: the kernel "  # how it is told that one leaves an array
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class Launches:
+    """What was seen of the launches of a call."""
+
+    each: dict[Kernel, None] = field(default_factory=dict)
+    read: dict[int, Array] = field(
+        default_factory=dict
+    )  # by the address of a storage, place by place
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return tuple(self.each)
+
+    def unread(self, tensor: Any) -> int:
+        """How many elements of a tensor that kernels were given none of them has read; -1 where none was given it."""
+        read = self.read.get(tensor.untyped_storage().data_ptr())
+        return -1 if read is None else int((~read).sum())
+
+
+_WATCHING: list[Launches] = []
+
+
+@contextmanager
+def launched() -> Iterator[Launches]:
+    """While active, what is launched is noted."""
+    seen = Launches()
+    _WATCHING.append(seen)
+    try:
+        yield seen
+    finally:
+        _WATCHING.remove(seen)
+
+
+def note(constants: Mapping[str, Any], shapes: Sequence[Sequence[int]], programs: int) -> None:
+    """A kernel was launched on arrays of these shapes: what is constant in its text and no flag may be a block.
+
+    A block of which several make up a whole array already, whatever its axes, cuts no axis.
+    """
+    numels = {math.prod(shape) for shape in shapes}
+    blocks = {
+        value
+        for value in constants.values()
+        if type(value) is int
+        and value > 1
+        and not (programs > 1 and programs in {-(-numel // value) for numel in numels})
+    }
+    sizes = dict.fromkeys(size for shape in shapes for size in shape)
+    kernel = Kernel(tuple(Cut(size, block) for block in sorted(blocks) for size in sizes))
+    for seen in _WATCHING:
+        seen.each.setdefault(kernel)
+
+
+def places_read(storage: int, size: int) -> Array | None:
+    """The places of a storage, to be marked by who reads them; None where nobody asks."""
+    if not _WATCHING:
+        return None
+    marks = _WATCHING[-1].read.setdefault(storage, np.zeros(size, bool))
+    return marks if marks.size == size else None

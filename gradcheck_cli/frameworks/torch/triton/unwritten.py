@@ -1,0 +1,65 @@
+"""Memory that nobody has written: what `torch.empty` gives is NaN here, and known to be unwritten place by place.
+
+Whatever happens to lie there on a GPU is read, or returned, as if it were a result.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+_TAG = "_cgcheck_unwritten"
+_MAKERS = ((torch, ("empty", "empty_like", "empty_strided")), (torch.Tensor, ("new_empty",)))
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class Unwritten:
+    """The places of a tensor's memory at which nothing was stored since it was made."""
+
+    places: Array
+    version: int  # of the tensor, which torch raises when it writes to it
+
+
+def mark_what_is_empty() -> None:
+    """From now on tensors without contents are marked, wherever they are made."""
+    for home, names in _MAKERS:
+        for name in names:
+            setattr(home, name, _marking(getattr(home, name)))
+
+
+def _marking(make: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(make)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        tensor = make(*args, **kwargs)
+        if not tensor.is_floating_point() or tensor.is_meta:
+            return tensor
+        if hasattr(tensor, "_elem"):
+            tensor._elem = jnp.full_like(tensor._elem, jnp.nan)
+            return tensor
+        with torch.no_grad():
+            tensor.fill_(torch.nan)
+        size = tensor.untyped_storage().nbytes() // tensor.element_size()
+        setattr(tensor, _TAG, Unwritten(np.ones(size, bool), tensor._version))
+        return tensor
+
+    return made
+
+
+def places_of(tensor: Any) -> Array | None:
+    """The unwritten places of a tensor, to be crossed out by who writes; None where torch has written to it."""
+    tag: Unwritten | None = getattr(tensor, _TAG, None)
+    return None if tag is None or tag.version != tensor._version else tag.places
+
+
+def first_unwritten(tensor: Any) -> int | None:
+    """The first element of a tensor that nobody has written."""
+    places = places_of(tensor)
+    return None if places is None or not places.any() else int(places.argmax())
