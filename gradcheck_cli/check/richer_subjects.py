@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,16 +26,24 @@ _MOST_TRIES = 5
 _MOST_AXES = 3  # that are made several blocks long, one after the other
 
 
+@dataclass(frozen=True, slots=True)
+class Richer:
+    """Richer subjects, and a call of several blocks at which the rule is surely at fault."""
+
+    subjects: Sequence[Subject] = ()
+    broken: tuple[Signature, RuleError] | None = None
+
+
 def richer_subjects(
     request: Request, subjects: Sequence[Subject], hints: Hints, outcome: GradientOutcome
-) -> list[Subject]:
+) -> Richer:
     """A subject of larger sizes and one with another table, which function and rule take, if these show more.
 
     A function without steps that does not move at all does so at larger sizes: of two numbers, a z-score is ±1.
     None where the rule is wrong already: there is nothing to add.
     """
     if outcome.is_wrong:
-        return []
+        return Richer()
     last, open_ = subjects[-1], outcome.showings.unseen
     by_table = {table: [c for c in open_ if c.table == table] for table in (c.table for c in open_)}
     with request.progress.timing("adequacy"):
@@ -48,22 +57,42 @@ def richer_subjects(
             if table is not None
             for subject in _first(request, last, with_other_entries(last.signature, table), changes)
         ]
-        return [*sized, *others, *_in_blocks(request, last, hints)]
+        blocks = _in_blocks(request, last, hints)
+        return Richer([*sized, *others, *blocks.subjects], blocks.broken)
 
 
-def _in_blocks(request: Request, last: Subject, hints: Hints) -> list[Subject]:
+def _in_blocks(request: Request, last: Subject, hints: Hints) -> Richer:
     """For each axis that is one block for the last subject's kernels, one in which it is several."""
     seen = [cut for kernel in last.kernels for cut in kernel.cuts]
     whole = list(dict.fromkeys(c for c in seen if 1 < c.size <= c.block))[:_MOST_AXES]
-    each = (_over_blocks(request, last, hints, cut) for cut in whole)
-    return [there for there in each if there is not None]
+    found: list[Subject] = []
+    for cut in whole:
+        try:
+            there = _over_blocks(request, last, hints, cut)
+        except _AtFault as fault:
+            return Richer(found, (fault.signature, fault.error))
+        found += [] if there is None else [there]
+    return Richer(found)
+
+
+class _AtFault(Exception):
+    """The rule is wrong at a call, whatever its shapes are: its kernel leaves an array, or a part of one unwritten."""
+
+    def __init__(self, signature: Signature, error: RuleError) -> None:
+        super().__init__(error.message)
+        self.signature, self.error = signature, error
 
 
 def _over_blocks(request: Request, last: Subject, hints: Hints, cut: Cut) -> Subject | None:
     """The subject of several blocks of which the kernels leave nothing unwritten: else all they give there is NaN."""
     for there in _fitting(request, last, over_blocks(last.signature, hints, cut)):
         with suppress(Rejected, RuleError, UserCodeError):
-            there.traces()
+            try:
+                there.traces()
+            except RuleError as error:
+                if error.certain:
+                    raise _AtFault(there.signature, error) from None
+                raise
             values = there.primal_values([np.ones((1, *leaf.shape)) for leaf in there.leaves])
             cuts = [c for kernel in there.kernels for c in kernel.cuts]
             several = any(c.block == cut.block < c.size for c in cuts)

@@ -10,6 +10,7 @@ from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.invented import softened
 from gradcheck_cli.check.longer import of_its_formula
 from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.check.refused import broken
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.richer_subjects import richer_subjects
 from gradcheck_cli.check.unmeant import unless_unmeant
@@ -29,7 +30,11 @@ def judged_subjects(
         for latest in _with(request, start, subject, outcome, before):
             yield (outcome := latest)
     if subjects and not start.hints.specs:
-        for subject in richer_subjects(request, subjects, start.hints, outcome):
+        richer = richer_subjects(request, subjects, start.hints, outcome)
+        if richer.broken is not None:
+            outcome += broken(request, *richer.broken, subjects[-1].dtype)
+            yield outcome
+        for subject in richer.subjects:
             for latest in _with(request, start, subject, outcome, before):
                 yield (outcome := latest)
 
