@@ -148,8 +148,14 @@ def in_step(
         for shape in shapes
         for size, other in zip(shape, of_rank.setdefault(len(shape), shape), strict=True)
     ]
-    ways: list[Sequence[Equation]] = [alike]
-    for one, other in itertools.combinations([shape for shape in shapes if shape], 2):
+    every = [shape for shape in shapes if shape]
+    last = [(every[0][-1], shape[-1]) for shape in every[1:]]
+    ways: list[Sequence[Equation]] = [
+        [*alike, *last],
+        alike,
+        last,
+    ]  # x and residual, weight and bias
+    for one, other in itertools.combinations(every, 2):
         inner = (one[-1], other[-min(2, len(other))])
         ways += [[inner], [(one[-1], other[-1])], [(one[0], other[0])]]
         if len(one) > 2 and len(other) > 2:

@@ -178,8 +178,11 @@ def test_the_shape_of_a_gradient_is_said(message: str) -> None:
 def test_a_kernel_that_says_no_size_asks_for_arrays_in_step(message: str) -> None:
     a, b = (unknown(0), unknown(1)), (unknown(2), unknown(3))
     ways = [way.bound for way in in_step([a, b], message, Solution())]
-    assert [set(way) for way in ways] == [{0, 1}, {1}, {1}, {0}]
-    assert [way[1] for way in ways[1:3]] == [unknown(2), unknown(3)]
+    assert [set(way) for way in ways] == [{0, 1}, {0, 1}, {1}, {1}, {1}, {0}]
+    assert [way[1] for way in ways[2:5]] == [unknown(3), unknown(2), unknown(3)]
+    rows, weight, bias = (unknown(0), unknown(1)), (unknown(2),), (unknown(3),)
+    first = next(in_step([rows, weight, bias], message, Solution()))
+    assert {first.of(unknown(u)) for u in (1, 2, 3)} == {first.of(unknown(1))}
     assert not list(in_step([a, b], "shapes differ", Solution()))
     tied = Solution().with_equations([(unknown(0), unknown(2))])
     assert tied is not None
