@@ -143,6 +143,34 @@ print(all(jnp.allclose(x, y, rtol=1e-5) for x, y in zip(jax.grad(run, (0, 1))(a,
     assert said.strip() == "True"
 
 
+def test_products_leave_out_what_is_known_to_be_nothing(tmp_path: Path) -> None:
+    said = asked(
+        """
+import jax, jax.numpy as jnp, numpy as np
+from gradcheck_cli.frameworks.torch.trace import traced
+@triton.jit
+def kernel(a_ptr, b_ptr, c_ptr, m, n, k, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    i, j = at[:, None], at[None, :]
+    a = tl.load(a_ptr + i * k + j, mask=(i < m) & (j < k), other=0.0)
+    b = tl.load(b_ptr + j * k + i, mask=(j < n) & (i < k), other=0.0)
+    c = tl.dot(2 * a.to(tl.float32), b) + tl.dot(a, tl.trans(tl.trans(b)))
+    tl.store(c_ptr + i * n + j, c, mask=(i < m) & (j < n))
+def product(a, b):
+    c = torch.empty(a.shape[0], b.shape[0])
+    kernel[(1,)](a, b, c, a.shape[0], b.shape[0], a.shape[1], BLOCK=16)
+    return (c,)
+avals = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((3, 4), (5, 4))]
+jaxpr = traced(product, avals)
+a, b = np.arange(12.0).reshape(3, 4), np.arange(20.0).reshape(5, 4)
+print(jnp.allclose(jax.extend.core.jaxpr_as_fun(jaxpr)(a, b)[0], 3 * a @ b.T))
+print({str(e.invars[0].aval.shape) for e in jaxpr.eqns if e.primitive.name == "dot_general"})
+""",
+        tmp_path,
+    )
+    assert said.split("\n")[:2] == ["True", "{'(3, 4)'}"]
+
+
 def test_how_kernels_cut_their_arrays(tmp_path: Path) -> None:
     said = asked(
         """

@@ -17,6 +17,7 @@ from gradcheck_cli.frameworks.shared.tracing import Untraceable
 from gradcheck_cli.frameworks.torch.triton import gpu_questions, libdevice
 from gradcheck_cli.frameworks.torch.triton.launch import Launch, converted, memories, number
 from gradcheck_cli.frameworks.torch.triton.numbers import BFLOAT16, Numbers, is_traced
+from gradcheck_cli.frameworks.torch.triton.padding import combined, padded, padding_of, product
 from gradcheck_cli.frameworks.torch.triton.reductions import Interface, reduced, scanned
 from gradcheck_cli.frameworks.torch.triton.unwritten import mark_what_is_empty
 
@@ -82,7 +83,9 @@ class Builder(interpreter.InterpreterBuilder):  # type: ignore[misc]
             values = read if own.all() else Numbers().where(own, read, values)
         if chosen is not None:
             values = jnp.where(chosen, values, instead)
-        return interpreter.TensorHandle(_of_kind(values, kind), dtype)
+        loaded = interpreter.TensorHandle(_of_kind(values, kind), dtype)
+        empty = not is_traced(instead) and not np.any(instead)
+        return padded(loaded, ~lanes) if empty and is_traced(values) else loaded
 
     def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *_: Any) -> None:
         lanes, chosen = _lanes(mask, ptrs)
@@ -131,7 +134,8 @@ class Builder(interpreter.InterpreterBuilder):  # type: ignore[misc]
 
     def cast_impl(self, src: Any, dst_type: Any) -> Any:
         kind = interpreter._get_np_dtype(dst_type)
-        return interpreter.TensorHandle(src.data.astype(kind), dst_type.scalar)
+        made = interpreter.TensorHandle(src.data.astype(kind), dst_type.scalar)
+        return padded(made, padding_of(src)) if is_traced(made.data) else made
 
     def create_fp_to_fp(self, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
         small = any(kind.scalar.primitive_bitwidth == 8 for kind in (src.dtype, dst_type))
@@ -160,7 +164,8 @@ class Builder(interpreter.InterpreterBuilder):  # type: ignore[misc]
 
     def _spread(self, arg: Any, shape: Any) -> Any:
         data = Numbers().broadcast_to(arg.data, _sizes(shape))
-        return interpreter.TensorHandle(data, arg.dtype.scalar)
+        made = interpreter.TensorHandle(data, arg.dtype.scalar)
+        return padded(made, padding_of(arg)) if is_traced(data) else made
 
     def create_fabs(self, arg: Any) -> Any:
         return self.unary_op(arg, interpreter.np.abs)
@@ -173,8 +178,23 @@ class Builder(interpreter.InterpreterBuilder):  # type: ignore[misc]
     def create_dot(self, a: Any, b: Any, d: Any, *rest: Any) -> Any:
         if any(each.dtype.primitive_bitwidth == 8 for each in (a, b)):
             return super().create_dot(a, b, d, *rest)
+        if is_traced([a.data, b.data]) and a.data.ndim == 2:
+            data, zero = product(a, b, d.data.dtype)
+            made = interpreter.TensorHandle(data + d.data, d.dtype.scalar)
+            return padded(made, zero & padding_of(d))
         left, right = (each.data.astype(d.data.dtype) for each in (a, b))
         return interpreter.TensorHandle(interpreter.np.matmul(left, right) + d.data, d.dtype.scalar)
+
+    def create_trans(self, arg: Any, perm: Any) -> Any:
+        return padded(super().create_trans(arg, perm), np.transpose(padding_of(arg), perm))
+
+    def create_expand_dims(self, arg: Any, axis: Any) -> Any:
+        return padded(super().create_expand_dims(arg, axis), np.expand_dims(padding_of(arg), axis))
+
+    def binary_op(self, lhs: Any, rhs: Any, op: Any) -> Any:
+        made = super().binary_op(lhs, rhs, op)
+        zero = combined(op.__name__, lhs, rhs) if is_traced(made.data) else None
+        return made if zero is None else padded(made, zero)
 
     def create_inline_asm(self, *_: Any) -> Any:
         raise Untraceable("inline assembly cannot be interpreted")

@@ -52,15 +52,15 @@ def launched() -> Iterator[Launches]:
 def note(constants: Mapping[str, Any], shapes: Sequence[Sequence[int]], programs: int) -> None:
     """A kernel was launched on arrays of these shapes: what is constant in its text and no flag may be a block.
 
-    A block of which several make up a whole array already, whatever its axes, cuts no axis.
+    A block of which several make up a whole array already, whatever its axes, cuts no axis; one for each row does.
     """
-    numels = {math.prod(shape) for shape in shapes}
+    flat = {math.prod(shape) for shape in shapes if programs not in (1, math.prod(shape[:-1]))}
     blocks = {
         value
         for value in constants.values()
         if type(value) is int
         and value > 1
-        and not (programs > 1 and programs in {-(-numel // value) for numel in numels})
+        and programs not in {-(-numel // value) for numel in flat}
     }
     sizes = dict.fromkeys(size for shape in shapes for size in shape)
     kernel = Kernel(tuple(Cut(size, block) for block in sorted(blocks) for size in sizes))

@@ -42,4 +42,5 @@ def _either(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
             return jnp.matmul(*args, preferred_element_type=kwargs.get("dtype"))
         return getattr(jnp, _OTHER_NAMES.get(name, name))(*args, **kwargs)
 
+    called.__name__ = name
     return called

@@ -46,20 +46,27 @@ def _marking(make: Callable[..., Any]) -> Callable[..., Any]:
             return tensor
         with torch.no_grad():
             tensor.fill_(torch.nan)
-        size = tensor.untyped_storage().nbytes() // tensor.element_size()
-        setattr(tensor, _TAG, Unwritten(np.ones(size, bool), tensor._version))
+        storage = tensor.untyped_storage()  # which all views of the tensor share
+        size = storage.nbytes() // tensor.element_size()
+        setattr(storage, _TAG, Unwritten(np.ones(size, bool), tensor._version))
         return tensor
 
     return made
 
 
 def places_of(tensor: Any) -> Array | None:
-    """The unwritten places of a tensor, to be crossed out by who writes; None where torch has written to it."""
-    tag: Unwritten | None = getattr(tensor, _TAG, None)
+    """The unwritten places of a tensor's storage, to be crossed out by who writes; None where torch has written to it."""
+    if hasattr(tensor, "_elem"):  # it is traced, and has no storage
+        return None
+    tag: Unwritten | None = getattr(tensor.untyped_storage(), _TAG, None)
     return None if tag is None or tag.version != tensor._version else tag.places
 
 
 def first_unwritten(tensor: Any) -> int | None:
     """The first element of a tensor that nobody has written."""
     places = places_of(tensor)
-    return None if places is None or not places.any() else int(places.argmax())
+    if places is None or not places.any():
+        return None
+    own = torch.as_strided(torch.arange(places.size), tensor.shape, tensor.stride(), tensor.storage_offset())  # fmt: skip
+    open_ones = places[own.numpy().reshape(-1)]
+    return int(open_ones.argmax()) if open_ones.any() else None
