@@ -12,7 +12,7 @@ from gradcheck_cli.contract.report import Finding, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Task
 from gradcheck_cli.inputs.domain import Domain
-from gradcheck_cli.inputs.names import is_learned
+from gradcheck_cli.inputs.names import is_learned, weighs_classes
 from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.project.input_specs import condition
@@ -49,7 +49,9 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
     told = ((DEVIATES, hints.deviates), (ON_PURPOSE, _on_purpose(hints, nothing)))
     intents += [Declared(name, word, in_prose=True) for name, word in told if word]
     intents += [Declared(HELD, name, in_prose=True) for name in sorted(hints.held)]
-    intents += [Declared(WITHHELD, name, in_prose=True) for name in _unlearned(hints, nothing)]
+    names = [parameter.name for parameter in gradient.parameters()]
+    unlearned = _unlearned(hints, nothing, names)
+    intents += [Declared(WITHHELD, name, in_prose=True) for name in unlearned]
     hints = dataclasses.replace(hints, domains={**hints.domains, **_domains(intents)})
     key = next((k for k in places if k in task.inputs), None)
     if key is None:
@@ -64,9 +66,10 @@ def _on_purpose(hints: Hints, nothing: Sequence[str]) -> str:
     return "" if hints.held and hints.held <= set(nothing) else hints.on_purpose
 
 
-def _unlearned(hints: Hints, nothing: Sequence[str]) -> list[str]:
+def _unlearned(hints: Hints, nothing: Sequence[str], names: Sequence[str]) -> list[str]:
     """Of the arguments that get nothing by the rule's own text those that neither a name nor a text calls learned."""
-    return [name for name in nothing if not is_learned(name) and name not in hints.learned]
+    calls = [name for name in nothing if not is_learned(name) or weighs_classes(name, names)]
+    return [name for name in calls if name not in hints.learned]
 
 
 def _domains(intents: Sequence[Declared]) -> dict[str, Domain]:

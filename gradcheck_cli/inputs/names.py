@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,8 @@ _LEARNED = re.compile(
     r"(?:(?:weights?|bias(?:es)?)(?:_\w+)?|gains?|gamma|beta|scales?|kernels?|params?|parameters|theta|embeddings?|code_?books?|w|b)\d*"
     r"|[wb]_\w+"
 )
+_SCORES = re.compile(r"(?:\w+_)?(?:logits?|scores?|log_?probs?|pred(?:iction)?s?|y_pred)")
+_CLASSES = re.compile(r"(?:\w+_)?(?:labels?|targets?|y_true|ground_truth)")
 _PLACES = re.compile(r"(?:\w+_)?(?:ids|indices|indexes|inds|tokens)")
 # Where each row of a ragged array begins, and where the last one ends.
 _SPLITS = re.compile(r"(?:\w+_)?(?:row_splits|ind_?ptrs?|row_?ptrs?|crow_indices|cu_?seq_?len\w*)")
@@ -156,6 +158,13 @@ def is_data(name: str) -> bool:
 def is_learned(name: str) -> bool:
     """Does the name say that the argument is what a model learns: a weight, a bias?"""
     return _LEARNED.fullmatch(name.lower().strip("_")) is not None
+
+
+def weighs_classes(name: str, names: Iterable[str]) -> bool:
+    """Is a `weight` beside scores and labels what a loss weighs its classes by, which nobody learns? A head has a bias."""
+    beside = set(names)
+    scored = any(map(_SCORES.fullmatch, beside)) and any(map(_CLASSES.fullmatch, beside))
+    return name in ("weight", "weights") and scored and "bias" not in beside
 
 
 def is_single(name: str) -> bool:

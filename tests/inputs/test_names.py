@@ -12,6 +12,7 @@ from gradcheck_cli.inputs.names import (
     is_single,
     is_threshold,
     says_not_a_float,
+    weighs_classes,
 )
 
 
@@ -66,3 +67,11 @@ def test_other_counts_are_none_of_terms(name: str) -> None:
 )
 def test_single_numbers_and_thresholds(name: str, single: bool, threshold: bool) -> None:
     assert (is_single(name), is_threshold(name)) == (single, threshold)
+
+
+def test_a_weight_beside_labels_weighs_classes() -> None:
+    assert weighs_classes("weight", ["logits", "target", "weight"])
+    assert weighs_classes("weights", ["scores", "weights", "class_labels"])
+    assert not weighs_classes("weight", ["x", "weight", "mask"])
+    assert not weighs_classes("bias", ["logits", "bias", "target"])
+    assert not weighs_classes("weight", ["x", "weight", "target", "bias"])
