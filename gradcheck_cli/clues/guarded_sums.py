@@ -9,6 +9,7 @@ from typing import Any
 
 from gradcheck_cli.clues.source_text.tree import last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.names import is_data
 
 _SUMS = frozenset(
     {"sum", "nansum", "reduce_sum", "segment_sum", "unsorted_segment_sum", "index_add", "index_add_"}
@@ -21,6 +22,7 @@ _CHOICES = frozenset({"where", "select"})
 _LOWER = ("min", "a_min", "clip_value_min")
 _EPSILON = re.compile(r"(?:\w*_)?(?:eps|epsilon|tiny|small)", re.IGNORECASE)
 _CASTS = frozenset({"cast", "astype", "to", "float", "double", "type_as", "convert_to_tensor"})
+_FUNCTIONS = frozenset({"cast", "convert_to_tensor"})  # of a library: `tf.cast(mask, x.dtype)`
 _ONES = frozenset({"ones_like", "ones", "zeros_like", "zeros", "full_like"})
 
 
@@ -29,7 +31,8 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
     texts = (text for text in map(text_of, functions) if text is not None)
     nodes = [node for text in texts for top in text.statements for node in ast.walk(top)]
     given = [pair for node in nodes for pair in _given(node)]
-    casts = {name for name, value in given if _is_cast(value)}
+    asked = {name for node in nodes for name in _conditions(node)}
+    casts = {name for name, value in given if _of_a_mask(value, asked)}
     summed: dict[str, set[str]] = {}
     for name, value in given:
         summed[name] = summed.get(name, set()) | _summed(value, names, casts)
@@ -53,9 +56,24 @@ def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             yield name, value
 
 
-def _is_cast(node: ast.expr) -> bool:
-    """Is it a mask as floats, `tf.cast(valid, x.dtype)`, or anything else of which only the type changes?"""
-    return isinstance(node, ast.Call) and last_word(node.func) in _CASTS
+def _conditions(node: ast.AST) -> Iterator[str]:
+    """The names that are taken for truth values: of `where(valid, x, 0)` and of `~valid`."""
+    match node:
+        case ast.Call(func=called, args=[ast.Name(id=name), _, _]) if last_word(called) in _CHOICES:
+            yield name
+        case ast.UnaryOp(op=ast.Invert(), operand=ast.Name(id=name)):
+            yield name
+
+
+def _of_a_mask(node: ast.expr, asked: Collection[str]) -> bool:
+    """Is it a mask as floats: `tf.cast(valid, x.dtype)`, `(ids > 0).astype(x.dtype)`?"""
+    if not isinstance(node, ast.Call) or last_word(node.func) not in _CASTS:
+        return False
+    method = isinstance(node.func, ast.Attribute) and node.func.attr not in _FUNCTIONS
+    cast = node.func.value if method and isinstance(node.func, ast.Attribute) else next(iter(node.args), None)  # fmt: skip
+    if isinstance(cast, ast.Name):
+        return cast.id in asked or is_data(cast.id)
+    return isinstance(cast, ast.Compare)
 
 
 def _summed(node: ast.expr, names: Collection[str], casts: Collection[str]) -> set[str]:
@@ -75,7 +93,8 @@ def _behind_mask(node: ast.expr, casts: Collection[str]) -> str:
             return name
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             for mask, one in ((left, right), (right, left)):
-                if _is_cast(mask) or (isinstance(mask, ast.Name) and mask.id in casts):
+                named = isinstance(mask, ast.Name) and mask.id in casts
+                if named or _of_a_mask(mask, ()):
                     return _behind_mask(one, casts)
     return ""
 

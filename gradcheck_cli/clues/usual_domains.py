@@ -9,13 +9,16 @@ from typing import Any
 from gradcheck_cli.inputs.clue import Clue
 
 _PLURAL = r"s?\d?"
+_NO_OTHER = (
+    r"(?!(?:log|ln|delta|d|diff|rel|inv)_)"  # a logarithm or a difference of it is another thing
+)
 _POSITIVE = re.compile(
-    r"(?:\w+_)?(?:sigma|std|std_?dev|variance|length_?scale|bandwidth|(?:band)?width|radius|radii|cut_?off|r_?cut|r_?max"
+    rf"{_NO_OTHER}(?:\w+_)?(?:sigma|std|std_?dev|variance|length_?scale|bandwidth|(?:band)?width|radius|radii|cut_?off|r_?cut|r_?max"
     rf"|kappa|concentration|temperature|mass(?:es)?|box|box_size|cell_size|period|dof"
     rf"|spot|strike|vol|volatility|maturity|expiry|viscosity|diffusivity|conductivity|capacity|stiffness|jitter|nugget|damping|samp(?:le|ling)_?rate){_PLURAL}"
 )
 _NOT_NEGATIVE = re.compile(
-    r"(?:\w+_)?(?:dist(?:ance)?|area|duration|volume|exposure|age|arc_?length|thickness(?:es)?|depth|dz|rain(?:fall)?|precip(?:itation)?|discharge|biomass|abundance|headway|travel_time|free_(?:flow_)?time)s?\d?"
+    rf"{_NO_OTHER}(?:\w+_)?(?:dist(?:ance)?|area|duration|volume|exposure|age|arc_?length|thickness(?:es)?|depth|rain(?:fall)?|precip(?:itation)?|biomass|abundance|headway|travel_time|free_(?:flow_)?time)s?\d?"
 )
 # What these are called in a density, and many other things elsewhere.
 _POSITIVE_IN_DENSITIES = re.compile(

@@ -93,6 +93,8 @@ SHAPES = [
     ("counts: (rows,) int, how many real words a row has", {"counts": "i32[rows]"}),
     ("y: (n,) integers 0/1, as floats", {"y": "f32[n]"}),
     ("x: (r, 3) integer indices as a float tensor", {"x": "f32[r 3]"}),
+    ("ids: (n,) int64 tensor of indices, accumulated in float32", {"ids": "i32[n]"}),
+    ("labels: integer class ids of shape (n,); probabilities are computed as floats", {"labels": "i32[n]"}),
     ("x: NHWC images; taps: (kh, kw, channels, multiplier).", {"x": "f32[N H W C]", "taps": "f32[kh kw channels multiplier]"}),
     ("x: (n, d)\nw: weights of x's shape", {"x": "f32[n d]", "w": "f32[n d]"}),
     ("x: 'same size' or 'full size', y: (n, d)", {"x": "", "y": "f32[n d]"}),

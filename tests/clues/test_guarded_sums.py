@@ -57,7 +57,7 @@ def within(x: Any, w: Any, ids: Any) -> Any:
 
 def masked(x: Any, w: Any, ids: Any) -> Any:
     inside = (ids > 0).astype(x.dtype)
-    depth = jnp.sum(inside * w * x.astype(w.dtype), axis=-1)
+    depth = jnp.sum(inside * w, axis=-1)
     return jnp.where(depth > 0, depth, jnp.ones_like(depth))
 
 
@@ -66,9 +66,25 @@ def mixed(x: Any, w: Any, ids: Any) -> Any:
     return x / jnp.maximum(jnp.sum(other * w), EPS)
 
 
+def of_a_norm(x: Any, w: Any, ids: Any) -> Any:
+    return (
+        x
+        / ((w.float() * w).sum(-1) + (x.to(w.dtype) * w).sum()).clamp(min=1e-8)
+        / jnp.maximum(jnp.sum(w.astype(x.dtype) * x), EPS)
+    )
+
+
+def cast_by_name(x: Any, w: Any, ids: Any) -> Any:
+    valid = ids
+    inside = jnp.cast(valid, x.dtype)
+    total = jnp.sum(inside * jnp.where(valid, w, 0.0)) + jnp.sum(inside * w)
+    depth = jnp.sum(inside * w)
+    return jnp.where(depth > 0, depth, jnp.ones_like(total))
+
+
 @pytest.mark.parametrize(
     ("function", "found"),
-    [(masked, {"w"}), (mixed, set()), (chosen, {"w"}), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
+    [(of_a_norm, set()), (cast_by_name, {"w"}), (masked, {"w"}), (mixed, set()), (chosen, {"w"}), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
 )  # fmt: skip
 def test_what_is_not_negative(function: Any, found: set[str]) -> None:
     told = clues([function], ["x", "w"])

@@ -121,7 +121,7 @@ _THING_FIRST = re.compile(
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|otherwise|else|elsewhere|piecewise|whether|not|need not"
     r"|may|can be|or negative|possibly|clipped|clamped|rescaled|normali[sz]es|converted"
-    r"|becomes?|returns?|outputs?|results?|gradients?|e\.g|means|marks|indicates|denotes|signals|disables)\b",
+    r"|becomes?|returns?|outputs?|results?|gradients?|e\.g|means|marks|indicates|signals)\b",
     re.IGNORECASE,
 )
 # `multiplying it by x gives the sorted x`: not x is sorted, what comes out is.

@@ -38,7 +38,8 @@ _INTEGERS = re.compile(
 )
 # Whatever the numbers are, they come as floats: `integer indices as a float tensor`.
 _AS_FLOATS = re.compile(
-    r"\b(?:as|in) (?:an? )?(?:floats?(?:\d+)?|floating[- ]point)\b(?! or)", re.IGNORECASE
+    r"\b(?:integers?|ints?|indices|ids|labels?|0/1|bool(?:ean)?s?|masks?)\b(?:\s+0/1)?,? as (?:an? )?(?:floats?(?:\d+)?|floating[- ]point)\b(?! or)",
+    re.IGNORECASE,
 )
 _INTEGERS_FIRST = re.compile(
     r"\W*(?:u?int\d*|integers?|whole numbers?)\b(?!-| or\b|\s*(?:0/1|in \{)|,?\s*one)",
