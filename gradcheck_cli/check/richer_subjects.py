@@ -24,6 +24,7 @@ from gradcheck_cli.subject.user_code import UserCodeError
 
 _MOST_TRIES = 5
 _MOST_AXES = 3  # that are made several blocks long, one after the other
+_MOST_PROGRAMS = 24  # of a kernel each of whose programs is walked by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,8 @@ class _AtFault(Exception):
 def _over_blocks(request: Request, last: Subject, hints: Hints, cut: Cut) -> Subject | None:
     """The subject of several blocks of which the kernels leave nothing unwritten: else all they give there is NaN."""
     for there in _fitting(request, last, over_blocks(last.signature, hints, cut)):
+        if max((kernel.programs for kernel in there.kernels), default=1) > _MOST_PROGRAMS:
+            continue
         with suppress(Rejected, RuleError, UserCodeError):
             try:
                 there.traces()

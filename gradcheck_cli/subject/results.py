@@ -142,3 +142,4 @@ class Kernel:
     """A kernel that is called, by how its arrays are cut."""
 
     cuts: tuple[Cut, ...]
+    programs: int = 1  # of its grid, where each of them is walked by itself
