@@ -185,7 +185,7 @@ print(seen.kernels[0].cuts, seen.unread(torch.ones(2)))
 """,
         tmp_path,
     )
-    assert said.split("\n")[:2] == ["[(3, 4), (4, 4)]", "() -1"]
+    assert said.split("\n")[:2] == ["[(3, 4), (4, 4)]", "() 0"]
 
 
 def test_nothing_of_triton_is_imported_by_the_room_until_somebody_imports_it() -> None:

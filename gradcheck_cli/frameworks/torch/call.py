@@ -51,6 +51,7 @@ class Call:
     dtype: Any
     turn: int = 0  # of plain numbers, at which it is tried whether anything runs
     kept: tuple[int, ...] = ()
+    by_kernels: bool = False  # the forward launches some: its shapes are what these take
     _defaults: dict[str, Any] | None = None
     _left_out: int | None = None
 

@@ -44,11 +44,11 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str, turn: int = 0
     _hold_to_kernels(signature, points, values, launches)
     if not outputs:
         raise Rejected("it returns no float tensor that can be differentiated")
-    call.kept = tuple(outputs)
+    call.kept, call.by_kernels = tuple(outputs), bool(launches.kernels)
     judged = [part for out in outputs.values() for part in parts(out)]
     return FittedTorch(
         signature=signature, dtype=dtype, gradient=gradient, call=call,
-        has_rule=gradient.has_rule,
+        has_rule=gradient.has_rule, kernels=launches.kernels,
         outputs=[tuple(out.shape) for out in judged],
         output_dtypes=[str(out.dtype).removeprefix("torch.") for out in judged],
     )  # fmt: skip
@@ -66,8 +66,8 @@ def _hold_to_kernels(
         return  # who picks by numbers may leave others
     for leaf, point in zip(signature.leaves, points, strict=True):
         left = launches.unread(point)
-        if 0 < left < point.numel():
-            raise Rejected(f"its kernels leave {left} elements of {leaf.path} unread")
+        if left:
+            raise Rejected(f"its kernels leave the last {left} elements of {leaf.path} unread")
 
 
 def _is_of_setup(gradient: TorchGradient, error: BaseException) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from gradcheck_cli.frameworks.torch.triton.arrival import interpret_kernels
+from gradcheck_cli.subject.device import asked_for
 from gradcheck_cli.subject.protocol import Note
 from gradcheck_cli.subject.results import Found
 
@@ -31,8 +32,8 @@ class _Code:
 
 @contextmanager
 def recording() -> Iterator[list[Found]]:
-    """Nothing has to be recorded; where there is no GPU, kernels that are imported now are interpreted."""
-    if not torch.cuda.is_available():
+    """Nothing has to be recorded; kernels that are imported now are interpreted, unless a GPU was asked for."""
+    if asked_for() != "gpu":
         interpret_kernels()
     yield []
 

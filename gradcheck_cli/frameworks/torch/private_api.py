@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from torch._C import DisableTorchFunction
+from torch._C._functorch import is_functorch_wrapped_tensor as is_functorch_wrapped
 from torch._library.custom_ops import CustomOpDef
 from torch._ops import OpOverloadPacket
 from torch.autograd.function import _SingleLevelFunction
@@ -15,6 +16,7 @@ __all__ = [
     "CustomOpDef",
     "DisableTorchFunction",
     "OpOverloadPacket",
+    "is_functorch_wrapped",
     "no_dispatch",
     "tree_flatten",
     "tree_map_only",

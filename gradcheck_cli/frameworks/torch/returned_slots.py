@@ -38,14 +38,14 @@ def overgrown(names: Sequence[str], inputs: Sequence[Any], pulled: Sequence[Any]
     return None
 
 
-def left_open(names: Sequence[str], pulled: Sequence[Any]) -> str | None:
-    """A message if nobody has written a part of a gradient: whatever lies in that memory is returned."""
-    for name, gradient in zip(names, pulled, strict=False):
-        place = first_unwritten(gradient) if isinstance(gradient, torch.Tensor) else None
+def left_open(names: Sequence[str], pulled: Sequence[Any], wanted: Sequence[bool]) -> str | None:
+    """A message if nobody has written a part of a gradient that is wanted: whatever lies in that memory is returned."""
+    for name, gradient, taken in zip(names, pulled, wanted, strict=False):
+        place = first_unwritten(gradient) if taken and isinstance(gradient, torch.Tensor) else None
         if place is not None:
             return (
                 f"element {place} of the gradient of {name} is never written: it was made by `torch.empty`, "
-                "and no kernel stores there"
+                "and nothing is stored there"
             )
     return None
 

@@ -90,7 +90,7 @@ class TorchSubject(EagerSubject):
         if self.traces().rule is None:
             return None
         if self._compiled is None:
-            self._compiled = at_once(self.trace_rule(), self.dtype, len(self.outputs))
+            self._compiled = at_once(self.trace_rule, self.dtype, len(self.outputs))
         whole = self._compiled(points, cotangents)
         return whole if self.same_alone(whole, points, cotangents, is_near) else None
 

@@ -114,7 +114,7 @@ def _without_dynamo(environment: Any) -> None:
 
 
 def _fill_what_is_empty(environment: Any) -> None:
-    """torchax lacks tensors like another without contents: zeros are as good."""
+    """torchax lacks tensors like another without contents: zeros are as good, but where what is unwritten is watched."""
     dispatch = environment.dispatch
 
     def filled(func: Any, types: Any, args: Any, kwargs: Any) -> Any:

@@ -11,6 +11,7 @@ from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.torch.call import Call, Tensors
 from gradcheck_cli.frameworks.torch.returned_slots import left_open, overgrown, shifted
 from gradcheck_cli.frameworks.torch.triton.launched import BEYOND, launched
+from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.subject.refusals import Declined, RuleError
 from gradcheck_cli.subject.results import Kernel
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -30,7 +31,8 @@ def tried(
             run(points, cotangents)
     except UserCodeError as raised:
         message = brief(raised.error)
-        certain = "number of gradients" in message or message.startswith(BEYOND)
+        beyond = call.by_kernels and message.startswith(BEYOND)
+        certain = "number of gradients" in message or beyond
         raise RuleError.raised(raised.error, message, certain=certain) from None
     _hold_to_shapes(call, points, cotangents)
     _decline(call, points, cotangents)
@@ -52,9 +54,10 @@ def _hold_to_shapes(call: Call, points: Tensors, cotangents: Tensors) -> None:
     message = overgrown(names, inputs, pulled)
     if message is not None:
         raise RuleError("shape", message, silent=True)
-    message = left_open(names, pulled)
+    wanted = [isinstance(value, Leaf) for _, value in call.signature.arguments]
+    message = left_open(names, pulled, wanted)
     if message is not None:
-        raise RuleError("unwritten", message, certain=True, silent=True)
+        raise RuleError("unwritten", message, certain=call.by_kernels, silent=True)
 
 
 def _decline(call: Call, points: Tensors, cotangents: Tensors) -> None:

@@ -2,5 +2,6 @@
 
 `arrival` meets Triton when user code imports it and has `interpreter` close the gaps of its interpreter: `numbers`
 (numpy, or JAX while a function is traced), `memory` (tensors as a kernel sees them), `launch` (one call of a kernel),
-`reductions`, `libdevice` and `gpu_questions`.
+`padding`, `reductions`, `libdevice` and `gpu_questions`. `unwritten` and `launched` tell what a call left undone and what
+it launched; `compiled` runs what was traced at many points.
 """

@@ -18,7 +18,7 @@ _SWITCH = "TRITON_INTERPRET"  # which Triton reads where a kernel is defined
 
 def interpret_kernels() -> None:
     """From now on kernels are interpreted; nothing is imported for that before user code asks for Triton."""
-    os.environ[_SWITCH] = "1"
+    os.environ.setdefault(_SWITCH, "1")
     if _NAME in sys.modules:
         _prepare()
     elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):

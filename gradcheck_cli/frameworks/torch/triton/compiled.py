@@ -22,8 +22,10 @@ Array = np.ndarray[Any, Any]
 AtOnce = Callable[[Sequence[Array], Sequence[Array]], Floats]
 
 
-def at_once(jaxpr: Any, dtype: str, outputs: int) -> AtOnce:
-    """The floats of a traced rule, of so many outputs, for rows of points and cotangents."""
+def at_once(trace: Callable[[], Any], dtype: str, outputs: int) -> AtOnce:
+    """The floats of a rule that is traced in its dtype, of so many outputs, for rows of points and cotangents."""
+    with precision(dtype):
+        jaxpr = trace()
     compiled = jax.jit(jax.vmap(jax.extend.core.jaxpr_as_fun(jaxpr)))
 
     def run(points: Sequence[Array], cotangents: Sequence[Array]) -> Floats:

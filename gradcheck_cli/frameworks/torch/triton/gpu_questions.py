@@ -54,6 +54,13 @@ class _Driver:
         """There is none."""
 
 
+class _Nowhere(nullcontext[None]):
+    """A device, or a stream on one, while it is the current one."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__(None)
+
+
 def answer() -> None:
     """From now on questions about a GPU have answers; whether there is one is still answered with no."""
     triton.runtime.driver.set_active(_Driver())
@@ -61,11 +68,11 @@ def answer() -> None:
         return
     cuda: Any = torch.cuda
     cuda.current_device = lambda: 0
-    cuda.get_device_properties = lambda *_: _PROPERTIES
-    cuda.get_device_capability = lambda *_: (8, 0)
-    cuda.get_device_name = lambda *_: _PROPERTIES.name
-    cuda.current_stream = lambda *_: SimpleNamespace(cuda_stream=0)
+    cuda.get_device_properties = lambda *_, **__: _PROPERTIES
+    cuda.get_device_capability = lambda *_, **__: (8, 0)
+    cuda.get_device_name = lambda *_, **__: _PROPERTIES.name
+    cuda.current_stream = lambda *_, **__: SimpleNamespace(cuda_stream=0)
     for name in ("synchronize", "set_device", "empty_cache"):
-        setattr(cuda, name, lambda *_: None)
+        setattr(cuda, name, lambda *_, **__: None)
     for name in ("device", "device_of", "stream"):
-        setattr(cuda, name, lambda *_: nullcontext())
+        setattr(cuda, name, _Nowhere)

@@ -22,21 +22,24 @@ from gradcheck_cli.frameworks.torch.triton.reductions import Interface, reduced,
 from gradcheck_cli.frameworks.torch.triton.unwritten import mark_what_is_empty
 
 _RANGE = "_cgcheck_range"
+_LIBRARIES = ("torch", "triton")  # which have kernels of their own
 # What is used of it that is not public. Tried with Triton 3.6.0 and 3.9.0.
 _USED = (
     "np", "_get_np_dtype", "_implicit_cvt", "_validate_np_data_size", "ASTTransformer", "FunctionRewriter",
     "GridExecutor", "InterpreterBuilder", "InterpreterError", "ReduceOps", "ReduceScanOpInterface", "ScanOps",
-    "TensorHandle", "interpreter_builder", "interpreter_semantic",
+    "InterpretedFunction", "TensorHandle", "interpreter_builder", "interpreter_semantic",
 )  # fmt: skip
 
 
 def prepare() -> None:
-    """From now on kernels run without a GPU and are traced; once is enough."""
-    if interpreter.GridExecutor is Launch:
+    """From now on kernels run without a GPU and are traced; once is enough, and none of it where this Triton is another one.
+
+    What is asked of PyTorch itself is changed only once a kernel of the user's is defined: PyTorch has some of its own.
+    """
+    if interpreter.GridExecutor is Launch or lacking():
         return
-    gpu_questions.answer()
-    mark_what_is_empty()
     libdevice.fill_libraries()
+    _wait_for_a_kernel()
     _give_types()
     interpreter.np = Numbers()
     interpreter.InterpreterBuilder = Builder
@@ -48,7 +51,38 @@ def prepare() -> None:
     interpreter.ScanOps.generic_scan = scanned
     setattr(interpreter, _RANGE, _steps)
     interpreter.FunctionRewriter.ast_transformer = _Loops()
-    triton.runtime.autotuner.Autotuner.prune_configs = lambda tuner, _: tuner.configs[:1]
+    _tune_nothing()
+
+
+def _wait_for_a_kernel() -> None:
+    """The first kernel that is no library's makes tensors without contents known, and has questions about a GPU answered."""
+    own = interpreter.InterpretedFunction.__init__
+    seen: list[str] = []
+
+    def made(kernel: Any, fn: Any, **options: Any) -> None:
+        own(kernel, fn, **options)
+        home = str(getattr(fn, "__module__", ""))
+        if not seen and home.partition(".")[0] not in _LIBRARIES:
+            seen.append(home)
+            gpu_questions.answer()
+            mark_what_is_empty()
+
+    interpreter.InterpretedFunction.__init__ = made
+
+
+def _tune_nothing() -> None:
+    """The first configuration that a tuner leaves over, in place of all of them, one after the other."""
+    tuner: Any = triton.runtime.autotuner.Autotuner
+    own = tuner.prune_configs
+
+    def first(self: Any, given: Any) -> Any:
+        try:
+            left = list(own(self, given))
+        except (AttributeError, RuntimeError):  # it asks a model of a GPU
+            left = []
+        return (left or self.configs)[:1]
+
+    tuner.prune_configs = first
 
 
 def lacking() -> list[str]:
@@ -79,7 +113,7 @@ class Builder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         values: Any = Numbers().broadcast_to(instead, ptrs.data.shape)
         here = memories()
         for index, own, places in self._parts(ptrs, lanes, chosen, "reads"):
-            read = here.each[index].load(places, own)
+            read = here.each[index].load(places, own, kind)
             values = read if own.all() else Numbers().where(own, read, values)
         if chosen is not None:
             values = jnp.where(chosen, values, instead)
@@ -89,13 +123,13 @@ class Builder(interpreter.InterpreterBuilder):  # type: ignore[misc]
 
     def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *_: Any) -> None:
         lanes, chosen = _lanes(mask, ptrs)
-        here = memories()
+        here, kind = memories(), interpreter._get_np_dtype(ptrs.get_element_ty())
         spread: Any = Numbers().broadcast_to(value.data, ptrs.data.shape)
         for index, own, places in self._parts(ptrs, lanes, chosen, "writes"):
             memory, new = here.each[index], spread[own]
             if chosen is not None:
                 new = jnp.where(chosen[own], new, memory.flat[places[own]])
-            memory.store(places[own], new)
+            memory.store(places[own], new, kind)
 
     def _parts(
         self, ptrs: Any, lanes: Any, chosen: Any, does: str
@@ -117,11 +151,15 @@ class Builder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         name = str(rmwOp).rpartition(".")[2]
         old = self.create_masked_load(ptr, mask, None)
         lanes, chosen = _lanes(mask, ptr)
-        here = memories()
+        if chosen is not None and name not in ("ADD", "FADD"):
+            raise Untraceable(
+                f"traced floats choose where the atomic operation {name.lower()} acts"
+            )
+        here, kind = memories(), interpreter._get_np_dtype(ptr.get_element_ty())
         spread: Any = Numbers().broadcast_to(val.data, ptr.data.shape)
         for index, own, places in self._parts(ptr, lanes, chosen, "writes"):
             new = spread[own] if chosen is None else jnp.where(chosen[own], spread[own], 0)
-            _combine(here.each[index], name, places[own], new)
+            here.each[index].combine(name, places[own], new, kind)
         return old
 
     def create_atomic_cas(self, ptr: Any, cmp: Any, val: Any, *_: Any) -> Any:
@@ -196,9 +234,6 @@ class Builder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         zero = combined(op.__name__, lhs, rhs) if is_traced(made.data) else None
         return made if zero is None else padded(made, zero)
 
-    def create_inline_asm(self, *_: Any) -> Any:
-        raise Untraceable("inline assembly cannot be interpreted")
-
 
 def _lanes(mask: Any, ptrs: Any) -> tuple[Any, Any]:
     """The lanes that may be active, and which of them are where that rests on traced floats."""
@@ -217,31 +252,6 @@ def _of_kind(values: Any, kind: Any) -> Any:
     return values if values.dtype == kind else values.astype(kind)
 
 
-def _combine(memory: Any, name: str, places: Any, new: Any) -> None:
-    """What an atomic operation leaves in the memory."""
-    methods = {
-        "ADD": "add",
-        "FADD": "add",
-        "MAX": "max",
-        "UMAX": "max",
-        "MIN": "min",
-        "UMIN": "min",
-    }
-    ufuncs = {"add": np.add, "max": np.maximum, "min": np.minimum}
-    if name == "XCHG":
-        memory.store(places, new)
-        return
-    method = methods.get(name)
-    if method is None:
-        raise Untraceable(f"the atomic operation {name.lower()} is not interpreted")
-    if is_traced(new) or is_traced(memory.flat):
-        at = jnp.asarray(memory.flat).at[places]
-        memory.flat = getattr(at, method)(jnp.asarray(new, memory.flat.dtype))
-    else:
-        ufuncs[method].at(memory.flat, places, new)
-    memory.wrote(places)
-
-
 class _Loops(interpreter.ASTTransformer):  # type: ignore[misc]
     """Loops whose variables are whole numbers of 32 bits, as the compiler's are, not Python's."""
 
@@ -253,10 +263,11 @@ class _Loops(interpreter.ASTTransformer):  # type: ignore[misc]
         return node
 
 
-def _steps(*bounds: Any, **_: Any) -> Iterator[Any]:
-    """`range` of a kernel."""
-    for step in range(*map(_whole, bounds)):
-        yield number(np.array([step], np.int32), tl.int32)
+def _steps(arg1: Any, arg2: Any = None, step: Any = None, **_: Any) -> Iterator[Any]:
+    """`range` and `tl.range` of a kernel."""
+    start, end = (0, arg1) if arg2 is None else (arg1, arg2)
+    for place in range(_whole(start), _whole(end), 1 if step is None else _whole(step)):
+        yield number(np.array([place], np.int32), tl.int32)
 
 
 def _whole(bound: Any) -> int:

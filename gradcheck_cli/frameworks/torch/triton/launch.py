@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,15 +32,23 @@ class Launch(interpreter.GridExecutor):  # type: ignore[misc]
     def _restore_args_dev(self, *_: Any) -> None:
         """Nothing was copied."""
 
+    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """All arguments by their names, with the defaults of those that are not given."""
+        parameters = inspect.signature(self.fn).parameters
+        names = [name for name in parameters if name not in kwargs]
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        own = {n: p.default for n, p in parameters.items() if p.default is not inspect.Parameter.empty}  # fmt: skip
+        return {**own, **{name: value for name, value in given.items() if name in parameters}}
+
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         given = [*args, *kwargs.values()]
         here = Memories(self.fn.__name__, traced=any(hasattr(value, "jax") for value in given))
-        names = [name for name in inspect.signature(self.fn).parameters if name not in kwargs]
-        named = [*zip(names, args, strict=False), *kwargs.items()]
-        tensors = {name: value for name, value in named if isinstance(value, torch.Tensor)}
+        named = self._named(args, kwargs)
+        tensors = {name: value for name, value in named.items() if isinstance(value, torch.Tensor)}
         for name, tensor in tensors.items():
             here.pointer(tensor, name)
-        self.grid: Any = self.grid if callable(self.grid) else tuple(map(int, self.grid))
+        grid = self.grid(named) if callable(self.grid) else self.grid
+        self.grid: Any = tuple(map(int, grid))
         _ACTIVE.append(here)
         try:
             super().__call__(*args, **kwargs)
@@ -49,7 +57,7 @@ class Launch(interpreter.GridExecutor):  # type: ignore[misc]
             raise first from None
         finally:
             _ACTIVE.pop()
-        constants = {name: value for name, value in named if name in self.constexprs}
+        constants = {name: value for name, value in named.items() if name in self.constexprs}
         programs = math.prod(interpreter.interpreter_builder.grid_dim)
         note(constants, [tuple(tensor.shape) for tensor in tensors.values()], programs)
         here.give_back()
@@ -65,6 +73,8 @@ def converted(own: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """How the interpreter takes an argument: a float as the compiler does, a tensor as a pointer into its memory."""
 
     def taken(value: Any) -> Any:
+        if isinstance(value, bool):
+            return number(np.array([value]), tl.int1)
         if isinstance(value, float):
             return number(np.array([value], np.float32), tl.float32)
         if isinstance(value, torch.Tensor):

@@ -30,9 +30,15 @@ class Launches:
         return tuple(self.each)
 
     def unread(self, tensor: Any) -> int:
-        """How many elements of a tensor that kernels were given none of them has read; -1 where none was given it."""
+        """How many elements at the end of a tensor no kernel has read that was given it; 0 also where none was.
+
+        Gaps between what is read may be read by others: half of each row, turned by a kernel.
+        """
         read = self.read.get(tensor.untyped_storage().data_ptr())
-        return -1 if read is None else int((~read).sum())
+        if read is None or not read.any():
+            return 0
+        left = int((~read).sum())
+        return left if not read[read.size - left :].any() else 0
 
 
 _WATCHING: list[Launches] = []
@@ -63,7 +69,8 @@ def note(constants: Mapping[str, Any], shapes: Sequence[Sequence[int]], programs
         and programs not in {-(-numel // value) for numel in flat}
     }
     sizes = dict.fromkeys(size for shape in shapes for size in shape)
-    kernel = Kernel(tuple(Cut(size, block) for block in sorted(blocks) for size in sizes))
+    cuts = tuple(Cut(size, block) for block in sorted(blocks) for size in sizes)
+    kernel = Kernel(cuts, programs)
     for seen in _WATCHING:
         seen.each.setdefault(kernel)
 

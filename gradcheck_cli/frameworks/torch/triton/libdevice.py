@@ -80,11 +80,25 @@ def _called(name: str) -> Callable[..., Any]:
     return call
 
 
+def _anywhere(function: Callable[[float], float]) -> Callable[[float], float]:
+    """The function with a value where Python raises: at a pole, and beyond the largest float."""
+
+    def value(x: float) -> float:
+        try:
+            return function(x)
+        except ValueError:
+            return math.nan if x else math.inf
+        except OverflowError:
+            return math.inf
+
+    return value
+
+
 def _computed(name: str, operands: list[Any]) -> Any:
     if is_traced(operands) and name in _TRACED:
         return _TRACED[name](*operands)
     if name in _BY_NUMBER:
-        return np.vectorize(_BY_NUMBER[name], otypes=[np.float64])(*operands)
+        return np.vectorize(_anywhere(_BY_NUMBER[name]), otypes=[np.float64])(*operands)
     if name in _MADE:
         return _MADE[name](*operands)
     return getattr(_N, _ALIKE[name])(*operands)

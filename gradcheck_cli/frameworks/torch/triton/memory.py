@@ -6,7 +6,7 @@ what is traced cannot be written to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,12 @@ _BITS = np.uint64(44)  # of an offset
 _ORIGIN = np.uint64(1 << 43)  # where a memory begins: a pointer before it is still its own
 Array = np.ndarray[Any, Any]
 
+_OPERATIONS: Mapping[str, Any] = {
+    "ADD": np.add, "FADD": np.add, "MAX": np.maximum, "UMAX": np.maximum, "MIN": np.minimum,
+    "UMIN": np.minimum, "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor,
+}  # fmt: skip
+_TRACED: Mapping[Any, str] = {np.add: "add", np.maximum: "max", np.minimum: "min"}
+
 
 @dataclass(slots=True)
 class Memory:
@@ -36,19 +42,44 @@ class Memory:
     read: Array | None = None  # places that were loaded, where somebody asks
     is_new: bool = False  # it was stored to
 
-    def load(self, places: Array, lanes: Array) -> Any:
+    def load(self, places: Array, lanes: Array, kind: Any) -> Any:
         """What stands there, for these lanes of a block; something for the others."""
         if self.read is not None:
             self.read[places[lanes]] = True
-        return self.flat[np.where(lanes, places, 0)]
+        return self._taken_for(kind)[np.where(lanes, places, 0)]
 
-    def store(self, places: Array, values: Any) -> None:
+    def store(self, places: Array, values: Any, kind: Any) -> None:
         """New contents, where they or the old ones are traced; else the same ones, changed."""
         if is_traced(values) or is_traced(self.flat):
+            self._taken_for(kind)
             self.flat = jnp.asarray(self.flat).at[places].set(jnp.asarray(values, self.flat.dtype))
         else:
-            self.flat[places] = values
+            self._taken_for(kind)[places] = values
         self.wrote(places)
+
+    def combine(self, name: str, places: Array, values: Any, kind: Any) -> None:
+        """What an atomic operation leaves there."""
+        if name == "XCHG":
+            self.store(places, values, kind)
+            return
+        method = _OPERATIONS[name]
+        if is_traced(values) or is_traced(self.flat):
+            self._taken_for(kind)
+            if method not in _TRACED:
+                raise Untraceable(f"the atomic operation {name.lower()} takes floats for bits")
+            at = jnp.asarray(self.flat).at[places]
+            self.flat = getattr(at, _TRACED[method])(jnp.asarray(values, self.flat.dtype))
+        else:
+            method.at(self._taken_for(kind), places, values)
+        self.wrote(places)
+
+    def _taken_for(self, kind: Any) -> Any:
+        """The contents as numbers of the pointer's type: a maximum of floats is one of their bits."""
+        if self.flat.dtype == kind:
+            return self.flat
+        if is_traced(self.flat) or self.flat.dtype.itemsize != np.dtype(kind).itemsize:
+            raise Untraceable(f"a kernel takes {self.flat.dtype} for {kind}")
+        return self.flat.view(kind)
 
     def wrote(self, places: Array) -> None:
         """Something was stored there."""

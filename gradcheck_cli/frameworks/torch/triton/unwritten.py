@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from gradcheck_cli.frameworks.torch.private_api import is_functorch_wrapped
+
 _TAG = "_cgcheck_unwritten"
 _MAKERS = ((torch, ("empty", "empty_like", "empty_strided")), (torch.Tensor, ("new_empty",)))
 
@@ -39,10 +41,15 @@ def _marking(make: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(make)
     def made(*args: Any, **kwargs: Any) -> Any:
         tensor = make(*args, **kwargs)
-        if not tensor.is_floating_point() or tensor.is_meta:
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or "out" in kwargs:  # fmt: skip
             return tensor
         if hasattr(tensor, "_elem"):
             tensor._elem = jnp.full_like(tensor._elem, jnp.nan)
+            return tensor
+        plain = type(tensor) is torch.Tensor and tensor.layout is torch.strided
+        if not plain or tensor.device.type != "cpu" or tensor.is_inference() or tensor.element_size() < 2:  # fmt: skip
+            return tensor
+        if is_functorch_wrapped(tensor):
             return tensor
         with torch.no_grad():
             tensor.fill_(torch.nan)
@@ -68,5 +75,6 @@ def first_unwritten(tensor: Any) -> int | None:
     if places is None or not places.any():
         return None
     own = torch.as_strided(torch.arange(places.size), tensor.shape, tensor.stride(), tensor.storage_offset())  # fmt: skip
-    open_ones = places[own.numpy().reshape(-1)]
+    still_so = tensor.detach().isnan().cpu().numpy().reshape(-1)  # numpy, say, writes unseen
+    open_ones = places[own.numpy().reshape(-1)] & still_so
     return int(open_ones.argmax()) if open_ones.any() else None
