@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -13,12 +12,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.warm import SERVERS, run_here
+
+# PyTorch's compiler imports Triton wherever it is installed, and Triton's LLVM ends a process that has TensorFlow's, too.
+sys.modules.setdefault("triton", None)
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -37,7 +40,7 @@ RUNS.mkdir(exist_ok=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test marked `needs(package, …)` is skipped where one of the packages is not installed."""
     packages = {name for mark in item.iter_markers("needs") for name in mark.args}
-    absent = [name for name in sorted(packages) if importlib.util.find_spec(name) is None]
+    absent = [name for name in sorted(packages) if PathFinder.find_spec(name) is None]
     if absent:
         pytest.skip(f"needs {', '.join(absent)}")
 
