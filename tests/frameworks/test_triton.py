@@ -171,6 +171,78 @@ print({str(e.invars[0].aval.shape) for e in jaxpr.eqns if e.primitive.name == "d
     assert said.split("\n")[:2] == ["True", "{'(3, 4)'}"]
 
 
+def test_what_the_language_has_besides(tmp_path: Path) -> None:
+    said = asked(
+        """
+from triton.language.extra.libdevice import lgamma
+@triton.jit
+def kernel(x_ptr, y_ptr, top_ptr, n, twice, BLOCK: tl.constexpr = 8):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    y = x
+    for step in tl.range(0, 8, step=4):
+        y += step.to(tl.float32)
+    y += lgamma(x + 1) + lgamma(x)
+    if twice:
+        y *= 2
+    tl.store(y_ptr + at, y, mask=at < n)
+    tl.atomic_max(top_ptr + at * 0, x, mask=at < n)
+x, y, top = torch.tensor([1.0, 2.0, 3.0]), torch.empty(3), torch.full((1,), -1.0)
+kernel[lambda meta: [triton.cdiv(meta["n"], meta["BLOCK"])]](x, y, top, 3, True)
+print(torch.allclose(y, 2 * (x + 4 + torch.lgamma(x + 1) + torch.lgamma(x))), top.item())
+""",
+        tmp_path,
+    )
+    assert said.strip() == "True 3.0"
+
+
+def test_what_is_empty_is_left_alone_where_it_cannot_be_marked(tmp_path: Path) -> None:
+    said = asked(
+        """
+from gradcheck_cli.frameworks.torch.triton.unwritten import first_unwritten
+def empty(): return torch.empty(3)
+print(bool(empty().isnan().all()))  # no kernel is defined yet, so nothing was changed
+@triton.jit
+def kernel(x_ptr): pass
+print(bool(empty().isnan().all()))
+with torch.inference_mode():
+    torch.empty(2)
+torch.empty_like(torch.eye(2).to_sparse())
+torch.func.vmap(lambda x: torch.empty_like(x).fill_(1.0))(torch.ones(2, 2))
+base = torch.zeros(6)
+torch.empty(3, out=base[3:])
+x = torch.empty(4)
+x.numpy()[:] = 1
+print(first_unwritten(base), first_unwritten(x), first_unwritten(torch.empty(4)[1:]))
+""",
+        tmp_path,
+    )
+    first, then, marks = said.split("\n")[:3]
+    assert (then, marks) == ("True", "None None 0")
+    assert first in ("True", "False")  # whatever lies in that memory
+
+
+def test_what_is_left_unread_at_the_end_only_counts(tmp_path: Path) -> None:
+    said = asked(
+        """
+from gradcheck_cli.frameworks.torch.triton.launched import launched
+@triton.jit
+def kernel(x_ptr, y_ptr, stride, n: tl.constexpr):
+    at = tl.arange(0, n)
+    tl.store(y_ptr + at, tl.load(x_ptr + stride * at))
+x, y = torch.ones(8), torch.empty(4)
+with launched() as seen:
+    kernel[(1,)](x, y, 1, n=4)
+print(seen.unread(x), seen.kernels[0].programs)
+with launched() as seen:
+    kernel[(1,)](x, y, 2, n=4)
+print(seen.unread(x), seen.unread(y))
+""",
+        tmp_path,
+    )
+    assert said.split("\n")[:2] == ["4 1", "0 0"]
+
+
 def test_how_kernels_cut_their_arrays(tmp_path: Path) -> None:
     said = asked(
         """
