@@ -18,6 +18,11 @@ from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient, Shaped
 from gradcheck_cli.subject.refusals import RuleError
 
+# By the stage of a refusal, where what the page of the rule says does not help.
+_HELP = {
+    "unwritten": "launch as many programs as the array has blocks, its rest too, or begin with `torch.zeros`",
+}
+
 
 def refused(
     gradient: CustomGradient,
@@ -38,7 +43,8 @@ def refused(
     note = severity is Severity.NOTE
     if note:
         message = f"the function takes {where}, its rule does not"
-    finding = outline(rule, severity, message, gradient, site, help=error.message if note else None)
+    told = error.message if note else _HELP.get(error.stage)
+    finding = outline(rule, severity, message, gradient, site, help=told)
     return msgspec.structs.replace(
         finding if note else at_the_line(finding, stack, gradient),
         dtypes=[dtype],
