@@ -77,8 +77,10 @@ class Memory:
         """The contents as numbers of the pointer's type: a maximum of floats is one of their bits."""
         if self.flat.dtype == kind:
             return self.flat
-        if is_traced(self.flat) or self.flat.dtype.itemsize != np.dtype(kind).itemsize:
+        if is_traced(self.flat):
             raise Untraceable(f"a kernel takes {self.flat.dtype} for {kind}")
+        if self.flat.dtype.itemsize != np.dtype(kind).itemsize:
+            raise TypeError(f"a pointer to {kind} into a tensor of {self.flat.dtype}")
         return self.flat.view(kind)
 
     def wrote(self, places: Array) -> None:
