@@ -37,15 +37,10 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
     for name, value in given:
         summed[name] = summed.get(name, set()) | _summed(value, names, casts)
     guarded = [sum_ for node in nodes if isinstance(node, ast.Call) for sum_ in _guarded(node)]
-    found = {
-        name
-        for sum_ in guarded
-        for name in (
-            summed.get(sum_.id, set())
-            if isinstance(sum_, ast.Name)
-            else _summed(sum_, names, casts)
-        )
-    }
+    found: set[str] = set()
+    for sum_ in guarded:
+        by_name = summed.get(sum_.id, set()) if isinstance(sum_, ast.Name) else set()
+        found |= by_name or _summed(sum_, names, casts)
     return {name: Clue("the body, which keeps its sum above zero", domain=">= 0") for name in found}
 
 

@@ -150,11 +150,8 @@ def in_step(
     ]
     every = [shape for shape in shapes if shape]
     last = [(every[0][-1], shape[-1]) for shape in every[1:]]
-    ways: list[Sequence[Equation]] = [
-        [*alike, *last],
-        alike,
-        last,
-    ]  # x and residual, weight and bias
+    # First x and residual of one shape, weight and bias of its last axis.
+    ways: list[Sequence[Equation]] = [[*alike, *last], alike, last]
     for one, other in itertools.combinations(every, 2):
         inner = (one[-1], other[-min(2, len(other))])
         ways += [[inner], [(one[-1], other[-1])], [(one[0], other[0])]]

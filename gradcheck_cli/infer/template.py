@@ -48,9 +48,8 @@ class Hole:
     first: tuple[str, ...] = ()  # the first and the last axes by name, where there may be more
     last: tuple[str, ...] = ()
     factor: int = 1  # the size of each axis is a multiple of this
-    also: tuple[
-        tuple[str, int], ...
-    ] = ()  # what other sources call an axis, counted from either end
+    # What other sources call an axis, counted from either end.
+    also: tuple[tuple[str, int], ...] = ()
     below: str | None = None  # what integers are below: an axis by name, or a number
     least: int = 0  # of integers
     least_of: str = ""  # the path of other integers, which are nowhere above these

@@ -1,4 +1,4 @@
-"""Triton as it arrives: whoever imports it where there is no GPU gets its interpreter, without that one's gaps."""
+"""Triton as it arrives: whoever imports it gets its interpreter, without that one's gaps."""
 
 from __future__ import annotations
 

@@ -21,9 +21,8 @@ class Launches:
     """What was seen of the launches of a call."""
 
     each: dict[Kernel, None] = field(default_factory=dict)
-    read: dict[int, Array] = field(
-        default_factory=dict
-    )  # by the address of a storage, place by place
+    # By the address of a storage, place by place.
+    read: dict[int, Array] = field(default_factory=dict)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
