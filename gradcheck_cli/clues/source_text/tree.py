@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gradcheck_cli.clues.source_text.written_out import written_out
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -33,10 +35,10 @@ def text_of(function: Callable[..., Any]) -> Text | None:
         module = ast.parse(textwrap.dedent(inspect.getsource(inner)))
     except (OSError, TypeError, SyntaxError, ValueError, RecursionError):
         return None
-    definition = _definition(module, getattr(inner, "__name__", ""), code)
-    if definition is None:
-        return None
-    return definition_text(definition, _surroundings(inner))
+    surroundings = _surroundings(inner)
+    spelled = written_out(module, surroundings)
+    definition = _definition(spelled, getattr(inner, "__name__", ""), code)
+    return None if definition is None else definition_text(definition, surroundings)
 
 
 def definition_text(
