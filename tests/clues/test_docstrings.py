@@ -158,6 +158,8 @@ DOMAINS = [
     ("Velocity in m/s; SI units, all arguments positive tensors that broadcast.", dict.fromkeys(("x", "y"), "> 0")),
     ("gaussian with sigma > 0 of x", {"sigma": "> 0"}),
     ("x: requires 0 < x < 1", {"x": "in (0, 1)"}),
+    ("y >= 0 and ratio 0 <= x <= 1 broadcast. Balanced flow (x = 1) is handled by its limit.", {"x": "in [0, 1]", "y": ">= 0"}),
+    ("x**2 for 0 <= x <= 1, x for x > 1", {}),
     ("Entropy of p, a distribution over classes.", {"p": "in simplex"}),
     ("p: (n, k) probabilities that sum to one", {"p": "in simplex"}),
     ("p: probabilities in each cell (n,)", {"p": "in [0, 1]"}),

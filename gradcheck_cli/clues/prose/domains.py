@@ -198,8 +198,13 @@ def domain(passage: Passage) -> str:
 
 
 def branches(text: str, name: str) -> bool:
-    """Does the text tell cases of the parameter apart, as `x if x > 0 else 0`?"""
+    """Does the text tell cases of the parameter apart, as `x if x > 0 else 0`?
+
+    One number in a range is no case apart: `0 <= c <= 1; c = 1 is handled by its limit`.
+    """
     spelled = re.escape(name)
+    if re.search(rf"{_N}\s*(?:<=?|≤)\s*{spelled}\s*(?:<=?|≤)\s*{_N}", text):
+        text = re.sub(rf"\b(?:(?:if|when|where)\s+)?{spelled}\s*=\s*{_N}", "", text)
     compared = re.findall(
         rf"\b{spelled}\s*(?:>=|<=|≥|≤|>|<|=|!=)|(?:>=|<=|≥|≤|>|<)\s*{spelled}\b", text
     )
