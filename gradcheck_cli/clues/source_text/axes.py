@@ -120,6 +120,7 @@ def _pieces(first: Value, axis: Value, made: Call, facts: Facts) -> Value:
     given = _named_axis(made) or len(made.operands) > _PLACES.get(made.name, 0)
     cut, second = along(first, axis if given else Constant(0)), made.argument(1)
     if made.name in _ONE_BY_ONE:
+        facts.least_rank(first, 1)
         return None if cut is None else Pieces(cut)
     if made.name not in _CUTTING:
         return None

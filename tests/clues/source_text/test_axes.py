@@ -107,3 +107,13 @@ def test_a_vector_through_a_softmax_is_followed() -> None:
         return p[:, None]
 
     assert read(function)["x"].least_rank == 1
+
+
+def unstacked(x, coef):
+    a, b, c = tf.unstack(coef)
+    return a * x + b * c
+
+
+def test_what_is_taken_apart_along_its_first_axis_has_one() -> None:
+    clue = read(unstacked)["coef"]
+    assert (clue.least_rank, clue.first) == (1, ("3",))
