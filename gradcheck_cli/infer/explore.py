@@ -20,6 +20,7 @@ from gradcheck_cli.infer.mismatch import (
     asks_to_sort,
     beside_stated,
     divided,
+    in_parts,
     in_step,
     proposals,
     refilled,
@@ -292,7 +293,11 @@ class Explorer:
             subject = self._preferred(candidate, refused)
             if subject is not None:
                 return subject
-        return self._of_fixed_shape(first, refused) or self._of_own_axes(first, refused)
+        return (
+            self._of_fixed_shape(first, refused)
+            or self._of_own_axes(first, refused)
+            or self._of_parts(first, refused)
+        )
 
     def _of_given_sizes(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
         """The candidates with an axis of as many as a whole number of the call says: a rule may count on that alone."""
@@ -330,6 +335,36 @@ class Explorer:
         if subject is not None:
             refused.clear()
         return subject
+
+    def _of_parts(
+        self, candidates: Sequence[Candidate], refused: list[tuple[Signature, RuleError]]
+    ) -> Subject | None:
+        """The subject of an array that is as long as the parts into which the rule cuts it: the function broadcasts a part of one."""
+        for candidate in candidates if any(asks_to_divide(e.message) for _, e in refused) else ():
+            numbers = candidate.at(candidate.solution)
+            told = in_parts(
+                self._objection(candidate, numbers), candidate.shapes, candidate.solution
+            )
+            bound = Solution().with_equations(told) if told else None
+            self.steps = 0
+            solved = bound and self._solve(candidate.shapes, bound, candidate.ascending)
+            subject = self._preferred(solved, []) if isinstance(solved, Candidate) else None
+            if subject is not None:
+                refused.clear()
+                return subject
+        return None
+
+    def _objection(self, candidate: Candidate, shapes: Sequence[tuple[int, ...]]) -> str:
+        """What the rule says against these shapes."""
+        few = totals(self.template.holes, shapes, [min(_COUNTS)] * len(shapes))
+        signature = self.template.at(shapes, few, candidate.ascending)
+        try:
+            fitted(self.gradient, signature, self.dtype).traces()
+        except RuleError as error:
+            return error.message
+        except Rejected:
+            pass
+        return ""
 
     def _made_as_returned(self, candidate: Candidate) -> Subject | None:
         own: list[tuple[Size, Size]] = []

@@ -36,10 +36,13 @@ _RETURNED = (
 _BEYOND = re.compile(
     r"the kernel `\w+` (?:reads|writes) element|its kernels leave|is never written by a kernel"
 )
+_STARTS = re.compile(r"\b(?:starts? with|prefix|leading)\b", re.IGNORECASE)
 _JOINED = re.compile(r"oncat\w* along dimension (-?\d+)")
 _DIVIDES = re.compile(r"divi[sd]|equal division|reshape|invalid for input|split", re.IGNORECASE)
 _UNPACKS = re.compile(r"values to unpack \(expected (?P<count>\d+)")
 _RESHAPES = re.compile(r"reshape|invalid for input", re.IGNORECASE)
+# What is cut into parts: `into shape (-1, 3, 2)`, `shape '[-1, 3, 2]' is invalid`.
+_INTO_PARTS = re.compile(r"[\[(]\s*-1\s*,\s*(?P<parts>\d+(?:\s*,\s*\d+)+)\s*,?\s*[\])]")
 # No size helps where arrays of different numbers of axes are joined.
 _OF_RANKS = re.compile(
     r"(different|same) numbers? of dimensions|ranks of all .* should match|same rank", re.IGNORECASE
@@ -52,6 +55,7 @@ _INTEGERS = re.compile(
 )
 _COMPLEX = re.compile(r"complex", re.IGNORECASE)
 _MOST_SHAPES, _MOST_NUMBERS = 4, 4
+_FIRST_PART = 3  # of as many as an axis is cut into
 _LEAST_STATED = 2  # smaller numbers are pairs and broadcast axes
 
 Shape = tuple[int, ...]
@@ -105,6 +109,30 @@ def refilled(message: str, sizes: Sequence[Size], solution: Solution) -> Solutio
     readings = (equation for a, b in pairs for equation in equations(sizes, solution, a, b))
     solutions = (solution.with_equations([equation]) for equation in readings)
     return next((each for each in solutions if each is not None), None)
+
+
+def in_parts(message: str, shapes: Sequence[Sequence[Size]], solution: Solution) -> list[Equation]:
+    """The last axis of an array as the product of the axes of others into which a rule cuts it.
+
+    `(-1, k, p)` of what the function took with k elements, for it broadcasts one to p of them: k is a number
+    from then on.
+    """
+    match = _INTO_PARTS.search(message) if asks_to_divide(message) else None
+    counts = {int(n) for n in _NUMBER.findall(message)}
+    whole = [s for s in shapes if s and math.prod(map(solution.number, s)) in counts]
+    if match is None or len(whole) != 1:
+        return []
+    others = {solution.number(size): size for s in shapes if s is not whole[0] for size in s}
+    parts = _numbers(match["parts"])
+    if not others.keys() >= set(parts):
+        return []
+    fixed = [_FIRST_PART + place for place in range(len(parts) - 1)]
+    product = Size().plus(others[parts[-1]], math.prod(fixed))
+    numbers = [Size(constant=number) for number in fixed]
+    return [
+        *zip((others[n] for n in parts[:-1]), numbers, strict=True),
+        (whole[0][-1], product),
+    ]
 
 
 def _unpacked(message: str, sizes: Sequence[Size], solution: Solution) -> Iterator[Solution]:
@@ -235,6 +263,8 @@ def _pairings(message: str) -> Iterator[Pairs]:
 
 def _ways(s: Shape, t: Shape, message: str) -> list[Pairs]:
     """How two shapes of an error may have to fit together, likeliest first."""
+    if _STARTS.search(message):  # before their last axes are tied, and the one is made square
+        return [_different(list(zip(s, t, strict=False)))]
     leading = _aligned(s[:-2], t[:-2])
     product = [_contracted(s, t) + leading, _turned(s, t) + leading, _contracted(s, t)]
     joined = _JOINED.search(message)

@@ -29,6 +29,8 @@ _CALLED = re.compile(r"^d(\d+)$")
 _MULTIPLE = re.compile(r"(?:(?P<times>\d+)\*)?(?P<name>[^\W\d]\w*)(?P<more>[+-]\d+)?")
 # What a text says of a tuple: `of n integers`, `one for each of the k parts` is left to the search.
 _COUNT = re.compile(r"\b(?:tuple|sequence|list)s? of (?P<n>[A-Z]|[a-z]|n_\w+|num_\w+|\d+) ")
+_PRODUCT = re.compile(r"(?P<first>[^\W\d]\w*)\*(?P<rest>[^\W\d]\w*)")
+_PARTS = 3  # as many as the first name of a product of two says: sizes are sums, and no products
 _SUM = re.compile(r"(?:\d+\*)?[^\W\d]\w*(?:\+(?:\d+\*)?[^\W\d]\w*)+")
 A_FIELD = "a field of "  # how the source of a field begins of which nothing is said
 _RICHEST = "the richest that function and rule take"
@@ -216,6 +218,9 @@ def unknown_shapes(holes: Sequence[Hole], ranks: Sequence[int]) -> list[tuple[Si
     for hole, rank in zip(holes, ranks, strict=True):
         axes = [Size().plus(unknown(next(numbers)), hole.factor) for _ in range(rank)]
         rows[hole.path] = list(zip(hole.texts(rank), axes, strict=True))
+    for text, _ in itertools.chain(*rows.values()):
+        if (product := _PRODUCT.fullmatch(text)) is not None:
+            named.setdefault(product["first"], Size(constant=_PARTS))
     stated = [rows[hole.path if hole.settled else _first_alike(hole, holes)] for hole in holes]
     for text, axis in itertools.chain(*stated):  # a sum may come before what it adds up
         if text and not _SUM.fullmatch(text):
@@ -262,6 +267,8 @@ def _stated(dim: str, axis: Size, named: dict[str, Size]) -> Size:
     """The size that a dimension says: a number, a name's, so many times that and a number more, or a sum."""
     if dim.isdigit():
         return Size(constant=int(dim))
+    if (product := _PRODUCT.fullmatch(dim)) is not None:
+        return Size().plus(_stated(product["rest"], axis, named), _PARTS)
     if _SUM.fullmatch(dim):
         return _summed(dim, axis, named)
     match = _MULTIPLE.fullmatch(dim)

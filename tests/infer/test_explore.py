@@ -101,6 +101,33 @@ def test_richer_shapes_that_the_rule_refuses_are_kept() -> None:
     assert {leaf.shape for leaf in outcome.refused[0][0].leaves} != {(4, 3)}
 
 
+def blocks(x, right):
+    if np.ndim(x) != 2 or np.ndim(right) != 2:
+        raise ValueError("a batch, and a block for each part")
+    if x.shape[1] % len(right):
+        raise ValueError(f"not divisible: {x.shape[1]} by {len(right)}")
+    parts = x.reshape(len(x), len(right), -1)
+    return (parts * right).sum(-1)
+
+
+class Cut(Gradient):
+    """A rule that cuts the last axis into the very parts which the function may broadcast."""
+
+    def fit(self, signature: Signature, dtype: str) -> Any:
+        subject = super().fit(signature, dtype)
+        x, right = (np.zeros(leaf.shape) for leaf in signature.leaves)
+        if x.shape[1] != right.size:
+            message = f"shape {[-1, *right.shape]} is invalid for input of size {x.size}"
+            raise RuleError("shape", message)
+        return subject
+
+
+def test_an_axis_is_as_long_as_the_parts_into_which_a_rule_cuts_it() -> None:
+    found = rich(Cut(blocks))
+    assert found["x"][1] == found["right"][0] * found["right"][1]
+    assert min(found["right"]) > 1
+
+
 def test_named_axes_of_a_clue_are_believed() -> None:
     clues = {"x": [Clue("the docstring", "f32[b d]")], "w": [Clue("the docstring", "f32[d]")]}
     subject = explored(Gradient(lambda x, w: x * w), clues).subject

@@ -11,6 +11,7 @@ from gradcheck_cli.infer.mismatch import (
     asks_to_sort,
     beside_stated,
     divided,
+    in_parts,
     in_step,
     proposals,
     refilled,
@@ -92,6 +93,31 @@ def test_an_array_that_is_reshaped_fills_its_new_shape(message: str) -> None:
 def test_axes_that_are_divided_into_parts_are_not_as_many_as_these() -> None:
     message = f"cannot reshape array of shape ({N[0]}, {N[1]}) (size {N[0] * N[1]}) into shape ({N[0]}, 4, 1) (size {N[0] * 4})"
     assert refilled(message, AXES, Solution()) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"cannot reshape array of shape ({N[1]}, {N[5]}) (size {N[1] * N[5]}) into shape (-1, {N[5]}, {N[3]}) because the product of specified axis sizes ({N[5] * N[3]}) does not evenly divide {N[1] * N[5]}",
+        f"shape '[-1, {N[5]}, {N[3]}]' is invalid for input of size {N[1] * N[5]}",
+    ],
+)
+def test_an_axis_that_a_rule_cuts_is_as_long_as_its_parts(message: str) -> None:
+    taken = Solution().with_equations([(AXES[0], AXES[5])])  # the function wants as many
+    assert taken is not None
+    shapes = [(AXES[1], AXES[0]), (AXES[5], AXES[2], AXES[3])]
+    bound = Solution().with_equations(in_parts(message, shapes, taken))
+    assert bound is not None
+    assert bound.of(AXES[5]) == Size(constant=3)
+    assert bound.of(AXES[0]) == Size().plus(AXES[3], 3)
+    assert in_parts("no numbers at all", shapes, taken) == []
+
+
+def test_what_starts_with_a_shape_has_its_first_axes() -> None:
+    message = f"data.shape = [{N[0]},{N[1]}] does not start with segment_ids.shape = [{N[2]}]"
+    first = next(iter(proposals(message, AXES, Solution())))
+    assert first.number(AXES[0]) == first.number(AXES[2])
+    assert first.number(AXES[1]) == N[1]
 
 
 def test_an_axis_is_as_long_as_what_it_is_unpacked_into() -> None:

@@ -32,6 +32,12 @@ def test_axes_of_one_name_are_one_unknown_and_multiples_are_multiples() -> None:
     assert more == (state[1].plus(Size(constant=1)), Size(constant=3))
 
 
+def test_of_a_product_of_two_names_the_first_is_a_number() -> None:
+    flat, heads = unknown_shapes(holes(("n", "k*p"), ("k", "p")), [2, 2])
+    assert heads[0] == Size(constant=3)
+    assert flat[1] == Size().plus(heads[1], 3)
+
+
 def test_sizes_of_a_call_are_its_numbers() -> None:
     (called,) = as_called(holes(("d4", "n", "2*d")))
     assert called.dims == ("4", "n", "2*d")
