@@ -23,7 +23,7 @@ from gradcheck_cli.infer.static_values import (
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.domain import MATRICES, Domain
 from gradcheck_cli.inputs.floats import format_of
-from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float
+from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float, tells_of_each
 from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Hints, Leaf, Parameter, changed
 from gradcheck_cli.inputs.stand_ins import floats, integers, mask, static_stand_ins, whole_numbers
 from gradcheck_cli.project.input_specs import ArraySpec, condition
@@ -81,6 +81,7 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
             *held(parameter.name, hints),
             *several(parameter.name, hints),
             *_tables(parameter.name, shape, hints),
+            *_masks(parameter.name, shape, hints),
             *_held_floats(parameter.name, hints),
             *plain,
             *static_stand_ins(shape, hints.functions),
@@ -99,6 +100,14 @@ def _tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
         return []
     table = made[stating.kind]
     return [table(shape, stating.source), table(shape[:1], stating.source)]
+
+
+def _masks(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
+    """Masks for what is not differentiated, and by its name says what each row is: `fitted`."""
+    stated = stated_kind(hints.clues.get(name, ())) not in (Kind.NOTHING, Kind.ARRAY, Kind.BOOLS)
+    if stated or name in hints.guesses or not tells_of_each(name):
+        return []
+    return [mask(shape, f"the name `{name}`"), mask(shape[:1], f"the name `{name}`")]
 
 
 def _held_floats(name: str, hints: Hints) -> list[Fixed]:

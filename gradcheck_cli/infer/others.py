@@ -7,7 +7,7 @@ from typing import Any
 
 from gradcheck_cli.infer.given import given_numbers
 from gradcheck_cli.infer.remade import remade
-from gradcheck_cli.infer.static_values import plain_values, several, stated_kind
+from gradcheck_cli.infer.static_values import plain_values, several, source_of, stated_kind
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import (
     counts_terms,
@@ -19,6 +19,7 @@ from gradcheck_cli.inputs.names import (
     says_not_a_float,
 )
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
+from gradcheck_cli.inputs.stand_ins import mask
 
 _BODY = "the body"
 _BESIDE = (0.75, 1.25)  # of a default
@@ -62,16 +63,10 @@ def _other_values(
         return
     shapes = _shapes(signature)
     plain = plain_values(parameter.name, shapes[0], hints)
-    if here is OMITTED and optional(parameter):
-        yield from (f for f in plain if f.value is not None)
-        yield from _given_floats(parameter.name, shapes, hints)
-        yield from _given_number(parameter.name, hints)  # where the rule declines arrays
-        return
     if here is OMITTED and parameter.default is None:
-        stated = [v for clue in hints.clues.get(parameter.name, ()) for v in clue.values]
-        yield from (f for f in plain if any(f.value is v and hasattr(v, "shape") for v in stated))
-        yield from given_numbers(parameter.name, signature, hints)
-        yield from _given_number(parameter.name, hints)
+        yield from _given(parameter, plain, signature, hints)
+        if optional(parameter):
+            return
     if isinstance(value, bool):
         yield Fixed(not value, str(not value), "the flag the other way")
         return
@@ -87,6 +82,32 @@ def _other_values(
         yield from _beside_guess(value, plain, named)
     elif here is OMITTED and isinstance(value, int):
         yield Fixed(value + 1, str(value + 1), "off its default")
+
+
+def _given(
+    parameter: Parameter, plain: Sequence[Fixed], signature: Signature, hints: Hints
+) -> Iterator[Any]:
+    """What is left out by default."""
+    shapes = _shapes(signature)
+    yield from _given_masks(parameter.name, shapes, hints)
+    if optional(parameter):
+        yield from (f for f in plain if f.value is not None)
+        yield from _given_floats(parameter.name, shapes, hints)
+        yield from _given_number(parameter.name, hints)  # where the rule declines arrays
+        return
+    stated = [v for clue in hints.clues.get(parameter.name, ()) for v in clue.values]
+    yield from (f for f in plain if any(f.value is v and hasattr(v, "shape") for v in stated))
+    yield from given_numbers(parameter.name, signature, hints)
+    yield from _given_number(parameter.name, hints)
+
+
+def _given_masks(name: str, shapes: Sequence[tuple[int, ...]], hints: Hints) -> Iterator[Fixed]:
+    """Masks for what is left out by default, and which a text takes for one: of an array, of its rows, of what is along an axis."""
+    clues = hints.clues.get(name, ())
+    if stated_kind(clues) is Kind.BOOLS:
+        source = source_of([clue for clue in clues if clue.kind is Kind.BOOLS])
+        parts = [part for s in shapes for part in (s, s[:-1], s[-1:], s[:1]) if part]
+        yield from (mask(part, source) for part in dict.fromkeys(parts))
 
 
 def _given_floats(name: str, shapes: Sequence[tuple[int, ...]], hints: Hints) -> Iterator[Leaf]:

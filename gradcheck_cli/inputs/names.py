@@ -33,6 +33,10 @@ _LABELS = frozenset(
 _MASK = frozenset({"mask", "masks", "where"})
 # A question that each row answers, or the whole call.
 _ASKS = re.compile(r"(?:is|has)_\w+")
+# What was done to each row; but what it was weighted with, embedded as or seeded by are numbers.
+_DONE = re.compile(
+    r"(?:\w+_)?(?!(?:\w*(?:weight|embedd?|scal|shift|pool|smooth|project|predict|expect|measur|estimat|normali[sz]|mov|cent(?:e|re)r)|se|spe|ne|fe|be|re|bre|gre|wi)ed$)[a-z]{2,}ed"
+)
 _OF_THE_CALL = re.compile(r"is_(?:causal|train\w*|eval\w*|infer\w*|test\w*)|has_(?:bias|aux|mask)")
 _KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
 _SMALL = frozenset(
@@ -225,6 +229,13 @@ def is_slid(name: str) -> bool:
 def is_axis(name: str) -> bool:
     """Does the name say that the argument chooses an axis?"""
     return name.lower().strip("_") in _AXIS
+
+
+def tells_of_each(name: str) -> bool:
+    """Is the name what each row is or is not: `fitted`, `censored`, `is_open`?"""
+    lowered = name.lower().strip("_")
+    asks = _ASKS.fullmatch(lowered) and not _OF_THE_CALL.fullmatch(lowered)
+    return bool(asks) or _DONE.fullmatch(lowered) is not None
 
 
 def says_not_a_float(name: str) -> bool:

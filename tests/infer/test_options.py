@@ -25,6 +25,15 @@ def first(parameter: Parameter, **hints: Any) -> Any:
     return options(parameter, (3,), replace(NO_HINTS, **hints))[0]
 
 
+def test_what_each_row_is_by_its_name_is_a_mask_first() -> None:
+    fitted = Parameter("fitted", 0, differentiable=False, keyword_only=False)
+    assert first(fitted).value.dtype.kind == "b"
+    weighted = Parameter("weighted", 0, differentiable=False, keyword_only=False)
+    assert getattr(first(weighted).value, "dtype", np.dtype(float)).kind != "b"
+    counted = [Clue("a docstring", kind=Kind.INTEGERS)]
+    assert first(fitted, clues={"fitted": counted}).value.dtype.kind == "i"
+
+
 def test_a_plain_array_where_nothing_is_stated() -> None:
     assert options(X, (3,), NO_HINTS) == [PLAIN]
 

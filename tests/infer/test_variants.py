@@ -55,6 +55,19 @@ def test_an_optional_array_is_given() -> None:
     assert subjects[0].leaves[1].source == "given, not left out"
 
 
+def test_a_mask_is_given_in_the_shape_that_is_taken() -> None:
+    def masked(x, active=None):
+        if active is not None and np.shape(active) != (3,):
+            raise ValueError("one for each column")
+        return x
+
+    hints = replace(NO_HINTS, clues={"active": [Clue("the body `~active`", kind=Kind.BOOLS)]})
+    found = of(Gradient(masked), Leaf("x", (4, 3), "test"), hints)
+    (given,) = (fixed(s.signature)["active"] for s in found.subjects)
+    assert (given.shape, given.dtype) == ((3,), bool)
+    assert 0 < given.sum() < 3
+
+
 def test_what_may_be_a_whole_number_or_none_is_never_an_array() -> None:
     hints = replace(NO_HINTS, clues={"freq": [Clue("a docstring", kind=Kind.WHOLE)]})
     subjects, _ = variants(Gradient(lambda x, freq=None: x), hints)
