@@ -77,6 +77,11 @@ HEADROOM = Limit(
     "Convention: a derivative may overflow before a cotangent below 1 brings it back; the base "
     "cotangents go down to 1/4.",
 )  # fmt: skip
+NEAR_THE_END = Limit(
+    0.875, "of the exponents", "A5",
+    "Convention: 5e33 in float32, 16384 in float16. What a truth so large is made of is beyond the range "
+    "somewhere; nobody's model is well there. (|stress/strength|^19 · rate in float32: a truth of 2e37.)",
+)  # fmt: skip
 HALF_THE_DIGITS = Limit(
     0.5, "of the dtype's digits (√eps)", "A4, F",
     "Tried on 23 scalar rules against 120 digits: inside their domains no right rule had an error, "

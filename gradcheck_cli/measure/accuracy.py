@@ -13,6 +13,7 @@ from gradcheck_cli.contract.limits import (
     FLUSH,
     HEADROOM,
     MOVES,
+    NEAR_THE_END,
     ROUNDING_ULP,
     WARNING_EPS,
     half_of_the_digits,
@@ -156,7 +157,8 @@ def _close(got: Array, low: Array, high: Array, fmt: Format, room: float) -> Arr
     edge = top * room
     over = ((high > edge) & (got >= top)) | ((low < -edge) & (got <= -top))
     # inf − inf behind an overflowing truth is overflow, not a fault of its own; so is an infinity of either sign
-    overflow = ~np.isfinite(got) & ((high > edge) | (low < -edge))
+    near = min(edge, fmt.max**NEAR_THE_END.value)
+    overflow = ~np.isfinite(got) & ((high > near) | (low < -near))
     return np.asarray(inside | over | overflow)
 
 

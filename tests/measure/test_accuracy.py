@@ -69,6 +69,13 @@ def test_a_truth_beyond_the_range_may_be_infinite() -> None:
     assert not grade(huge, [np.array([1.0])], VALUES).fine.all()
 
 
+def test_a_truth_near_the_end_of_the_range_may_be_infinite() -> None:
+    """What it is made of is beyond the range somewhere: |r|**19 of a truth of 2e37."""
+    large = reference([2e37, 1e30], lambda x: x, lambda x, weight: weight * x)
+    grades = grade(large, [np.array([np.inf, np.inf])], VALUES)
+    assert grades.fine.tolist() == [True, False]
+
+
 def test_digits_that_the_neighbours_lose_too_are_a_note() -> None:
     """Of sums: a mean that is off by a rounding shifts all components, as no move of the inputs does."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.laws.floats import Fault
+from gradcheck_cli.judge.laws.fault import Fault
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, base_probes, judged
 from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO
 from gradcheck_cli.measure.components import GRADIENTS, columns

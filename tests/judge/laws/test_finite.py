@@ -6,6 +6,7 @@ import dataclasses
 from functools import partial
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ from gradcheck_cli.measure.run_alone import Alone
 from gradcheck_cli.measure.states import KINK
 from gradcheck_cli.subject.results import EAGER, JIT, OP_BY_OP
 from tests.support import Numbers, measured
+from tests.traced import traced
 
 POINTS = [0.5, 1.0, 100.0, 2.0]
 
@@ -137,3 +139,32 @@ def test_nan_at_a_kink_where_autodiff_gives_nan_too_is_a_note() -> None:
 
     assert severity(with_nan) is Severity.NOTE
     assert severity(lambda x, weight: np.sign(x) * weight) is Severity.ERROR
+
+
+def hardened(x: Any, y: Any) -> Any:
+    """Beyond the range on the way where a large base has a large exponent."""
+    return jnp.log1p(jnp.power(x, y))
+
+
+def grown(x: Any, y: Any) -> Any:
+    return jnp.log1p(jnp.exp(x)) + y
+
+
+ORDINARY = ((1.5, 0.5), (1.25, 2.0), (1.75, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "where"), [(hardened, " (only where `x` and `y` meet)"), (grown, "")]
+)
+def test_what_takes_two_arguments_at_once_says_so(function: Any, where: str) -> None:
+    columns = [np.array(column) for column in zip(*ORDINARY, (100.0, 50.0), strict=True)]
+    [value] = [f for f in failures(traced(function, *columns, ran=True)) if f.what == VALUES]
+    assert value.message == f"the value is infinite where the truth is finite{where}"
+
+
+def test_what_takes_two_arguments_at_once_is_a_warning() -> None:
+    columns = [np.array(column) for column in zip(*ORDINARY, (100.0, 50.0), strict=True)]
+    m = traced(hardened, *columns, ran=True)
+    compiled = dataclasses.replace(m, floats={JIT: m.floats[OP_BY_OP], **m.floats})
+    [value] = [f for f in failures(compiled) if f.what == VALUES]
+    assert (value.severity, value.modes) == (Severity.WARNING, (JIT, OP_BY_OP))

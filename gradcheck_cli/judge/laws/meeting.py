@@ -1,0 +1,62 @@
+"""Where arguments meet: faults that are there only because several are at special values at once (SEMANTICS A4, E2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.judge.laws.fault import Fault, fault_at
+from gradcheck_cli.measure.accuracy import INFINITE, NAN
+from gradcheck_cli.measure.coincidence import coincidental, coincidental_slope
+from gradcheck_cli.measure.components import columns
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.together import brought_about_by
+from gradcheck_cli.subject.results import VALUE
+
+Array = np.ndarray[Any, Any]
+
+# Rows that are run again alone before a fault counts as one of the batch only.
+_TRIES = 3
+_ASKED = 8  # rows of which it is asked whether several arguments bring the fault about
+
+
+def meeting(m: Measurements, fault: Fault, row: int) -> str:
+    """The arguments that only together bring the fault about, in brackets, where the function itself has no float."""
+    if fault.severity is not Severity.ERROR or not _has_no_float(m, fault.mode)[row]:
+        return ""
+    names = [f"`{name}`" for name in _needed(m, fault, [row])[0]]
+    return f" (only where {' and '.join(names)} meet)" if len(names) > 1 else ""
+
+
+def by_fewest(m: Measurements, who: str, mode: str, severity: Severity, rows: Array) -> list[int]:
+    """The plainest rows; where the function itself has no float there, first one that a single argument brings about."""
+    plainest: list[int] = rows[:_TRIES].tolist()
+    no_float = _has_no_float(m, mode)
+    if severity is not Severity.ERROR or not plainest or not no_float[plainest].all():
+        return plainest
+    with_float = rows[~no_float[rows]][:_TRIES].tolist()
+    spread = rows[np.unique(np.linspace(0, len(rows) - 1, _ASKED).astype(int))].tolist()
+    needed = _needed(m, fault_at(m, who, mode, severity, plainest[0]), spread)
+    alone = [row for row, names in zip(spread, needed, strict=True) if len(names) < 2]
+    return list(dict.fromkeys([*alone[:1], *with_float, *plainest]))
+
+
+def by_coincidence(m: Measurements, fault: Fault, row: int) -> bool:
+    """Is the truth a number here only because several arguments vanish at once?"""
+    if fault.cause == NAN and coincidental(m, row):
+        return True
+    endless = fault.cause in (NAN, INFINITE) and fault.who != VALUE
+    return endless and coincidental_slope(m, row, fault.component)
+
+
+def _needed(m: Measurements, fault: Fault, rows: Sequence[int]) -> list[list[str]]:
+    """For each row, the arguments each of which heals the fault."""
+    return brought_about_by(m, rows, fault.recurs, fault.is_healthy)
+
+
+def _has_no_float(m: Measurements, mode: str) -> Array:
+    """Rows in which a value of the function itself is none."""
+    return np.asarray(~np.isfinite(columns(m.floats[mode].value, m.count)).all(axis=1))

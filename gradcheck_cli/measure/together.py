@@ -1,0 +1,61 @@
+"""Faults that only several arguments bring about together: a strain of 100 beside an exponent of 100.
+
+Either one moved to where the function was met before, and the fault is gone. Where the function itself has no
+float there, either, nobody who writes it has that point in mind (SEMANTICS A4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.measure.engine import measure_rows
+from gradcheck_cli.measure.measurements import Measurements, Probe, Rows
+
+Array = np.ndarray[Any, Any]
+Holds = Callable[[Measurements], Array]
+
+_MODERATE = 16.0
+_DONORS = 3  # rows from which an argument takes its other values
+
+
+def brought_about_by(
+    m: Measurements, rows: Sequence[int], recurs: Holds, is_healthy: Holds
+) -> list[list[str]]:
+    """For each row, the arguments each of which heals the fault when it alone is moved."""
+    donors = _donors(m)
+    leaves = range(len(m.points))
+    places = [(row, i, donor) for row in rows for i in leaves for donor in donors]
+    if len(m.points) < 2 or not places:
+        return [[] for _ in rows]
+    there = _measured(m, places)
+    shape = (len(rows), len(m.points), len(donors))
+    ill = np.any(recurs(there).reshape(shape), axis=2)
+    well = np.any(is_healthy(there).reshape(shape), axis=2)
+    heals = np.asarray(well & ~ill)
+    names = [leaf.path for leaf in m.subject.leaves]
+    return [[names[i] for i in np.flatnonzero(row)] for row in heals]
+
+
+def _donors(m: Measurements) -> list[int]:
+    """Rows of moderate numbers, none of them zero, from the first of these to the last."""
+    rows = m.base_rows
+    sizes = [np.abs(p[rows]).reshape(len(rows), -1) for p in m.points]
+    plain = [((size > 0) & (size <= _MODERATE)).all(axis=1) for size in sizes]
+    rows = rows[np.all(plain, axis=0)] if plain else rows[:0]
+    spread = np.unique(np.linspace(0, len(rows) - 1, _DONORS).astype(int))
+    return rows[spread].tolist() if len(rows) else []
+
+
+def _measured(m: Measurements, places: Sequence[tuple[int, int, int]]) -> Measurements:
+    """Each row with one argument as a donor has it."""
+    where = [row for row, _, _ in places]
+    points = [p[where].copy() for p in m.points]
+    for k, (_, i, donor) in enumerate(places):
+        points[i][k] = m.points[i][donor]
+    cotangents = [c[where] for c in m.cotangents]
+    probes = [Probe(k, m.probes[row].cotangent) for k, row in enumerate(where)]
+    moved = Rows(m.subject, m.fmt, m.seed, probes, points, cotangents, ["moved"] * len(where))
+    return measure_rows(moved, m.sources, kinks=False, ties=False)
