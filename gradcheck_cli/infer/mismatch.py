@@ -53,6 +53,8 @@ _INTEGERS = re.compile(
     r"\b(u?int(eger|egers|s|\d+)?|long|__index__)\b(?!\s+(?:multipl|overflow|divi|modulo))|not implemented for '(Float|Double|Half)'",
     re.IGNORECASE,
 )
+# What was given, where something else than its type is refused: `is supposed to be a vector, but got dim: 2 with type: Long`.
+_GIVEN_TYPE = re.compile(r"\bgot dim: \d+ with type: \w+", re.IGNORECASE)
 _COMPLEX = re.compile(r"complex", re.IGNORECASE)
 _MOST_SHAPES, _MOST_NUMBERS = 4, 4
 _FIRST_PART = 3  # of as many as an axis is cut into
@@ -219,7 +221,7 @@ def asks_to_divide(message: str) -> bool:
 
 def wants_integers(message: str) -> bool:
     """Is a float refused where an integer is wanted?"""
-    return _INTEGERS.search(message) is not None
+    return _INTEGERS.search(_GIVEN_TYPE.sub(" ", message)) is not None
 
 
 def wants_complex(message: str) -> bool:

@@ -146,6 +146,8 @@ def test_what_else_a_refusal_asks_for() -> None:
     assert asks_to_sort("segment ids are not increasing")
     assert wants_integers("Indexer must have integer or boolean type")
     assert not wants_integers("ZeroDivisionError: integer modulo by zero")
+    given = "index_add_(): Index is supposed to be a vector, but got dim: 2 with type: Long and size: [7, 5]"
+    assert not wants_integers(given)
     assert wants_integers("\"bincount_cpu\" not implemented for 'Float'")
     assert not any(f("shapes differ") for f in (asks_to_divide, asks_to_sort, wants_integers))
 

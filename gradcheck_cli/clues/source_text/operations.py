@@ -307,7 +307,10 @@ def _dtypes_and_keys(made: Call, facts: Facts) -> None:
 def _integers(made: Call, facts: Facts) -> None:
     """Tables read at integers: which argument holds them, and what they stay below."""
     if made.name in _WITH_DIM:
-        _table(made, made.argument(_WITH_DIM[made.name], "index"), made.argument(1, "dim"), facts)
+        index = made.argument(_WITH_DIM[made.name], "index")
+        _table(made, index, made.argument(1, "dim"), facts)
+        if made.name.startswith("index_"):
+            _row_by_row(index, made.argument(1, "dim"), made.argument(3, "source"), facts)
     elif made.name == "gather" and (made.method or made.library.startswith("torch")):
         _table(made, made.argument(2, "index"), made.argument(1, "dim"), facts)
     elif made.name in ("gather", "take", "gather_nd"):
@@ -326,6 +329,17 @@ def _integers(made: Call, facts: Facts) -> None:
         _table(made, made.argument(1, "target"), Constant(1), facts)
     elif made.name == "softmax_cross_entropy_with_integer_labels":
         _table(made, made.argument(1, "labels"), Constant(-1), facts)
+
+
+def _row_by_row(index: Value, axis: Value, source: Value, facts: Facts) -> None:
+    """`x.index_add(0, ids, rows)`: a vector of integers, one for each row of what is added."""
+    ids, number = itself(index), whole(axis)
+    if ids is None:
+        return
+    facts.rank(ids, 1)
+    if isinstance(source, Part) and number is not None and facts.shapes_hold:
+        facts.least_rank(source, max(number + 1, -number))
+        facts.equal(facts.axis(source, number), facts.axis(ids, 0))
 
 
 def _table(made: Call, index: Value, axis: Value, facts: Facts) -> None:

@@ -160,3 +160,12 @@ def test_one_of_two_functions_is_read_as_the_first_of_them() -> None:
         return pool(x, ids, count)
 
     assert read(function)["ids"].domain == "in 0..count"
+
+
+def test_rows_are_added_one_for_each_integer() -> None:
+    def function(sums, rows, ids):
+        return sums.index_add(0, ids, rows)
+
+    found = read(function)
+    assert found["ids"].rank == 1
+    assert found["ids"].first[0] == found["rows"].first[0]
