@@ -38,6 +38,14 @@ _ALL = re.compile(
     r"(?:strictly\s+)?(?P<sign>positive|non-?negative)\b(?!\W+(?:semi|definite))",
     re.IGNORECASE,
 )
+_WORD_FIRST = re.compile(
+    r"[\s`]*['\"]\w+['\"]"
+)  # `"none"` for `(n,)`: the shape is that of the result
+_SEVERAL = re.compile(
+    r"\((?P<many>both|all)\s+(?:are\s+)?(?P<bound>(?:>=?|≥)\s*0(?:\.0*)?|(?:strictly\s+)?positive|non-?negative)\)",
+    re.IGNORECASE,
+)
+_POWER = re.compile(r"(?:\*\*|\^)\s*[^\W\d]\w*")
 _FROM_ZERO = re.compile(
     r"\b(?:in|to|within|range|interval)\s*[\[(]\s*0(?:\.0*)?\s*,\s*(?P<name>[^\W\d]\w*)\s*(?P<end>[\])])"
 )
@@ -121,7 +129,8 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
         name: _with_mate(_clue(name, reading, text.source), reading)
         for name, reading in readings.items()
     }
-    told = _with_upper_ends(_with_domain_of_all(told, written, text), written)
+    told = _with_domain_of_several(_with_domain_of_all(told, written, text), written, text)
+    told = _with_upper_ends(told, written)
     related = with_relations(told, written)
     return {name: clue for name, clue in related.items() if clue != Clue(clue.source)}
 
@@ -141,6 +150,25 @@ def _with_domain_of_all(told: Mapping[str, Clue], written: str, text: Text) -> d
         else clue
         for name, clue in told.items()
     }
+
+
+def _with_domain_of_several(told: Mapping[str, Clue], written: str, text: Text) -> dict[str, Clue]:
+    """The clues, with what is said in brackets of the names before it: `tonnes * km**gamma (both > 0)`."""
+    found = dict(told)
+    for said in _SEVERAL.finditer(written) if text.near else ():
+        before = _POWER.sub(" ", re.split(r"[.;:]\s|\n\n", written[: said.start()])[-1])
+        named = [name for name in told if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", before)]
+        if said["many"].lower() == "both" and len(named) != 2:
+            continue
+        domain = ">= 0" if "=" in said["bound"] or said["bound"][0] in "≥nN" else "> 0"
+        for name in named:
+            clue = found[name]
+            about = f"{text.source} `{said.group()}`"
+            if clue == Clue(clue.source):
+                found[name] = Clue(about, domain=domain)
+            elif clue.kind in (Kind.NOTHING, Kind.ARRAY, Kind.NUMBER):
+                found[name] = replace(clue, domain=clue.domain or domain)
+    return found
 
 
 def _with_upper_ends(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
@@ -218,6 +246,7 @@ def _clue(name: str, reading: Reading, source: str) -> Clue:
         reading.shape is not None
         and reading.shape.dims is not None
         and not _NO_ARRAY.fullmatch(name)
+        and not _WORD_FIRST.match(reading.about)
     ):
         return _array(name, reading, source)
     if reading.sort in (Kind.NOTHING, Kind.SHAPE) and (sizes := _sizes(name, reading)):

@@ -160,6 +160,9 @@ DOMAINS = [
     ("x: requires 0 < x < 1", {"x": "in (0, 1)"}),
     ("y >= 0 and ratio 0 <= x <= 1 broadcast. Balanced flow (x = 1) is handled by its limit.", {"x": "in [0, 1]", "y": ">= 0"}),
     ("x**2 for 0 <= x <= 1, x for x > 1", {}),
+    ("Splits by y * x**gamma (both > 0); z is free.", {"x": "> 0", "y": "> 0"}),
+    ("From z. Of a, b and x (all non-negative).", {"x": ">= 0", "a": ">= 0", "b": ">= 0"}),
+    ("Of y, z and x (both > 0).", {"x": "> 0", "z": "> 0"}),
     ("Entropy of p, a distribution over classes.", {"p": "in simplex"}),
     ("p: (n, k) probabilities that sum to one", {"p": "in simplex"}),
     ("p: probabilities in each cell (n,)", {"p": "in [0, 1]"}),
@@ -329,6 +332,11 @@ def test_what_a_factory_returns_is_told_of_the_function() -> None:
         "f32[batch length channels]",
         "f32[channels]",
     ]
+
+
+def test_a_shape_behind_a_word_is_that_of_the_result() -> None:
+    text = 'how: ``"none"`` for ``(n,)``, ``"sum"``, or ``"mean"`` over those that count.'
+    assert read(text, ["how"])["how"].kind is Kind.WORD
 
 
 def test_words_among_which_to_choose_are_values() -> None:
