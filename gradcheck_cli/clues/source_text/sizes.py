@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
+
 from gradcheck_cli.clues.source_text.facts import Facts
 from gradcheck_cli.clues.source_text.values import (
     Call,
     Dim,
     Many,
     Member,
+    Part,
     Rest,
     Times,
     Value,
@@ -70,6 +74,8 @@ def call(made: Call, facts: Facts) -> Value:
     if made.name == "unfold" and made.method and len(made.operands) == 4:  # torch's, of a tensor
         _each(made.operands[2], WINDOWS, facts)
         _each(made.operands[3], STEPS, facts)
+    if made.name == "arange":
+        _one_more(made, facts)
     if made.name == "reduce_window":
         _each(made.argument(4, "window_strides"), STEPS, facts)
     if made.name in _WINDOWED:
@@ -84,6 +90,23 @@ def _builtin(made: Call, facts: Facts) -> None:
     last = STEPS if made.name == "slice" and len(made.operands) > 2 else COUNTS
     for place, operand in enumerate(made.operands if made.name in ("range", "slice") else ()):
         facts.kind(operand, Kind.WHOLE, last if place > 1 else COUNTS)
+    if made.name == "range":
+        _one_more(made, facts)
+
+
+def _one_more(made: Call, facts: Facts) -> None:
+    """`jnp.arange(first, last + 1)`: what is counted up to is a whole number, too."""
+    nodes = () if made.node is None else made.node.args
+    floats = (getattr(each, "value", 0) for node in nodes for each in ast.walk(node))
+    if len(nodes) > 2 or any(isinstance(number, float) for number in floats):
+        return
+    for node, operand in zip(nodes, made.operands, strict=False):
+        match node:
+            case ast.BinOp(op=ast.Add() | ast.Sub(), right=ast.Constant(value=int())):
+                bound = replace(operand, itself=True) if isinstance(operand, Part) else None
+                facts.kind(bound, Kind.WHOLE, COUNTS)
+            case _:
+                facts.kind(operand, Kind.WHOLE, COUNTS)
 
 
 def _of_each_axis(made: Call, places: tuple[int, ...], facts: Facts) -> None:

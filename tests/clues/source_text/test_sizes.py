@@ -130,3 +130,16 @@ def test_places_that_a_number_divides_are_a_table() -> None:
         return table[ids // buckets]
 
     assert kinds(f)["ids"] == "INTEGERS"
+
+
+def test_what_is_counted_up_to_is_a_whole_number() -> None:
+    def function(x, first, last, start, stop, turns):
+        ranks = jnp.arange(first, last + 1)
+        times = jnp.arange(start, stop, 0.5)
+        for _ in range(turns - 1):
+            x = x + 1
+        return x[..., None] * ranks, times
+
+    assert kinds(function) == dict.fromkeys(("first", "last", "turns"), "WHOLE") | {
+        "start": "WHOLE"
+    }
