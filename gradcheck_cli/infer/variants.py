@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.infer.fitted import fitted
-from gradcheck_cli.infer.more_axes import with_more_axes
+from gradcheck_cli.infer.other_sizes import other_sizes
 from gradcheck_cli.infer.others import (
     chooses,
     may_be_floats,
@@ -22,22 +21,18 @@ from gradcheck_cli.infer.others import (
     value_of,
 )
 from gradcheck_cli.infer.overlap import overlapping, slides
-from gradcheck_cli.infer.richer import longer, odd
 from gradcheck_cli.infer.static_values import stated_kind
 from gradcheck_cli.infer.trial import Broken, Trial
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import leaves_out
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
-from gradcheck_cli.subject.refusals import Rejected, RuleError
 
 _MOST = 8
 _MOST_EACH = 2  # of one argument: words are few, axes two
 _MOST_WORDS = 6  # each is another way of computing
 _MOST_WORDS_AT_ONCE = 4
 _MOST_PAIRS = 3  # of arguments that are moved at once, where all do not fit
-_MOST_SIZES = 4  # calls that are tried for one with an odd or a longer axis
-_MOST_TIMES = 3  # as many steps as the call that is made longer
 _MOST_WINDOWS = 2  # pairs of a length and a step
 
 
@@ -88,7 +83,7 @@ def varied(
     # What is moved at once comes first: what two of them do together, and what is cut off.
     found = [*trial.fitting[alone:], *trial.fitting[:alone]][:_MOST]
     return Variants(
-        [*found, *_other_sizes(gradient, fitting[-1], dtype, hints)], misfit=trial.misfit
+        [*found, *other_sizes(gradient, fitting[-1], dtype, hints)], misfit=trial.misfit
     )
 
 
@@ -112,45 +107,6 @@ def _mark(
                 parameter, dict(signature.arguments)[parameter.name], beside, trial.hints
             ):
                 trial.fit(signature, {name: table, parameter.name: mark})
-
-
-def _other_sizes(
-    gradient: CustomGradient, signature: Signature, dtype: str, hints: Hints
-) -> list[Subject]:
-    """The richest call with an odd axis, where the text takes half of one, a longer one, where it loops, or one more."""
-    found: list[Subject] = []
-    if hints.halves:
-        found += itertools.islice(_that_fit(gradient, odd(signature, hints), dtype), 1)
-    if hints.loops:
-        here = map(_steps, _that_fit(gradient, iter([signature]), dtype))
-        most = _MOST_TIMES * max(here, default=0)
-        each = _that_fit(gradient, longer(signature, hints), dtype)
-        found += itertools.islice((subject for subject in each if _steps(subject) <= most), 1)
-    otherwise = any(clue.otherwise for each in hints.clues.values() for clue in each)
-    if hints.counts_axes or otherwise:
-        higher = with_more_axes(gradient, signature, dtype, hints)
-        found += [] if higher is None else [higher]
-    return found
-
-
-def _that_fit(
-    gradient: CustomGradient, signatures: Iterator[Signature], dtype: str
-) -> Iterator[Subject]:
-    for other in itertools.islice(signatures, _MOST_SIZES):
-        try:
-            subject = fitted(gradient, other, dtype)
-            subject.traces()
-        except (Rejected, RuleError):  # it may be meant for the others alone
-            continue
-        yield subject
-
-
-def _steps(subject: Subject) -> int:
-    """How many steps function and rule take: a loop over the corners of a cube doubles them with each axis."""
-    traces = subject.traces()
-    return sum(
-        len(program.steps) for program in (traces.primal, traces.rule) if program is not None
-    )
 
 
 def _move_at_once(trial: Trial, signature: Signature, moved: Mapping[str, Sequence[Any]]) -> None:
