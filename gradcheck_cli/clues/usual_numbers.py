@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from gradcheck_cli.inputs.names import fixed_by_name, is_axis, is_step, is_window
+from gradcheck_cli.inputs.names import fixed_by_name, is_axis, is_step, is_window, says_a_sign
 
 _USUAL = (3, 2)
 _PADDING = re.compile(r"(?:\w+_)?(?:pad|padding|pads|dilations?)")
@@ -24,6 +24,8 @@ def usual_numbers(name: str) -> tuple[bool, tuple[int, ...]]:
     numbers = tuple(v for v in suggested if isinstance(v, int) and not isinstance(v, bool))
     lowered = name.lower().strip("_")
     axis = is_axis(name) or lowered.endswith("_axis")
+    if says_a_sign(name):
+        return False, (1, -1)
     return axis, numbers or ((-1, 0) if axis else _USUAL)
 
 

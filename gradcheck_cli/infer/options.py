@@ -103,7 +103,7 @@ def _tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
 
 
 def _masks(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
-    """Masks for what is not differentiated, and by its name says what each row is: `fitted`."""
+    """Masks for what gets no gradient, and by its name says what each row is: `fitted`."""
     stated = stated_kind(hints.clues.get(name, ())) not in (Kind.NOTHING, Kind.ARRAY, Kind.BOOLS)
     if stated or name in hints.guesses or not tells_of_each(name):
         return []
@@ -169,6 +169,10 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
     # A text gives its shape alone, and the body takes it for a condition.
     asked = [c for c in hints.clues.get(name, ()) if c.kind is Kind.BOOLS]
     flags = [mask(shape, asked[0].source)] if asked and name not in hints.classes else []
+    if any(
+        clue.declined for clue in hints.clues.get(name, ())
+    ):  # `billed`, of which no gradient is given
+        nested += _masks(name, shape, hints)
     return [*nested, leaf, *flags, *named] if nested else [leaf, *flags, *named]
 
 

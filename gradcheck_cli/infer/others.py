@@ -16,6 +16,7 @@ from gradcheck_cli.inputs.names import (
     is_axis,
     is_threshold,
     is_tolerance,
+    says_a_sign,
     says_not_a_float,
 )
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
@@ -43,6 +44,9 @@ def other_values(
         return  # an iteration that is stopped before has another derivative
     if counts_terms(parameter.name) and type(value) is int:  # with fewer it is another function
         yield Fixed(value + 1, str(value + 1), "off its default")
+        return
+    if says_a_sign(parameter.name) and isinstance(value, (int, float)) and abs(value) == 1:
+        yield Fixed(-value, str(-value), "the other sign")
         return
     bounds = type(value) is int and value > most >= 0
     for other in _other_values(parameter, here, signature, hints):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from gradcheck_cli.clues.documentation import text_of_class
 from gradcheck_cli.discover.makers import construction
+from gradcheck_cli.inputs.names import says_a_sign
 from gradcheck_cli.inputs.signature import Fixed
 from gradcheck_cli.subject.user_code import UserCodeError
+
+_SIGNS = re.compile(r"\+?1(?:\.0*)?\b[^;\n]*[-−]1\b|[-−]1(?:\.0*)?\b[^;\n]*\+1\b|±\s*1\b")
 
 
 def remade(cls: Any) -> Iterator[Fixed]:
@@ -15,8 +20,9 @@ def remade(cls: Any) -> Iterator[Fixed]:
     made = construction(cls)
     if made is None:
         return
+    told = text_of_class(cls).text
     moved = {
-        name: _moved(setting.value)
+        name: _moved(setting.value, is_sign=says_a_sign(name) or _tells_signs(name, told))
         for name, setting in made.call.settings.items()
         if type(setting.value) in (bool, int, float)
     }
@@ -30,10 +36,18 @@ def remade(cls: Any) -> Iterator[Fixed]:
             return
 
 
-def _moved(value: object) -> bool | int | float:
-    """A flag the other way, one more, three quarters."""
+def _tells_signs(name: str, text: str) -> bool:
+    """Is the setting one of two signs: `polarity: +1 n-channel, -1 p-channel`?"""
+    entry = re.search(rf"^\s*`*{re.escape(name)}\b.*$", text, re.MULTILINE)
+    return entry is not None and _SIGNS.search(entry.group()) is not None
+
+
+def _moved(value: object, *, is_sign: bool) -> bool | int | float:
+    """A flag or a sign the other way, one more, three quarters."""
     if isinstance(value, bool):
         return not value
+    if is_sign and value in (1, -1) and isinstance(value, (int, float)):
+        return -value
     if isinstance(value, int):
         return value + 1
     return 0.75 * (value or 1 / 3) if isinstance(value, float) else 0.25

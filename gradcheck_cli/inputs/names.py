@@ -33,6 +33,9 @@ _LABELS = frozenset(
 _MASK = frozenset({"mask", "masks", "where"})
 # A question that each row answers, or the whole call.
 _ASKS = re.compile(r"(?:is|has)_\w+")
+_SIGN = re.compile(
+    r"(?:\w+_)?(?:sign|signum|polarity|parity|chirality|handedness|helicity|orientation)"
+)
 # What was done to each row; but what it was weighted with, embedded as or seeded by are numbers.
 _DONE = re.compile(
     r"(?:\w+_)?(?!(?:\w*(?:weight|embedd?|scal|shift|pool|smooth|project|predict|expect|measur|estimat|normali[sz]|mov|cent(?:e|re)r)|se|spe|ne|fe|be|re|bre|gre|wi)ed$)[a-z]{2,}ed"
@@ -229,6 +232,11 @@ def is_slid(name: str) -> bool:
 def is_axis(name: str) -> bool:
     """Does the name say that the argument chooses an axis?"""
     return name.lower().strip("_") in _AXIS
+
+
+def says_a_sign(name: str) -> bool:
+    """Does the name say which of two ways: `polarity`, `sign`?"""
+    return _SIGN.fullmatch(name.lower().strip("_")) is not None
 
 
 def tells_of_each(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,13 @@ def test_what_each_row_is_by_its_name_is_a_mask_first() -> None:
     assert getattr(first(weighted).value, "dtype", np.dtype(float)).kind != "b"
     counted = [Clue("a docstring", kind=Kind.INTEGERS)]
     assert first(fitted, clues={"fitted": counted}).value.dtype.kind == "i"
+
+
+def test_what_the_rule_gives_no_gradient_is_a_mask_by_its_name() -> None:
+    billed = Parameter("billed", 0, differentiable=True, keyword_only=False)
+    assert isinstance(first(billed), Leaf)
+    declined = [Clue("the body", declined=True)]
+    assert first(billed, clues={"billed": declined}).value.dtype.kind == "b"
 
 
 def test_a_plain_array_where_nothing_is_stated() -> None:
@@ -268,3 +275,16 @@ def test_an_object_is_made_with_other_settings_at_once_or_one_by_one() -> None:
     assert made == [(0.75, False, 2), (1.0, True, 2), (1.0, False, 3)]
     (moved,) = remade(Settings)
     assert moved.value == Settings(3, 0.375)
+
+
+@dataclass(frozen=True)
+class Card:
+    slope: float = 2.0
+    channel: int = 1  # +1 n-channel, -1 p-channel
+    polarity: int = -1
+    count: int = 1  # 1 or more
+
+
+def test_a_setting_that_is_one_of_two_signs_is_the_other_one() -> None:
+    (moved,) = remade(Card)
+    assert astuple(moved.value) == (1.5, -1, 1, 2)

@@ -304,6 +304,11 @@ def test_a_number_is_given_for_what_is_left_out() -> None:
     assert 0.75 not in given("mask") + given("norm") + given("axis")
 
 
+def test_a_sign_is_the_other_one() -> None:
+    subjects, _ = variants(Gradient(lambda x, polarity=1: x))
+    assert [fixed(s.signature) for s in subjects] == [{"polarity": -1}]
+
+
 def test_a_whole_number_that_is_zero_is_moved() -> None:
     def of_order(x, order=0):
         if order not in (0, 1):
