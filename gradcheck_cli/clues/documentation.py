@@ -121,6 +121,13 @@ def factories_around(function: Any) -> list[ast.FunctionDef | ast.AsyncFunctionD
     return [scope for scope in reversed(scopes[:-1]) if isinstance(scope, kinds)]
 
 
+def classes_around(function: Any) -> list[ast.ClassDef]:
+    """The classes in which a function is defined, or in a method of which, the innermost first."""
+    code, tree = getattr(function, "__code__", None), module_of(function)
+    scopes = [] if code is None or tree is None else _around(tree, code.co_firstlineno)
+    return [scope for scope in reversed(scopes) if isinstance(scope, ast.ClassDef)]
+
+
 def _of_what_is_made(tree: ast.Module, factory: str, lines: Sequence[str]) -> Iterator[Text]:
     """The comments above what the module has a factory make, and the string below it."""
     for node, after in itertools.zip_longest(tree.body, tree.body[1:]):

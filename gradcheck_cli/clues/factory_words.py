@@ -1,4 +1,4 @@
-"""Words that the factory around a function compares its options with, and those it looks up: `mode not in _MODES`."""
+"""Words that the factory or the class around a function compares its options with, and those it looks up: `mode not in _MODES`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import ast
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.clues.documentation import factories_around, own_parameters, plain_function
+from gradcheck_cli.clues.documentation import (
+    classes_around,
+    factories_around,
+    own_parameters,
+    plain_function,
+)
 from gradcheck_cli.inputs.clue import Clue, Kind
 
 _MOST = 8
 
 
 def clues(function: Callable[..., Any], names: Sequence[str]) -> dict[str, Clue]:
-    """For each option that is none of the function's own parameters the words that the factory knows."""
+    """For each option that is none of the function's own parameters the words that its factory or its class knows."""
     inner = plain_function(function)
     own = own_parameters(inner)
     known = getattr(inner, "__globals__", {})
     found: dict[str, Clue] = {}
-    for factory in factories_around(inner):
+    for factory in (*factories_around(inner), *classes_around(inner)):
         source = f"the body of `{factory.name}`"
         for name in (n for n in names if n not in own and n not in found):
             words = tuple(dict.fromkeys(_words(factory, name, known)))[:_MOST]
@@ -36,6 +41,9 @@ def _words(factory: ast.AST, name: str, known: Mapping[str, Any]) -> Iterator[st
 
 
 def _is(node: ast.expr, name: str) -> bool:
+    """Is it the option, or what an object keeps of it: `self.mode`?"""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return node.value.id == "self" and node.attr.lstrip("_") == name
     return isinstance(node, ast.Name) and node.id == name
 
 

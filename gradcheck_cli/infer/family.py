@@ -9,11 +9,11 @@ from gradcheck_cli.infer.explore import Exploration, Explorer
 from gradcheck_cli.infer.multiples import with_multiples
 from gradcheck_cli.infer.options import options
 from gradcheck_cli.infer.orders import by_weight
-from gradcheck_cli.infer.others import moves_axis
+from gradcheck_cli.infer.others import GIVEN, may_be_floats, moves_axis, optional
 from gradcheck_cli.infer.overlap import slides
 from gradcheck_cli.infer.static_values import plain_values
 from gradcheck_cli.infer.template import Template, template, with_columns
-from gradcheck_cli.inputs.signature import Hints, Parameter, Signature, tables
+from gradcheck_cli.inputs.signature import Hints, Leaf, Parameter, Signature, tables
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import RuleError
@@ -109,7 +109,7 @@ def _opened(
         for signature in (first, *_along_other_axes(first, parameters, hints)):
             yield template(signature, hints.clues, kept)
         return
-    choices = [options(parameter, (3,), hints) for parameter in parameters]
+    choices = [[*options(p, (3,), hints), *_given(p, hints)] for p in parameters]
     keywords = frozenset(p.name for p in parameters if p.keyword_only)
     seen: set[str] = set()
     for choice in by_weight(choices, _MOST_TEMPLATES):
@@ -118,6 +118,12 @@ def _opened(
         if opened.text not in seen:  # choices of other shapes alone are one call with open arrays
             seen.add(opened.text)
             yield opened
+
+
+def _given(parameter: Parameter, hints: Hints) -> list[Leaf]:
+    """An array for what is left out by default: what stands for it then may be made of numbers that fit nothing."""
+    given = optional(parameter) and may_be_floats(parameter.name, hints)
+    return [Leaf(parameter.name, (3,), GIVEN)] if given else []
 
 
 def _along_other_axes(

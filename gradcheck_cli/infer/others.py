@@ -26,6 +26,7 @@ _BODY = "the body"
 _BESIDE = (0.75, 1.25)  # of a default
 _SHARES_OF_THRESHOLDS = (0.25, 1.25)  # which few numbers are beyond
 _GIVEN = 0.75  # what is left out by default
+GIVEN = "given, not left out"  # a source
 _SHARE = 0.25  # what is off by default (0.0) when it is on
 
 
@@ -117,7 +118,7 @@ def _given_masks(name: str, shapes: Sequence[tuple[int, ...]], hints: Hints) -> 
 def _given_floats(name: str, shapes: Sequence[tuple[int, ...]], hints: Hints) -> Iterator[Leaf]:
     """Arrays for what is left out by default, unless a source says that it is something else."""
     if may_be_floats(name, hints):
-        yield from (Leaf(name, shape, "given, not left out") for shape in (*shapes, ()))
+        yield from (Leaf(name, shape, GIVEN) for shape in (*shapes, ()))
 
 
 def _given_number(name: str, hints: Hints) -> Iterator[Fixed]:
@@ -125,7 +126,7 @@ def _given_number(name: str, hints: Hints) -> Iterator[Fixed]:
     kind = stated_kind(hints.clues.get(name, ()))
     may_be_one = kind in (Kind.NOTHING, Kind.NUMBER, Kind.ARRAY) and not says_not_a_float(name)
     if may_be_one and not fixed_by_name(name, (), None):
-        yield Fixed(_GIVEN, repr(_GIVEN), "given, not left out")
+        yield Fixed(_GIVEN, repr(_GIVEN), GIVEN)
 
 
 def _beside_guess(value: Any, plain: Sequence[Fixed], named: bool) -> Iterator[Fixed]:

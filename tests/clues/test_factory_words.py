@@ -32,5 +32,26 @@ def test_what_the_factory_compares_and_looks_up(tmp_path, names) -> None:
     assert found == {"position": ("top", "mid"), "rule": ("a", "b")}  # `kind` is pool's own
 
 
+READER = """
+    class Reader:
+        def __init__(self, detector="square", axis="rows"):
+            if detector not in ("square", "linear"):
+                raise ValueError(detector)
+            self._axis = axis
+
+        def read(self, x):
+            def inner(x):
+                return x if self._axis == "rows" or self._axis == "columns" else -x
+            return inner
+    """
+
+
+def test_what_the_class_compares_what_it_was_made_with(tmp_path) -> None:
+    module = loaded(tmp_path / "reader_here.py", READER)
+    inner = module.Reader().read(1.0)
+    found = {name: clue.values for name, clue in clues(inner, ["x", "detector", "axis"]).items()}
+    assert found == {"detector": ("square", "linear"), "axis": ("rows", "columns")}
+
+
 def test_what_stands_in_no_factory_has_none() -> None:
     assert clues(loaded, ["path"]) == {}

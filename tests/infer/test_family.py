@@ -51,3 +51,15 @@ def test_a_single_number_stands_for_no_array_of_which_the_axes_are_stated() -> N
     hints = replace(NO_HINTS, clues=clues)
     found = family(gradient, gradient.parameters(), "float32", hints, small)
     assert () not in [shapes(subject)["x"] for subject in found.subjects]
+
+
+def integrated(x, taper=None):
+    held = 2.0 if taper is None else taper
+    return np.einsum("pr,p->r", x, held)
+
+
+def test_what_is_left_out_is_given_where_nothing_fits_without() -> None:
+    gradient = Gradient(integrated)
+    found = family(gradient, gradient.parameters(), "float32", NO_HINTS, [])
+    (subject,) = (shapes(each) for each in found.subjects)
+    assert subject["taper"] == subject["x"][:1]
