@@ -25,7 +25,13 @@ Array = np.ndarray[Any, Any]
 _MOST_COMPILED = 16  # each holds memory maps, of which a process has few
 # So many numbers of a program's steps are held at once, at most.
 _ROOM = 2**24
-_OPTIONS: dict[str, str | bool] = {"xla_disable_hlo_passes": "algsimp"}
+_OPTIONS: dict[str, Any] = {"xla_disable_hlo_passes": "algsimp"}
+# What runs in a moment is compiled as fast as may be: most of a check's time is XLA's.
+_QUICK = _OPTIONS | {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
+_FEW = 2**21  # numbers of all rows
 
 
 def pairs64() -> Balls64:
@@ -83,7 +89,8 @@ def compiled(program: Program, size: int, domain: Callable[[], Balls64] = pairs6
     rows = [jax.ShapeDtypeStruct((size, *aval.shape), jnp.float64) for aval in program.in_avals]
     pairs = [Pair(row, row) for row in rows]
     lowered = jax.jit(jax.vmap(lambda *args: _one(program, args, domain()))).lower(*pairs)
-    return lowered.compile(compiler_options=_OPTIONS)
+    is_short = size * program.numbers() <= _FEW
+    return lowered.compile(compiler_options=_QUICK if is_short else _OPTIONS)
 
 
 def _one(program: Program, args: Sequence[Pair], domain: Balls64) -> tuple[list[Pair], Any]:
