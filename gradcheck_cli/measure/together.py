@@ -6,6 +6,7 @@ float there, either, nobody who writes it has that point in mind (SEMANTICS A4).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from gradcheck_cli.measure.measurements import Measurements, Probe, Rows
 Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]
 
+_PART = re.compile(r"\.(?:real|imag)$")
 _MODERATE = 16.0
 _DONORS = 3  # rows from which an argument takes its other values
 
@@ -25,18 +27,25 @@ def brought_about_by(
     m: Measurements, rows: Sequence[int], recurs: Holds, is_healthy: Holds
 ) -> list[list[str]]:
     """For each row, the arguments each of which heals the fault when it alone is moved."""
-    donors = _donors(m)
-    leaves = range(len(m.points))
-    places = [(row, i, donor) for row in rows for i in leaves for donor in donors]
-    if len(m.points) < 2 or not places:
+    donors, arguments = _donors(m), _arguments(m)
+    places = [(row, each, donor) for row in rows for each in arguments.values() for donor in donors]
+    if len(arguments) < 2 or not places:
         return [[] for _ in rows]
     there = _measured(m, places)
-    shape = (len(rows), len(m.points), len(donors))
+    shape = (len(rows), len(arguments), len(donors))
     ill = np.any(recurs(there).reshape(shape), axis=2)
     well = np.any(is_healthy(there).reshape(shape), axis=2)
     heals = np.asarray(well & ~ill)
-    names = [leaf.path for leaf in m.subject.leaves]
+    names = list(arguments)
     return [[names[i] for i in np.flatnonzero(row)] for row in heals]
+
+
+def _arguments(m: Measurements) -> dict[str, list[int]]:
+    """The arguments by name, each with its leaves: both parts of complex numbers are one."""
+    found: dict[str, list[int]] = {}
+    for i, leaf in enumerate(m.subject.leaves):
+        found.setdefault(_PART.sub("", leaf.path), []).append(i)
+    return found
 
 
 def _donors(m: Measurements) -> list[int]:
@@ -49,12 +58,13 @@ def _donors(m: Measurements) -> list[int]:
     return rows[spread].tolist() if len(rows) else []
 
 
-def _measured(m: Measurements, places: Sequence[tuple[int, int, int]]) -> Measurements:
+def _measured(m: Measurements, places: Sequence[tuple[int, Sequence[int], int]]) -> Measurements:
     """Each row with one argument as a donor has it."""
     where = [row for row, _, _ in places]
     points = [p[where].copy() for p in m.points]
-    for k, (_, i, donor) in enumerate(places):
-        points[i][k] = m.points[i][donor]
+    for k, (_, argument, donor) in enumerate(places):
+        for i in argument:
+            points[i][k] = m.points[i][donor]
     cotangents = [c[where] for c in m.cotangents]
     probes = [Probe(k, m.probes[row].cotangent) for k, row in enumerate(where)]
     moved = Rows(m.subject, m.fmt, m.seed, probes, points, cotangents, ["moved"] * len(where))
