@@ -6,7 +6,10 @@ each of them short, and they share how a call is made.
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +45,7 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 Tensors = Sequence[Any]
 
 KEPT = RuleName.TENSOR_KEPT_ON_CTX
+_OF_COMPLEX = re.compile(r"conj|resolve_conj|is_complex|complex|cfloat|cdouble|mH$|imag$")
 _PARTS = (torch.float16, torch.float32, torch.float64)  # of which there are complex numbers
 _FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}"
 _COMPLEX = "{}, re + 0.75 im of the gradient is {}, of autograd through the forward's body {}"
@@ -66,8 +70,7 @@ def other_calls(subject: TorchSubject) -> list[OtherCall]:
     if _defines(cls, "backward") or _defines(cls, "vjp"):
         calls.append(OtherCall("with what it keeps", own.keeping))
         calls.append(OtherCall("under autocast", own.autocast))
-    written = _written(cls)
-    if "complex" in written or "conj" in written:
+    if _knows_complex_numbers(cls):
         calls.append(OtherCall("with complex inputs", own.of_complex, says=_COMPLEX))
     if _defines(cls, "setup_context"):
         calls.append(OtherCall("under torch.func.vjp", own.functional))
@@ -86,12 +89,14 @@ def other_calls(subject: TorchSubject) -> list[OtherCall]:
     return [named(way, subject) for way in calls]
 
 
-def _written(cls: Any) -> str:
-    """The text of a Function."""
+def _knows_complex_numbers(cls: Any) -> bool:
+    """Does a Function ask PyTorch for conjugates, or for complex numbers? A `conj` of its own may be of pairs."""
     try:
-        return inspect.getsource(cls) if cls else ""
-    except (OSError, TypeError, ValueError):
-        return ""
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls))) if cls else ast.Module([], [])
+    except (OSError, TypeError, ValueError, SyntaxError):
+        return False
+    asked = (node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return any(map(_OF_COMPLEX.match, asked))
 
 
 def _defines(cls: Any, name: str) -> bool:
