@@ -89,7 +89,7 @@ def enter_all(
             missing.append(Missing(Place(path, 1, scope), reason, True))
             continue
         before = len(recorded)
-        entry = enter(module, scope, functions)
+        entry = enter(module, scope, functions, recorded)
         if entry.reason:
             missing.append(Missing(Place(path, 1, scope), entry.reason, True))
         entered[scope] = entry
@@ -98,7 +98,9 @@ def enter_all(
     return Entries(missing, entered)
 
 
-def enter(module: ModuleType, scope: str, functions: Sequence[Function]) -> Entry:
+def enter(
+    module: ModuleType, scope: str, functions: Sequence[Function], recorded: Sequence[Found] = ()
+) -> Entry:
     """Call the function (or method) that makes a nested custom gradient."""
     thing: Any = module
     made: Construction | None = None
@@ -119,7 +121,7 @@ def enter(module: ModuleType, scope: str, functions: Sequence[Function]) -> Entr
     rules = [name for name, need in needs(thing).items() if need is Need.RULE]
     if rules:
         return Entry(f"`{scope}` takes a rule (`{rules[0]}`), and the module gives it none")
-    entry = call_factory(thing, functions)
+    entry = call_factory(thing, functions, recorded)
     if entry.maker is not None:
         entry = replace(entry, maker=replace(entry.maker, made=made))
     if not entry.reason:
@@ -144,7 +146,9 @@ def _lines(module: ModuleType, scope: str) -> range:
     return range(start + body[0].lineno - 1, start + len(lines))
 
 
-def call_factory(function: Function, functions: Sequence[Function]) -> Entry:
+def call_factory(
+    function: Function, functions: Sequence[Function], recorded: Sequence[Found] = ()
+) -> Entry:
     """Call a function so that it makes what is nested in it; the reason if nothing worked.
 
     The hooks record what is made; results that are callable are called in turn.
@@ -153,11 +157,13 @@ def call_factory(function: Function, functions: Sequence[Function]) -> Entry:
     maker: Maker | None = None
     for call in calls_of(function, functions):
         maker = maker or Maker(call)
-        made_up = made_up or invented(call, functions)  # it may make something before it fails
+        before = len(recorded)
         try:
             result = call.again({})
         except UserCodeError as raised:
             error = raised.error
+            if len(recorded) > before:  # it made something before it failed
+                made_up = made_up or invented(call, functions)
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             continue
         call_results(result)

@@ -211,3 +211,15 @@ def test_no_more_than_forty_guesses_are_tried() -> None:
 
     assert call_factory(picky, []).reason == "ValueError: "
     assert next(count) == 40
+
+
+@pytest.mark.parametrize(("makes", "invented"), [(True, "`cos` for `wave`"), (False, "")])
+def test_what_was_made_up_counts_where_something_was_made(makes, invented) -> None:
+    recorded = []
+
+    def build(wave):
+        if makes:
+            recorded.append(wave)
+        return {"sin": 1}[wave]
+
+    assert call_factory(build, [np.cos], recorded).invented == invented
