@@ -79,6 +79,7 @@ def _judged(folder: Path, module: str, names: dict[str, Any], reports: Path | No
     judged = []
     for name, entry in names.items():
         of_name = _belonging(gradients, name, _definition_of(source, name), _registered(source))
+        of_name = of_name or [g for g in gradients if g["line"] in _lines_around(source, name)]
         adequacies = [g["adequacy"] for g in of_name if g.get("adequacy")]
         shown, counted = (sum(a[key] for a in adequacies) for key in ("shown", "counted"))
         judged.append(Judged(entry["verdict"], _verdict(of_name), shown, counted))
@@ -122,6 +123,16 @@ def _belonging(
     called |= {function for text, function in registered.items() if text in texts}
     made = [g for g in gradients if g["qualname"].startswith(f"{name.partition('.')[0]}.__")]
     return inside or [g for g in gradients if g["qualname"] in called] or made
+
+
+def _lines_around(source: str, name: str) -> set[int]:
+    """The lines at which functions begin that define one of this name: they are judged as a whole."""
+    functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef)]
+    holds = {
+        f.lineno: {n.name for n in ast.walk(f) if isinstance(n, ast.FunctionDef) and n is not f}
+        for f in functions
+    }
+    return {line for line, names in holds.items() if name in names}
 
 
 def _registered(source: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ _NO_OTHER = (
 )
 _POSITIVE = re.compile(
     rf"{_NO_OTHER}(?:\w+_)?(?:sigma|std|std_?dev|variance|length_?scale|bandwidth|(?:band)?width|radius|radii|cut_?off|r_?cut|r_?max"
-    rf"|kappa|concentration|temperature|mass(?:es)?|box|box_size|cell_size|period|dof"
+    rf"|attack|release|half_?life|life_?time|time_?constant|(?:rise|fall)_time|kappa|concentration|temperature|mass(?:es)?|box|box_size|cell_size|period|dof"
     rf"|spot|strike|vol|volatility|maturity|expiry|viscosity|diffusivity|conductivity|capacity|stiffness|jitter|nugget|damping|samp(?:le|ling)_?rate){_PLURAL}"
 )
 _NOT_NEGATIVE = re.compile(

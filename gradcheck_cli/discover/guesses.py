@@ -87,7 +87,7 @@ def required(function: Function) -> list[inspect.Parameter] | None:
 def _plain(functions: Sequence[Function], wanted: Mapping[str, Need]) -> list[Any]:
     """The plainest values; a function among them where none is called by its name."""
     return [
-        np.float32(0.5), 2, np.ones(3, np.float32), *([] if wanted else functions[:1]),
+        np.float32(0.5), 2, _reals((3,)), *([] if wanted else functions[:1]),
         np.eye(3, dtype=np.float32), True, "relu",
     ]  # fmt: skip
 

@@ -160,8 +160,9 @@ def _seen(value: Value, entries: Sequence[Item]) -> Value:
 
 
 def _is_cut(entry: Item) -> bool:
-    """Is it a slice, or one place: `pairs[:, 0]`?"""
-    return isinstance(entry[0], ast.Slice) or whole(entry[1]) is not None
+    """Is it a slice, or one place: `pairs[:, 0]`, `valid[:, t]` in a loop?"""
+    one = whole(entry[1]) is not None or isinstance(entry[1], Scalar)
+    return one or isinstance(entry[0], ast.Slice)
 
 
 def _one(part: Part, axis: int, entry: Item, facts: Facts) -> None:

@@ -158,3 +158,12 @@ def test_places_that_are_kept_within_bounds_are_places_all_the_same() -> None:
     found = read(function)
     assert {name: found[name].domain for name in "abc"} == dict.fromkeys("abc", "in 0..x_0")
     assert {found[name].kind for name in "abc"} == {Kind.INTEGERS}
+
+
+def test_a_mask_is_one_where_a_loop_takes_it_column_by_column() -> None:
+    def function(x, valid):
+        for t in range(3):
+            x = jnp.where(valid[:, t], x, 0.0)
+        return x
+
+    assert kinds(function)["valid"] == "BOOLS"
