@@ -35,7 +35,8 @@ _SQUARE = ("in spd", "in lower", "in upper", "in symmetric")
 _ANY_SHAPE = re.compile(r"\b(?:any|arbitrary) shapes?\b|\barbitrarily shaped\b", re.IGNORECASE)
 _ALL = re.compile(
     r"\ball\s+(?:arguments|inputs|parameters|arrays|tensors|of them)\s+(?:(?:are|must be|have to be|should be)\s+)?"
-    r"(?:strictly\s+)?(?P<sign>positive|non-?negative)\b(?!\W+(?:semi|definite))",
+    r"(?:strictly\s+)?(?P<sign>positive|non-?negative)\b(?!\W+(?:semi|definite))"
+    r"|(?:^|\n)\W*all\s*(?P<least>>=?|≥)\s*0(?![.\d])",
     re.IGNORECASE,
 )
 _WORD_FIRST = re.compile(
@@ -140,7 +141,8 @@ def _with_domain_of_all(told: Mapping[str, Clue], written: str, text: Text) -> d
     said = _ALL.search(written) if text.near else None
     if said is None:
         return dict(told)
-    domain = "> 0" if said["sign"].lower() == "positive" else ">= 0"
+    positive = said["least"] == ">" or (said["sign"] or "").lower() == "positive"
+    domain = "> 0" if positive else ">= 0"
     about = Clue(f"{text.source} `{said.group()}`", domain=domain)
     return {
         name: about

@@ -95,8 +95,9 @@ def _plain(functions: Sequence[Function], wanted: Mapping[str, Need]) -> list[An
 def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[Any]]:
     """An array for each parameter of which the docstring gives the shape: `kernel: float array of shape [features, units]`.
 
-    Dimensions of one name are equal, others differ.
+    Dimensions of one name are equal, others differ. It holds integers where the text says so, or makes them of it.
     """
+    written = _source(function)
     text = " ".join(filter(None, (function.__doc__, getattr(function.__init__, "__doc__", ""))))
     sizes: dict[str, int] = {}
     arrays = {}
@@ -109,8 +110,17 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
             sizes.setdefault(dim, int(dim) if dim.isdigit() else _AXES[len(sizes) % len(_AXES)])
         shape = tuple(sizes[dim] for dim in dims)
         if match is not None and shape:
-            arrays[name] = [_of_kind(match, shape) if match is said[0] else _reals(shape)]
+            whole = re.search(rf"\b{re.escape(name)}\b[^\n]*\bu?int\d+\b", written) is not None
+            plain = _integers(shape, "") if whole else _reals(shape)
+            arrays[name] = [_of_kind(match, shape) if match is said[0] else plain]
     return arrays
+
+
+def _source(function: Function) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return ""
 
 
 def documented(function: Function) -> dict[str, Any]:
@@ -129,8 +139,9 @@ def _of_kind(said: re.Match[str], shape: tuple[int, ...]) -> Any:
 
 
 def _reals(shape: tuple[int, ...]) -> Any:
-    """Numbers that all differ."""
-    return (0.25 + np.arange(np.prod(shape)) % 7 / 4).astype(np.float32).reshape(shape)
+    """Numbers that all differ, and so do their distances: 0.25, 0.5, 0.875, 1.375, …"""
+    places = np.arange(np.prod(shape)) % 7
+    return (0.25 + (places + places * (places - 1) / 4) / 4).astype(np.float32).reshape(shape)
 
 
 def _integers(shape: tuple[int, ...], said: str) -> Any:

@@ -163,6 +163,7 @@ DOMAINS = [
     ("Splits by y * x**gamma (both > 0); z is free.", {"x": "> 0", "y": "> 0"}),
     ("From z. Of a, b and x (all non-negative).", {"x": ">= 0", "a": ">= 0", "b": ">= 0"}),
     ("Of y, z and x (both > 0).", {"x": "> 0", "z": "> 0"}),
+    ("all > 0; capped at the ends", {"x": "> 0", "y": "> 0"}),
     ("Entropy of p, a distribution over classes.", {"p": "in simplex"}),
     ("p: (n, k) probabilities that sum to one", {"p": "in simplex"}),
     ("p: probabilities in each cell (n,)", {"p": "in [0, 1]"}),
