@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +46,7 @@ _SEVERAL = re.compile(
     r"\((?P<many>both|all)\s+(?:are\s+)?(?P<bound>(?:>=?|≥)\s*0(?:\.0*)?|(?:strictly\s+)?positive|non-?negative)\)",
     re.IGNORECASE,
 )
+_TOKEN = re.compile(r"[^\W\d]\w*|[^\w\s]|\d+|\n\n")
 _POWER = re.compile(r"(?:\*\*|\^)\s*[^\W\d]\w*")
 _FROM_ZERO = re.compile(
     r"\b(?:in|to|within|range|interval)\s*[\[(]\s*0(?:\.0*)?\s*,\s*(?P<name>[^\W\d]\w*)\s*(?P<end>[\])])"
@@ -158,8 +159,8 @@ def _with_domain_of_several(told: Mapping[str, Clue], written: str, text: Text) 
     """The clues, with what is said in brackets of the names before it: `tonnes * km**gamma (both > 0)`."""
     found = dict(told)
     for said in _SEVERAL.finditer(written) if text.near else ():
-        before = _POWER.sub(" ", re.split(r"[.;:]\s|\n\n", written[: said.start()])[-1])
-        named = [name for name in told if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", before)]
+        listed = _listed(_POWER.sub(" ", written[: said.start()]), told)
+        named = [name for name in told if name in listed]
         if said["many"].lower() == "both" and len(named) != 2:
             continue
         domain = ">= 0" if "=" in said["bound"] or said["bound"][0] in "≥nN" else "> 0"
@@ -171,6 +172,17 @@ def _with_domain_of_several(told: Mapping[str, Clue], written: str, text: Text) 
             elif clue.kind in (Kind.NOTHING, Kind.ARRAY, Kind.NUMBER):
                 found[name] = replace(clue, domain=clue.domain or domain)
     return found
+
+
+def _listed(before: str, names: Collection[str]) -> set[str]:
+    """The names at the end of a text, in a list or a formula: no other word stands between them."""
+    listed: set[str] = set()
+    for token in reversed(_TOKEN.findall(before)):
+        if token in names:
+            listed.add(token)
+        elif token[0].isalpha() and token not in ("and", "or"):
+            break
+    return listed
 
 
 def _with_upper_ends(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:

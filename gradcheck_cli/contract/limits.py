@@ -79,7 +79,7 @@ HEADROOM = Limit(
 )  # fmt: skip
 NEAR_THE_END = Limit(
     0.875, "of the exponents", "A5",
-    "Convention: 5e33 in float32, 16384 in float16. What a truth so large is made of is beyond the range "
+    "Convention: 5e33 in float32; not in float16, whose range is filled. What a truth so large is made of is beyond the range "
     "somewhere; nobody's model is well there. (|stress/strength|^19 · rate in float32: a truth of 2e37.)",
 )  # fmt: skip
 HALF_THE_DIGITS = Limit(

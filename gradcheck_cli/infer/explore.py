@@ -350,7 +350,6 @@ class Explorer:
             solved = bound and self._solve(candidate.shapes, bound, candidate.ascending)
             subject = self._preferred(solved, []) if isinstance(solved, Candidate) else None
             if subject is not None:
-                refused.clear()
                 return subject
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -109,10 +110,12 @@ def _opened(
         for signature in (first, *_along_other_axes(first, parameters, hints)):
             yield template(signature, hints.clues, kept)
         return
-    choices = [[*options(p, (3,), hints), *_given(p, hints)] for p in parameters]
+    plain = [options(parameter, (3,), hints) for parameter in parameters]
+    given = [[*each, *_given(p, hints)] for p, each in zip(parameters, plain, strict=True)]
     keywords = frozenset(p.name for p in parameters if p.keyword_only)
     seen: set[str] = set()
-    for choice in by_weight(choices, _MOST_TEMPLATES):
+    choices = (by_weight(each, _MOST_TEMPLATES) for each in (plain, given))
+    for choice in itertools.chain(*choices):
         arguments = tuple((p.name, v) for p, v in zip(parameters, choice, strict=True))
         opened = template(Signature(arguments, keywords), hints.clues, kept)
         if opened.text not in seen:  # choices of other shapes alone are one call with open arrays

@@ -36,7 +36,7 @@ _RETURNED = (
 _BEYOND = re.compile(
     r"the kernel `\w+` (?:reads|writes) element|its kernels leave|is never written by a kernel"
 )
-_STARTS = re.compile(r"\b(?:starts? with|prefix|leading)\b", re.IGNORECASE)
+_STARTS = re.compile(r"\bstarts? with\b", re.IGNORECASE)
 _JOINED = re.compile(r"oncat\w* along dimension (-?\d+)")
 _DIVIDES = re.compile(r"divi[sd]|equal division|reshape|invalid for input|split", re.IGNORECASE)
 _UNPACKS = re.compile(r"values to unpack \(expected (?P<count>\d+)")
@@ -265,8 +265,6 @@ def _pairings(message: str) -> Iterator[Pairs]:
 
 def _ways(s: Shape, t: Shape, message: str) -> list[Pairs]:
     """How two shapes of an error may have to fit together, likeliest first."""
-    if _STARTS.search(message):  # before their last axes are tied, and the one is made square
-        return [_different(list(zip(s, t, strict=False)))]
     leading = _aligned(s[:-2], t[:-2])
     product = [_contracted(s, t) + leading, _turned(s, t) + leading, _contracted(s, t)]
     joined = _JOINED.search(message)
@@ -274,6 +272,8 @@ def _ways(s: Shape, t: Shape, message: str) -> list[Pairs]:
         along = int(joined[1]) % len(s)
         return [[(a, b) for i, (a, b) in enumerate(zip(s, t, strict=False)) if i != along]]
     ends = [[(s[0], t[0])], [(s[-1], t[-1])], [(s[-1], t[0])]]
+    if _STARTS.search(message):  # before their last axes are tied, and the one is made square
+        return [list(zip(s, t, strict=False)), _aligned(s, t), *ends]
     if _PRODUCT.search(message):
         return [*product, _aligned(s, t), *ends]
     return [_aligned(s, t), *product, *ends]

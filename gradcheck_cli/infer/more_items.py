@@ -31,10 +31,10 @@ def _in_turn(items: Sequence[Leaf]) -> list[Leaf]:
 
 
 def _alternating(items: Sequence[Leaf]) -> list[Leaf]:
-    """A matrix there, one back, and one there again; nothing where there are several."""
-    if len(items) > 1:
-        return []
+    """A matrix there, one back, and one there again; nothing where there are several, or it is its own mirror."""
     there = items[0]
+    if len(items) > 1 or there.shape == there.shape[::-1]:
+        return []
     return [there, replace(there, shape=there.shape[::-1]), there]
 
 

@@ -23,7 +23,12 @@ from gradcheck_cli.infer.static_values import (
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.domain import MATRICES, Domain
 from gradcheck_cli.inputs.floats import format_of
-from gradcheck_cli.inputs.names import fixed_by_name, says_not_a_float, tells_of_each
+from gradcheck_cli.inputs.names import (
+    fixed_by_name,
+    may_tell_of_each,
+    says_not_a_float,
+    tells_of_each,
+)
 from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Hints, Leaf, Parameter, changed
 from gradcheck_cli.inputs.stand_ins import floats, integers, mask, static_stand_ins, whole_numbers
 from gradcheck_cli.project.input_specs import ArraySpec, condition
@@ -103,9 +108,14 @@ def _tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
 
 
 def _masks(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
-    """Masks for what gets no gradient, and by its name says what each row is: `fitted`."""
-    stated = stated_kind(hints.clues.get(name, ())) not in (Kind.NOTHING, Kind.ARRAY, Kind.BOOLS)
-    if stated or name in hints.guesses or not tells_of_each(name):
+    """Masks for what gets no gradient, and by its name says what each row is: `billed`; `fitted`, where it is cast."""
+    clues = hints.clues.get(name, ())
+    stated = stated_kind(clues) not in (Kind.NOTHING, Kind.ARRAY, Kind.BOOLS)
+    is_cast = re.compile(rf"\bcast\({name},|\b{name}\.(?:astype|to|type)\(")
+    told = tells_of_each(name) or (
+        may_tell_of_each(name) and any(is_cast.search(clue.source) for clue in clues)
+    )
+    if stated or name in hints.guesses or not told:
         return []
     return [mask(shape, f"the name `{name}`"), mask(shape[:1], f"the name `{name}`")]
 

@@ -28,8 +28,9 @@ def other_sizes(
         here = map(_steps, _that_fit(gradient, iter([signature]), dtype))
         most = _MOST_TIMES * max(here, default=0)
         each = _that_fit(gradient, longer(signature, hints), dtype)
-        found += itertools.islice((subject for subject in each if _steps(subject) <= most), 1)
-        found += itertools.islice(_that_fit(gradient, with_more_items(signature), dtype), 1)
+        more = _that_fit(gradient, with_more_items(signature), dtype)
+        for several in (each, more):
+            found += itertools.islice((s for s in several if _steps(s) <= most), 1)
     otherwise = any(clue.otherwise for each in hints.clues.values() for clue in each)
     if hints.counts_axes or otherwise:
         higher = with_more_axes(gradient, signature, dtype, hints)

@@ -25,7 +25,7 @@ from gradcheck_cli.inputs.stand_ins import mask
 _BODY = "the body"
 _BESIDE = (0.75, 1.25)  # of a default
 _SHARES_OF_THRESHOLDS = (0.25, 1.25)  # which few numbers are beyond
-_GIVEN = 0.75  # what is left out by default
+_A_NUMBER = 0.75  # what is left out by default
 GIVEN = "given, not left out"  # a source
 _SHARE = 0.25  # what is off by default (0.0) when it is on
 
@@ -46,7 +46,7 @@ def other_values(
     if counts_terms(parameter.name) and type(value) is int:  # with fewer it is another function
         yield Fixed(value + 1, str(value + 1), "off its default")
         return
-    if says_a_sign(parameter.name) and isinstance(value, (int, float)) and abs(value) == 1:
+    if says_a_sign(parameter.name) and type(value) in (int, float) and abs(value) == 1:
         yield Fixed(-value, str(-value), "the other sign")
         return
     bounds = type(value) is int and value > most >= 0
@@ -126,7 +126,7 @@ def _given_number(name: str, hints: Hints) -> Iterator[Fixed]:
     kind = stated_kind(hints.clues.get(name, ()))
     may_be_one = kind in (Kind.NOTHING, Kind.NUMBER, Kind.ARRAY) and not says_not_a_float(name)
     if may_be_one and not fixed_by_name(name, (), None):
-        yield Fixed(_GIVEN, repr(_GIVEN), GIVEN)
+        yield Fixed(_A_NUMBER, repr(_A_NUMBER), GIVEN)
 
 
 def _beside_guess(value: Any, plain: Sequence[Fixed], named: bool) -> Iterator[Fixed]:

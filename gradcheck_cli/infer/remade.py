@@ -12,7 +12,10 @@ from gradcheck_cli.inputs.names import says_a_sign
 from gradcheck_cli.inputs.signature import Fixed
 from gradcheck_cli.subject.user_code import UserCodeError
 
-_SIGNS = re.compile(r"\+?1(?:\.0*)?\b[^;\n]*[-−]1\b|[-−]1(?:\.0*)?\b[^;\n]*\+1\b|±\s*1\b")
+_SIGNS = re.compile(
+    r"(?<![\w.])\+1(?:\.0*)?\b[^;\n]*(?<![\w.])[-−]1\b|(?<![\w.])[-−]1(?:\.0*)?\b[^;\n]*(?<![\w.])\+1\b"
+    r"|(?<![\w.])1\s*(?:/|or|,)\s*[-−]1\b|±\s*1\b"
+)
 
 
 def remade(cls: Any) -> Iterator[Fixed]:

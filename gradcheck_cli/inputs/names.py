@@ -33,13 +33,13 @@ _LABELS = frozenset(
 _MASK = frozenset({"mask", "masks", "where"})
 # A question that each row answers, or the whole call.
 _ASKS = re.compile(r"(?:is|has)_\w+")
-_SIGN = re.compile(
-    r"(?:\w+_)?(?:sign|signum|polarity|parity|chirality|handedness|helicity|orientation)"
-)
-# What was done to each row; but what it was weighted with, embedded as or seeded by are numbers.
+_SIGN = re.compile(r"(?:\w+_)?(?:sign|signum|polarity|chirality|handedness|helicity)")
+# What was done to each row, and is no number; of others (`fitted`, `observed`) only what a text does says it.
 _DONE = re.compile(
-    r"(?:\w+_)?(?!(?:\w*(?:weight|embedd?|scal|shift|pool|smooth|project|predict|expect|measur|estimat|normali[sz]|mov|cent(?:e|re)r)|se|spe|ne|fe|be|re|bre|gre|wi)ed$)[a-z]{2,}ed"
+    r"(?:\w+_)?(?:billed|masked|censored|treated|flagged|marked|selected|accepted|rejected|included|excluded|allowed|blocked"
+    r"|banned|closed|infected|vaccinated|retired|ignored|skipped|muted|dropped|padded|visited|occupied|retained)"
 )
+_MAY_BE_DONE = re.compile(r"(?:\w+_)?[a-z]{2,}ed")
 _OF_THE_CALL = re.compile(r"is_(?:causal|train\w*|eval\w*|infer\w*|test\w*)|has_(?:bias|aux|mask)")
 _KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
 _SMALL = frozenset(
@@ -240,10 +240,15 @@ def says_a_sign(name: str) -> bool:
 
 
 def tells_of_each(name: str) -> bool:
-    """Is the name what each row is or is not: `fitted`, `censored`, `is_open`?"""
+    """Is the name what each row is or is not: `billed`, `censored`, `is_open`?"""
     lowered = name.lower().strip("_")
     asks = _ASKS.fullmatch(lowered) and not _OF_THE_CALL.fullmatch(lowered)
     return bool(asks) or _DONE.fullmatch(lowered) is not None
+
+
+def may_tell_of_each(name: str) -> bool:
+    """Might the name be what each row is or is not, or as well a number: `fitted`, `observed`?"""
+    return _MAY_BE_DONE.fullmatch(name.lower().strip("_")) is not None
 
 
 def says_not_a_float(name: str) -> bool:

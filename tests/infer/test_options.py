@@ -27,7 +27,15 @@ def first(parameter: Parameter, **hints: Any) -> Any:
 
 def test_what_each_row_is_by_its_name_is_a_mask_first() -> None:
     fitted = Parameter("fitted", 0, differentiable=False, keyword_only=False)
-    assert first(fitted).value.dtype.kind == "b"
+    cast = [Clue("the body `m = ops.cast(fitted, bolts.dtype)`", kind=Kind.ARRAY)]
+    assert first(fitted, clues={"fitted": cast}).value.dtype.kind == "b"
+    assert not any(
+        getattr(each, "text", "").startswith("bool") for each in options(fitted, (3,), NO_HINTS)[:2]
+    )
+    for name in ("observed", "windspeed", "pos_embed", "simulated"):
+        number = Parameter(name, 0, differentiable=True, keyword_only=False)
+        declined = [Clue("the body", declined=True)]
+        assert isinstance(first(number, clues={name: declined}), Leaf)
     weighted = Parameter("weighted", 0, differentiable=False, keyword_only=False)
     assert getattr(first(weighted).value, "dtype", np.dtype(float)).kind != "b"
     counted = [Clue("a docstring", kind=Kind.INTEGERS)]

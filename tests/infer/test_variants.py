@@ -307,6 +307,8 @@ def test_a_number_is_given_for_what_is_left_out() -> None:
 def test_a_sign_is_the_other_one() -> None:
     subjects, _ = variants(Gradient(lambda x, polarity=1: x))
     assert [fixed(s.signature) for s in subjects] == [{"polarity": -1}]
+    subjects, _ = variants(Gradient(lambda x, keep_sign=True: x))
+    assert [fixed(s.signature) for s in subjects] == [{"keep_sign": False}]
 
 
 def test_a_whole_number_that_is_zero_is_moved() -> None:

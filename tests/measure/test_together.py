@@ -48,6 +48,12 @@ def test_of_a_single_argument_nothing_is_asked() -> None:
     assert brought_about_by(m, [1], infinite, finite) == [[]]
 
 
+def test_both_parts_of_a_complex_number_are_one_argument() -> None:
+    columns = [np.array(column) for column in zip(*ORDINARY, (100.0, 50.0), strict=True)]
+    m = traced(hardening, *columns, ran=True, names=("z.real", "z.imag"))
+    assert brought_about_by(m, [3], infinite, finite) == [[]]
+
+
 def test_without_an_ordinary_row_nothing_is_said() -> None:
     m = at(hardening, (100.0, 50.0))
     assert brought_about_by(m, [0], infinite, finite) == [[]]

@@ -100,13 +100,15 @@ def _one_more(made: Call, facts: Facts) -> None:
     floats = (getattr(each, "value", 0) for node in nodes for each in ast.walk(node))
     if len(nodes) > 2 or any(isinstance(number, float) for number in floats):
         return
-    for node, operand in zip(nodes, made.operands, strict=False):
+    own = made.operands[len(made.operands) - len(nodes) :]
+    for node, operand in zip(nodes, own, strict=True):
         match node:
-            case ast.BinOp(op=ast.Add() | ast.Sub(), right=ast.Constant(value=int())):
-                bound = replace(operand, itself=True) if isinstance(operand, Part) else None
+            case ast.BinOp(ast.Name(id=name), ast.Add() | ast.Sub(), ast.Constant(value=int())):
+                is_it = isinstance(operand, Part) and operand.path == name
+                bound = (
+                    replace(operand, itself=True) if is_it and isinstance(operand, Part) else None
+                )
                 facts.kind(bound, Kind.WHOLE, COUNTS)
-            case _:
-                facts.kind(operand, Kind.WHOLE, COUNTS)
 
 
 def _of_each_axis(made: Call, places: tuple[int, ...], facts: Facts) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -15,17 +15,28 @@ _MOST_LOOPS = 8  # of one text: loops inside of each other multiply
 def written_out(tree: ast.Module, surroundings: Mapping[str, Any]) -> ast.Module:
     """The tree with the loops over words in the place of which their turns stand, one behind the other.
 
-    A word list is a literal, or what a name of the module stands for.
+    A word list is a literal, or what a name of the module stands for that the text does not bind itself. A tree that
+    is deeper than Python walks stays as it is.
     """
-    written: ast.Module = _Turns(surroundings).visit(tree)
+    try:
+        written: ast.Module = _Turns(surroundings, _bound(tree)).visit(copy.deepcopy(tree))
+    except RecursionError:
+        return tree
     return ast.fix_missing_locations(written)
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """The names of parameters, and those that are assigned."""
+    nodes = list(ast.walk(tree))
+    stored = (n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return {*stored, *(n.arg for n in nodes if isinstance(n, ast.arg))}
 
 
 class _Turns(ast.NodeTransformer):
     """Comprehensions become what they make; `for` statements become their bodies."""
 
-    def __init__(self, surroundings: Mapping[str, Any]) -> None:
-        self._surroundings = surroundings
+    def __init__(self, surroundings: Mapping[str, Any], bound: Collection[str]) -> None:
+        self._constants = {n: v for n, v in surroundings.items() if n not in bound}
         self._left = _MOST_LOOPS
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
@@ -50,8 +61,13 @@ class _Turns(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
-        leaves = any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node))
-        turns = [] if leaves else self._of(node.target, node.iter)
+        inside = [n for part in node.body for n in ast.walk(part)]
+        leaves = any(isinstance(n, (ast.Break, ast.Continue)) for n in inside)
+        own = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+        again = any(
+            isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in own for n in inside
+        )
+        turns = [] if leaves or again else self._of(node.target, node.iter)
         if not turns:
             return self.generic_visit(node)
         statements = [_with(part, turn) for turn in turns for part in node.body] + node.orelse
@@ -75,8 +91,9 @@ class _Turns(ast.NodeTransformer):
 
     def _items(self, several: ast.expr) -> list[ast.expr]:
         if isinstance(several, (ast.Tuple, ast.List)):
-            return several.elts
-        words = self._surroundings.get(several.id) if isinstance(several, ast.Name) else None
+            starred = any(isinstance(n, ast.Starred) for n in ast.walk(several))
+            return [] if starred else several.elts
+        words = self._constants.get(several.id) if isinstance(several, ast.Name) else None
         whole = isinstance(words, (tuple, list)) and all(type(word) is str for word in words)
         return [ast.Constant(word) for word in words] if whole and words is not None else []
 

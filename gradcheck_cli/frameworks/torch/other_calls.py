@@ -6,10 +6,8 @@ each of them short, and they share how a call is made.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +43,10 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 Tensors = Sequence[Any]
 
 KEPT = RuleName.TENSOR_KEPT_ON_CTX
-_OF_COMPLEX = re.compile(r"conj|resolve_conj|is_complex|complex|cfloat|cdouble|mH$|imag$")
+_OF_COMPLEX = re.compile(
+    r"\.(?:conj|resolve_conj|is_complex|complex|cfloat|cdouble|mH\b|H\b|imag\b|adjoint|vdot|polar)|\bview_as_|\bis_complex\b"
+)
+_OF_PAIRS = re.compile(r"\bpairs?\b|, 2\]|, 2\)")
 _PARTS = (torch.float16, torch.float32, torch.float64)  # of which there are complex numbers
 _FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}"
 _COMPLEX = "{}, re + 0.75 im of the gradient is {}, of autograd through the forward's body {}"
@@ -90,13 +91,13 @@ def other_calls(subject: TorchSubject) -> list[OtherCall]:
 
 
 def _knows_complex_numbers(cls: Any) -> bool:
-    """Does a Function ask PyTorch for conjugates, or for complex numbers? A `conj` of its own may be of pairs."""
+    """Does a Function speak of complex numbers that are no pairs, or ask for conjugates? A `conj` of its own may be of pairs."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls))) if cls else ast.Module([], [])
-    except (OSError, TypeError, ValueError, SyntaxError):
+        written = inspect.getsource(cls) if cls else ""
+    except (OSError, TypeError, ValueError):
         return False
-    asked = (node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-    return any(map(_OF_COMPLEX.match, asked))
+    spoken = "complex" in written and _OF_PAIRS.search(written) is None
+    return spoken or _OF_COMPLEX.search(written) is not None
 
 
 def _defines(cls: Any, name: str) -> bool:

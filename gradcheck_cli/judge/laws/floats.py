@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,24 +37,32 @@ class FloatRule:
 
 
 def worst_failure(m: Measurements, rule: FloatRule) -> Failure | None:
-    """The failure of the worst severity, at the plainest row that shows it when it is run alone."""
+    """The failure of the worst severity, at the plainest row that shows it when it is run alone.
+
+    An error that only several arguments bring about together is one of the last resort, and a warning.
+    """
     graded = {mode: grades(m, mode, rule.who) for mode in m.floats}
+    together: Failure | None = None
     for severity in _ORDER:
         modes = [mode for mode, each in graded.items() if _rows(each, severity, rule.causes).size]
         for number, mode in enumerate(modes):
-            row = _confirmed_row(m, rule, mode, severity)
-            if row is not None:
+            for row in _confirmed_rows(m, rule, mode, severity):
                 fault = fault_at(m, rule.who, mode, severity, row)
-                return _failure(m, rule, fault, row, modes[number:])
+                where = meeting(m, fault, row)
+                failure = _failure(m, rule, fault, row, modes[number:], where)
+                if not where:
+                    return failure
+                together = together or failure
+        if together is not None:
+            return together
     return None
 
 
 def _failure(
-    m: Measurements, rule: FloatRule, fault: Fault, row: int, modes: Sequence[str]
+    m: Measurements, rule: FloatRule, fault: Fault, row: int, modes: Sequence[str], where: str
 ) -> Failure:
-    """The failure of a fault; an error that shows only op by op is a warning."""
+    """The failure of a fault; an error that shows only op by op, or where arguments meet, is a warning."""
     kind = Kind.VALUE_FLOATS if fault.what == VALUES else Kind.GRADIENT_FLOATS
-    where = meeting(m, fault, row)
     milder = bool(where) or list(modes) == [OP_BY_OP]
     return Failure(
         rule=rule.name,
@@ -80,8 +88,10 @@ def _where_nobody_goes(m: Measurements, row: int) -> str:
     return " (where several arguments are tiny at once)" if tiny_at_once(m)[row] else ""
 
 
-def _confirmed_row(m: Measurements, rule: FloatRule, mode: str, severity: Severity) -> int | None:
-    """The plainest row of the gravest cause that shows the same when it is run alone."""
+def _confirmed_rows(
+    m: Measurements, rule: FloatRule, mode: str, severity: Severity
+) -> Iterator[int]:
+    """The rows that show the same when they are run alone: of the gravest cause first, the plainest first."""
     graded = grades(m, mode, rule.who)
     rows = _rows(graded, severity, rule.causes)
     # What models meet comes first; beyond it a NaN is not graver than a tail within.
@@ -93,8 +103,7 @@ def _confirmed_row(m: Measurements, rule: FloatRule, mode: str, severity: Severi
                 continue
             alone = grades(again(m, Alone(row, mode, rule.who)), mode, rule.who)
             if alone.severity[0] >= severity.rank and alone.cause[0] == cause:
-                return int(row)
-    return None
+                yield int(row)
 
 
 def _rows(graded: Grades, severity: Severity, causes: Sequence[str]) -> Array:

@@ -1,4 +1,4 @@
-"""Where arguments meet: faults that are there only because several are at special values at once (SEMANTICS A4, E2)."""
+"""Where arguments meet: faults that are there only because several are large, or vanish, at once (SEMANTICS A4, E2)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,30 @@ from gradcheck_cli.judge.laws.fault import Fault, fault_at
 from gradcheck_cli.measure.accuracy import INFINITE, NAN
 from gradcheck_cli.measure.coincidence import coincidental, coincidental_slope
 from gradcheck_cli.measure.components import columns
+from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.measure.together import brought_about_by
+from gradcheck_cli.measure.together import MODERATE, brought_about_by
 from gradcheck_cli.subject.results import VALUE
 
 Array = np.ndarray[Any, Any]
 
 # Rows that are run again alone before a fault counts as one of the batch only.
 _TRIES = 3
-_ASKED = 8  # rows of which it is asked whether several arguments bring the fault about
+_ASKED = 4  # rows for each component of which it is asked whether several arguments bring the fault about
+_COMPONENTS = 4
 
 
 def meeting(m: Measurements, fault: Fault, row: int) -> str:
-    """The arguments that only together bring the fault about, in brackets, where the function itself has no float."""
-    if fault.severity is not Severity.ERROR or not _has_no_float(m, fault.mode)[row]:
+    """The arguments that only together bring the fault about, in brackets, where the function itself has no float.
+
+    One of them is large: 0/0 where two ordinary numbers are equal is met soon enough.
+    """
+    grave = fault.severity is Severity.ERROR and fault.cause in (NAN, INFINITE)
+    if not grave or not _has_no_float(m, fault.mode)[row]:
         return ""
     names = [f"`{name}`" for name in _needed(m, fault, [row])[0]]
-    return f" (only where {' and '.join(names)} meet)" if len(names) > 1 else ""
+    large = any(p[row].size and np.abs(p[row]).max() > MODERATE for p in m.points)
+    return f" (only where {' and '.join(names)} meet)" if large and len(names) > 1 else ""
 
 
 def by_fewest(m: Measurements, who: str, mode: str, severity: Severity, rows: Array) -> list[int]:
@@ -38,10 +45,14 @@ def by_fewest(m: Measurements, who: str, mode: str, severity: Severity, rows: Ar
     if severity is not Severity.ERROR or not plainest or not no_float[plainest].all():
         return plainest
     with_float = rows[~no_float[rows]][:_TRIES].tolist()
-    spread = rows[np.unique(np.linspace(0, len(rows) - 1, _ASKED).astype(int))].tolist()
-    needed = _needed(m, fault_at(m, who, mode, severity, plainest[0]), spread)
-    alone = [row for row, names in zip(spread, needed, strict=True) if len(names) < 2]
-    return list(dict.fromkeys([*alone[:1], *with_float, *plainest]))
+    worst = grades(m, mode, who).component[rows]
+    alone: list[int] = []
+    for component in list(dict.fromkeys(worst.tolist()))[:_COMPONENTS]:
+        own = rows[worst == component]
+        spread = own[np.unique(np.linspace(0, len(own) - 1, _ASKED).astype(int))].tolist()
+        needed = _needed(m, fault_at(m, who, mode, severity, spread[0]), spread)
+        alone += [row for row, names in zip(spread, needed, strict=True) if len(names) < 2][:1]
+    return list(dict.fromkeys([*alone, *with_float, *plainest]))
 
 
 def by_coincidence(m: Measurements, fault: Fault, row: int) -> bool:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.float64.domain import Balls64, flushed
 from gradcheck_cli.reals.float64.pairs import Pair
 from gradcheck_cli.reals.float64.rules import RULES
@@ -31,7 +32,7 @@ _QUICK = _OPTIONS | {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
 }
-_FEW = 2**21  # numbers of all rows
+_FEW = 2**21  # numbers of all rows, or steps of all walks
 
 
 def pairs64() -> Balls64:
@@ -89,7 +90,7 @@ def compiled(program: Program, size: int, domain: Callable[[], Balls64] = pairs6
     rows = [jax.ShapeDtypeStruct((size, *aval.shape), jnp.float64) for aval in program.in_avals]
     pairs = [Pair(row, row) for row in rows]
     lowered = jax.jit(jax.vmap(lambda *args: _one(program, args, domain()))).lower(*pairs)
-    is_short = size * program.numbers() <= _FEW
+    is_short = size * max(program.numbers(), by_flint(program)) <= _FEW
     return lowered.compile(compiler_options=_QUICK if is_short else _OPTIONS)
 
 

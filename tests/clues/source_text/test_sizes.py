@@ -140,6 +140,12 @@ def test_what_is_counted_up_to_is_a_whole_number() -> None:
             x = x + 1
         return x[..., None] * ranks, times
 
-    assert kinds(function) == dict.fromkeys(("first", "last", "turns"), "WHOLE") | {
-        "start": "WHOLE"
-    }
+    assert kinds(function) == dict.fromkeys(("first", "last", "start", "turns"), "WHOLE")
+
+
+def test_a_number_of_which_steps_are_taken_is_no_whole_one() -> None:
+    def function(x, width, sigma):
+        half = width / 2
+        return x[..., None] * jnp.arange(half - 1), jnp.arange(jnp.ceil(sigma) + 1)
+
+    assert kinds(function) == {}

@@ -162,6 +162,26 @@ def test_what_takes_two_arguments_at_once_says_so(function: Any, where: str) -> 
     assert value.message == f"the value is infinite where the truth is finite{where}"
 
 
+def test_what_one_argument_does_alone_is_not_hidden_by_what_takes_two() -> None:
+    """The plainest row, of both; a later one, of one argument; two equal ones are met soon enough."""
+
+    def both(x: Any, y: Any) -> Any:
+        return jnp.log1p(jnp.power(x, y)) + jnp.log1p(jnp.exp(x))
+
+    columns = [np.array(c) for c in zip(*ORDINARY, (60.0, 50.0), (100.0, 0.5), strict=True)]
+    m = traced(both, *columns, ran=True)
+    compiled = dataclasses.replace(m, floats={JIT: m.floats[OP_BY_OP], **m.floats})
+    [value] = [f for f in failures(compiled) if f.what == VALUES]
+    assert (value.severity, value.row) == (Severity.ERROR, 4)
+
+
+def test_equal_arguments_are_met() -> None:
+    columns = [np.array(column) for column in zip(*ORDINARY, (1.0, 1.0), strict=True)]
+    m = traced(lambda x, y: jnp.sin(x - y) / (x - y), *columns, ran=True, kinks=True)
+    messages = [f.message for f in failures(m) if f.what == VALUES]
+    assert messages == ["the value is NaN where the truth is finite"]
+
+
 def test_what_takes_two_arguments_at_once_is_a_warning() -> None:
     columns = [np.array(column) for column in zip(*ORDINARY, (100.0, 50.0), strict=True)]
     m = traced(hardened, *columns, ran=True)
