@@ -108,13 +108,13 @@ def _tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
 
 
 def _masks(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
-    """Masks for what gets no gradient, and by its name says what each row is: `billed`; `fitted`, where it is cast."""
+    """Masks for what gets no gradient, and says what each row is: `billed`, what is 0/1, `fitted` where it is cast."""
     clues = hints.clues.get(name, ())
     stated = stated_kind(clues) not in (Kind.NOTHING, Kind.ARRAY, Kind.BOOLS)
     is_cast = re.compile(rf"\bcast\({name},|\b{name}\.(?:astype|to|type)\(")
-    told = tells_of_each(name) or (
-        may_tell_of_each(name) and any(is_cast.search(clue.source) for clue in clues)
-    )
+    domain = hints.domains.get(name)
+    told = tells_of_each(name) or (domain is not None and domain.bounds.family == "binary")
+    told |= may_tell_of_each(name) and any(is_cast.search(clue.source) for clue in clues)
     if stated or name in hints.guesses or not told:
         return []
     return [mask(shape, f"the name `{name}`"), mask(shape[:1], f"the name `{name}`")]

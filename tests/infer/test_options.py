@@ -32,6 +32,9 @@ def test_what_each_row_is_by_its_name_is_a_mask_first() -> None:
     assert not any(
         getattr(each, "text", "").startswith("bool") for each in options(fitted, (3,), NO_HINTS)[:2]
     )
+    good = Parameter("good", 0, differentiable=False, keyword_only=False)
+    binary = Domain(condition("x in binary")[1], "a docstring")
+    assert first(good, domains={"good": binary}).value.dtype.kind == "b"
     for name in ("observed", "windspeed", "pos_embed", "simulated"):
         number = Parameter(name, 0, differentiable=True, keyword_only=False)
         declined = [Clue("the body", declined=True)]
