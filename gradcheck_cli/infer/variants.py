@@ -25,7 +25,17 @@ from gradcheck_cli.infer.static_values import stated_kind
 from gradcheck_cli.infer.trial import Broken, Trial
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import leaves_out
-from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
+from gradcheck_cli.inputs.signature import (
+    GUESS,
+    OMITTED,
+    Fixed,
+    Hints,
+    Leaf,
+    Parameter,
+    Signature,
+    tables,
+)
+from gradcheck_cli.inputs.stand_ins import mask
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 
 _MOST = 8
@@ -144,6 +154,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]
     others = [
         *_left_out(parameter, here, signature, trial.hints),
         *_marked(parameter, here, trial.hints),
+        *_with_zeros(here),
         *other_values(parameter, here, signature, trial.hints),
     ]
     plain = all(isinstance(other, Fixed) for other in others)
@@ -194,6 +205,16 @@ def _marked(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
     marked = value.copy()
     marked.flat[1::2] = -1
     return [replace(here, value=marked, source=f"{here.source}, some of them -1")]
+
+
+def _with_zeros(here: Any) -> list[Fixed]:
+    """For ones that nobody chose, ones and zeros: marks that are all true hide what they mark."""
+    value = here.value if isinstance(here, Fixed) and here.source == GUESS else None
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.size < 2:
+        return []
+    marks = mask(value.shape, GUESS).value.astype(value.dtype)
+    text = f"ones and zeros{list(value.shape)}"
+    return [Fixed(marks, text, f"{GUESS}, some of it 0")] if (value == 1).all() else []
 
 
 def _selects(name: str, hints: Hints) -> bool:

@@ -10,7 +10,15 @@ import numpy as np
 from gradcheck_cli.infer.others import other_values
 from gradcheck_cli.infer.variants import Variants, varied
 from gradcheck_cli.inputs.clue import Clue, Kind
-from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
+from gradcheck_cli.inputs.signature import (
+    GUESS,
+    OMITTED,
+    Fixed,
+    Hints,
+    Leaf,
+    Parameter,
+    Signature,
+)
 from gradcheck_cli.subject.refusals import RuleError
 from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
 
@@ -302,6 +310,15 @@ def test_a_number_is_given_for_what_is_left_out() -> None:
 
     assert 0.75 in given("scale")
     assert 0.75 not in given("mask") + given("norm") + given("axis")
+
+
+def test_ones_that_nobody_chose_are_marks_too() -> None:
+    ones = Fixed(np.ones(3, np.float32), "ones[3]", GUESS)
+    subjects, _ = variants(Gradient(lambda x, good: x * good), good=ones)
+    (given,) = (fixed(s.signature)["good"] for s in subjects)
+    assert set(given) == {0.0, 1.0}
+    told = Fixed(np.ones(3, np.float32), "ones[3]", "a comment")
+    assert variants(Gradient(lambda x, good: x * good), good=told)[0] == []
 
 
 def test_a_sign_is_the_other_one() -> None:
