@@ -36,7 +36,7 @@ _ANY_SHAPE = re.compile(r"\b(?:any|arbitrary) shapes?\b|\barbitrarily shaped\b",
 _ALL = re.compile(
     r"\ball\s+(?:arguments|inputs|parameters|arrays|tensors|of them)\s+(?:(?:are|must be|have to be|should be)\s+)?"
     r"(?:strictly\s+)?(?P<sign>positive|non-?negative)\b(?!\W+(?:semi|definite))"
-    r"|(?:^|\n)\W*all\s*(?P<least>>=?|≥)\s*0(?![.\d])",
+    r"|(?:\A|\n\s*\n|[.;]\s)[ \t]*all\s*(?P<least>>=?|≥)\s*0(?!\.?\d)",
     re.IGNORECASE,
 )
 _WORD_FIRST = re.compile(
@@ -46,7 +46,8 @@ _SEVERAL = re.compile(
     r"\((?P<many>both|all)\s+(?:are\s+)?(?P<bound>(?:>=?|≥)\s*0(?:\.0*)?|(?:strictly\s+)?positive|non-?negative)\)",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(r"[^\W\d]\w*|[^\w\s]|\d+|\n\n")
+_TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|\n\s*\n|[.;:](?=\s)|[^\w\s]")
+_ENDS = (".", ";", ":", "=")
 _POWER = re.compile(r"(?:\*\*|\^)\s*[^\W\d]\w*")
 _FROM_ZERO = re.compile(
     r"\b(?:in|to|within|range|interval)\s*[\[(]\s*0(?:\.0*)?\s*,\s*(?P<name>[^\W\d]\w*)\s*(?P<end>[\])])"
@@ -180,7 +181,11 @@ def _listed(before: str, names: Collection[str]) -> set[str]:
     for token in reversed(_TOKEN.findall(before)):
         if token in names:
             listed.add(token)
-        elif token[0].isalpha() and token not in ("and", "or"):
+        elif (
+            not token.strip()
+            or token in _ENDS
+            or (token[0].isalpha() and token not in ("and", "or"))
+        ):
             break
     return listed
 

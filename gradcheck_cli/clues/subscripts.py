@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from gradcheck_cli.clues.source_text.tree import surroundings_of
 from gradcheck_cli.clues.source_text.written_out import written_out
 
 _MOST_HELPERS = 3  # one inside the other
@@ -155,4 +156,4 @@ def _nodes(function: Callable[..., Any]) -> Iterator[ast.AST]:
         tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
     except (OSError, TypeError, SyntaxError, ValueError):
         return
-    yield from ast.walk(written_out(tree, getattr(inspect.unwrap(function), "__globals__", {})))
+    yield from ast.walk(written_out(tree, surroundings_of(inspect.unwrap(function))))

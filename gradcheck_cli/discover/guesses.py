@@ -110,10 +110,14 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
             sizes.setdefault(dim, int(dim) if dim.isdigit() else _AXES[len(sizes) % len(_AXES)])
         shape = tuple(sizes[dim] for dim in dims)
         if match is not None and shape:
-            whole = re.search(rf"\b{re.escape(name)}\b[^\n]*\bu?int\d+\b", written) is not None
+            whole = re.search(_MADE_WHOLE.format(name=re.escape(name)), written) is not None
             plain = _integers(shape, "") if whole else _reals(shape)
             arrays[name] = [_of_kind(match, shape) if match is said[0] else plain]
     return arrays
+
+
+# `asarray(sites, dtype="int32")`, `sites.astype(jnp.int32)`.
+_MADE_WHOLE = r"\(\s*(?:self\.)?{name}\s*,\s*(?:dtype\s*=\s*)?['\"\w.]*\bu?int\d+\b|\b{name}\.(?:astype|to|type)\([^()\n]*\bu?int\d+\b"
 
 
 def _source(function: Function) -> str:

@@ -24,6 +24,7 @@ from gradcheck_cli.infer.overlap import overlapping, slides
 from gradcheck_cli.infer.static_values import stated_kind
 from gradcheck_cli.infer.trial import Broken, Trial
 from gradcheck_cli.inputs.clue import Kind
+from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.names import leaves_out
 from gradcheck_cli.inputs.signature import (
     GUESS,
@@ -154,7 +155,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]
     others = [
         *_left_out(parameter, here, signature, trial.hints),
         *_marked(parameter, here, trial.hints),
-        *_with_zeros(here),
+        *_with_zeros(here, trial.hints.domains.get(parameter.name)),
         *other_values(parameter, here, signature, trial.hints),
     ]
     plain = all(isinstance(other, Fixed) for other in others)
@@ -207,12 +208,16 @@ def _marked(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
     return [replace(here, value=marked, source=f"{here.source}, some of them -1")]
 
 
-def _with_zeros(here: Any) -> list[Fixed]:
+def _with_zeros(here: Any, domain: Domain | None) -> list[Fixed]:
     """For ones that nobody chose, ones and zeros: marks that are all true hide what they mark."""
+    if domain is not None:
+        return []
     value = here.value if isinstance(here, Fixed) and here.source == GUESS else None
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.size < 2:
         return []
     marks = mask(value.shape, GUESS).value.astype(value.dtype)
+    if marks.all():
+        marks.flat[1::2] = 0
     text = f"ones and zeros{list(value.shape)}"
     return [Fixed(marks, text, f"{GUESS}, some of it 0")] if (value == 1).all() else []
 

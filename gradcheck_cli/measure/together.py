@@ -27,7 +27,7 @@ def brought_about_by(
     m: Measurements, rows: Sequence[int], recurs: Holds, is_healthy: Holds
 ) -> list[list[str]]:
     """For each row, the arguments each of which heals the fault when it alone is moved."""
-    donors, arguments = _donors(m), _arguments(m)
+    donors, arguments = _donors(m), arguments_of(m)
     places = [(row, each, donor) for row in rows for each in arguments.values() for donor in donors]
     if len(arguments) < 2 or not places:
         return [[] for _ in rows]
@@ -40,7 +40,7 @@ def brought_about_by(
     return [[names[i] for i in np.flatnonzero(row)] for row in heals]
 
 
-def _arguments(m: Measurements) -> dict[str, list[int]]:
+def arguments_of(m: Measurements) -> dict[str, list[int]]:
     """The arguments by name, each with its leaves: both parts of complex numbers are one."""
     found: dict[str, list[int]] = {}
     for i, leaf in enumerate(m.subject.leaves):

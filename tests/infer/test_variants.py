@@ -10,6 +10,7 @@ import numpy as np
 from gradcheck_cli.infer.others import other_values
 from gradcheck_cli.infer.variants import Variants, varied
 from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import (
     GUESS,
     OMITTED,
@@ -19,6 +20,7 @@ from gradcheck_cli.inputs.signature import (
     Parameter,
     Signature,
 )
+from gradcheck_cli.project.input_specs import condition
 from gradcheck_cli.subject.refusals import RuleError
 from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
 
@@ -317,6 +319,12 @@ def test_ones_that_nobody_chose_are_marks_too() -> None:
     subjects, _ = variants(Gradient(lambda x, good: x * good), good=ones)
     (given,) = (fixed(s.signature)["good"] for s in subjects)
     assert set(given) == {0.0, 1.0}
+    column = Fixed(np.ones((2, 1), np.float32), "ones[2, 1]", GUESS)
+    subjects, _ = variants(Gradient(lambda x, good: x * good.sum()), good=column)
+    assert set(fixed(subjects[0].signature)["good"].ravel()) == {0.0, 1.0}
+    positive = {"good": Domain(condition("x > 0")[1], "a docstring")}
+    hints = replace(NO_HINTS, domains=positive)
+    assert variants(Gradient(lambda x, good: x / good), hints, good=ones)[0] == []
     told = Fixed(np.ones(3, np.float32), "ones[3]", "a comment")
     assert variants(Gradient(lambda x, good: x * good), good=told)[0] == []
 

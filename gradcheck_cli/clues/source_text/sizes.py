@@ -98,7 +98,8 @@ def _one_more(made: Call, facts: Facts) -> None:
     """`jnp.arange(first, last + 1)`: what is counted up to is a whole number, too."""
     nodes = () if made.node is None else made.node.args
     floats = (getattr(each, "value", 0) for node in nodes for each in ast.walk(node))
-    if len(nodes) > 2 or any(isinstance(number, float) for number in floats):
+    starred = any(isinstance(node, ast.Starred) for node in nodes)
+    if len(nodes) > 2 or starred or any(isinstance(number, float) for number in floats):
         return
     own = made.operands[len(made.operands) - len(nodes) :]
     for node, operand in zip(nodes, own, strict=True):

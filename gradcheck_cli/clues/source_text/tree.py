@@ -35,10 +35,16 @@ def text_of(function: Callable[..., Any]) -> Text | None:
         module = ast.parse(textwrap.dedent(inspect.getsource(inner)))
     except (OSError, TypeError, SyntaxError, ValueError, RecursionError):
         return None
-    surroundings = _surroundings(inner)
-    spelled = written_out(module, surroundings)
-    definition = _definition(spelled, getattr(inner, "__name__", ""), code)
-    return None if definition is None else definition_text(definition, surroundings)
+    surroundings = surroundings_of(inner)
+    definition = _definition(module, getattr(inner, "__name__", ""), code)
+    if definition is None:
+        return None
+    statement = definition if isinstance(definition, ast.stmt) else ast.Expr(definition)
+    (spelled,) = written_out(ast.Module([statement], []), surroundings).body
+    whole = spelled.value if isinstance(spelled, ast.Expr) else spelled
+    if isinstance(whole, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        return definition_text(whole, surroundings)
+    return definition_text(definition, surroundings)
 
 
 def definition_text(
@@ -76,7 +82,7 @@ def _definition(
     return lambdas[0] if len(lambdas) == 1 else None
 
 
-def _surroundings(function: Any) -> dict[str, Any]:
+def surroundings_of(function: Any) -> dict[str, Any]:
     """What names stand for in the function's text, and the class that it is a method of, as Python calls it."""
     around = getattr(function, "__globals__", {})
     owner = around.get(getattr(function, "__qualname__", "").partition(".")[0])

@@ -6,8 +6,10 @@ each of them short, and they share how a call is made.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,9 +46,10 @@ Tensors = Sequence[Any]
 
 KEPT = RuleName.TENSOR_KEPT_ON_CTX
 _OF_COMPLEX = re.compile(
-    r"\.(?:conj|resolve_conj|is_complex|complex|cfloat|cdouble|mH\b|H\b|imag\b|adjoint|vdot|polar)|\bview_as_|\bis_complex\b"
+    r"conj_physical|resolve_conj|is_complex|complex\d*|cfloat|cdouble|mH|H|imag|adjoint|vdot|polar|view_as_(?:complex|real)"
 )
-_OF_PAIRS = re.compile(r"\bpairs?\b|, 2\]|, 2\)")
+_SPOKEN = re.compile(r"\bcomplex\b", re.IGNORECASE)
+_OF_PAIRS = re.compile(r"\bpairs?\b|, 2\]")
 _PARTS = (torch.float16, torch.float32, torch.float64)  # of which there are complex numbers
 _FORWARD = "{}, ⟨cotangent, jvp(v)⟩ is {} and ⟨rule(cotangent), v⟩ is {}"
 _COMPLEX = "{}, re + 0.75 im of the gradient is {}, of autograd through the forward's body {}"
@@ -91,13 +94,27 @@ def other_calls(subject: TorchSubject) -> list[OtherCall]:
 
 
 def _knows_complex_numbers(cls: Any) -> bool:
-    """Does a Function speak of complex numbers that are no pairs, or ask for conjugates? A `conj` of its own may be of pairs."""
+    """Does a Function's docstring speak of complex numbers, or its text ask for their parts? A `conj` of its own may be of pairs."""
     try:
-        written = inspect.getsource(cls) if cls else ""
-    except (OSError, TypeError, ValueError):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls))) if cls else ast.Module([], [])
+    except (OSError, TypeError, ValueError, SyntaxError):
         return False
-    spoken = "complex" in written and _OF_PAIRS.search(written) is None
-    return spoken or _OF_COMPLEX.search(written) is not None
+    nodes = list(ast.walk(tree))
+    told = [
+        ast.get_docstring(n) or "" for n in nodes if isinstance(n, (ast.ClassDef, ast.FunctionDef))
+    ]
+    asked = [n.attr for n in nodes if isinstance(n, ast.Attribute) and not _is_kept(n)]
+    asked += [n.id for n in nodes if isinstance(n, ast.Name) and n.id != "H"]
+    conjugates = any(
+        isinstance(n, ast.Attribute) and n.attr in ("conj", "conjugate") for n in nodes
+    )
+    spoken = any(_SPOKEN.search(text) and not _OF_PAIRS.search(text) for text in told)
+    return spoken or conjugates or any(map(_OF_COMPLEX.fullmatch, asked))
+
+
+def _is_kept(node: ast.Attribute) -> bool:
+    """Is it what a rule keeps of its own: `ctx.H`?"""
+    return isinstance(node.value, ast.Name) and node.value.id in ("ctx", "self")
 
 
 def _defines(cls: Any, name: str) -> bool:

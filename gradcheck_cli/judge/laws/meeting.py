@@ -14,7 +14,7 @@ from gradcheck_cli.measure.coincidence import coincidental, coincidental_slope
 from gradcheck_cli.measure.components import columns
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.measure.together import MODERATE, brought_about_by
+from gradcheck_cli.measure.together import MODERATE, arguments_of, brought_about_by
 from gradcheck_cli.subject.results import VALUE
 
 Array = np.ndarray[Any, Any]
@@ -33,16 +33,18 @@ def meeting(m: Measurements, fault: Fault, row: int) -> str:
     grave = fault.severity is Severity.ERROR and fault.cause in (NAN, INFINITE)
     if not grave or not _has_no_float(m, fault.mode)[row]:
         return ""
-    names = [f"`{name}`" for name in _needed(m, fault, [row])[0]]
-    large = any(p[row].size and np.abs(p[row]).max() > MODERATE for p in m.points)
-    return f" (only where {' and '.join(names)} meet)" if large and len(names) > 1 else ""
+    needed = _needed(m, fault, [row])[0]
+    own = [m.points[i][row] for name in needed for i in arguments_of(m)[name]]
+    large = any(p.size and np.abs(p).max() > MODERATE for p in own)
+    names = " and ".join(f"`{name}`" for name in needed)
+    return f" (only where {names} meet)" if large and len(needed) > 1 else ""
 
 
 def by_fewest(m: Measurements, who: str, mode: str, severity: Severity, rows: Array) -> list[int]:
     """The plainest rows; where the function itself has no float there, first one that a single argument brings about."""
     plainest: list[int] = rows[:_TRIES].tolist()
     no_float = _has_no_float(m, mode)
-    if severity is not Severity.ERROR or not plainest or not no_float[plainest].all():
+    if severity is not Severity.ERROR or not no_float[plainest].any():
         return plainest
     with_float = rows[~no_float[rows]][:_TRIES].tolist()
     worst = grades(m, mode, who).component[rows]

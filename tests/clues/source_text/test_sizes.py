@@ -143,6 +143,15 @@ def test_what_is_counted_up_to_is_a_whole_number() -> None:
     assert kinds(function) == dict.fromkeys(("first", "last", "start", "turns"), "WHOLE")
 
 
+def test_what_is_spread_over_a_range_says_nothing() -> None:
+    def function(x, limits):
+        for _ in range(*limits):
+            x = x + 1
+        return x * jnp.arange(*limits)
+
+    assert "limits" not in {name for name, kind in kinds(function).items() if kind == "WHOLE"}
+
+
 def test_a_number_of_which_steps_are_taken_is_no_whole_one() -> None:
     def function(x, width, sigma):
         half = width / 2

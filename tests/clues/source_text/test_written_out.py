@@ -70,3 +70,9 @@ def test_what_is_read_by_each_word_is_an_array_of_its_own() -> None:
 def test_the_turns_of_a_loop_stand_in_its_place(text: str, written: str) -> None:
     tree = written_out(ast.parse(textwrap.dedent(text)), {})
     assert ast.unparse(tree) == written
+
+
+def test_a_lambda_in_a_loop_keeps_its_text() -> None:
+    rules = {key: (lambda params, y: params["w"] * y) for key in ("a", "b")}
+    assert keys_read(rules["a"]) == {"params": ["w"]}
+    assert "params['w']" in read(rules["a"])

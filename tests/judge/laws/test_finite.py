@@ -175,7 +175,15 @@ def test_what_one_argument_does_alone_is_not_hidden_by_what_takes_two() -> None:
     assert (value.severity, value.row) == (Severity.ERROR, 4)
 
 
-def test_equal_arguments_are_met() -> None:
+def test_equal_arguments_are_met_whatever_else_is_large() -> None:
+    rows = (*((*row, 1.0) for row in ORDINARY), (1.0, 1.0, 100.0))
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    m = traced(lambda x, y, z: jnp.sin(x - y) / (x - y) + z, *columns, ran=True, kinks=True)
+    messages = [f.message for f in failures(m) if f.what == VALUES]
+    assert messages == ["the value is NaN where the truth is finite"]
+
+
+def test_equal_arguments_are_met_alone() -> None:
     columns = [np.array(column) for column in zip(*ORDINARY, (1.0, 1.0), strict=True)]
     m = traced(lambda x, y: jnp.sin(x - y) / (x - y), *columns, ran=True, kinks=True)
     messages = [f.message for f in failures(m) if f.what == VALUES]
