@@ -55,7 +55,7 @@ _UNTRACED = {
 @pytest.mark.parametrize(
     ("framework", "count", "kinds"),
     [
-        ("torch", 36, {"Function", "custom_op"}),
+        ("torch", 37, {"Function", "custom_op"}),
         ("tensorflow", 28, {"custom_gradient", "RegisterGradient"}),
     ],
 )
