@@ -77,6 +77,15 @@ HEADROOM = Limit(
     "Convention: a derivative may overflow before a cotangent below 1 brings it back; the base "
     "cotangents go down to 1/4.",
 )  # fmt: skip
+MODERATE = Limit(
+    16.0, "the size up to which a number is moderate", "A4",
+    "Convention: what several arguments bring about together is a warning where one of them is larger; "
+    "0/0 where two moderate ones are equal stays an error.",
+)  # fmt: skip
+WIDE = Limit(
+    1e30, "the largest number of a format whose range nobody fills", "A5",
+    "float32 and bfloat16 end at 3.4e38, float16 at 65504, which sums of products reach.",
+)  # fmt: skip
 NEAR_THE_END = Limit(
     0.875, "of the exponents", "A5",
     "Convention: 5e33 in float32; not in float16, whose range is filled. What a truth so large is made of is beyond the range "

@@ -15,15 +15,14 @@ _LONGER = ", longer for a text that goes over it"
 def with_more_items(signature: Signature) -> Iterator[Signature]:
     """The signature with each list of arrays three times as long: as it is, or each second one the other way round."""
     for name, value in signature.arguments:
-        if not isinstance(value, (list, tuple)) or not 0 < len(value) <= _MOST_ITEMS:
+        if type(value) not in (list, tuple) or not 0 < len(value) <= _MOST_ITEMS:
             continue
         items = [item for item in value if isinstance(item, Leaf) and item.shape]
         if len(items) != len(value):
             continue
-        kind = type(value) if type(value) in (list, tuple) else tuple
         for longer in (_in_turn(items), _alternating(items)):
             if longer:
-                yield signature.with_argument(name, kind(_numbered(name, longer)))
+                yield signature.with_argument(name, type(value)(_numbered(name, longer)))
 
 
 def _in_turn(items: Sequence[Leaf]) -> list[Leaf]:

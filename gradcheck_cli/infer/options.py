@@ -117,7 +117,8 @@ def _masks(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
     told |= may_tell_of_each(name) and any(is_cast.search(clue.source) for clue in clues)
     if stated or name in hints.guesses or not told:
         return []
-    return [mask(shape, f"the name `{name}`"), mask(shape[:1], f"the name `{name}`")]
+    source = f"the name `{name}`" if domain is None else domain.source
+    return [mask(shape, source), mask(shape[:1], source)]
 
 
 def _held_floats(name: str, hints: Hints) -> list[Fixed]:
@@ -179,10 +180,8 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
     # A text gives its shape alone, and the body takes it for a condition.
     asked = [c for c in hints.clues.get(name, ()) if c.kind is Kind.BOOLS]
     flags = [mask(shape, asked[0].source)] if asked and name not in hints.classes else []
-    if any(
-        clue.declined for clue in hints.clues.get(name, ())
-    ):  # `billed`, of which no gradient is given
-        nested += _masks(name, shape, hints)
+    declined = any(clue.declined for clue in hints.clues.get(name, ()))
+    nested += _masks(name, shape, hints) if declined else []
     return [*nested, leaf, *flags, *named] if nested else [leaf, *flags, *named]
 
 

@@ -16,6 +16,7 @@ from gradcheck_cli.contract.limits import (
     NEAR_THE_END,
     ROUNDING_ULP,
     WARNING_EPS,
+    WIDE,
     half_of_the_digits,
 )
 from gradcheck_cli.contract.report import Severity
@@ -26,7 +27,6 @@ from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR
 
 Array = np.ndarray[Any, Any]
 
-_WIDE = 1e30  # the largest number of a format whose range nobody fills
 _MOST_BY_DIFFERENCES = 6  # rows that are graded so
 
 # Causes, from grave to light.
@@ -158,7 +158,7 @@ def _close(got: Array, low: Array, high: Array, fmt: Format, room: float) -> Arr
     edge = top * room
     over = ((high > edge) & (got >= top)) | ((low < -edge) & (got <= -top))
     # inf − inf behind an overflowing truth is overflow, not a fault of its own; so is an infinity of either sign
-    near = min(edge, fmt.max**NEAR_THE_END.value) if fmt.max > _WIDE else edge
+    near = min(edge, fmt.max**NEAR_THE_END.value) if fmt.max > WIDE.value else edge
     overflow = ~np.isfinite(got) & ((high > near) | (low < -near))
     return np.asarray(inside | over | overflow)
 

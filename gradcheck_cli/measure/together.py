@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import MODERATE
 from gradcheck_cli.measure.engine import measure_rows
 from gradcheck_cli.measure.measurements import Measurements, Probe, Rows
 
@@ -19,7 +20,6 @@ Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]
 
 _PART = re.compile(r"\.(?:real|imag)$")
-MODERATE = 16.0
 _DONORS = 3  # rows from which an argument takes its other values
 
 
@@ -52,7 +52,7 @@ def _donors(m: Measurements) -> list[int]:
     """Rows of moderate numbers, none of them zero, from the first of these to the last."""
     rows = m.base_rows
     sizes = [np.abs(p[rows]).reshape(len(rows), -1) for p in m.points]
-    plain = [((size > 0) & (size <= MODERATE)).all(axis=1) for size in sizes]
+    plain = [((size > 0) & (size <= MODERATE.value)).all(axis=1) for size in sizes]
     rows = rows[np.all(plain, axis=0)] if plain else rows[:0]
     spread = np.unique(np.linspace(0, len(rows) - 1, _DONORS).astype(int))
     return rows[spread].tolist() if len(rows) else []

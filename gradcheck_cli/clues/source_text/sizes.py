@@ -105,11 +105,8 @@ def _one_more(made: Call, facts: Facts) -> None:
     for node, operand in zip(nodes, own, strict=True):
         match node:
             case ast.BinOp(ast.Name(id=name), ast.Add() | ast.Sub(), ast.Constant(value=int())):
-                is_it = isinstance(operand, Part) and operand.path == name
-                bound = (
-                    replace(operand, itself=True) if is_it and isinstance(operand, Part) else None
-                )
-                facts.kind(bound, Kind.WHOLE, COUNTS)
+                if isinstance(operand, Part) and operand.path == name:
+                    facts.kind(replace(operand, itself=True), Kind.WHOLE, COUNTS)
 
 
 def _of_each_axis(made: Call, places: tuple[int, ...], facts: Facts) -> None:

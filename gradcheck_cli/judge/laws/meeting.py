@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import MODERATE
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.judge.laws.fault import Fault, fault_at
 from gradcheck_cli.measure.accuracy import INFINITE, NAN
@@ -14,7 +15,7 @@ from gradcheck_cli.measure.coincidence import coincidental, coincidental_slope
 from gradcheck_cli.measure.components import columns
 from gradcheck_cli.measure.grading import grades
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.measure.together import MODERATE, arguments_of, brought_about_by
+from gradcheck_cli.measure.together import arguments_of, brought_about_by
 from gradcheck_cli.subject.results import VALUE
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +36,7 @@ def meeting(m: Measurements, fault: Fault, row: int) -> str:
         return ""
     needed = _needed(m, fault, [row])[0]
     own = [m.points[i][row] for name in needed for i in arguments_of(m)[name]]
-    large = any(p.size and np.abs(p).max() > MODERATE for p in own)
+    large = any(p.size and np.abs(p).max() > MODERATE.value for p in own)
     names = " and ".join(f"`{name}`" for name in needed)
     return f" (only where {names} meet)" if large and len(needed) > 1 else ""
 
