@@ -1,4 +1,4 @@
-"""Integers of tables that stand for something else: what a text compares a table with, and entries below zero."""
+"""What a text compares a table with: integers that stand for something else, and the table's own rows."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _MINUS_ONE = re.compile(
     re.IGNORECASE,
 )
 _COMPARES = frozenset({"eq", "ne", "equal", "not_equal"})
+_MODULES = frozenset({"np", "numpy", "jnp", "jax", "tf", "torch", "ops", "keras", "K", "F"})
 
 
 def marked_below_zero(
@@ -81,3 +82,35 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 def _is_constant(node: ast.expr) -> bool:
     return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
+
+
+def paired(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> frozenset[str]:
+    """The parameters of which each row is asked whether it is the same as another one: it may be alone."""
+    texts = (text for text in map(text_of, functions) if text is not None)
+    nodes = (node for text in texts for top in text.statements for node in ast.walk(top))
+    return frozenset(name for node in nodes for name in _with_itself(node)) & set(names)
+
+
+def _with_itself(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        sides, same = [node.left, node.comparators[0]], isinstance(node.ops[0], ast.Eq | ast.NotEq)
+    elif isinstance(node, ast.Call):
+        sides, same = _sides(node), last_word(node.func) in _COMPARES
+    else:
+        return
+    left, *right = [_only_name(side) for side in sides] or [""]
+    if same and left and [left] == right:
+        yield left
+
+
+def _sides(call: ast.Call) -> list[ast.expr]:
+    """What a call compares: its arguments, or a method's own array and its argument."""
+    if len(call.args) == 1 and isinstance(call.func, ast.Attribute):
+        return [call.func.value, call.args[0]]
+    return list(call.args) if len(call.args) == 2 else []
+
+
+def _only_name(side: ast.expr) -> str:
+    """The one array that it is made of; nothing where other names are beside it."""
+    found = {n.id for n in ast.walk(side) if isinstance(n, ast.Name)} - _MODULES
+    return found.pop() if len(found) == 1 else ""

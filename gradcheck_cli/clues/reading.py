@@ -18,7 +18,7 @@ from gradcheck_cli.clues.first_clues import (
     with_orders,
     without_names_of_parts,
 )
-from gradcheck_cli.clues.left_out import left_out, marked_below_zero, told_below_zero
+from gradcheck_cli.clues.left_out import left_out, marked_below_zero, paired, told_below_zero
 from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.clues.subscripts import keys_read, unpacked
 from gradcheck_cli.clues.traits import with_traits
@@ -73,6 +73,7 @@ def read(
         classes=wanted,
         instances=instances(function, wanted),
         below_zero=marked_below_zero([function, *rule], names) | told_below_zero(function, names),
+        paired=paired([function, *rule], names),
         left_out=marks - {clue.avoids for clues_of in merged.values() for clue in clues_of},
     )
     return with_traits(hints, function, rule, names)

@@ -77,6 +77,11 @@ HEADROOM = Limit(
     "Convention: a derivative may overflow before a cotangent below 1 brings it back; the base "
     "cotangents go down to 1/4.",
 )  # fmt: skip
+EVERYDAY = Limit(
+    (1e-4, 1e4), "the sizes of everyday numbers", "A4",
+    "Benchmarks/field: of 35 right rules of five suites that were called unstable, half were so where one of several "
+    "arguments was beyond these sizes, and autodiff alike (a range of 1e-6 metres to the fourth power).",
+)  # fmt: skip
 MODERATE = Limit(
     16.0, "the size up to which a number is moderate", "A4",
     "Convention: what several arguments bring about together is a warning where one of them is larger; "

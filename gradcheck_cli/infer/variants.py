@@ -155,6 +155,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]
     others = [
         *_left_out(parameter, here, signature, trial.hints),
         *_marked(parameter, here, trial.hints),
+        *_one_alone(parameter, here, trial.hints),
         *_with_zeros(here, trial.hints.domains.get(parameter.name)),
         *other_values(parameter, here, signature, trial.hints),
     ]
@@ -206,6 +207,22 @@ def _marked(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
     marked = value.copy()
     marked.flat[1::2] = -1
     return [replace(here, value=marked, source=f"{here.source}, some of them -1")]
+
+
+def _one_alone(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
+    """For a table whose rows are compared with each other, one in which the last row is like no other."""
+    value = here.value if isinstance(here, Fixed) else None
+    if parameter.name not in hints.paired or not isinstance(value, np.ndarray):
+        return []
+    if (
+        value.dtype.kind != "i"
+        or value.ndim != 1
+        or np.unique(value, return_counts=True)[1].min() < 2
+    ):
+        return []
+    unused = np.setdiff1d(np.arange(value.max() + 2), value)
+    alone = np.array([*value[:-1], unused[0]], value.dtype)
+    return [replace(here, value=alone, source=f"{here.source}, the last one alone")]
 
 
 def _with_zeros(here: Any, domain: Domain | None) -> list[Fixed]:

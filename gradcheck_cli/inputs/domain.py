@@ -22,6 +22,7 @@ _TAME = 1e4  # beyond that, a family's arrays lose their digits before the funct
 
 
 MATRICES = frozenset({"spd", "orthogonal", "symmetric", "lower", "upper"})
+_OF_ONE_SIZE = frozenset({"simplex", "unit", "orthogonal", "binary", "signs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,14 @@ class Domain:
     def joint(self) -> bool:
         """Do the elements of an array depend on each other?"""
         return self.bounds.family in _JOINT
+
+    @property
+    def states_a_size(self) -> bool:
+        """Does somebody say how large its numbers are? A name does not."""
+        ends = np.isfinite([self.bounds.low, self.bounds.high]).all()
+        return (
+            bool(ends) and not self.source.startswith("the name")
+        ) or self.bounds.family in _OF_ONE_SIZE
 
     def suits(self, shape: tuple[int, ...]) -> bool:
         """May an array of this shape lie in it: is it a matrix, if the domain is one of matrices?"""

@@ -169,6 +169,7 @@ class Hints:
     obstacle: str = ""  # why it cannot be called at all, whatever the inputs
     left_out: frozenset[str] = frozenset()  # integers whose places in a table do not count
     below_zero: frozenset[str] = frozenset()  # tables of which the text asks for entries below zero
+    paired: frozenset[str] = frozenset()  # tables whose rows the text compares with each other
     complex_numbers: frozenset[str] = frozenset()  # arguments that a source says are complex
     real_numbers: frozenset[str] = frozenset()  # arguments that a source says are real
     maybe_complex: frozenset[str] = frozenset()  # arguments of which the body takes such parts

@@ -42,10 +42,16 @@ def whole_numbers(shape: tuple[int, ...]) -> list[Fixed]:
     return [*(integers(s, GUESS) for s in dict.fromkeys((shape, shape[:1], ()))), Fixed(1, "1", GUESS)]  # fmt: skip
 
 
+_CLASSES = 3  # with two, one of which is alone, no two rows of a kind would be left beside others
+
+
 def integers(shape: tuple[int, ...], source: str) -> Fixed:
-    """An integer array of 0, 2 and 1 in turn."""
+    """An integer array of 0, 2 and 1 in turn; along a single axis one of them comes once."""
     size = int(np.prod(shape, dtype=int))
-    values = (np.arange(size) * 2 % 3).astype(np.int32).reshape(shape)
+    turned = np.arange(size) * 2 % 3
+    values = (
+        (_with_one_alone(turned) if len(shape) == 1 else turned).astype(np.int32).reshape(shape)
+    )
     return Fixed(values, f"i32{list(shape)}", source)
 
 
@@ -74,8 +80,20 @@ def table(
     values = np.resize(np.asarray(few), size) if turn == 0 else turned
     if len(shape) == 2 and not ascending:
         values = _rows_apart(values.reshape(shape), count).reshape(-1)
+    if len(shape) == 1:
+        values = _with_one_alone(values)
     values = least + (np.sort(values) if ascending else values)
     return Fixed(values.astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
+
+
+def _with_one_alone(values: Array) -> Array:
+    """The table with one of three or more integers that comes once: a class of a single row has no pairs."""
+    found, counts = np.unique(values, return_counts=True)
+    if len(found) < _CLASSES or (counts < 2).any():
+        return values
+    alone, other = found[np.argsort(counts, kind="stable")[:2]]
+    again = np.flatnonzero(values == alone)[1:]
+    return np.asarray(np.where(np.isin(np.arange(len(values)), again), other, values))
 
 
 def _rows_apart(rows: Array, count: int) -> Array:

@@ -158,9 +158,14 @@ def _close(got: Array, low: Array, high: Array, fmt: Format, room: float) -> Arr
     edge = top * room
     over = ((high > edge) & (got >= top)) | ((low < -edge) & (got <= -top))
     # inf − inf behind an overflowing truth is overflow, not a fault of its own; so is an infinity of either sign
-    near = min(edge, fmt.max**NEAR_THE_END.value) if fmt.max > WIDE.value else edge
+    near = min(edge, near_the_end(fmt))
     overflow = ~np.isfinite(got) & ((high > near) | (low < -near))
     return np.asarray(inside | over | overflow)
+
+
+def near_the_end(fmt: Format) -> float:
+    """From where on a number is made of others that may be beyond the range (SEMANTICS A5)."""
+    return float(fmt.max**NEAR_THE_END.value if fmt.max > WIDE.value else fmt.max)
 
 
 def _vanishes(mid: float, scale: float, fmt: Format) -> bool:

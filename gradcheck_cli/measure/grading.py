@@ -7,26 +7,72 @@ fault than being wrong.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.cotangents import HUGE, TINY, ZERO
-from gradcheck_cli.measure.accuracy import Grades, grade
+from gradcheck_cli.measure.accuracy import Grades, grade, near_the_end
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.formula_gap import comparison, value_differs
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.reference import Reference
-from gradcheck_cli.measure.states import KINK, POLE
-from gradcheck_cli.measure.unmet import unmet
+from gradcheck_cli.measure.states import KINK, LIMIT, POLE, REGULAR
+from gradcheck_cli.measure.unmet import uncommon, unmet, why_uncommon
 from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
+
+Array = np.ndarray[Any, Any]
 
 
 @derived
 def grades(m: Measurements, mode: str, who: str) -> Grades:
     """Grades of the value, of the rule's gradient or of autodiff's in a mode."""
+    graded = _graded(m, mode, who)
+    if not m.count:
+        return graded
+    excused = shared(m, mode, who) & uncommon(m) | _of_no_value(m, who)
+    light = np.minimum(graded.severity, Severity.NOTE.rank)
+    return replace(graded, severity=np.where(excused, light, graded.severity))
+
+
+def why_excused(m: Measurements, mode: str, who: str, row: int) -> str:
+    """Why a fault at this row is a note and no error; nothing where it is one in its own right."""
+    if grades(m, mode, who).severity[row] >= _graded(m, mode, who).severity[row]:
+        return ""
+    if _of_no_value(m, who)[row]:
+        return f"the value is beyond the range of {m.fmt.name}"
+    return why_uncommon(m, row)
+
+
+@derived
+def _graded(m: Measurements, mode: str, who: str) -> Grades:
+    """Grades before it is asked who else has the fault."""
     graded = _without_tails(m, _grade(m, mode, who))
     return graded if who != CUSTOM else _as_autodiff_does(m, mode, graded)
+
+
+def shared(m: Measurements, mode: str, who: str) -> Array:
+    """Rows whose fault is the function's own, or that of the rule and of autodiff alike (SEMANTICS A4)."""
+    if who == VALUE:
+        return np.ones(m.count, bool)
+    floats = m.floats[mode]
+    both = floats.auto is not None and floats.custom is not None
+    others = [VALUE, AUTO if who == CUSTOM else CUSTOM] if both else [VALUE]
+    bad = [_graded(m, mode, other).severity >= Severity.WARNING.rank for other in others]
+    return np.asarray(np.any(bad, axis=0))
+
+
+def _of_no_value(m: Measurements, who: str) -> Array:
+    """Rows of gradients at which a value is beyond the dtype's range, or near its end: nobody goes on from there."""
+    if who == VALUE:
+        return np.zeros(m.count, bool)
+    numbers = np.isin(m.reference.states(VALUES), (REGULAR, LIMIT))
+    with np.errstate(invalid="ignore"):
+        beyond = np.abs(m.reference.middle(VALUES)) > near_the_end(m.fmt)
+    return np.asarray((numbers & beyond).any(axis=1))
 
 
 def _as_autodiff_does(m: Measurements, mode: str, graded: Grades) -> Grades:

@@ -20,6 +20,7 @@ Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]
 
 _PART = re.compile(r"\.(?:real|imag)$")
+_FACTOR, _STEP = 1.25, 0.375  # what makes ordinary numbers of bare ones, 0 too: both are short
 _DONORS = 3  # rows from which an argument takes its other values
 
 
@@ -40,6 +41,36 @@ def brought_about_by(
     return [[names[i] for i in np.flatnonzero(row)] for row in heals]
 
 
+def bare_together(m: Measurements, row: int, recurs: Holds, is_healthy: Holds) -> list[str]:
+    """The arguments that hold nothing but 0, 1 and -1, where only together they bring the fault about.
+
+    Not one of them does so alone among ordinary numbers, and no other numbers in their place do.
+    """
+    donors, arguments = _donors(m), arguments_of(m)
+    bare = {
+        name: leaves
+        for name, leaves in arguments.items()
+        if all(np.isin(m.points[i][row], (0.0, 1.0, -1.0)).all() for i in leaves)
+    }
+    if len(bare) < 2 or not donors:
+        return []
+    alone = _measured(m, [(donor, each, row) for each in bare.values() for donor in donors])
+    if recurs(alone).any() or not is_healthy(alone).all():
+        return []
+    return list(bare) if is_healthy(elsewhere(m, row, list(bare))).all() else []
+
+
+def elsewhere(m: Measurements, row: int, names: Sequence[str]) -> Measurements:
+    """A row with other numbers for some arguments, which are equal where theirs are."""
+    arguments = arguments_of(m)
+    leaves = [i for name in names for i in arguments[name]]
+    return _measured(m, [(row, leaves, row)], _elsewhere)
+
+
+def _elsewhere(numbers: Array) -> Array:
+    return np.asarray(numbers * _FACTOR + _STEP)
+
+
 def arguments_of(m: Measurements) -> dict[str, list[int]]:
     """The arguments by name, each with its leaves: both parts of complex numbers are one."""
     found: dict[str, list[int]] = {}
@@ -58,14 +89,18 @@ def _donors(m: Measurements) -> list[int]:
     return rows[spread].tolist() if len(rows) else []
 
 
-def _measured(m: Measurements, places: Sequence[tuple[int, Sequence[int], int]]) -> Measurements:
-    """Each row with one argument as a donor has it."""
+def _measured(
+    m: Measurements,
+    places: Sequence[tuple[int, Sequence[int], int]],
+    moved: Callable[[Array], Array] = np.asarray,
+) -> Measurements:
+    """Each row with one argument as a donor has it, or moved from there."""
     where = [row for row, _, _ in places]
     points = [p[where].copy() for p in m.points]
     for k, (_, argument, donor) in enumerate(places):
         for i in argument:
-            points[i][k] = m.points[i][donor]
+            points[i][k] = moved(m.points[i][donor])
     cotangents = [c[where] for c in m.cotangents]
     probes = [Probe(k, m.probes[row].cotangent) for k, row in enumerate(where)]
-    moved = Rows(m.subject, m.fmt, m.seed, probes, points, cotangents, ["moved"] * len(where))
-    return measure_rows(moved, m.sources, kinks=False, ties=False)
+    rows = Rows(m.subject, m.fmt, m.seed, probes, points, cotangents, ["moved"] * len(where))
+    return measure_rows(rows, m.sources, kinks=False, ties=False)

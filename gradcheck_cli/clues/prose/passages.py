@@ -24,6 +24,9 @@ _LATEX = (
     (re.compile(r"\\leq?\b"), "<="),
     (re.compile(r"\\geq?\b"), ">="),
 )
+# `units of the distance, "m" or "cm"`: the words are those of the units.
+_NOUN_OF = re.compile(r"\bof\s+(?:the\s+|an?\s+|its\s+)?$")
+_QUOTES = re.compile(r"\W*(?:in\s+|either\s+|one of\s+)?[`(\[{]*['\"]")
 _RESULTS = re.compile(
     r"^\s*(?::?(?:returns?|rtype|yields?|raises?|outputs?|results?|out|examples?"
     r"|references?|notes?|see also|usage)\b[^:\n]*:|(?:returns|yields|raises|examples?"
@@ -207,6 +210,8 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
             leading = re.search(r"(?:^|[.,;:])\s*$", sentence[: match.start()])
             common = shared.match(behind) or (shaped.match(behind) if leading else None)
             behind = behind[common.end() :] if common else behind
+            if _NOUN_OF.search(sentence[: match.start()]) and _QUOTES.match(behind):
+                continue
             stop = _stop(other, _without_shapes(behind))
             ahead = sentence[: match.start()]
             starts = [m.end() for m in other.finditer(_without_shapes(ahead))]

@@ -15,7 +15,7 @@ from gradcheck_cli.judge.laws.meeting import by_coincidence, by_fewest, meeting
 from gradcheck_cli.measure.accuracy import Grades
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
-from gradcheck_cli.measure.grading import grades
+from gradcheck_cli.measure.grading import grades, why_excused
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.run_alone import Alone, again
 from gradcheck_cli.measure.unmet import tiny_at_once, unmet
@@ -39,11 +39,13 @@ class FloatRule:
 def worst_failure(m: Measurements, rule: FloatRule) -> Failure | None:
     """The failure of the worst severity, at the plainest row that shows it when it is run alone.
 
-    An error that only several arguments bring about together is one of the last resort, and a warning.
+    What only several arguments bring about together is one of the last resort, and a note.
     """
     graded = {mode: grades(m, mode, rule.who) for mode in m.floats}
     together: Failure | None = None
     for severity in _ORDER:
+        if together is not None and severity is Severity.NOTE:
+            break
         modes = [mode for mode, each in graded.items() if _rows(each, severity, rule.causes).size]
         for number, mode in enumerate(modes):
             for row in _confirmed_rows(m, rule, mode, severity):
@@ -53,27 +55,27 @@ def worst_failure(m: Measurements, rule: FloatRule) -> Failure | None:
                 if not where:
                     return failure
                 together = together or failure
-        if together is not None:
-            return together
-    return None
+    return together
 
 
 def _failure(
     m: Measurements, rule: FloatRule, fault: Fault, row: int, modes: Sequence[str], where: str
 ) -> Failure:
-    """The failure of a fault; an error that shows only op by op, or where arguments meet, is a warning."""
+    """The failure of a fault: a note where arguments meet, at most a warning where it shows only op by op."""
     kind = Kind.VALUE_FLOATS if fault.what == VALUES else Kind.GRADIENT_FLOATS
-    milder = bool(where) or list(modes) == [OP_BY_OP]
+    severity = fault.severity
+    if where:
+        severity = Severity.NOTE
+    elif list(modes) == [OP_BY_OP] and severity is Severity.ERROR:
+        severity = Severity.WARNING
     return Failure(
         rule=rule.name,
-        severity=Severity.WARNING
-        if milder and fault.severity is Severity.ERROR
-        else fault.severity,
+        severity=severity,
         row=row,
         what=fault.what,
         component=fault.component,
         ground=Ground(kind, fault.cause),
-        message=rule.message(fault.cause) + (where or _where_nobody_goes(m, row)),
+        message=rule.message(fault.cause) + (where or _where_nobody_goes(m, fault, row)),
         modes=tuple(modes),
         holds=fault.recurs,
         as_grave=fault.recurs_as_gravely,
@@ -81,11 +83,14 @@ def _failure(
     )
 
 
-def _where_nobody_goes(m: Measurements, row: int) -> str:
+def _where_nobody_goes(m: Measurements, fault: Fault, row: int) -> str:
     """Why a fault at this row is a note at most, in brackets; nothing where it is not."""
     if m.beyond[row]:
         return " (beyond --reach)"
-    return " (where several arguments are tiny at once)" if tiny_at_once(m)[row] else ""
+    if tiny_at_once(m)[row]:
+        return " (where several arguments are tiny at once)"
+    why = why_excused(m, fault.mode, fault.who, row)
+    return f" (where {why})" if why else ""
 
 
 def _confirmed_rows(

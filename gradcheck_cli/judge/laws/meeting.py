@@ -13,9 +13,9 @@ from gradcheck_cli.judge.laws.fault import Fault, fault_at
 from gradcheck_cli.measure.accuracy import INFINITE, NAN
 from gradcheck_cli.measure.coincidence import coincidental, coincidental_slope
 from gradcheck_cli.measure.components import columns
-from gradcheck_cli.measure.grading import grades
+from gradcheck_cli.measure.grading import grades, shared
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.measure.together import arguments_of, brought_about_by
+from gradcheck_cli.measure.together import arguments_of, bare_together, brought_about_by, elsewhere
 from gradcheck_cli.subject.results import VALUE
 
 Array = np.ndarray[Any, Any]
@@ -27,27 +27,46 @@ _COMPONENTS = 4
 
 
 def meeting(m: Measurements, fault: Fault, row: int) -> str:
-    """The arguments that only together bring the fault about, in brackets, where the function itself has no float.
+    """The arguments that only together bring about what the function, or autodiff, does alike; in brackets.
 
-    One of them is large: 0/0 where two ordinary numbers are equal is met soon enough.
+    What is so wherever two numbers are equal is met soon enough.
     """
-    grave = fault.severity is Severity.ERROR and fault.cause in (NAN, INFINITE)
-    if not grave or not _has_no_float(m, fault.mode)[row]:
+    if fault.severity is not Severity.ERROR or not shared(m, fault.mode, fault.who)[row]:
         return ""
-    needed = _needed(m, fault, [row])[0]
-    own = [m.points[i][row] for name in needed for i in arguments_of(m)[name]]
-    large = any(p.size and np.abs(p).max() > MODERATE.value for p in own)
+    needed: Sequence[str] = _needed(m, fault, [row])[0]
+    if len(needed) < 2 or not _any_large(m, row, needed):
+        needed = _without_a_float(m, fault, row, needed)
     names = " and ".join(f"`{name}`" for name in needed)
-    return f" (only where {names} meet)" if large and len(needed) > 1 else ""
+    return f" (only where {names} meet)" if needed else ""
+
+
+def _any_large(m: Measurements, row: int, names: Sequence[str]) -> bool:
+    own = [m.points[i][row] for name in names for i in arguments_of(m)[name]]
+    return any(p.size and np.abs(p).max() > MODERATE.value for p in own)
+
+
+def _without_a_float(
+    m: Measurements, fault: Fault, row: int, needed: Sequence[str]
+) -> Sequence[str]:
+    """Of those that are needed, or hold 0 and 1 only: several, where the function itself has no float.
+
+    None where it is the same with other numbers that are as equal as these.
+    """
+    floats = columns(m.floats[fault.mode].value, m.count)[row]
+    if np.isfinite(floats).all():
+        return ()
+    if len(needed) > 1 and fault.is_healthy(elsewhere(m, row, needed)).all():
+        return needed
+    return bare_together(m, row, fault.recurs, fault.is_healthy)
 
 
 def by_fewest(m: Measurements, who: str, mode: str, severity: Severity, rows: Array) -> list[int]:
-    """The plainest rows; where the function itself has no float there, first one that a single argument brings about."""
+    """The plainest rows; where the function or autodiff does the same, first one that a single argument brings about."""
     plainest: list[int] = rows[:_TRIES].tolist()
-    no_float = _has_no_float(m, mode)
-    if severity is not Severity.ERROR or not no_float[plainest].any():
+    alike = shared(m, mode, who)
+    if severity is not Severity.ERROR or not alike[plainest].any():
         return plainest
-    with_float = rows[~no_float[rows]][:_TRIES].tolist()
+    of_its_own = rows[~alike[rows]][:_TRIES].tolist()
     worst = grades(m, mode, who).component[rows]
     alone: list[int] = []
     for component in list(dict.fromkeys(worst.tolist()))[:_COMPONENTS]:
@@ -55,7 +74,7 @@ def by_fewest(m: Measurements, who: str, mode: str, severity: Severity, rows: Ar
         spread = own[np.unique(np.linspace(0, len(own) - 1, _ASKED).astype(int))].tolist()
         needed = _needed(m, fault_at(m, who, mode, severity, spread[0]), spread)
         alone += [row for row, names in zip(spread, needed, strict=True) if len(names) < 2][:1]
-    return list(dict.fromkeys([*alone, *with_float, *plainest]))
+    return list(dict.fromkeys([*alone, *of_its_own, *plainest]))
 
 
 def by_coincidence(m: Measurements, fault: Fault, row: int) -> bool:
@@ -69,8 +88,3 @@ def by_coincidence(m: Measurements, fault: Fault, row: int) -> bool:
 def _needed(m: Measurements, fault: Fault, rows: Sequence[int]) -> list[list[str]]:
     """For each row, the arguments each of which heals the fault."""
     return brought_about_by(m, rows, fault.recurs, fault.is_healthy)
-
-
-def _has_no_float(m: Measurements, mode: str) -> Array:
-    """Rows in which a value of the function itself is none."""
-    return np.asarray(~np.isfinite(columns(m.floats[mode].value, m.count)).all(axis=1))

@@ -190,9 +190,9 @@ def test_equal_arguments_are_met_alone() -> None:
     assert messages == ["the value is NaN where the truth is finite"]
 
 
-def test_what_takes_two_arguments_at_once_is_a_warning() -> None:
+def test_what_takes_two_arguments_at_once_is_a_note() -> None:
     columns = [np.array(column) for column in zip(*ORDINARY, (100.0, 50.0), strict=True)]
     m = traced(hardened, *columns, ran=True)
     compiled = dataclasses.replace(m, floats={JIT: m.floats[OP_BY_OP], **m.floats})
     [value] = [f for f in failures(compiled) if f.what == VALUES]
-    assert (value.severity, value.modes) == (Severity.WARNING, (JIT, OP_BY_OP))
+    assert (value.severity, value.modes) == (Severity.NOTE, (JIT, OP_BY_OP))

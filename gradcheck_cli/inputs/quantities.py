@@ -1,0 +1,64 @@
+"""Quantities that are never negative, or shares of a whole, as a parameter's name says: `clearance`, `slant_range`.
+
+They stand beside those in whose domain the inputs are laid by the name alone (`clues/usual_domains.py`).
+Names are no promise: numbers beyond them are tried all the same, and a wrong formula is wrong there, too. Only
+what floats do there, and autodiff alike, is no reason to fail a build (SEMANTICS A4).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """The numbers that a quantity has, and how a report calls the others."""
+
+    low: float
+    high: float
+    low_open: bool
+    otherwise: str
+
+
+_POSITIVE = Quantity(0.0, float("inf"), True, "not positive")
+_NOT_NEGATIVE = Quantity(0.0, float("inf"), False, "negative")
+_SHARE = Quantity(0.0, 1.0, False, "outside of 0 to 1")
+_CORRELATION = Quantity(-1.0, 1.0, False, "outside of -1 to 1")
+
+_WORDS = (
+    (_POSITIVE, "sd var kelvin density diameter wavelength frequency freq clearance resistance resistivity capacitance"),
+    (_POSITIVE, "inductance modulus conductance permeability forward tenor scale tau pressure focal aperture waist gravity"),
+    (_POSITIVE, "precision litre tolerance"),
+    (_NOT_NEGATIVE, "range height length dose dosage concentration conc intensity flux power energy speed count population"),
+    (_NOT_NEGATIVE, "irradiance luminance radiance amplitude magnitude price cost wage income demand stock quantity hazard"),
+    (_NOT_NEGATIVE, "rate strength strain friction charge load second minute hour day week month year gram metre meter"),
+    (_SHARE, "prob probability fraction share proportion porosity efficiency albedo emissivity reflectance"),
+    (_SHARE, "transmittance occupancy prevalence availability saturation eccentricity"),
+    (_CORRELATION, "corr correlation rho"),
+)  # fmt: skip
+_KNOWN = {word: quantity for quantity, words in _WORDS for word in words.split()}
+# What is taken of a quantity has its own numbers, those of a logarithm or of a difference.
+_TAKEN = frozenset(
+    ["log", "ln", "logit", "log10", "log2", "raw", "d", "delta", "diff", "rel", "relative", "error", "err", "residual", "bias", "shift", "offset", "change", "dev", "grad", "signed", "net", "free", "unconstrained", "centred", "centered", "normalized", "normalised", "scaled", "z", "dx", "dy", "dz", "inv"]
+)  # fmt: skip
+_NAME = re.compile(r"\w+")
+
+
+def quantity_of(path: str) -> Quantity | None:
+    """What the last name of a path says: of `params['bulk_density']`, that it is positive."""
+    names = [name for name in _NAME.findall(path) if not name.isdigit()]
+    if not names:
+        return None
+    words = [word.rstrip("0123456789") for word in names[-1].lower().strip("_").split("_")]
+    if _TAKEN.intersection(words):
+        return None
+    return _known(words[-1]) or _known(words[0])
+
+
+def _known(word: str) -> Quantity | None:
+    return (
+        _KNOWN.get(word)
+        or _KNOWN.get(word.removesuffix("s"))
+        or _KNOWN.get(word.removesuffix("es"))
+    )
