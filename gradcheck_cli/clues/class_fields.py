@@ -13,10 +13,11 @@ from gradcheck_cli.clues.call_sites import clues_of_fields
 from gradcheck_cli.clues.classes import field_names, field_texts
 from gradcheck_cli.clues.docstrings import read_text
 from gradcheck_cli.clues.documentation import text_of_class
-from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.project.users import root_of
 
 _AXES = re.compile(r"\[([^\[\]]*)\]")
+_ELEMENTS = {Kind.FLAG: Kind.BOOLS, Kind.WHOLE: Kind.INTEGERS}  # `bool, False for padding`
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -42,9 +43,18 @@ def names_of_dimensions(clues: Mapping[str, Collection[Clue]]) -> set[str]:
 def _of_class(cls: type, taken: Collection[str]) -> dict[str, list[Clue]]:
     names = field_names(cls)
     written = read_text(text_of_class(cls), names)
-    sources = [clues_of_texts(field_texts(cls)), written, _made(cls, taken)]
+    annotated = clues_of_texts(field_texts(cls))
+    written = {name: _of_array(annotated.get(name), clue) for name, clue in written.items()}
+    sources = [annotated, written, _made(cls, taken)]
     found = {name: [s[name] for s in sources if name in s] for name in names}
     return {name: clues for name, clues in found.items() if clues}
+
+
+def _of_array(annotation: Clue | None, said: Clue) -> Clue:
+    """What is said of a field, as of the elements of an array where its annotation says that it is one."""
+    kind = _ELEMENTS.get(said.kind)
+    is_array = annotation is not None and annotation.kind is Kind.ARRAY
+    return replace(said, spec="", values=(), kind=kind) if kind is not None and is_array else said
 
 
 def _made(cls: type, taken: Collection[str]) -> dict[str, Clue]:

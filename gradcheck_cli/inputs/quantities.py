@@ -27,9 +27,7 @@ _SHARE = Quantity(0.0, 1.0, False, "outside of 0 to 1")
 _CORRELATION = Quantity(-1.0, 1.0, False, "outside of -1 to 1")
 
 _WORDS = (
-    (_POSITIVE, "sd var kelvin density diameter wavelength frequency freq clearance resistance resistivity capacitance"),
-    (_POSITIVE, "inductance modulus conductance permeability forward tenor scale tau pressure focal aperture waist gravity"),
-    (_POSITIVE, "precision litre tolerance"),
+    (_POSITIVE, "sd var kelvin modulus forward scale tau pressure gravity precision litre tolerance"),
     (_NOT_NEGATIVE, "range height length dose dosage concentration conc intensity flux power energy speed count population"),
     (_NOT_NEGATIVE, "irradiance luminance radiance amplitude magnitude price cost wage income demand stock quantity hazard"),
     (_NOT_NEGATIVE, "rate strength strain friction charge load second minute hour day week month year gram metre meter"),
