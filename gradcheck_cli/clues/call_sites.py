@@ -12,11 +12,12 @@ from pathlib import Path
 
 from gradcheck_cli.clues.call_sizes import read_arguments
 from gradcheck_cli.clues.interpreted.run import SeenCall, made_by
-from gradcheck_cli.clues.interpreted.seen import seen_calls
+from gradcheck_cli.clues.interpreted.seen import made_dictionaries, seen_calls
 from gradcheck_cli.clues.interpreted.values import Array, Value
 from gradcheck_cli.clues.never_learned import never_learned
+from gradcheck_cli.clues.subscripts import keys_read
 from gradcheck_cli.inputs.clue import Clue
-from gradcheck_cli.inputs.signature import Parameter
+from gradcheck_cli.inputs.signature import Parameter, root
 from gradcheck_cli.project.users import root_of
 from gradcheck_cli.subject.protocol import CustomGradient
 
@@ -29,7 +30,30 @@ def calls_of(gradient: CustomGradient) -> dict[str, Clue]:
     if not path.is_file():
         return {}
     path = path.resolve()
-    return clues(path, root_of(path), [gradient.place.qualname], gradient.parameters())
+    called = clues(path, root_of(path), [gradient.place.qualname], gradient.parameters())
+    return {**_of_dictionaries(path, gradient, called), **called}
+
+
+def _of_dictionaries(
+    path: Path, gradient: CustomGradient, called: Mapping[str, Clue]
+) -> dict[str, Clue]:
+    """For what the rule reads by keys, the arrays of a dictionary with these keys that a function of the file makes."""
+    read: dict[str, set[str]] = {}
+    for function in gradient.rule_code():
+        for name, keys in keys_read(function).items():
+            read.setdefault(name, set()).update(keys)
+    found: dict[str, Clue] = {}
+    names = [p.name for p in gradient.parameters()]
+    for name in names if any(len(keys) > 1 for keys in read.values()) else ():
+        known = any(root(other) == name for other in called)
+        for made in (
+            () if known or len(read.get(name, ())) < 2 else made_dictionaries(path, root_of(path))
+        ):
+            if read[name] <= set(made.value):
+                source = f"what `{made.maker}` gives back"
+                found |= read_arguments({name: made.value}, source, {name})
+                break
+    return found
 
 
 def clues(

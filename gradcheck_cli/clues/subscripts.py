@@ -34,7 +34,24 @@ def keys_read(function: Callable[..., Any], depth: int = _MOST_HELPERS) -> dict[
             keys = keys_of.setdefault(node.value.id, [])
             if node.slice.value not in keys:
                 keys.append(node.slice.value)
-    return keys_of
+    for rows, row in _scanned(function).items():
+        keys_of.setdefault(rows, keys_of.get(row, []))
+    return {name: keys for name, keys in keys_of.items() if keys}
+
+
+def _scanned(function: Callable[..., Any]) -> dict[str, str]:
+    """What a scan goes along, by name, with the name of each row in the inner function that it calls."""
+    nodes = list(_nodes(function))
+    steps = {n.name: n.args.args for n in nodes if isinstance(n, ast.FunctionDef)}
+    found: dict[str, str] = {}
+    for node in nodes:
+        match node:
+            case ast.Call(
+                func=ast.Name(id="scan") | ast.Attribute(attr="scan"),
+                args=[ast.Name(id=step), _, ast.Name(id=rows), *_],
+            ) if len(steps.get(step, [])) == 2:
+                found[rows] = steps[step][1].arg
+    return found
 
 
 def _keys_of_helper(

@@ -10,7 +10,18 @@ from dataclasses import replace
 from gradcheck_cli.clues.interpreted import shapes
 from gradcheck_cli.clues.interpreted.ranges import ANYWHERE, NOT_NEGATIVE, Range
 from gradcheck_cli.clues.interpreted.sums import sized
-from gradcheck_cli.clues.interpreted.values import BOOL, FLOAT, INT, UNKNOWN, Array, Shape, Value
+from gradcheck_cli.clues.interpreted.values import (
+    A_FLOAT,
+    BOOL,
+    FLOAT,
+    INT,
+    UNKNOWN,
+    Array,
+    Shape,
+    Sum,
+    Symbol,
+    Value,
+)
 
 _MOST = 1e12  # a whole number beyond that is no size
 _PLAIN: Mapping[str, Callable[[float, float], float]] = {
@@ -35,9 +46,10 @@ def combined(sign: str, left: Value, right: Value) -> Value:
         return _numbers(sign, one, other)
     if isinstance(left, (tuple, list)) or isinstance(right, (tuple, list)):
         return _sequences(sign, left, right)
-    a, b = shapes.literal(left), shapes.literal(right)
+    of_array = isinstance(left, Array) or isinstance(right, Array)
+    a, b = (_operand(value, of_array) for value in (left, right))
     if a is None or b is None:
-        return sized(sign, left, right) or UNKNOWN
+        return _sizes(sign, left, right)
     if sign == "@":
         return _made(_kind(sign, a, b), shapes.product(a.shape, b.shape))
     shape = shapes.broadcast(a.shape, b.shape)
@@ -49,6 +61,24 @@ def combined(sign: str, left: Value, right: Value) -> Value:
     if one is not None or other is not None:
         return _with_number(sign, a if one is None else b, one, other, shape)
     return _with_array(sign, a, b, shape)
+
+
+def _sizes(sign: str, left: Value, right: Value) -> Value:
+    """A size that is made of named ones, or a number that is: `width**0.5`."""
+    if sign in ("/", "**") and _is_number(left) and _is_number(right):
+        return A_FLOAT
+    return sized(sign, left, right) or UNKNOWN
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, (Symbol, Sum)) or value is A_FLOAT or plain_number(value) is not None
+
+
+def _operand(value: Value, of_array: bool) -> Array | None:
+    """A size that nothing fills is a whole number, where it meets an array."""
+    if of_array and isinstance(value, (Symbol, Sum)):
+        return Array(INT, ())
+    return shapes.literal(value)
 
 
 def compared(left: Value, right: Value) -> Value:

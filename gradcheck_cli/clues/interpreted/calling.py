@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gradcheck_cli.clues.interpreted import layers, library, methods
 from gradcheck_cli.clues.interpreted.expressions import elements, evaluate, member
-from gradcheck_cli.clues.interpreted.run import MOST_DEPTH, REST, Run, made_by
+from gradcheck_cli.clues.interpreted.run import MOST_DEPTH, REST, MadeDictionary, Run, made_by
 from gradcheck_cli.clues.interpreted.statements import outcome
 from gradcheck_cli.clues.interpreted.values import (
     A_FLOAT,
@@ -76,6 +76,8 @@ def _entered(run: Run, callee: Definition, args: Args, kwargs: Kwargs) -> Value:
     if isinstance(callee.node, ast.Lambda):
         return evaluate(callee.node.body, scope, run)
     out = outcome(callee.node.body, scope, run)
+    if isinstance(out, dict) and callee.scope.module.is_home:
+        run.made.append(MadeDictionary(callee.qualname, out))
     if "custom_gradient" in callee.traits:  # it returns a value and a rule
         return out[0] if isinstance(out, tuple) and len(out) == 2 else UNKNOWN
     return UNKNOWN if "opaque" in callee.traits else out

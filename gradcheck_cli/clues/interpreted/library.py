@@ -22,12 +22,14 @@ from gradcheck_cli.clues.interpreted.ranges import (
     Range,
 )
 from gradcheck_cli.clues.interpreted.values import (
+    A_FLOAT,
     BOOL,
     FLOAT,
     INT,
     UNKNOWN,
     Array,
     Shape,
+    Sum,
     Symbol,
     Value,
 )
@@ -367,8 +369,8 @@ def _rearrange(a: Arguments) -> Value:
 def _math(function: Callable[[float], float]) -> Rule:
     def rule(a: Arguments) -> Value:
         number = plain_number(a.at(0))
-        if number is None:
-            return UNKNOWN
+        if number is None:  # `math.sqrt(width)` is a number all the same
+            return A_FLOAT if isinstance(a.at(0), (Symbol, Sum)) else UNKNOWN
         try:
             return function(number)
         except (ValueError, OverflowError):

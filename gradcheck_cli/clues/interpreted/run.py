@@ -25,6 +25,14 @@ class SeenCall:
     node: ast.Call
 
 
+@dataclass(frozen=True, slots=True)
+class MadeDictionary:
+    """What a function of the home file gives back, where that is a dictionary."""
+
+    maker: str
+    value: Mapping[Value, Value]
+
+
 Invoke = Callable[["Run", Value, Sequence[Value], Mapping[str, Value]], Value]
 Imported = Callable[[str, int, str | None], Value]  # module, level, name: what an import gives
 
@@ -37,6 +45,7 @@ class Run:
     imported: Imported
     limit: int  # steps that it may take
     calls: list[SeenCall] = field(default_factory=list)
+    made: list[MadeDictionary] = field(default_factory=list)
     entered: set[ast.AST] = field(default_factory=set)  # functions that were called
     place: tuple[Module, ast.Call] | None = None
     steps: int = 0

@@ -5,12 +5,20 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from gradcheck_cli.clues.interpreted import project
 from gradcheck_cli.clues.interpreted.calling import invoke
 from gradcheck_cli.clues.interpreted.expressions import elements, evaluate
-from gradcheck_cli.clues.interpreted.run import HOME_STEPS, OTHER_STEPS, Run, SeenCall, library_name
+from gradcheck_cli.clues.interpreted.run import (
+    HOME_STEPS,
+    OTHER_STEPS,
+    MadeDictionary,
+    Run,
+    SeenCall,
+    library_name,
+)
 from gradcheck_cli.clues.interpreted.statements import execute
 from gradcheck_cli.clues.interpreted.values import (
     UNKNOWN,
@@ -30,25 +38,42 @@ _MOST_CASES = 3
 
 def seen_calls(path: Path, root: Path) -> tuple[SeenCall, ...]:
     """All calls that can be read, in the file itself and in other files of the project."""
+    return _seen(path, root).calls
+
+
+def made_dictionaries(path: Path, root: Path) -> tuple[MadeDictionary, ...]:
+    """The dictionaries that functions of the file give back."""
+    return _seen(path, root).made
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    calls: tuple[SeenCall, ...] = ()
+    made: tuple[MadeDictionary, ...] = ()
+
+
+def _seen(path: Path, root: Path) -> _Seen:
     try:
         changed = path.stat().st_mtime_ns
     except OSError:
-        return ()
-    return _seen_calls(path, root, changed)
+        return _Seen()
+    return _seen_then(path, root, changed)
 
 
 @functools.lru_cache(maxsize=4)
-def _seen_calls(path: Path, root: Path, changed: int) -> tuple[SeenCall, ...]:
+def _seen_then(path: Path, root: Path, changed: int) -> _Seen:
     """One file at one time: many gradients ask for it."""
     tree = project.parsed(path)
-    return () if tree is None else tuple(_calls(tree, path, root))
-
-
-def _calls(tree: ast.Module, path: Path, root: Path) -> Iterator[SeenCall]:
+    if tree is None:
+        return _Seen()
     home = Scope(Module(path, is_home=True))
     run = Run(invoke, lambda module, level, name: library_name(module, name), HOME_STEPS)
     _interpret(tree, home, run)
-    yield from run.calls
+    elsewhere = tuple(_calls_elsewhere(home, path, root))
+    return _Seen((*run.calls, *elsewhere), tuple(run.made))
+
+
+def _calls_elsewhere(home: Scope, path: Path, root: Path) -> Iterator[SeenCall]:
     names = {n for n, v in home.names.items() if not n.startswith("__")}
     left = OTHER_STEPS
     for other in users(path, root, names):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gradcheck_cli.clues.interpreted.ranges import Range
 from gradcheck_cli.clues.interpreted.values import (
+    A_FLOAT,
     BOOL,
     FLOAT,
     INT,
@@ -53,7 +54,7 @@ def literal(value: Value) -> Array | None:
         return Array(BOOL, ())
     if isinstance(value, int):
         return Array(INT, (), Range(value, value))
-    if isinstance(value, float):
+    if isinstance(value, float) or value is A_FLOAT:
         return Array(FLOAT, ())
     if not isinstance(value, (tuple, list)) or not value:
         return None
