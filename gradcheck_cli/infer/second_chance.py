@@ -1,7 +1,7 @@
 """Calls to fall back on where a function has no value at any point of those that fit.
 
 A table that leaves an entry out makes an empty segment, whose logarithm is infinite; numbers of an object that
-are differentiated, too, may lie on the wrong sides of each other.
+are differentiated, too, may lie on the wrong sides of each other; a place in an array may be behind its end.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Leaf, Paramete
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 
+_FEW = 2
 _MOST = 3  # of the calls that fit
 _STRIDES = (2, 3, 5, 7, 1)  # primes: with one that does not divide a count, all below it come
 
@@ -31,7 +32,7 @@ def second_chances(
     """The first of the subjects again, with other tables, or with the settings of its maker as they are."""
     parameters = {p.name: p for p in gradient.parameters()}
     for subject in itertools.islice(subjects, _MOST):
-        made = _as_made(subject.signature, parameters)
+        made = _as_made(subject.signature, parameters) or _shortened(subject.signature, parameters)
         if made is None and not any(True for _ in tables(subject.signature)):
             continue
         signature = made or _counted(subject.signature, clues).changed(_without_gaps)
@@ -75,6 +76,19 @@ def _without_gaps(part: object) -> object:
 def _is_table(part: object) -> TypeGuard[Fixed]:
     value = part.value if isinstance(part, Fixed) else None
     return isinstance(value, np.ndarray) and value.dtype.kind in "iu"
+
+
+def _shortened(signature: Signature, parameters: Mapping[str, Parameter]) -> Signature | None:
+    """The call with a small number for each whole one that is beyond every axis: `split=80` of six samples."""
+    sizes = [size for leaf in signature.leaves for size in leaf.shape]
+    made = signature
+    for name, part in signature.arguments:
+        value = parameters[name].default if part is OMITTED else getattr(part, "value", None)
+        if sizes and type(value) is int and value > max(sizes):
+            made = made.with_argument(
+                name, Fixed(_FEW, str(_FEW), "within the arrays that are tried")
+            )
+    return None if made is signature else made
 
 
 def _as_made(signature: Signature, parameters: Mapping[str, Parameter]) -> Signature | None:
