@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from gradcheck_cli.clues.call_sites import clues
+from gradcheck_cli.clues.call_sites import calls_of, clues
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Parameter
+from gradcheck_cli.subject.results import Place
 
 IMPORTS = """
 import functools
@@ -416,3 +419,32 @@ def test_an_object_that_holds_itself_is_no_argument_to_read(tmp_path: Path) -> N
         op(Node(), jnp.ones(3))
         """
     assert specs(read(tmp_path, source)) == {"y": "f32[d3]"}
+
+
+def test_a_dictionary_that_a_function_makes_is_what_is_read_by_its_keys(tmp_path: Path) -> None:
+    source = """
+    import math
+
+    def start(key, depth, width):
+        w = random.normal(key, (depth, width)) / width**0.5
+        return {"w": w / math.sqrt(depth), "b": jnp.zeros(width) * depth}
+    """
+
+    def step(x: Any, params: Any, others: Any) -> Any:
+        return x @ params["w"] + params["b"] + others["w"]
+
+    path = tmp_path / "ops.py"
+    path.write_text(IMPORTS + dedent(source))
+    parameters = [
+        Parameter(n, i, True, keyword_only=False) for i, n in enumerate(("x", "params", "others"))
+    ]
+    gradient: Any = SimpleNamespace(
+        place=Place(str(path), 1, "step"), parameters=lambda: parameters, rule_code=lambda: [step]
+    )  # fmt: skip
+    found = calls_of(gradient)
+    assert specs(found) == {
+        "params": "{w: f32[depth width], b: f32[width]}",
+        "params['w']": "f32[depth width]",
+        "params['b']": "f32[width]",
+    }
+    assert found["params"].source == "what `start` gives back"

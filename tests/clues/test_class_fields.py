@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from gradcheck_cli.clues.class_fields import clues_of_objects, names_of_dimensions
-from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.clue import Clue, Kind
 
 SOURCE = '''
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ class Cell(NamedTuple):
     mix: "np.ndarray"  # (inputs, 2 * width)
     offset: "np.ndarray"
     gain: "Float[Array, 'width']" = None
+    open: "np.ndarray" = None  # bool, False for a gate that is shut
 
 
 class Head(NamedTuple):
@@ -80,7 +81,13 @@ def test_annotations_comments_and_the_docstring_speak_of_fields(module: ModuleTy
         "p.mix": "f32[inputs 2*width]",
         "p.offset": "f32[2*width]",
         "p.gain": "f32[width]",
+        "p.open": "",
     }
+
+
+def test_what_is_said_of_an_array_is_said_of_its_elements(module: ModuleType) -> None:
+    found = clues_of_objects({"p": module.Cell}, ())["p.open"]
+    assert [clue.kind for clue in found] == [Kind.ARRAY, Kind.BOOLS]
 
 
 def test_objects_that_the_file_makes_show_their_fields(module: ModuleType) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.clues.left_out import left_out, marked_below_zero, told_below_zero
+from gradcheck_cli.clues.left_out import left_out, marked_below_zero, paired, told_below_zero
 
 NAMES = ("probs", "labels", "void", "smooth")
 
@@ -61,3 +61,19 @@ def test_what_an_entry_says_of_minus_one() -> None:
 
     names = ["x", "bus", "axis", "last", "tail", "head"]
     assert told_below_zero(f, names) == {"bus", "last", "tail"}
+
+
+def test_a_table_is_compared_with_itself() -> None:
+    def loss(probs: Any, labels: Any, void: int = 255, smooth: float = 1.0) -> Any:
+        same = labels[:, None] == labels[None, :]
+        near = np.equal(np.expand_dims(void, 0), void)
+        return probs * same * near * (probs == smooth)
+
+    assert paired([loss], NAMES) == {"labels", "void"}
+
+
+def test_a_method_compares_its_array_too() -> None:
+    def loss(probs: Any, labels: Any, void: int = 255, smooth: float = 1.0) -> Any:
+        return probs * labels.unsqueeze(0).ne(labels.unsqueeze(1))
+
+    assert paired([loss], NAMES) == {"labels"}

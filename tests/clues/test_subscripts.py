@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
 import numpy as np
 
 from gradcheck_cli.clues.subscripts import attributes_read, keys_read, unpacked
@@ -90,3 +93,13 @@ def test_what_a_helper_of_the_factory_around_unpacks() -> None:
         return parts(pair)
 
     assert unpacked([made]) == {"pair": ["one", "other"]}
+
+
+def test_what_a_scan_goes_along_has_the_keys_of_its_rows() -> None:
+    def stack(x: Any, params: Any) -> Any:
+        def layer(carry: Any, row: Any) -> Any:
+            return carry @ row["w"] + row["b"], None
+
+        return jax.lax.scan(layer, x, params)[0]
+
+    assert sorted(keys_read(stack)["params"]) == ["b", "w"]

@@ -49,3 +49,8 @@ def test_what_made_it_is_left_as_it_is() -> None:
     signature = Signature((X, ("rate", rate), ("low", low)), frozenset({"rate", "low"}))
     found = again(scaled, signature)
     assert (found["rate"].value, found["low"]) == (0.5, OMITTED)
+
+
+def test_a_place_behind_the_end_of_every_axis_is_brought_within() -> None:
+    found = again(lambda x, split: x, Signature((X, ("split", Fixed(80, "80", "test")))))
+    assert found["split"].value == 2

@@ -344,3 +344,12 @@ def test_a_whole_number_that_is_zero_is_moved() -> None:
 
     found, _ = variants(Gradient(of_order))
     assert [fixed(subject.signature) for subject in found] == [{"order": 1}]
+
+
+def test_a_table_whose_rows_are_compared_has_one_that_is_alone() -> None:
+    labels = Fixed(np.array([2, 0, 2, 0], np.int32), "i32[4]", "test")
+    hints = replace(NO_HINTS, paired=frozenset({"labels"}))
+    found, _ = variants(Gradient(lambda x, labels: x), hints, labels=labels)
+    assert [fixed(s.signature)["labels"].tolist() for s in found] == [[2, 0, 2, 1]]
+    alone = replace(labels, value=np.array([2, 0, 2, 1], np.int32))
+    assert variants(Gradient(lambda x, labels: x), hints, labels=alone)[0] == []

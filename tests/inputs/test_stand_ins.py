@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.inputs.names import fixed_by_name, is_data
-from gradcheck_cli.inputs.stand_ins import mask, table, tuples
+from gradcheck_cli.inputs.stand_ins import integers, mask, table, tuples
 
 
 def test_members_of_a_tuple_differ_and_tuples_share_some() -> None:
@@ -57,3 +57,10 @@ def test_two_rows_of_a_table_differ() -> None:
     edges = table((2, 2), 3, "test").value
     assert edges[0].tolist() != edges[1].tolist()
     assert set(edges.ravel().tolist()) <= {0, 1, 2}
+
+
+def test_one_integer_of_three_comes_once() -> None:
+    """A class of a single row has no pairs."""
+    for made in (integers((6,), "test"), table((7,), 3, "test", turn=1)):
+        counts = np.unique(made.value, return_counts=True)[1]
+        assert (len(counts), counts.min()) == (3, 1)

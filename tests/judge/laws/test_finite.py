@@ -21,7 +21,7 @@ from gradcheck_cli.measure.run_alone import Alone
 from gradcheck_cli.measure.states import KINK
 from gradcheck_cli.subject.results import EAGER, JIT, OP_BY_OP
 from tests.support import Numbers, measured
-from tests.traced import traced
+from tests.traced import ruled, traced
 
 POINTS = [0.5, 1.0, 100.0, 2.0]
 
@@ -196,3 +196,40 @@ def test_what_takes_two_arguments_at_once_is_a_note() -> None:
     compiled = dataclasses.replace(m, floats={JIT: m.floats[OP_BY_OP], **m.floats})
     [value] = [f for f in failures(compiled) if f.what == VALUES]
     assert (value.severity, value.modes) == (Severity.NOTE, (JIT, OP_BY_OP))
+
+
+def share(p: Any, q: Any) -> Any:
+    """0/0 only where both are 0, or both are 1."""
+    return jnp.divide((p - q) ** 2, p * (1 - q) + q * (1 - p))
+
+
+@pytest.mark.parametrize(
+    ("function", "row", "where"),
+    [
+        (share, (0.0, 0.0), " (only where `x` and `y` meet)"),
+        (share, (1.0, 1.0), " (only where `x` and `y` meet)"),
+        (lambda x, y: jnp.divide(jnp.expm1(x), x) + y, (0.0, 1.0), ""),
+    ],
+)
+def test_zeros_and_ones_that_meet_say_so(
+    function: Any, row: tuple[float, float], where: str
+) -> None:
+    columns = [np.array(column) for column in zip((0.5, 0.25), (0.25, 0.75), row, strict=True)]
+    messages = [f.message for f in failures(traced(function, *columns, ran=True, kinks=True)) if f.what == VALUES]  # fmt: skip
+    assert messages == [f"the value is NaN where the truth is finite{where}"]
+
+
+def test_a_gradient_is_not_asked_for_where_the_value_is_beyond_the_range() -> None:
+    def tall(x: Any, y: Any) -> Any:
+        return jnp.power(x, 20) + jnp.sin(y)
+
+    def rule(primals: Any, cotangent: Any) -> Any:
+        x, y = primals
+        power = jnp.power(x, 20)
+        return cotangent * 20 * jnp.power(x, 19), cotangent * jnp.cos(y) * (power / power)
+
+    columns = [np.array(column) for column in zip((1.5, 1.0), (1000.0, 1.0), strict=True)]
+    found = failures(traced(ruled(tall, rule), *columns, ran=True))
+    assert [(f.severity, f.message) for f in found if f.what != VALUES] == [
+        (Severity.NOTE, "the gradient is NaN where the truth is finite (where the value is beyond the range of float32)")
+    ]  # fmt: skip
