@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,15 @@ class Quantity:
     high: float
     low_open: bool
     otherwise: str
+
+    def into(self, numbers: Array) -> Array:
+        """Numbers of the quantity, in the place of others."""
+        size = np.abs(numbers)
+        if self.low < 0:
+            return np.asarray(numbers / (1 + size))
+        if np.isfinite(self.high):
+            return np.asarray(size / (1 + size))
+        return np.where(size == 0, 1.0, size) if self.low_open else size
 
 
 _POSITIVE = Quantity(0.0, float("inf"), True, "not positive")

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import MODERATE
-from gradcheck_cli.measure.engine import measure_rows
-from gradcheck_cli.measure.measurements import Measurements, Probe, Rows
+from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.moved import moved_to
 
 Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]
@@ -100,7 +100,4 @@ def _measured(
     for k, (_, argument, donor) in enumerate(places):
         for i in argument:
             points[i][k] = moved(m.points[i][donor])
-    cotangents = [c[where] for c in m.cotangents]
-    probes = [Probe(k, m.probes[row].cotangent) for k, row in enumerate(where)]
-    rows = Rows(m.subject, m.fmt, m.seed, probes, points, cotangents, ["moved"] * len(where))
-    return measure_rows(rows, m.sources, kinks=False, ties=False)
+    return moved_to(m, where, points)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.contract.limits import EVERYDAY, TINY_AT_ONCE
-from gradcheck_cli.inputs.quantities import quantity_of
+from gradcheck_cli.inputs.quantities import Quantity, quantity_of
+from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.measurements import Measurements
 
@@ -30,33 +31,61 @@ def unmet(m: Measurements) -> Array:
 
 @derived
 def uncommon(m: Measurements) -> Array:
-    """Rows at which one of several arguments is no number that it has in practice, so far as anybody can say."""
+    """Rows at which an argument is no number that it has in practice, so far as anybody can say."""
     found = np.zeros(m.count, bool)
-    for far, _ in _far_off(m):
+    for far, _ in (*_of_no_everyday_size(m), *_unnatural(m)):
         found |= far
     return found
 
 
 def why_uncommon(m: Measurements, row: int) -> str:
     """The first argument that is far off in a row, and how."""
-    return next((why for far, why in _far_off(m) if far[row]), "")
+    return _first((*_of_no_everyday_size(m), *_unnatural(m)), row)
 
 
-def _far_off(m: Measurements) -> Iterator[tuple[Array, str]]:
-    """For each of several arguments: the rows in which it is far off, and why they are.
+def why_unnatural(m: Measurements, row: int) -> str:
+    """The first argument that is, in a row, what its name says that it never is; nothing where none is."""
+    return _first(_unnatural(m), row)
+
+
+def naturally(m: Measurements, rows: Sequence[int]) -> list[Array]:
+    """The points of these rows, with numbers for each argument that its name says it may be."""
+    quantities = [_quantity(leaf) for leaf in m.subject.leaves]
+    points = [p[rows] for p in m.points]
+    return [
+        p if quantity is None else m.fmt.round(quantity.into(p))
+        for p, quantity in zip(points, quantities, strict=True)
+    ]
+
+
+def _first(far_off: Iterable[tuple[Array, str]], row: int) -> str:
+    return next((why for far, why in far_off if far[row]), "")
+
+
+def _of_no_everyday_size(m: Measurements) -> Iterator[tuple[Array, str]]:
+    """For each of several arguments whose size nobody states: the rows in which that is far from everyday ones.
 
     Of a single argument the reach says how far it goes. Of several, each in its own unit, nobody knows.
     """
+    low, high = EVERYDAY.value
     for leaf, points in zip(m.subject.leaves, m.points, strict=True):
-        numbers = points.reshape(m.count, -1)
-        if leaf.domain is None or not leaf.domain.states_a_size:
-            low, high = EVERYDAY.value
-            size = np.abs(numbers)
+        if len(m.points) > 1 and (leaf.domain is None or not leaf.domain.states_a_size):
+            size = np.abs(points.reshape(m.count, -1))
             far = ((size > high) | ((size > 0) & (size < low))).any(axis=1)
-            if len(m.points) > 1:
-                yield np.asarray(far), f"`{leaf.path}` has no everyday size"
-        quantity = None if leaf.domain is not None else quantity_of(leaf.path)
+            yield np.asarray(far), f"`{leaf.path}` has no everyday size"
+
+
+def _unnatural(m: Measurements) -> Iterator[tuple[Array, str]]:
+    """For each quantity: the rows in which it is none."""
+    for leaf, points in zip(m.subject.leaves, m.points, strict=True):
+        quantity = _quantity(leaf)
         if quantity is not None:
+            numbers = points.reshape(m.count, -1)
             below = numbers <= quantity.low if quantity.low_open else numbers < quantity.low
             far = (below | (numbers > quantity.high)).any(axis=1)
             yield np.asarray(far), f"`{leaf.path}` is {quantity.otherwise}"
+
+
+def _quantity(leaf: Leaf) -> Quantity | None:
+    """What the name of an argument says, where nothing says its domain."""
+    return None if leaf.domain is not None else quantity_of(leaf.path)

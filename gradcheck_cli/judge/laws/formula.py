@@ -15,10 +15,10 @@ from gradcheck_cli.judge.laws.law import Judgement, Reason, base_probes, judged,
 from gradcheck_cli.judge.laws.mismatch import mismatches, verdict
 from gradcheck_cli.judge.laws.singularity import singularities, torn_at_ties
 from gradcheck_cli.judge.laws.underivable import Underivable, underivable
+from gradcheck_cli.judge.laws.unnatural import unless_unnatural
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import Comparison, comparison
-from gradcheck_cli.measure.integral import Opinion
 from gradcheck_cli.measure.measurements import Measurements, Probe
 
 _ONE_HOT_POINTS = 6
@@ -47,18 +47,18 @@ class Formula:
 
     def judge(self, m: Measurements) -> Judgement:
         facts = comparison(m)
-        verdicts = [verdict(mismatch) for mismatch in mismatches(m, facts)]
+        verdicts = [unless_unnatural(verdict(each), each) for each in mismatches(m, facts)]
         wrong = [failure for failure in verdicts if failure is not None]
         inner = m.subject.traces().inner
         without = list(underivable(m, facts))
         several = len(m.subject.leaves) > 1
-        wrong += [each.failure(several) for each in without if each.opinion is Opinion.WRONG]
+        wrong += [each.failure(several) for each in without if each.is_wrong]
         torn_apart = () if wrong else torn_at_ties(m)
         failures = [*wrong, *torn_apart, *_trusting(facts, inner), *singularities(facts)]
         if not failures and not facts.compared and not without:
             return Judgement(self.name, Outcome.NOT_COVERED, reason=_NOTHING_TO_COMPARE)
         judgement = judged(self.name, len(facts.rows), failures)
-        if not wrong and any(each.opinion is not Opinion.RIGHT for each in without):
+        if not wrong and any(not each.is_right for each in without):
             return Judgement(self.name, Outcome.NOT_COVERED, reason=_no_derivative(without))
         if len(wrong) == len(verdicts) and not without:
             return judgement
@@ -67,7 +67,7 @@ class Formula:
 
 
 def _no_derivative(without: Sequence[Underivable]) -> str:
-    names = " and ".join(f"`{each.name}`" for each in without if each.opinion is not Opinion.RIGHT)
+    names = " and ".join(f"`{each.name}`" for each in without if not each.is_right)
     return (
         f"autodiff through the primal has no derivative along {names} at any point that was tried"
     )

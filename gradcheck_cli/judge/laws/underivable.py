@@ -37,6 +37,14 @@ class Underivable:
     row: int
     component: int
 
+    @property
+    def is_wrong(self) -> bool:
+        return self.opinion is Opinion.WRONG
+
+    @property
+    def is_right(self) -> bool:
+        return self.opinion is Opinion.RIGHT
+
     def failure(self, several: bool) -> Failure:
         """The failure that a wrong rule is."""
         name = self.name if several else None
