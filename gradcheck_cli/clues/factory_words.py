@@ -13,20 +13,27 @@ from gradcheck_cli.clues.documentation import (
     plain_function,
 )
 from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.signature import Parameter
 
 _MOST = 8
 
 
-def clues(function: Callable[..., Any], names: Sequence[str]) -> dict[str, Clue]:
-    """For each option that is none of the function's own parameters the words that its factory or its class knows."""
+def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, Clue]:
+    """For each option that is none of the function's own parameters the words that its factory or its class knows.
+
+    Its default is one of them.
+    """
     inner = plain_function(function)
     own = own_parameters(inner)
     known = getattr(inner, "__globals__", {})
     found: dict[str, Clue] = {}
     for factory in (*factories_around(inner), *classes_around(inner)):
         source = f"the body of `{factory.name}`"
-        for name in (n for n in names if n not in own and n not in found):
-            words = tuple(dict.fromkeys(_words(factory, name, known)))[:_MOST]
+        for name, default in ((p.name, p.default) for p in parameters):
+            if name in own or name in found:
+                continue
+            read = [*_words(factory, name, known), *([default] if isinstance(default, str) else [])]
+            words = tuple(dict.fromkeys(read))[:_MOST]
             if len(words) > 1:
                 found[name] = Clue(source, values=words, kind=Kind.WORD)
     return found

@@ -155,6 +155,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]
     others = [
         *_left_out(parameter, here, signature, trial.hints),
         *_marked(parameter, here, trial.hints),
+        *_of_each(here, signature),
         *_one_alone(parameter, here, trial.hints),
         *_with_zeros(here, trial.hints.domains.get(parameter.name)),
         *other_values(parameter, here, signature, trial.hints),
@@ -207,6 +208,15 @@ def _marked(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
     marked = value.copy()
     marked.flat[1::2] = -1
     return [replace(here, value=marked, source=f"{here.source}, some of them -1")]
+
+
+def _of_each(here: Any, signature: Signature) -> list[Fixed]:
+    """For a single mark that nobody asks for, one for each number of the array with the most axes."""
+    value = here.value if isinstance(here, Fixed) else None
+    shape = max((leaf.shape for leaf in signature.leaves), key=len, default=())
+    if not isinstance(value, np.ndarray) or value.dtype != bool or value.ndim or not shape:
+        return []
+    return [replace(mask(shape, "one for each number"), path=here.path)]
 
 
 def _one_alone(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gradcheck_cli.clues.factory_words import clues
+from gradcheck_cli.inputs.signature import OMITTED, Parameter
 from tests.clues.test_documentation import loaded
+
+
+def named(names: list[str], **defaults: str) -> list[Parameter]:
+    return [
+        Parameter(n, i, True, False, default=defaults.get(n, OMITTED)) for i, n in enumerate(names)
+    ]
+
 
 MODEL = """
     _WEIGHTS = {"top": 0.0, "mid": 0.5}
@@ -28,7 +36,7 @@ MODEL = """
 @pytest.mark.parametrize("names", [["x", "kind", "position", "rule", "size", "name"]])
 def test_what_the_factory_compares_and_looks_up(tmp_path, names) -> None:
     module = loaded(tmp_path / "words_here.py", MODEL)
-    found = {name: clue.values for name, clue in clues(module.build(), names).items()}
+    found = {name: clue.values for name, clue in clues(module.build(), named(names)).items()}
     assert found == {"position": ("top", "mid"), "rule": ("a", "b")}  # `kind` is pool's own
 
 
@@ -49,9 +57,18 @@ READER = """
 def test_what_the_class_compares_what_it_was_made_with(tmp_path) -> None:
     module = loaded(tmp_path / "reader_here.py", READER)
     inner = module.Reader().read(1.0)
-    found = {name: clue.values for name, clue in clues(inner, ["x", "detector", "axis"]).items()}
+    found = {
+        name: clue.values for name, clue in clues(inner, named(["x", "detector", "axis"])).items()
+    }
     assert found == {"detector": ("square", "linear"), "axis": ("rows", "columns")}
 
 
 def test_what_stands_in_no_factory_has_none() -> None:
-    assert clues(loaded, ["path"]) == {}
+    assert clues(loaded, named(["path"])) == {}
+
+
+def test_the_default_is_a_word_beside_the_one_that_the_class_compares_with(tmp_path) -> None:
+    module = loaded(tmp_path / "reader_here.py", READER.replace(' or self._axis == "columns"', ""))
+    inner = module.Reader().read(1.0)
+    found = clues(inner, named(["x", "axis"], axis="columns"))
+    assert found["axis"].values == ("rows", "columns")

@@ -61,6 +61,14 @@ def test_two_rows_of_a_table_differ() -> None:
 
 def test_one_integer_of_three_comes_once() -> None:
     """A class of a single row has no pairs."""
-    for made in (integers((6,), "test"), table((7,), 3, "test", turn=1)):
+    for made in (integers((6,), "test"), table((6,), 3, "test", turn=1)):
         counts = np.unique(made.value, return_counts=True)[1]
         assert (len(counts), counts.min()) == (3, 1)
+
+
+def test_a_pair_of_rows_repeats_in_tables_that_are_read_together() -> None:
+    columns = [
+        table((6,), count, "test", turn=turn).value for count, turn in ((5, 0), (3, 1), (4, 2))
+    ]
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert len(set(rows)) < len(rows)

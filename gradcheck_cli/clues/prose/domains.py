@@ -94,6 +94,10 @@ _FAMILIES = tuple(
         ),
         (rf"{_AT_START}{_ADVERB}non-?negative\b{_END}|{_MUST}{_ADVERB}non-?negative\b", ">= 0"),
         (
+            rf"^\W*(?:\(?{_TYPE}\)?\W+)?non-?negative(?:\s+(?!{_POSITIVE_THINGS})\w+){{1,3}}?\s*(?=[,.;(\[]|$|(?:that|which)\b)",
+            ">= 0",
+        ),
+        (
             rf"(?:{_AT_START}|{_MUST}){_ADVERB}positive\b{_END}|\bstrictly positive\b|\bgreater than (?:0|zero)\b",
             "> 0",
         ),

@@ -104,7 +104,12 @@ def _knows_complex_numbers(cls: Any) -> bool:
         ast.get_docstring(n) or "" for n in nodes if isinstance(n, (ast.ClassDef, ast.FunctionDef))
     ]
     asked = [n.attr for n in nodes if isinstance(n, ast.Attribute) and not _is_kept(n)]
-    asked += [n.id for n in nodes if isinstance(n, ast.Name) and n.id != "H"]
+    names = [n for n in nodes if isinstance(n, ast.Name)]
+    own = {
+        "H",
+        *(n.id for n in names if isinstance(n.ctx, ast.Store)),
+    }  # `adjoint = []` is no call of PyTorch's
+    asked += [n.id for n in names if n.id not in own]
     conjugates = any(
         isinstance(n, ast.Attribute) and n.attr in ("conj", "conjugate") for n in nodes
     )
