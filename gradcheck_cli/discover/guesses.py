@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 import re
@@ -30,9 +31,14 @@ _AXES = (4, 3, 5, 2, 7)  # sizes of axes that a text names
 # From an entry's name to its shape, within one sentence.
 _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(]*[`(]*[\[(](?P<dims>\w+(?:,\s*\w+)*),?[\])]"
 # Right behind it: `prey_mass: (Q,) body masses`.
-_SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])]"
+_SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
+# Behind it what is in it: `(E, 2) joint ids`, `(N, D) bool`.
+_WHOLE = re.compile(r"\b(?:ids|indices|indexes|ints?|integers?)\b")
+_MARKS = re.compile(r"\b(?:bools?|booleans?|masks?)\b")
 # `table: int (rows, members)`: the kind before the shape; and what says that some of them are none.
 _OF_A_KIND = r"`*\s*:\s*`*(?:optional\s+)?(?P<kind>[Ii]nt|[Bb]ool)\w*(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
+# A comment beside a field: `members: np.ndarray  # (E, 2) joint ids`.
+_BESIDE = re.compile(r"^\s*(?P<name>\w+)\s*:[^#\n]*#\s*(?P<said>.*)$", re.MULTILINE)
 _NONE_OF_THEM = re.compile(r"(?<![\w.])-1\b")
 _FEW = 3  # integers are below this: places in something that is not small
 _DEEP = 4  # guesses for each of several parameters that are tried in all combinations
@@ -55,7 +61,12 @@ def guesses(function: Function, functions: Sequence[Function] = (np.tanh,)) -> I
     named = [
         list(functions)
         if is_called
-        else [*arrays.get(p.name, ()), *_numbers(p, counts), *_named(p, functions)]
+        else [
+            *arrays.get(p.name, ()),
+            *_objects(p, function, functions),
+            *_numbers(p, counts),
+            *_named(p, functions),
+        ]
         for p, is_called in zip(parameters, called, strict=True)
     ]
     plain = _plain(functions, wanted)
@@ -98,7 +109,9 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
     Dimensions of one name are equal, others differ. It holds integers where the text says so, or makes them of it.
     """
     written = _source(function)
-    text = " ".join(filter(None, (function.__doc__, getattr(function.__init__, "__doc__", ""))))
+    beside = "\n".join(f"{m['name']}: {m['said']}" for m in _BESIDE.finditer(written))
+    spoken = (function.__doc__, getattr(function.__init__, "__doc__", ""))
+    text = "\n".join(filter(None, (*spoken, beside if inspect.isclass(function) else "")))
     sizes: dict[str, int] = {}
     arrays = {}
     for name in names:
@@ -111,13 +124,34 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         shape = tuple(sizes[dim] for dim in dims)
         if match is not None and shape:
             whole = re.search(_MADE_WHOLE.format(name=re.escape(name)), written) is not None
-            plain = _integers(shape, "") if whole else _reals(shape)
+            more = match["more"] if match is said[1] else ""
+            plain = _integers(shape, "") if whole or _WHOLE.search(more) else _reals(shape)
+            plain = mask(shape, "").value if _MARKS.search(more) else plain
             arrays[name] = [_of_kind(match, shape) if match is said[0] else plain]
     return arrays
 
 
 # `asarray(sites, dtype="int32")`, `sites.astype(jnp.int32)`.
 _MADE_WHOLE = r"\(\s*(?:self\.)?{name}\s*,\s*(?:dtype\s*=\s*)?['\"\w.]*\bu?int\d+\b|\b{name}\.(?:astype|to|type)\([^()\n]*\bu?int\d+\b"
+
+
+def _objects(
+    parameter: inspect.Parameter, function: Function, functions: Sequence[Function]
+) -> list[Any]:
+    """An object of the class that the annotation names, where that is one of fields, made with the first guesses for these."""
+    cls = parameter.annotation
+    if isinstance(cls, str):
+        cls = getattr(inspect.unwrap(function), "__globals__", {}).get(cls)
+    if not inspect.isclass(cls) or not (dataclasses.is_dataclass(cls) or hasattr(cls, "_fields")):
+        return []
+    needed = required(cls)
+    first = next(guesses(cls, functions), None) if needed else []
+    if needed is None or first is None:
+        return []
+    try:
+        return [cls(*first)]
+    except Exception:  # noqa: BLE001 - it checks what it is given: no such guess, then
+        return []
 
 
 def _source(function: Function) -> str:
