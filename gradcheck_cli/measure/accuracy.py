@@ -69,6 +69,7 @@ def grade(truth: Reference, floats: Sequence[Array], what: str) -> Grades:
     heavy = suspect & np.isfinite(got) & ~_light(got, mid, fmt)
     sized = np.flatnonzero(heavy.any(axis=1))
     scale[sized] = truth.scale(sized, what)
+    scale[sized] = np.where(scale[sized] > 0, scale[sized], _usual(mid))
     unresolved = np.zeros(count, bool)
     if what == GRADIENTS and len(sized):
         unresolved[sized] = truth.unresolved(sized)
@@ -129,6 +130,13 @@ def _light(got: Array, mid: Array, fmt: Format) -> Array:
     """Is an error nothing beside the largest number of its row? It is a note, if it is graded at all."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(got - mid) <= WARNING_EPS.value * fmt.eps * _largest(mid))
+
+
+def _usual(mid: Array) -> float:
+    """How large the largest number of a row mostly is: beside it stands what is nothing here, and everywhere around."""
+    sizes = _largest(mid)
+    sizes = sizes[sizes > 0]
+    return float(np.median(sizes)) if sizes.size else 0.0
 
 
 def _largest(mid: Array) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.contract.limits import half_of_the_digits
+from gradcheck_cli.contract.limits import ROUNDING_ULP, half_of_the_digits
 from gradcheck_cli.contract.report import Outcome
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, judged
@@ -92,7 +92,7 @@ def _deviation(m: Measurements, call: OtherCall, row: int) -> _Deviation | None:
     except WentWrong as wrong:
         broken = replace(call, rule=wrong.rule, severity=wrong.severity)
         return _Deviation(_failure(broken, row, wrong.message), wrong.error)
-    worst = None if pair is None else _worst(*pair, m.fmt.eps)
+    worst = None if pair is None else _worst(*pair, m.fmt.eps, _noise(m, row))
     if worst is None:
         return None
     message = call.says.format(call.name, m.fmt.show(worst.got), m.fmt.show(worst.expected))
@@ -108,12 +108,19 @@ class _Component:
     expected: float
 
 
-def _worst(got: Sequence[Array | None], expected: Sequence[Array], eps: float) -> _Component | None:
-    """The worst component, if it differs by more than half of the digits beside the largest."""
+def _noise(m: Measurements, row: int) -> float:
+    """How large the rounding is of the terms that the gradients at this row are added up of."""
+    return float(ROUNDING_ULP.value * m.fmt.eps * m.reference.terms(np.array([row])).max(initial=0))
+
+
+def _worst(
+    got: Sequence[Array | None], expected: Sequence[Array], eps: float, noise: float
+) -> _Component | None:
+    """The worst component, if it differs by more than half of the digits beside the largest, and by more than noise."""
     start, worst, largest = 0, None, half_of_the_digits(eps)
     for ours, theirs in zip(got, expected, strict=True):
         if ours is not None and theirs.size:
-            at, gap = _widest(ours.reshape(-1), theirs.reshape(-1))
+            at, gap = _widest(ours.reshape(-1), theirs.reshape(-1), noise)
             if gap > largest:
                 largest = gap
                 worst = _Component(start + at, float(ours.flat[at]), float(theirs.flat[at]))
@@ -121,10 +128,11 @@ def _worst(got: Sequence[Array | None], expected: Sequence[Array], eps: float) -
     return worst
 
 
-def _widest(ours: Array, theirs: Array) -> tuple[int, float]:
+def _widest(ours: Array, theirs: Array, noise: float) -> tuple[int, float]:
     """Where two flat arrays are furthest apart, and how far beside the largest number expected."""
     with np.errstate(invalid="ignore"):  # inf on both sides is no difference
         gap = np.abs(ours - theirs)
+        gap = np.where(gap <= noise, 0.0, gap)
     gap = np.where(np.isnan(ours) & ~np.isnan(theirs), math.inf, gap)
     if np.isnan(gap).all():
         return 0, math.nan
