@@ -79,12 +79,12 @@ HEADROOM = Limit(
 )  # fmt: skip
 EVERYDAY = Limit(
     (1e-4, 1e4), "the sizes of everyday numbers", "A4",
-    "Benchmarks/field: of 35 right rules of five suites that were called unstable, half were so where one of several "
-    "arguments was beyond these sizes, and autodiff alike (a range of 1e-6 metres to the fourth power).",
+    "Convention: what the function or autodiff does alike beyond them is a note, where several arguments have each its own "
+    "unit (a range of 1e-6 metres to the fourth power). Tried on the right rules of benchmarks/field that were called unstable.",
 )  # fmt: skip
 MODERATE = Limit(
     16.0, "the size up to which a number is moderate", "A4",
-    "Convention: what several arguments bring about together is a warning where one of them is larger; "
+    "Convention: what several arguments bring about together is a note where one of them is larger; "
     "0/0 where two moderate ones are equal stays an error.",
 )  # fmt: skip
 WIDE = Limit(
