@@ -149,6 +149,8 @@ DOMAINS = [
     ("x must be strictly positive.", {"x": "> 0"}),
     ("x: array with values in [0, 1]", {"x": "in [0, 1]"}),
     ("Square root of a non-negative x.", {"x": ">= 0"}),
+    ("x: non-negative survey weights that broadcast to `y`", {"x": ">= 0"}),
+    ("x: non-negative look weights, `[looks]`", {"x": ">= 0"}),
     ("x: between 0.0 and 1.0", {"x": "in [0.0, 1.0]"}),
     ("Computes log(x). x should be in (0, 1].", {"x": "in (0, 1]"}),
     ("x: array in [0, inf)", {"x": ">= 0"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -139,3 +140,34 @@ def test_what_may_be_left_out_has_the_sizes_of_what_may_not() -> None:
     found = documented(Scan)
     assert list(found) == ["flags"]
     assert (found["flags"].shape, found["flags"].dtype.kind) == (pixels.shape, "b")
+
+
+@dataclass(frozen=True)
+class Layout:
+    members: np.ndarray  # (E, 2) joint ids
+    supported: np.ndarray  # (N, D) bool
+    modulus: float
+    name: str = "frame"
+
+
+@dataclass
+class Strict:
+    size: float
+
+    def __post_init__(self) -> None:
+        raise ValueError(self.size)
+
+
+def test_an_object_of_fields_is_made_of_what_is_said_beside_them() -> None:
+    def factory(layout: Layout) -> None: ...
+
+    (made,) = first(factory)
+    assert isinstance(made, Layout)
+    assert (made.members.dtype, made.members.shape) == (np.int32, (4, 2))
+    assert (made.supported.dtype, made.modulus, made.name) == (bool, 0.5, "frame")
+
+
+def test_an_object_that_refuses_its_fields_is_no_guess() -> None:
+    def factory(strict: Strict) -> None: ...
+
+    assert first(factory) == [0.5]

@@ -109,3 +109,13 @@ def test_a_rest_of_two_equal_terms_is_a_note(rest: float, severity: Severity) ->
     losses = reference([1e-4, 2.0], lambda x: np.where(x > 1, 1 - 1 / x, 0), lambda x, w: 0 * x)
     grades = grade(losses, [np.array([rest, 0.0])], GRADIENTS)
     assert grades.severity.tolist() == [severity.rank, -1]
+
+
+@pytest.mark.parametrize(("rest", "severity"), [(EPS, Severity.NOTE), (0.3, Severity.ERROR)])
+def test_rounding_where_the_truth_is_0_all_around_stands_beside_what_is_usual(
+    rest: float, severity: Severity
+) -> None:
+    """An index of inequality among equal incomes: 1 − 1."""
+    index = reference([1e-4, 2.0], lambda x: np.where(x > 1, 1 - 1 / x, 0), lambda x, w: 0 * x)
+    grades = grade(index, [np.array([rest, 0.5])], VALUES)
+    assert grades.severity.tolist() == [severity.rank, -1]

@@ -11,6 +11,7 @@ from gradcheck_cli.clues.prose.kinds import (
     integer_range,
     least_integer,
     sort_in_sentence,
+    sort_of,
     words,
 )
 from gradcheck_cli.inputs.clue import Kind
@@ -90,3 +91,16 @@ def test_words_of_which_each_is_told_what_it_does() -> None:
     said = '"sum" gives the sum; "mean" divides it by n and "sqrtn" by its root'
     assert words(said) == ("sum", "mean", "sqrtn")
     assert words('the keys of "a" give the sum of "b"') == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("index of the first stage that burns", Kind.WHOLE),
+        ("index of each row", Kind.NOTHING),
+        ("bool, broadcasts to `phase`", Kind.NOTHING),
+        ("bool, whether", Kind.FLAG),
+    ],
+)
+def test_single_places_and_marks_that_broadcast(text: str, kind: Kind) -> None:
+    assert sort_of(text) is kind

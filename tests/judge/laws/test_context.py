@@ -147,3 +147,18 @@ def test_without_a_regular_point_it_is_not_covered() -> None:
     result = judgement(CONTEXT, m)
     assert result.outcome is Outcome.NOT_COVERED
     assert result.reason == "no point that was tried is regular"
+
+
+def test_noise_beside_a_gradient_of_0_is_no_difference() -> None:
+    """Rounding of 6e-8 and of 4e-8, where values of the size of 4 are divided by x."""
+
+    def around(rest: float) -> OtherCall:
+        def run(point: Numbers, cotangent: Numbers) -> Any:
+            return [np.full_like(point[0], rest)], [np.full_like(point[0], 4e-8)]
+
+        return OtherCall("inside a transformation", run)
+
+    flat = measured(POINTS, lambda x: 4 + 0 * x, lambda x, weight: 0 * x, ways=[around(6e-8)])
+    assert judgement(CONTEXT, flat).outcome is Outcome.PASS
+    apart = measured(POINTS, lambda x: 4 + 0 * x, lambda x, weight: 0 * x, ways=[around(0.5)])
+    assert judgement(CONTEXT, apart).outcome is Outcome.FAIL
