@@ -34,6 +34,7 @@ SHAPES = [
     ("0.5 k sum x^2; x (n,), k scalar", {"x": "f32[n]", "k": "f32[]"}),
     ("Causal mean of x[B, T, D] over time.", {"x": "f32[B T D]"}),
     ("x: [n, chosen] float; ids: [chosen] int", {"x": "f32[n chosen]", "ids": "i32[chosen]"}),
+    ("x: int [v]\ny: bool [v], no votes", {"x": "i32[v]", "y": "bool[v]"}),
     ("values (nnz,) and x (nodes, features)", {"values": "f32[nnz]", "x": "f32[nodes features]"}),
     ("loss between x [B x D] and y [B x D]", {"x": "f32[B D]", "y": "f32[B D]"}),
     ("Shape:\n    - Input: (N, *, H)\n    - Weight: (H, K)\n    - Output: (N, *, K)", {"x": "f32[N lead H]", "weight": "f32[H K]"}),

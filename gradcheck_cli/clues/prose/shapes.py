@@ -70,6 +70,8 @@ _BRACKETED = re.compile(BRACKETS)
 _TYPED_ROW = re.compile(
     r":\s*\[(?P<name>[^\W\d]\w*)\]\s+(?:u?int\w*|float\w*|bool\w*|integers?|floats?|array|tensor)\b"
 )
+# `kept: bool [v]`, `bill: int [v]`: what is counted or true has no unit, but for one of those of time and length.
+_ROW_OF_A_TYPE = re.compile(r":\s*(?:u?int\w*|bool\w*)\s+\[(?P<name>(?![smhd]\]|ms\])[a-z]\w*)\]")
 _TUPLE_OF_ONE = re.compile(
     r"(?<!\w)\(\s*(?P<name>[a-z][a-z_]{2,}\w*)\s*,\s*\)"
 )  # no prose: `(genes,)`
@@ -179,7 +181,8 @@ def certain_names(text: str) -> set[str]:
         found |= set(dims.names) if dims else set()
     found |= _behind_several(text)
     found |= {match["name"] for match in _TUPLE_OF_ONE.finditer(text)}
-    found |= {match["name"] for match in _TYPED_ROW.finditer(text)}
+    for typed in (_TYPED_ROW, _ROW_OF_A_TYPE):
+        found |= {match["name"] for match in typed.finditer(text)}
     found |= {"B"} if "[B]" in text else set()  # a batch; other letters in brackets are units, too
     for match in _BRACKETED.finditer(text):
         dims = stated(match.group()) if "," in match.group() else None
