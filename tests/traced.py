@@ -16,6 +16,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.frameworks.jax.adopt import adopt, adopt_function, kind_of
 from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.inputs.cotangents import BASE, OTHER, cotangent
+from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 from gradcheck_cli.measure.components import GRADIENTS
@@ -54,6 +55,7 @@ def traced(
     fixed: Sequence[tuple[str, Fixed]] = (),
     ran: bool = False,
     kinks: bool = False,
+    domain: Domain | None = None,
 ) -> Measurements:
     """Measurements at points, given by a column for each argument, with each of the cotangents.
 
@@ -61,7 +63,10 @@ def traced(
     """
     fmt = format_of(dtype)
     leaves = [np.concatenate([fmt.round(column)] * len(cotangents)) for column in columns]
-    arguments = [(n, Leaf(n, a.shape[1:], "test")) for n, a in zip(names, leaves, strict=False)]
+    arguments = [
+        (n, Leaf(n, a.shape[1:], "test", domain=domain))
+        for n, a in zip(names, leaves, strict=False)
+    ]
     subject = gradient_of(function).fit(Signature((*arguments, *fixed)), dtype)
     count = len(leaves[0]) // len(cotangents)
     probes = [Probe(i, name) for name in cotangents for i in range(count)]

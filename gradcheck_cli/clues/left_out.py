@@ -21,6 +21,7 @@ _MINUS_ONE = re.compile(
     re.IGNORECASE,
 )
 _COMPARES = frozenset({"eq", "ne", "equal", "not_equal"})
+_SIZES = frozenset({"shape", "size", "ndim", "dtype"})
 _MODULES = frozenset({"np", "numpy", "jnp", "jax", "tf", "torch", "ops", "keras", "K", "F"})
 
 
@@ -99,7 +100,8 @@ def _with_itself(node: ast.AST) -> Iterator[str]:
     else:
         return
     left, *right = [_only_name(side) for side in sides] or [""]
-    if same and left and [left] == right:
+    turned = len({ast.dump(side) for side in sides}) > 1  # `x == x` asks for NaN
+    if same and left and [left] == right and turned:
         yield left
 
 
@@ -112,5 +114,7 @@ def _sides(call: ast.Call) -> list[ast.expr]:
 
 def _only_name(side: ast.expr) -> str:
     """The one array that it is made of; nothing where other names are beside it."""
-    found = {n.id for n in ast.walk(side) if isinstance(n, ast.Name)} - _MODULES
-    return found.pop() if len(found) == 1 else ""
+    nodes = list(ast.walk(side))
+    found = {n.id for n in nodes if isinstance(n, ast.Name)} - _MODULES
+    of_sizes = any(isinstance(n, ast.Attribute) and n.attr in _SIZES for n in nodes)
+    return found.pop() if len(found) == 1 and not of_sizes else ""

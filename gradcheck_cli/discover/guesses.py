@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,14 +42,17 @@ _OF_A_KIND = r"`*\s*:\s*`*(?:optional\s+)?(?P<kind>[Ii]nt|[Bb]ool)\w*(?:\s+(?:ar
 _BESIDE = re.compile(r"^\s*(?P<name>\w+)\s*:[^#\n]*#\s*(?P<said>.*)$", re.MULTILINE)
 _NONE_OF_THEM = re.compile(r"(?<![\w.])-1\b")
 _FEW = 3  # integers are below this: places in something that is not small
+_MOST_WITHIN = 2  # objects in objects
 _DEEP = 4  # guesses for each of several parameters that are tried in all combinations
 
 
-def guesses(function: Function, functions: Sequence[Function] = (np.tanh,)) -> Iterator[list[Any]]:
+def guesses(
+    function: Function, functions: Sequence[Function] = (np.tanh,), within: int = 0
+) -> Iterator[list[Any]]:
     """Values for the required positional parameters: what their names say first, then the plainest.
 
     `functions` are the framework's own, for a parameter that is to be called: what the body calls gets
-    nothing else. There is no guess where a parameter is a rule.
+    nothing else. `within` is how many objects deep it is that are made for another. There is no guess where a parameter is a rule.
     """
     parameters = required(function)
     if parameters is None:
@@ -63,7 +67,7 @@ def guesses(function: Function, functions: Sequence[Function] = (np.tanh,)) -> I
         if is_called
         else [
             *arrays.get(p.name, ()),
-            *_objects(p, function, functions),
+            *(_objects(p, function, functions, within) if within < _MOST_WITHIN else ()),
             *_numbers(p, counts),
             *_named(p, functions),
         ]
@@ -136,16 +140,17 @@ _MADE_WHOLE = r"\(\s*(?:self\.)?{name}\s*,\s*(?:dtype\s*=\s*)?['\"\w.]*\bu?int\d
 
 
 def _objects(
-    parameter: inspect.Parameter, function: Function, functions: Sequence[Function]
+    parameter: inspect.Parameter, function: Function, functions: Sequence[Function], within: int
 ) -> list[Any]:
     """An object of the class that the annotation names, where that is one of fields, made with the first guesses for these."""
     cls = parameter.annotation
     if isinstance(cls, str):
-        cls = getattr(inspect.unwrap(function), "__globals__", {}).get(cls)
+        home = sys.modules.get(getattr(function, "__module__", None) or "")
+        cls = getattr(home, cls, None)
     if not inspect.isclass(cls) or not (dataclasses.is_dataclass(cls) or hasattr(cls, "_fields")):
         return []
     needed = required(cls)
-    first = next(guesses(cls, functions), None) if needed else []
+    first = next(guesses(cls, functions, within + 1), None) if needed else []
     if needed is None or first is None:
         return []
     try:

@@ -7,6 +7,7 @@ are differentiated, too, may lie on the wrong sides of each other; a place in an
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
@@ -20,6 +21,7 @@ from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 
 _FEW = 2
+_COUNTS = re.compile(r"seed|iter|step|term|vocab|key")  # no place in an array
 _MOST = 3  # of the calls that fit
 _STRIDES = (2, 3, 5, 7, 1)  # primes: with one that does not divide a count, all below it come
 
@@ -84,7 +86,7 @@ def _shortened(signature: Signature, parameters: Mapping[str, Parameter]) -> Sig
     made = signature
     for name, part in signature.arguments:
         value = parameters[name].default if part is OMITTED else getattr(part, "value", None)
-        if sizes and type(value) is int and value > max(sizes):
+        if sizes and type(value) is int and value > max(sizes) and not _COUNTS.search(name):
             made = made.with_argument(
                 name, Fixed(_FEW, str(_FEW), "within the arrays that are tried")
             )

@@ -224,13 +224,11 @@ def _one_alone(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
     value = here.value if isinstance(here, Fixed) else None
     if parameter.name not in hints.paired or not isinstance(value, np.ndarray):
         return []
-    if (
-        value.dtype.kind != "i"
-        or value.ndim != 1
-        or np.unique(value, return_counts=True)[1].min() < 2
-    ):
+    if value.dtype.kind != "i" or value.ndim != 1 or value.size < 2:
         return []
-    unused = np.setdiff1d(np.arange(value.max() + 2), value)
+    unused = np.setdiff1d(np.arange(value.max()), value)
+    if not unused.size or (np.unique(value, return_counts=True)[1] < 2).any():
+        return []
     alone = np.array([*value[:-1], unused[0]], value.dtype)
     return [replace(here, value=alone, source=f"{here.source}, the last one alone")]
 

@@ -7,13 +7,9 @@ what floats do there, and autodiff alike, is no reason to fail a build (SEMANTIC
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +21,6 @@ class Quantity:
     low_open: bool
     otherwise: str
 
-    def into(self, numbers: Array) -> Array:
-        """Numbers of the quantity, in the place of others."""
-        size = np.abs(numbers)
-        if self.low < 0:
-            return np.asarray(numbers / (1 + size))
-        if np.isfinite(self.high):
-            return np.asarray(size / (1 + size))
-        return np.where(size == 0, 1.0, size) if self.low_open else size
-
 
 _POSITIVE = Quantity(0.0, float("inf"), True, "not positive")
 _NOT_NEGATIVE = Quantity(0.0, float("inf"), False, "negative")
@@ -41,22 +28,24 @@ _SHARE = Quantity(0.0, 1.0, False, "outside of 0 to 1")
 _CORRELATION = Quantity(-1.0, 1.0, False, "outside of -1 to 1")
 
 _WORDS = (
-    (_POSITIVE, "sd var kelvin modulus forward scale tau pressure gravity precision litre tolerance"),
-    (_NOT_NEGATIVE, "range height length dose dosage concentration conc intensity flux power energy speed count population"),
-    (_NOT_NEGATIVE, "irradiance luminance radiance amplitude magnitude price cost wage income demand stock quantity hazard"),
-    (_NOT_NEGATIVE, "rate strength strain friction charge load second minute hour day week month year gram metre meter"),
+    (_POSITIVE, "sd kelvin modulus tenor scale tau pressure gravity precision litre tolerance"),
+    (_NOT_NEGATIVE, "range height length dose dosage concentration conc intensity flux speed count population"),
+    (_NOT_NEGATIVE, "irradiance luminance radiance amplitude magnitude price cost wage demand quantity hazard"),
+    (_NOT_NEGATIVE, "rate strain friction minute hour day week month year gram metre meter"),
     (_SHARE, "prob probability fraction share proportion porosity efficiency albedo emissivity reflectance"),
     (_SHARE, "transmittance occupancy prevalence availability saturation eccentricity"),
-    (_CORRELATION, "corr correlation rho"),
+    (_CORRELATION, "corr correlation"),
 )  # fmt: skip
 _KNOWN = {word: quantity for quantity, words in _WORDS for word in words.split()}
 # What is taken of a quantity has its own numbers, those of a logarithm or of a difference.
 _TAKEN = frozenset(
     ["log", "ln", "logit", "log10", "log2", "raw", "d", "delta", "diff", "rel", "relative", "error", "err", "residual", "bias", "shift", "offset", "change", "dev", "grad", "signed", "net", "free", "unconstrained", "centred", "centered", "normalized", "normalised", "scaled", "z", "dx", "dy", "dz", "inv"]
 )  # fmt: skip
+_INDEX = 2  # letters of an index behind a name
 _NAME = re.compile(r"\w+")
 
 
+@functools.lru_cache(maxsize=1024)
 def quantity_of(path: str) -> Quantity | None:
     """What the last name of a path says: of `params['bulk_density']`, that it is positive."""
     names = [name for name in _NAME.findall(path) if not name.isdigit()]
@@ -65,7 +54,9 @@ def quantity_of(path: str) -> Quantity | None:
     words = [word.rstrip("0123456789") for word in names[-1].lower().strip("_").split("_")]
     if _TAKEN.intersection(words):
         return None
-    return _known(words[-1]) or _known(words[0])
+    while len(words) > 1 and len(words[-1]) <= _INDEX:  # `tau_m`, `price_0`
+        words.pop()
+    return _known(words[-1])
 
 
 def _known(word: str) -> Quantity | None:

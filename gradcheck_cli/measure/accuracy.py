@@ -12,6 +12,7 @@ import numpy as np
 from gradcheck_cli.contract.limits import (
     FLUSH,
     HEADROOM,
+    MODERATE,
     MOVES,
     NEAR_THE_END,
     ROUNDING_ULP,
@@ -69,7 +70,7 @@ def grade(truth: Reference, floats: Sequence[Array], what: str) -> Grades:
     heavy = suspect & np.isfinite(got) & ~_light(got, mid, fmt)
     sized = np.flatnonzero(heavy.any(axis=1))
     scale[sized] = truth.scale(sized, what)
-    scale[sized] = np.where(scale[sized] > 0, scale[sized], _usual(mid))
+    scale[sized] = np.where(scale[sized] > 0, scale[sized], _usual(truth, mid))
     unresolved = np.zeros(count, bool)
     if what == GRADIENTS and len(sized):
         unresolved[sized] = truth.unresolved(sized)
@@ -132,10 +133,11 @@ def _light(got: Array, mid: Array, fmt: Format) -> Array:
         return np.asarray(np.abs(got - mid) <= WARNING_EPS.value * fmt.eps * _largest(mid))
 
 
-def _usual(mid: Array) -> float:
-    """How large the largest number of a row mostly is: beside it stands what is nothing here, and everywhere around."""
-    sizes = _largest(mid)
-    sizes = sizes[sizes > 0]
+def _usual(truth: Reference, mid: Array) -> float:
+    """How large the largest number of a row mostly is, at moderate points: beside it stands what is nothing nearby."""
+    sizes = _largest(mid)[:, 0]
+    largest = np.abs(columns([*truth.points, *truth.cotangents], len(mid))).max(axis=1, initial=0)
+    sizes = sizes[(sizes > 0) & (largest <= MODERATE.value)]
     return float(np.median(sizes)) if sizes.size else 0.0
 
 

@@ -325,7 +325,7 @@ def _resolve(
             if tie or not jump:  # a hole where the value jumps, as 1 ** (1 / 0), has no derivative
                 _settle(balls, states, row, settled, only_holes=not tie or jump)
             if jump:  # every side is right, the point itself too
-                states[row] = np.where(np.isin(states[row], (REGULAR, LIMIT)), KINK, states[row])
+                states[row] = np.where(states[row] == REGULAR, KINK, states[row])
         truth.sides[row] = [] if jump else answer.sides
 
 

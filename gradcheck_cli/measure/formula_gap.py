@@ -20,7 +20,7 @@ from gradcheck_cli.contract.limits import (
     half_of_the_digits,
 )
 from gradcheck_cli.inputs.cotangents import BASE, OTHER
-from gradcheck_cli.measure.ball_truth import Ask
+from gradcheck_cli.measure.ball_truth import Ask, Source, Truth
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.measurements import Measurements
@@ -139,6 +139,27 @@ def is_the_limit(m: Measurements, rows: Array, part: slice) -> bool:
 def _moved_aside(m: Measurements, rows: Array, part: slice) -> tuple[Array | None, Array | None]:
     """Truth and rule a little beside some inputs; None where one of them is not regular there."""
     assert m.sources.rule is not None
+    both = [_beside(m, rows, source) for source in (m.sources.primal, m.sources.rule)]
+    states = [columns(source.gradient_states, len(rows))[:, part] for source in both]
+    if not all((state == REGULAR).all() for state in states):
+        return None, None
+    truth, rule = (columns(source.gradients, len(rows))[:, part] for source in both)
+    return truth, rule
+
+
+def value_jumps(m: Measurements, rows: Array) -> bool:
+    """Has the function at each of these inputs a value that it has nowhere beside: a share of no weight, set to 0?"""
+    rows, values = rows[:_MOST_MOVED], m.reference.middle(VALUES)
+    usual = np.abs(values[np.isfinite(values) & (values != 0)])
+    beside = as_floats(columns(_beside(m, rows, m.sources.primal).values, len(rows)))
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(values[rows] - beside)
+    room = half_of_the_digits(m.fmt.eps) * (np.median(usual) if usual.size else 1.0)
+    return bool((gap > room).any(axis=1).all())
+
+
+def _beside(m: Measurements, rows: Array, source: Source) -> Truth:
+    """A program a little beside some inputs, each moved on its own."""
     rng = np.random.default_rng(m.seed)
     moved = []
     with working(_BITS):
@@ -147,14 +168,8 @@ def _moved_aside(m: Measurements, rows: Array, part: slice) -> tuple[Array | Non
             step = rng.choice([-1, 1], base.shape) * rng.integers(1 << 10, 1 << 11, base.shape)
             size = np.maximum(np.abs(base), 1.0) * ASIDE.value
             moved.append(exact(base) + exact(step * size))
-    cotangents = [c[rows] for c in m.cotangents]
     ask = Ask(m.reference.goal, ties=False, nudged=False)
-    both = [s.evaluate(moved, cotangents, ask) for s in (m.sources.primal, m.sources.rule)]
-    states = [columns(source.gradient_states, len(rows))[:, part] for source in both]
-    if not all((state == REGULAR).all() for state in states):
-        return None, None
-    truth, rule = (columns(source.gradients, len(rows))[:, part] for source in both)
-    return truth, rule
+    return source.evaluate(moved, [c[rows] for c in m.cotangents], ask)
 
 
 @derived

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.cotangents import HUGE, TINY, ZERO
-from gradcheck_cli.measure.accuracy import Grades, grade, near_the_end
+from gradcheck_cli.measure.accuracy import INFINITE, NAN, Grades, grade, near_the_end
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.formula_gap import comparison, value_differs
@@ -33,7 +33,8 @@ def grades(m: Measurements, mode: str, who: str) -> Grades:
     graded = _graded(m, mode, who)
     if not m.count:
         return graded
-    excused = shared(m, mode, who) & uncommon(m) | _of_no_value(m, who)
+    excused = shared(m, mode, who) & (uncommon(m) | _of_no_value(m, who, near_the_end(m.fmt)))
+    excused |= _of_no_value(m, who, m.fmt.max)
     light = np.minimum(graded.severity, Severity.NOTE.rank)
     return replace(graded, severity=np.where(excused, light, graded.severity))
 
@@ -42,8 +43,8 @@ def why_excused(m: Measurements, mode: str, who: str, row: int) -> str:
     """Why a fault at this row is a note and no error; nothing where it is one in its own right."""
     if grades(m, mode, who).severity[row] >= _graded(m, mode, who).severity[row]:
         return ""
-    if _of_no_value(m, who)[row]:
-        return f"the value is beyond the range of {m.fmt.name}"
+    if _of_no_value(m, who, near_the_end(m.fmt))[row]:
+        return f"the value is at the end of the range of {m.fmt.name}, or beyond"
     return why_uncommon(m, row)
 
 
@@ -54,25 +55,46 @@ def _graded(m: Measurements, mode: str, who: str) -> Grades:
     return graded if who != CUSTOM else _as_autodiff_does(m, mode, graded)
 
 
+@derived
 def shared(m: Measurements, mode: str, who: str) -> Array:
     """Rows whose fault is the function's own, or that of the rule and of autodiff alike (SEMANTICS A4)."""
-    if who == VALUE:
+    if who == VALUE or not m.count:
         return np.ones(m.count, bool)
+    graded, value = _graded(m, mode, who), _graded(m, mode, VALUE)
+    no_number = np.isin(graded.cause, (NAN, INFINITE))
+    of_value = value.severity >= np.maximum(graded.severity, Severity.WARNING.rank)
+    of_value &= ~no_number | np.isin(value.cause, (NAN, INFINITE))
+    return np.asarray(of_value | _alike(m, mode, who, graded))
+
+
+def _alike(m: Measurements, mode: str, who: str, graded: Grades) -> Array:
+    """Rows in which the same component is as bad by the rule as by autodiff."""
     floats = m.floats[mode]
-    both = floats.auto is not None and floats.custom is not None
-    others = [VALUE, AUTO if who == CUSTOM else CUSTOM] if both else [VALUE]
-    bad = [_graded(m, mode, other).severity >= Severity.WARNING.rank for other in others]
-    return np.asarray(np.any(bad, axis=0))
-
-
-def _of_no_value(m: Measurements, who: str) -> Array:
-    """Rows of gradients at which a value is beyond the dtype's range, or near its end: nobody goes on from there."""
-    if who == VALUE:
+    if floats.auto is None or floats.custom is None:
         return np.zeros(m.count, bool)
+    rows, at = np.arange(m.count), graded.component
+    both = [columns(arrays, m.count)[rows, at] for arrays in (floats.custom, floats.auto)]
+    own, other = both if who == CUSTOM else reversed(both)
+    truth = m.reference.middle(GRADIENTS)[rows, at]
+    with np.errstate(all="ignore"):
+        as_far = np.abs(other - truth) >= np.abs(own - truth) / 2
+    return np.asarray(~np.isfinite(other) | (as_far & np.isfinite(own)))
+
+
+def _of_no_value(m: Measurements, who: str, end: float) -> Array:
+    """Rows of gradients of an output that holds a number beyond this end: nobody goes on from there."""
+    beyond = np.zeros(m.count, bool)
+    if who == VALUE:
+        return beyond
     numbers = np.isin(m.reference.states(VALUES), (REGULAR, LIMIT))
     with np.errstate(invalid="ignore"):
-        beyond = np.abs(m.reference.middle(VALUES)) > near_the_end(m.fmt)
-    return np.asarray((numbers & beyond).any(axis=1))
+        large = numbers & (np.abs(m.reference.middle(VALUES)) > end)
+    start = 0
+    for cotangent, (_, elements) in zip(m.cotangents, m.components(VALUES), strict=True):
+        asked = (cotangent.reshape(m.count, -1) != 0).any(axis=1)
+        beyond |= asked & large[:, start : start + len(elements)].any(axis=1)
+        start += len(elements)
+    return beyond
 
 
 def _as_autodiff_does(m: Measurements, mode: str, graded: Grades) -> Grades:

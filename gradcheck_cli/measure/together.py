@@ -20,7 +20,6 @@ Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]
 
 _PART = re.compile(r"\.(?:real|imag)$")
-_FACTOR, _STEP = 1.25, 0.375  # what makes ordinary numbers of bare ones, 0 too: both are short
 _DONORS = 3  # rows from which an argument takes its other values
 
 
@@ -41,34 +40,30 @@ def brought_about_by(
     return [[names[i] for i in np.flatnonzero(row)] for row in heals]
 
 
-def bare_together(m: Measurements, row: int, recurs: Holds, is_healthy: Holds) -> list[str]:
-    """The arguments that hold nothing but 0, 1 and -1, where only together they bring the fault about.
+def at_the_ends_together(m: Measurements, row: int, recurs: Holds, is_healthy: Holds) -> list[str]:
+    """The arguments at the ends of where they live, as shares that are 0 or 1, which only together bring the fault about.
 
-    Not one of them does so alone among ordinary numbers, and no other numbers in their place do.
+    Not one of them does so alone among ordinary numbers.
     """
     donors, arguments = _donors(m), arguments_of(m)
-    bare = {
-        name: leaves
-        for name, leaves in arguments.items()
-        if all(np.isin(m.points[i][row], (0.0, 1.0, -1.0)).all() for i in leaves)
+    at_ends = {
+        name: own for name, own in arguments.items() if all(_is_at_an_end(m, i, row) for i in own)
     }
-    if len(bare) < 2 or not donors:
+    leaves = [i for own in at_ends.values() for i in own]
+    donors = [d for d in donors if not any(_is_at_an_end(m, i, d) for i in leaves)]
+    if len(at_ends) < 2 or not donors:
         return []
-    alone = _measured(m, [(donor, each, row) for each in bare.values() for donor in donors])
-    if recurs(alone).any() or not is_healthy(alone).all():
-        return []
-    return list(bare) if is_healthy(elsewhere(m, row, list(bare))).all() else []
+    alone = _measured(m, [(donor, each, row) for each in at_ends.values() for donor in donors])
+    return list(at_ends) if is_healthy(alone).all() and not recurs(alone).any() else []
 
 
-def elsewhere(m: Measurements, row: int, names: Sequence[str]) -> Measurements:
-    """A row with other numbers for some arguments, which are equal where theirs are."""
-    arguments = arguments_of(m)
-    leaves = [i for name in names for i in arguments[name]]
-    return _measured(m, [(row, leaves, row)], _elsewhere)
-
-
-def _elsewhere(numbers: Array) -> Array:
-    return np.asarray(numbers * _FACTOR + _STEP)
+def _is_at_an_end(m: Measurements, leaf: int, row: int) -> bool:
+    """Is every number of an argument an end of its domain?"""
+    domain, numbers = m.subject.leaves[leaf].domain, m.points[leaf][row]
+    if domain is None or not numbers.size:
+        return False
+    ends = [end for end in (domain.bounds.low, domain.bounds.high) if np.isfinite(end)]
+    return bool(np.isin(numbers, ends).all())
 
 
 def arguments_of(m: Measurements) -> dict[str, list[int]]:
@@ -89,15 +84,11 @@ def _donors(m: Measurements) -> list[int]:
     return rows[spread].tolist() if len(rows) else []
 
 
-def _measured(
-    m: Measurements,
-    places: Sequence[tuple[int, Sequence[int], int]],
-    moved: Callable[[Array], Array] = np.asarray,
-) -> Measurements:
-    """Each row with one argument as a donor has it, or moved from there."""
+def _measured(m: Measurements, places: Sequence[tuple[int, Sequence[int], int]]) -> Measurements:
+    """Each row with one argument as a donor has it."""
     where = [row for row, _, _ in places]
     points = [p[where].copy() for p in m.points]
     for k, (_, argument, donor) in enumerate(places):
         for i in argument:
-            points[i][k] = moved(m.points[i][donor])
+            points[i][k] = m.points[i][donor]
     return moved_to(m, where, points)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.contract.limits import EVERYDAY, TINY_AT_ONCE
+from gradcheck_cli.contract.limits import EVERYDAY, TINY_AT_ONCE, half_of_the_digits
 from gradcheck_cli.inputs.quantities import Quantity, quantity_of
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.measure.derived import derived
@@ -43,21 +43,6 @@ def why_uncommon(m: Measurements, row: int) -> str:
     return _first((*_of_no_everyday_size(m), *_unnatural(m)), row)
 
 
-def why_unnatural(m: Measurements, row: int) -> str:
-    """The first argument that is, in a row, what its name says that it never is; nothing where none is."""
-    return _first(_unnatural(m), row)
-
-
-def naturally(m: Measurements, rows: Sequence[int]) -> list[Array]:
-    """The points of these rows, with numbers for each argument that its name says it may be."""
-    quantities = [_quantity(leaf) for leaf in m.subject.leaves]
-    points = [p[rows] for p in m.points]
-    return [
-        p if quantity is None else m.fmt.round(quantity.into(p))
-        for p, quantity in zip(points, quantities, strict=True)
-    ]
-
-
 def _first(far_off: Iterable[tuple[Array, str]], row: int) -> str:
     return next((why for far, why in far_off if far[row]), "")
 
@@ -67,7 +52,7 @@ def _of_no_everyday_size(m: Measurements) -> Iterator[tuple[Array, str]]:
 
     Of a single argument the reach says how far it goes. Of several, each in its own unit, nobody knows.
     """
-    low, high = EVERYDAY.value
+    low, high = min(EVERYDAY.value[0], half_of_the_digits(m.fmt.eps)), EVERYDAY.value[1]
     for leaf, points in zip(m.subject.leaves, m.points, strict=True):
         if len(m.points) > 1 and (leaf.domain is None or not leaf.domain.states_a_size):
             size = np.abs(points.reshape(m.count, -1))

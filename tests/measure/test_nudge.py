@@ -44,12 +44,12 @@ def truth(function: Callable[..., Any], *points: float) -> Truth:
         (jnp.exp, 1.0, REGULAR, REGULAR),
         # On the right it is exactly 0, and the chain rule says 0/0: nothing is known of that side.
         (lambda x: jnp.sqrt((x - jnp.maximum(x, 0.0)) ** 2), 0.0, REGULAR, UNDECIDED),
-        # A share of no weight at all is set to 0: there it jumps, and has no derivative.
+        # A share of no weight at all is set to 0: there it jumps, and beside it is a derivative.
         (
             lambda x: jnp.where(x * x == 0, 0.0, (1 + x) * jnp.sqrt(x * x) / jnp.sqrt(x * x)),
             0.0,
             REGULAR,
-            KINK,
+            LIMIT,
         ),
         # 1 ** (1 / 0) is 1, and on both sides it is √6: no derivative.
         (lambda p: ((2.0**p + 3.0**p) / 2) ** (1 / p), 0.0, REGULAR, OUTSIDE),

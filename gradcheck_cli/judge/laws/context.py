@@ -108,19 +108,20 @@ class _Component:
     expected: float
 
 
-def _noise(m: Measurements, row: int) -> float:
-    """How large the rounding is of the terms that the gradients at this row are added up of."""
-    return float(ROUNDING_ULP.value * m.fmt.eps * m.reference.terms(np.array([row])).max(initial=0))
+def _noise(m: Measurements, row: int) -> Array:
+    """How large the rounding is of the terms that each gradient of 0 at this row is added up of."""
+    return np.asarray(ROUNDING_ULP.value * m.fmt.eps * m.reference.terms(np.array([row]))[0])
 
 
 def _worst(
-    got: Sequence[Array | None], expected: Sequence[Array], eps: float, noise: float
+    got: Sequence[Array | None], expected: Sequence[Array], eps: float, noise: Array
 ) -> _Component | None:
     """The worst component, if it differs by more than half of the digits beside the largest, and by more than noise."""
     start, worst, largest = 0, None, half_of_the_digits(eps)
     for ours, theirs in zip(got, expected, strict=True):
         if ours is not None and theirs.size:
-            at, gap = _widest(ours.reshape(-1), theirs.reshape(-1), noise)
+            own = noise[start : start + theirs.size]
+            at, gap = _widest(ours.reshape(-1), theirs.reshape(-1), own)
             if gap > largest:
                 largest = gap
                 worst = _Component(start + at, float(ours.flat[at]), float(theirs.flat[at]))
@@ -128,7 +129,7 @@ def _worst(
     return worst
 
 
-def _widest(ours: Array, theirs: Array, noise: float) -> tuple[int, float]:
+def _widest(ours: Array, theirs: Array, noise: Array) -> tuple[int, float]:
     """Where two flat arrays are furthest apart, and how far beside the largest number expected."""
     with np.errstate(invalid="ignore"):  # inf on both sides is no difference
         gap = np.abs(ours - theirs)

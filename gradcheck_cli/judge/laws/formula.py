@@ -15,7 +15,6 @@ from gradcheck_cli.judge.laws.law import Judgement, Reason, base_probes, judged,
 from gradcheck_cli.judge.laws.mismatch import mismatches, verdict
 from gradcheck_cli.judge.laws.singularity import singularities, torn_at_ties
 from gradcheck_cli.judge.laws.underivable import Underivable, underivable
-from gradcheck_cli.judge.laws.unnatural import unless_unnatural
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import Comparison, comparison
@@ -47,7 +46,7 @@ class Formula:
 
     def judge(self, m: Measurements) -> Judgement:
         facts = comparison(m)
-        verdicts = [unless_unnatural(verdict(each), each) for each in mismatches(m, facts)]
+        verdicts = [verdict(mismatch) for mismatch in mismatches(m, facts)]
         wrong = [failure for failure in verdicts if failure is not None]
         inner = m.subject.traces().inner
         without = list(underivable(m, facts))

@@ -15,7 +15,7 @@ from gradcheck_cli.measure.coincidence import coincidental, coincidental_slope
 from gradcheck_cli.measure.components import columns
 from gradcheck_cli.measure.grading import grades, shared
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.measure.together import arguments_of, bare_together, brought_about_by, elsewhere
+from gradcheck_cli.measure.together import arguments_of, at_the_ends_together, brought_about_by
 from gradcheck_cli.subject.results import VALUE
 
 Array = np.ndarray[Any, Any]
@@ -29,13 +29,17 @@ _COMPONENTS = 4
 def meeting(m: Measurements, fault: Fault, row: int) -> str:
     """The arguments that only together bring about what the function, or autodiff, does alike; in brackets.
 
-    What is so wherever two numbers are equal is met soon enough.
+    Several of them are needed, and one is large: an exponent of 100 beside a base of 100. Or the function itself has
+    no float, and several are at the ends of where they live. 0/0 where two ordinary numbers are equal, or opposite, is
+    met soon enough.
     """
-    if fault.severity is not Severity.ERROR or not shared(m, fault.mode, fault.who)[row]:
+    if fault.severity is not Severity.ERROR or m.dear or not shared(m, fault.mode, fault.who)[row]:
         return ""
-    needed: Sequence[str] = _needed(m, fault, [row])[0]
+    needed = _needed(m, fault, [row])[0]
     if len(needed) < 2 or not _any_large(m, row, needed):
-        needed = _without_a_float(m, fault, row, needed)
+        floats = columns(m.floats[fault.mode].value, m.count)[row]
+        valued = bool(np.isfinite(floats).all())
+        needed = [] if valued else at_the_ends_together(m, row, fault.recurs, fault.is_healthy)
     names = " and ".join(f"`{name}`" for name in needed)
     return f" (only where {names} meet)" if needed else ""
 
@@ -45,26 +49,11 @@ def _any_large(m: Measurements, row: int, names: Sequence[str]) -> bool:
     return any(p.size and np.abs(p).max() > MODERATE.value for p in own)
 
 
-def _without_a_float(
-    m: Measurements, fault: Fault, row: int, needed: Sequence[str]
-) -> Sequence[str]:
-    """Of those that are needed, or hold 0 and 1 only: several, where the function itself has no float.
-
-    None where it is the same with other numbers that are as equal as these.
-    """
-    floats = columns(m.floats[fault.mode].value, m.count)[row]
-    if np.isfinite(floats).all():
-        return ()
-    if len(needed) > 1 and fault.is_healthy(elsewhere(m, row, needed)).all():
-        return needed
-    return bare_together(m, row, fault.recurs, fault.is_healthy)
-
-
 def by_fewest(m: Measurements, who: str, mode: str, severity: Severity, rows: Array) -> list[int]:
     """The plainest rows; where the function or autodiff does the same, first one that a single argument brings about."""
     plainest: list[int] = rows[:_TRIES].tolist()
     alike = shared(m, mode, who)
-    if severity is not Severity.ERROR or not alike[plainest].any():
+    if severity is not Severity.ERROR or m.dear or not alike[plainest].any():
         return plainest
     of_its_own = rows[~alike[rows]][:_TRIES].tolist()
     worst = grades(m, mode, who).component[rows]

@@ -32,6 +32,7 @@ from gradcheck_cli.measure.formula_gap import (
     gaps,
     is_the_limit,
     only_at_points,
+    value_jumps,
 )
 from gradcheck_cli.measure.integral import Opinion, ThirdOpinion, iterates, third_opinion
 from gradcheck_cli.measure.measurements import Measurements
@@ -57,6 +58,7 @@ _AT_A_POINT = (
 _WITHOUT_VALUE = (
     "the formula leaves the truth only where the function itself has no value, and tends to one"
 )
+_WHERE_IT_JUMPS = "the formula leaves the truth only where the value of the function is set apart from those beside it"
 _STEP = (
     "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
     "(straight-through, or a smoothed step)"
@@ -176,6 +178,8 @@ def _wrong_at_points(mismatch: Mismatch, large: Array) -> Failure | None:
     limits = (m.reference.states(GRADIENTS)[large, part] == LIMIT).any(axis=1)
     if not limits.all() and not only_at_points(m, large[~limits], part):
         return None
+    if limits.all() and value_jumps(m, large):
+        return mismatch.failure(int(large[0]), Kind.SINGULARITY, _WHERE_IT_JUMPS)
     return mismatch.failure(int(large[0]), Kind.FORMULA, _AT_A_POINT, everywhere=True)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.judge.laws.finite import FINITE
 from gradcheck_cli.judge.laws.law import judgement
 from gradcheck_cli.measure.components import GRADIENTS, VALUES
@@ -19,6 +20,7 @@ from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.run_alone import Alone
 from gradcheck_cli.measure.states import KINK
+from gradcheck_cli.project.input_specs import Bounds
 from gradcheck_cli.subject.results import EAGER, JIT, OP_BY_OP
 from tests.support import Numbers, measured
 from tests.traced import ruled, traced
@@ -203,20 +205,44 @@ def share(p: Any, q: Any) -> Any:
     return jnp.divide((p - q) ** 2, p * (1 - q) + q * (1 - p))
 
 
+SHARES = Domain(Bounds(0.0, 1.0, text="in [0, 1]"))
+
+
 @pytest.mark.parametrize(
-    ("function", "row", "where"),
+    ("function", "row", "domain", "where"),
     [
-        (share, (0.0, 0.0), " (only where `x` and `y` meet)"),
-        (share, (1.0, 1.0), " (only where `x` and `y` meet)"),
-        (lambda x, y: jnp.divide(jnp.expm1(x), x) + y, (0.0, 1.0), ""),
+        (share, (0.0, 0.0), SHARES, " (only where `x` and `y` meet)"),
+        (share, (1.0, 1.0), SHARES, " (only where `x` and `y` meet)"),
+        (share, (1.0, 1.0), None, ""),
+        (lambda x, y: jnp.divide(jnp.sin(x + y), x + y), (1.0, -1.0), None, ""),
+        (lambda x, y: jnp.divide(jnp.expm1(x), x) + y, (0.0, 1.0), SHARES, ""),
     ],
 )
-def test_zeros_and_ones_that_meet_say_so(
-    function: Any, row: tuple[float, float], where: str
+def test_shares_that_are_0_or_1_at_once_say_so(
+    function: Any, row: tuple[float, float], domain: Any, where: str
 ) -> None:
     columns = [np.array(column) for column in zip((0.5, 0.25), (0.25, 0.75), row, strict=True)]
-    messages = [f.message for f in failures(traced(function, *columns, ran=True, kinks=True)) if f.what == VALUES]  # fmt: skip
+    m = traced(function, *columns, ran=True, kinks=True, domain=domain)
+    messages = [f.message for f in failures(m) if f.what == VALUES]
     assert messages == [f"the value is NaN where the truth is finite{where}"]
+
+
+def test_what_only_the_rule_does_is_an_error_wherever_it_is() -> None:
+    """Another output has lost its digits there, and the value is near the end of the range."""
+
+    def two(x: Any, y: Any) -> Any:
+        return jnp.power(x, 4) * y, jnp.tanh(x) + (0.3 + y) - y
+
+    def rule(primals: Any, cotangents: Any) -> Any:
+        (x, y), (a, b) = primals, cotangents
+        slope = a * 4 * x**3 * y + b * (1 - jnp.tanh(x) ** 2)
+        return jnp.where(jnp.abs(x) > 1e8, jnp.nan, slope), a * x**4
+
+    columns = [np.array(column) for column in zip((1.5, 1.0), (2e8, 1e3), strict=True)]
+    found = failures(traced(ruled(two, rule), *columns, ran=True))
+    (gradient,) = [f for f in found if f.what != VALUES]
+    assert gradient.severity in (Severity.ERROR, Severity.WARNING)  # it shows op by op alone
+    assert gradient.message == "the gradient is NaN where the truth is finite"
 
 
 def test_a_gradient_is_not_asked_for_where_the_value_is_beyond_the_range() -> None:
@@ -231,5 +257,5 @@ def test_a_gradient_is_not_asked_for_where_the_value_is_beyond_the_range() -> No
     columns = [np.array(column) for column in zip((1.5, 1.0), (1000.0, 1.0), strict=True)]
     found = failures(traced(ruled(tall, rule), *columns, ran=True))
     assert [(f.severity, f.message) for f in found if f.what != VALUES] == [
-        (Severity.NOTE, "the gradient is NaN where the truth is finite (where the value is beyond the range of float32)")
+        (Severity.NOTE, "the gradient is NaN where the truth is finite (where the value is at the end of the range of float32, or beyond)")
     ]  # fmt: skip
