@@ -20,6 +20,7 @@ Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]
 
 _PART = re.compile(r"\.(?:real|imag)$")
+_INSIDE = 0.375  # of most domains that have ends
 _DONORS = 3  # rows from which an argument takes its other values
 
 
@@ -41,29 +42,29 @@ def brought_about_by(
 
 
 def at_the_ends_together(m: Measurements, row: int, recurs: Holds, is_healthy: Holds) -> list[str]:
-    """The arguments at the ends of where they live, as shares that are 0 or 1, which only together bring the fault about.
+    """The arguments with numbers at the ends of where they live, as shares that are 0 or 1, where only together these do it.
 
-    Not one of them does so alone among ordinary numbers.
+    Not one of them does so alone among ordinary numbers, and not with the same number inside in their place.
     """
     donors, arguments = _donors(m), arguments_of(m)
-    at_ends = {
-        name: own for name, own in arguments.items() if all(_is_at_an_end(m, i, row) for i in own)
-    }
+    at_ends = {n: own for n, own in arguments.items() if any(_ends(m, i, row).any() for i in own)}
     leaves = [i for own in at_ends.values() for i in own]
-    donors = [d for d in donors if not any(_is_at_an_end(m, i, d) for i in leaves)]
+    donors = [d for d in donors if not any(_ends(m, i, d).any() for i in leaves)]
     if len(at_ends) < 2 or not donors:
         return []
+    inside = [p[[row]].copy() for p in m.points]
+    for i in leaves:
+        inside[i][0, ...][_ends(m, i, row)] = _INSIDE
     alone = _measured(m, [(donor, each, row) for each in at_ends.values() for donor in donors])
-    return list(at_ends) if is_healthy(alone).all() and not recurs(alone).any() else []
+    harmless = is_healthy(alone).all() and not recurs(alone).any()
+    return list(at_ends) if harmless and is_healthy(moved_to(m, [row], inside)).all() else []
 
 
-def _is_at_an_end(m: Measurements, leaf: int, row: int) -> bool:
-    """Is every number of an argument an end of its domain?"""
+def _ends(m: Measurements, leaf: int, row: int) -> Array:
+    """Which numbers of an argument are an end of its domain."""
     domain, numbers = m.subject.leaves[leaf].domain, m.points[leaf][row]
-    if domain is None or not numbers.size:
-        return False
-    ends = [end for end in (domain.bounds.low, domain.bounds.high) if np.isfinite(end)]
-    return bool(np.isin(numbers, ends).all())
+    bounds = () if domain is None else (domain.bounds.low, domain.bounds.high)
+    return np.isin(numbers, [end for end in bounds if np.isfinite(end)])
 
 
 def arguments_of(m: Measurements) -> dict[str, list[int]]:
