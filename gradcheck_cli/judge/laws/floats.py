@@ -11,7 +11,7 @@ import numpy as np
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.fault import Fault, fault_at
-from gradcheck_cli.judge.laws.meeting import by_coincidence, by_fewest, meeting
+from gradcheck_cli.judge.laws.meeting import Meeting, by_coincidence, by_fewest, meeting
 from gradcheck_cli.measure.accuracy import Grades
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
@@ -39,33 +39,39 @@ class FloatRule:
 def worst_failure(m: Measurements, rule: FloatRule) -> Failure | None:
     """The failure of the worst severity, at the plainest row that shows it when it is run alone.
 
-    What only several arguments bring about together is one of the last resort, and a note.
+    What only several arguments bring about together is one of the last resort, and no error.
     """
     graded = {mode: grades(m, mode, rule.who) for mode in m.floats}
     together: Failure | None = None
     for severity in _ORDER:
-        if together is not None and severity is Severity.NOTE:
+        if together is not None and severity.rank <= together.severity.rank:
             break
         modes = [mode for mode, each in graded.items() if _rows(each, severity, rule.causes).size]
         for number, mode in enumerate(modes):
             for row in _confirmed_rows(m, rule, mode, severity):
                 fault = fault_at(m, rule.who, mode, severity, row)
-                where = meeting(m, fault, row)
-                failure = _failure(m, rule, fault, row, modes[number:], where)
-                if not where:
+                met = meeting(m, fault, row)
+                failure = _failure(m, rule, fault, row, modes[number:], met)
+                if met is None:
                     return failure
-                together = together or failure
+                if together is None or failure.severity.rank > together.severity.rank:
+                    together = failure
     return together
 
 
 def _failure(
-    m: Measurements, rule: FloatRule, fault: Fault, row: int, modes: Sequence[str], where: str
+    m: Measurements,
+    rule: FloatRule,
+    fault: Fault,
+    row: int,
+    modes: Sequence[str],
+    met: Meeting | None,
 ) -> Failure:
-    """The failure of a fault: a note where arguments meet, at most a warning where it shows only op by op."""
+    """The failure of a fault: milder where arguments meet, at most a warning where it shows only op by op."""
     kind = Kind.VALUE_FLOATS if fault.what == VALUES else Kind.GRADIENT_FLOATS
     severity = fault.severity
-    if where:
-        severity = Severity.NOTE
+    if met is not None:
+        severity = met.severity
     elif list(modes) == [OP_BY_OP] and severity is Severity.ERROR:
         severity = Severity.WARNING
     return Failure(
@@ -75,7 +81,8 @@ def _failure(
         what=fault.what,
         component=fault.component,
         ground=Ground(kind, fault.cause),
-        message=rule.message(fault.cause) + (where or _where_nobody_goes(m, fault, row)),
+        message=rule.message(fault.cause)
+        + (met.text if met else _where_nobody_goes(m, fault, row)),
         modes=tuple(modes),
         holds=fault.recurs,
         as_grave=fault.recurs_as_gravely,

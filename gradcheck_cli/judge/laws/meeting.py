@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,22 +27,35 @@ _ASKED = 4  # rows for each component of which it is asked whether several argum
 _COMPONENTS = 4
 
 
-def meeting(m: Measurements, fault: Fault, row: int) -> str:
-    """The arguments that only together bring about what the function, or autodiff, does alike; in brackets.
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Arguments that only together bring a fault about: one of them is large, or they are at the ends of their domains."""
 
-    Several of them are needed, and one is large: an exponent of 100 beside a base of 100. Or the function itself has
-    no float, and several are at the ends of where they live. 0/0 where two ordinary numbers are equal, or opposite, is
-    met soon enough.
+    names: Sequence[str]
+    severity: Severity
+
+    @property
+    def text(self) -> str:
+        """Where they meet, in brackets."""
+        names = " and ".join(f"`{name}`" for name in self.names)
+        return f" (only where {names} meet)"
+
+
+def meeting(m: Measurements, fault: Fault, row: int) -> Meeting | None:
+    """The arguments that only together bring about what the function, or autodiff, does alike.
+
+    An exponent of 100 beside a base of 100 is a note. Two shares that are both 0, where the function itself has no
+    float, may be met: a warning. 0/0 where two ordinary numbers are equal, or opposite, is met soon enough.
     """
     if fault.severity is not Severity.ERROR or m.dear or not shared(m, fault.mode, fault.who)[row]:
-        return ""
+        return None
     needed = _needed(m, fault, [row])[0]
-    if len(needed) < 2 or not _any_large(m, row, needed):
-        floats = columns(m.floats[fault.mode].value, m.count)[row]
-        valued = bool(np.isfinite(floats).all())
-        needed = [] if valued else at_the_ends_together(m, row, fault.recurs, fault.is_healthy)
-    names = " and ".join(f"`{name}`" for name in needed)
-    return f" (only where {names} meet)" if needed else ""
+    if len(needed) > 1 and _any_large(m, row, needed):
+        return Meeting(needed, Severity.NOTE)
+    if np.isfinite(columns(m.floats[fault.mode].value, m.count)[row]).all():
+        return None
+    at_ends = at_the_ends_together(m, row, fault.recurs, fault.is_healthy)
+    return Meeting(at_ends, Severity.WARNING) if at_ends else None
 
 
 def _any_large(m: Measurements, row: int, names: Sequence[str]) -> bool:
