@@ -151,21 +151,24 @@ def value_jumps(m: Measurements, rows: Array) -> bool:
     """Has the function at each of these inputs a value that it has nowhere beside: a share of no weight, set to 0?"""
     rows, values = rows[:_MOST_MOVED], m.reference.middle(VALUES)
     usual = np.abs(values[np.isfinite(values) & (values != 0)])
-    beside = as_floats(columns(_beside(m, rows, m.sources.primal).values, len(rows)))
-    with np.errstate(invalid="ignore"):
-        gap = np.abs(values[rows] - beside)
+    sides = [_beside(m, rows, m.sources.primal, side) for side in (1, -1)]
+    beside = [as_floats(columns(side.values, len(rows))) for side in sides]
+    with np.errstate(invalid="ignore"):  # on one side it may have no value
+        gap = np.fmax(*(np.abs(values[rows] - side) for side in beside))
     room = half_of_the_digits(m.fmt.eps) * (np.median(usual) if usual.size else 1.0)
     return bool((gap > room).any(axis=1).all())
 
 
-def _beside(m: Measurements, rows: Array, source: Source) -> Truth:
-    """A program a little beside some inputs, each moved on its own."""
+def _beside(m: Measurements, rows: Array, source: Source, side: int = 1) -> Truth:
+    """A program a little beside some inputs, each moved on its own; or on their other side."""
     rng = np.random.default_rng(m.seed)
     moved = []
     with working(_BITS):
         for points in m.points:
             base = points[rows]
-            step = rng.choice([-1, 1], base.shape) * rng.integers(1 << 10, 1 << 11, base.shape)
+            step = (
+                rng.choice([-1, 1], base.shape) * rng.integers(1 << 10, 1 << 11, base.shape) * side
+            )
             size = np.maximum(np.abs(base), 1.0) * ASIDE.value
             moved.append(exact(base) + exact(step * size))
     ask = Ask(m.reference.goal, ties=False, nudged=False)
