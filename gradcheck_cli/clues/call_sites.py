@@ -42,17 +42,19 @@ def _of_dictionaries(
     for function in gradient.rule_code():
         for name, keys in keys_read(function).items():
             read.setdefault(name, set()).update(keys)
+    known = {root(other) for other in called}
+    asked = [
+        p.name
+        for p in gradient.parameters()
+        if p.name not in known and len(read.get(p.name, ())) > 1
+    ]
+    made = made_dictionaries(path, root_of(path)) if asked else ()
     found: dict[str, Clue] = {}
-    names = [p.name for p in gradient.parameters()]
-    for name in names if any(len(keys) > 1 for keys in read.values()) else ():
-        known = any(root(other) == name for other in called)
-        for made in (
-            () if known or len(read.get(name, ())) < 2 else made_dictionaries(path, root_of(path))
-        ):
-            if read[name] <= set(made.value):
-                source = f"what `{made.maker}` gives back"
-                found |= read_arguments({name: made.value}, source, {name})
-                break
+    for name in asked:
+        fitting = next((each for each in made if read[name] <= set(each.value)), None)
+        if fitting is not None:
+            source = f"what `{fitting.maker}` gives back"
+            found |= read_arguments({name: fitting.value}, source, {name})
     return found
 
 

@@ -80,7 +80,7 @@ HEADROOM = Limit(
 EVERYDAY = Limit(
     (1e-4, 1e4), "the sizes of everyday numbers", "A4",
     "Convention: what the function or autodiff does alike beyond them is a note, where several arguments have each its own "
-    "unit (a range of 1e-6 metres to the fourth power). Tried on the right rules of benchmarks/field that were called unstable.",
+    "unit (a range of 1e-6 metres to the fourth power); in float64 from half of its digits on. Tried on the right rules of benchmarks/field that were called unstable.",
 )  # fmt: skip
 MODERATE = Limit(
     16.0, "the size up to which a number is moderate", "A4",

@@ -36,6 +36,8 @@ _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more
 # Behind it what is in it: `(E, 2) joint ids`, `(N, D) bool`.
 _WHOLE = re.compile(r"\b(?:ids|indices|indexes|ints?|integers?)\b")
 _MARKS = re.compile(r"\b(?:bools?|booleans?|masks?)\b")
+# `asarray(sites, dtype="int32")`, `sites.astype(jnp.int32)`.
+_MADE_WHOLE = r"\(\s*(?:self\.)?{name}\s*,\s*(?:dtype\s*=\s*)?['\"\w.]*\bu?int\d+\b|\b{name}\.(?:astype|to|type)\([^()\n]*\bu?int\d+\b"
 # `table: int (rows, members)`: the kind before the shape; and what says that some of them are none.
 _OF_A_KIND = r"`*\s*:\s*`*(?:optional\s+)?(?P<kind>[Ii]nt|[Bb]ool)\w*(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
 # A comment beside a field: `members: np.ndarray  # (E, 2) joint ids`.
@@ -52,7 +54,8 @@ def guesses(
     """Values for the required positional parameters: what their names say first, then the plainest.
 
     `functions` are the framework's own, for a parameter that is to be called: what the body calls gets
-    nothing else. `within` is how many objects deep it is that are made for another. There is no guess where a parameter is a rule.
+    nothing else. `within` is how many objects are being made around it. There is no guess where a parameter is
+    a rule.
     """
     parameters = required(function)
     if parameters is None:
@@ -135,10 +138,6 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
     return arrays
 
 
-# `asarray(sites, dtype="int32")`, `sites.astype(jnp.int32)`.
-_MADE_WHOLE = r"\(\s*(?:self\.)?{name}\s*,\s*(?:dtype\s*=\s*)?['\"\w.]*\bu?int\d+\b|\b{name}\.(?:astype|to|type)\([^()\n]*\bu?int\d+\b"
-
-
 def _objects(
     parameter: inspect.Parameter, function: Function, functions: Sequence[Function], within: int
 ) -> list[Any]:
@@ -155,7 +154,7 @@ def _objects(
         return []
     try:
         return [cls(*first)]
-    except Exception:  # noqa: BLE001 - it checks what it is given: no such guess, then
+    except Exception:  # noqa: BLE001 — it checks what it is given: no such guess, then
         return []
 
 

@@ -53,7 +53,9 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
     if kind is Kind.KEY and hints.make_key is not None:
         of_kind = [Fixed(hints.make_key(), "key(0)", source)]
     if kind in (Kind.WHOLE, Kind.AXIS, Kind.WORD, Kind.NUMBER):  # no array, whatever it is called
-        named = [f for f in named if isinstance(f.value, (int, float)) and kind is not Kind.WORD]
+        named = [f for f in named if isinstance(f.value, (int, float))]
+    if kind is Kind.WORD:  # and no number
+        named = []
     several_axes = [
         Fixed(axes, repr(axes), source)
         for axes in (_SEVERAL_AXES if _takes_several(name, clues, kind) else ())

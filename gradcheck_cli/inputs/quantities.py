@@ -1,4 +1,4 @@
-"""Quantities that are never negative, or shares of a whole, as a parameter's name says: `clearance`, `slant_range`.
+"""Quantities that are never negative, or shares of a whole, as a parameter's name says: `pressure`, `slant_range`.
 
 They stand beside those in whose domain the inputs are laid by the name alone (`clues/usual_domains.py`).
 Names are no promise: numbers beyond them are tried all the same, and a wrong formula is wrong there, too. Only
@@ -38,16 +38,18 @@ _WORDS = (
 )  # fmt: skip
 _KNOWN = {word: quantity for quantity, words in _WORDS for word in words.split()}
 # What is taken of a quantity has its own numbers, those of a logarithm or of a difference.
-_TAKEN = frozenset(
-    ["log", "ln", "logit", "log10", "log2", "raw", "d", "delta", "diff", "rel", "relative", "error", "err", "residual", "bias", "shift", "offset", "change", "dev", "grad", "signed", "net", "free", "unconstrained", "centred", "centered", "normalized", "normalised", "scaled", "z", "dx", "dy", "dz", "inv"]
-)  # fmt: skip
+_TAKEN = frozenset({
+    "log", "ln", "logit", "log10", "log2", "raw", "d", "delta", "diff", "rel", "relative", "error", "err", "residual",
+    "bias", "shift", "offset", "change", "dev", "grad", "signed", "net", "free", "unconstrained", "centred", "centered",
+    "normalized", "normalised", "scaled", "z", "dx", "dy", "dz", "inv",
+})  # fmt: skip
 _INDEX = 2  # letters of an index behind a name
 _NAME = re.compile(r"\w+")
 
 
 @functools.lru_cache(maxsize=1024)
 def quantity_of(path: str) -> Quantity | None:
-    """What the last name of a path says: of `params['bulk_density']`, that it is positive."""
+    """What the last name of a path says: of `params['wall_pressure']`, that it is positive."""
     names = [name for name in _NAME.findall(path) if not name.isdigit()]
     if not names:
         return None

@@ -16,6 +16,8 @@ from gradcheck_cli.inputs.signature import GUESS, Fixed
 Array = np.ndarray[Any, Any]
 
 _STRIDES = (2, 3, 5, 7, 11, 13)  # from one integer of a table to the next
+_FEW_ROWS = 3  # with no more of them, a row that repeats takes one away
+_CLASSES = 3  # with two, one of which is alone, no two rows of a kind would be left beside others
 
 
 def static_stand_ins(
@@ -42,17 +44,12 @@ def whole_numbers(shape: tuple[int, ...]) -> list[Fixed]:
     return [*(integers(s, GUESS) for s in dict.fromkeys((shape, shape[:1], ()))), Fixed(1, "1", GUESS)]  # fmt: skip
 
 
-_FEW_ROWS = 3  # with no more of them, a row that repeats takes one away
-_CLASSES = 3  # with two, one of which is alone, no two rows of a kind would be left beside others
-
-
 def integers(shape: tuple[int, ...], source: str) -> Fixed:
     """An integer array of 0, 2 and 1 in turn; along a single axis one of them comes once."""
     size = int(np.prod(shape, dtype=int))
     turned = np.arange(size) * 2 % 3
-    values = (
-        (_with_one_alone(turned) if len(shape) == 1 else turned).astype(np.int32).reshape(shape)
-    )
+    chosen = _with_one_alone(turned) if len(shape) == 1 else turned
+    values = chosen.astype(np.int32).reshape(shape)
     return Fixed(values, f"i32{list(shape)}", source)
 
 

@@ -70,7 +70,8 @@ def grade(truth: Reference, floats: Sequence[Array], what: str) -> Grades:
     heavy = suspect & np.isfinite(got) & ~_light(got, mid, fmt)
     sized = np.flatnonzero(heavy.any(axis=1))
     scale[sized] = truth.scale(sized, what)
-    scale[sized] = np.where(scale[sized] > 0, scale[sized], _usual(truth, mid))
+    if (scale[sized] == 0).any():
+        scale[sized] = np.where(scale[sized] > 0, scale[sized], _usual(truth, mid))
     unresolved = np.zeros(count, bool)
     if what == GRADIENTS and len(sized):
         unresolved[sized] = truth.unresolved(sized)

@@ -73,8 +73,8 @@ def _alike(m: Measurements, mode: str, who: str, graded: Grades) -> Array:
     if floats.auto is None or floats.custom is None:
         return np.zeros(m.count, bool)
     rows, at = np.arange(m.count), graded.component
-    both = [columns(arrays, m.count)[rows, at] for arrays in (floats.custom, floats.auto)]
-    own, other = both if who == CUSTOM else reversed(both)
+    custom, auto = (columns(each, m.count)[rows, at] for each in (floats.custom, floats.auto))
+    own, other = (custom, auto) if who == CUSTOM else (auto, custom)
     truth = m.reference.middle(GRADIENTS)[rows, at]
     with np.errstate(all="ignore"):
         as_far = np.abs(other - truth) >= np.abs(own - truth) / 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Floats
 
 Array = np.ndarray[Any, Any]
+
+_PART = re.compile(r"\.(?:real|imag)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,14 @@ class Rows:
     @functools.cached_property
     def _numbers(self) -> dict[Probe, int]:
         return {probe: row for row, probe in enumerate(self.probes)}
+
+    @functools.cached_property
+    def arguments(self) -> dict[str, list[int]]:
+        """The arguments by name, each with its leaves: both parts of a complex number are one."""
+        found: dict[str, list[int]] = {}
+        for i, leaf in enumerate(self.subject.leaves):
+            found.setdefault(_PART.sub("", leaf.path), []).append(i)
+        return found
 
     @functools.cached_property
     def sizes(self) -> frozenset[int]:

@@ -6,7 +6,6 @@ float there, either, nobody who writes it has that point in mind (SEMANTICS A4).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ from gradcheck_cli.measure.moved import moved_to
 Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]
 
-_PART = re.compile(r"\.(?:real|imag)$")
 _INSIDE = 0.375  # of most domains that have ends
 _DONORS = 3  # rows from which an argument takes its other values
 
@@ -28,7 +26,7 @@ def brought_about_by(
     m: Measurements, rows: Sequence[int], recurs: Holds, is_healthy: Holds
 ) -> list[list[str]]:
     """For each row, the arguments each of which heals the fault when it alone is moved."""
-    donors, arguments = _donors(m), arguments_of(m)
+    donors, arguments = _donors(m), m.arguments
     places = [(row, each, donor) for row in rows for each in arguments.values() for donor in donors]
     if len(arguments) < 2 or not places:
         return [[] for _ in rows]
@@ -46,7 +44,7 @@ def at_the_ends_together(m: Measurements, row: int, recurs: Holds, is_healthy: H
 
     Not one of them does so alone among ordinary numbers, and not with the same number inside in their place.
     """
-    donors, arguments = _donors(m), arguments_of(m)
+    donors, arguments = _donors(m), m.arguments
     at_ends = {n: own for n, own in arguments.items() if any(_ends(m, i, row).any() for i in own)}
     leaves = [i for own in at_ends.values() for i in own]
     donors = [d for d in donors if not any(_ends(m, i, d).any() for i in leaves)]
@@ -65,14 +63,6 @@ def _ends(m: Measurements, leaf: int, row: int) -> Array:
     domain, numbers = m.subject.leaves[leaf].domain, m.points[leaf][row]
     bounds = () if domain is None else (domain.bounds.low, domain.bounds.high)
     return np.isin(numbers, [end for end in bounds if np.isfinite(end)])
-
-
-def arguments_of(m: Measurements) -> dict[str, list[int]]:
-    """The arguments by name, each with its leaves: both parts of complex numbers are one."""
-    found: dict[str, list[int]] = {}
-    for i, leaf in enumerate(m.subject.leaves):
-        found.setdefault(_PART.sub("", leaf.path), []).append(i)
-    return found
 
 
 def _donors(m: Measurements) -> list[int]:

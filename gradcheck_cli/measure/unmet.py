@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -15,8 +14,6 @@ from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.measurements import Measurements
 
 Array = np.ndarray[Any, Any]
-
-_PART = re.compile(r"\.(?:real|imag)$")  # of a complex number, which is one argument
 
 
 @derived
@@ -56,9 +53,8 @@ def _of_no_everyday_size(m: Measurements) -> Iterator[tuple[Array, str]]:
     Of a single argument the reach says how far it goes. Of several, each in its own unit, nobody knows.
     """
     low, high = min(EVERYDAY.value[0], half_of_the_digits(m.fmt.eps)), EVERYDAY.value[1]
-    several = len({_PART.sub("", leaf.path) for leaf in m.subject.leaves}) > 1
     for leaf, points in zip(m.subject.leaves, m.points, strict=True):
-        if several and (leaf.domain is None or not leaf.domain.states_a_size):
+        if len(m.arguments) > 1 and (leaf.domain is None or not leaf.domain.states_a_size):
             size = np.abs(points.reshape(m.count, -1))
             far = ((size > high) | ((size > 0) & (size < low))).any(axis=1)
             yield np.asarray(far), f"`{leaf.path}` has no everyday size"

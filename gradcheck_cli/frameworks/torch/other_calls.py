@@ -105,11 +105,8 @@ def _knows_complex_numbers(cls: Any) -> bool:
     ]
     asked = [n.attr for n in nodes if isinstance(n, ast.Attribute) and not _is_kept(n)]
     names = [n for n in nodes if isinstance(n, ast.Name)]
-    own = {
-        "H",
-        *(n.id for n in names if isinstance(n.ctx, ast.Store)),
-    }  # `adjoint = []` is no call of PyTorch's
-    asked += [n.id for n in names if n.id not in own]
+    own = {n.id for n in names if isinstance(n.ctx, ast.Store)}  # `adjoint = []`
+    asked += [n.id for n in names if n.id not in own | {"H"}]
     conjugates = any(
         isinstance(n, ast.Attribute) and n.attr in ("conj", "conjugate") for n in nodes
     )

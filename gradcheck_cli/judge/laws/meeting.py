@@ -16,7 +16,7 @@ from gradcheck_cli.measure.coincidence import coincidental, coincidental_slope
 from gradcheck_cli.measure.components import columns
 from gradcheck_cli.measure.grading import grades, shared
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.measure.together import arguments_of, at_the_ends_together, brought_about_by
+from gradcheck_cli.measure.together import at_the_ends_together, brought_about_by
 from gradcheck_cli.subject.results import VALUE
 
 Array = np.ndarray[Any, Any]
@@ -59,7 +59,7 @@ def meeting(m: Measurements, fault: Fault, row: int) -> Meeting | None:
 
 
 def _any_large(m: Measurements, row: int, names: Sequence[str]) -> bool:
-    own = [m.points[i][row] for name in names for i in arguments_of(m)[name]]
+    own = [m.points[i][row] for name in names for i in m.arguments[name]]
     return any(p.size and np.abs(p).max() > MODERATE.value for p in own)
 
 
