@@ -15,6 +15,7 @@ import numpy as np
 from gradcheck_cli.discover.needs import Need, needs, parts
 from gradcheck_cli.inputs.names import fixed_by_name
 from gradcheck_cli.inputs.stand_ins import mask
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Function = Callable[..., Any]
 
@@ -153,8 +154,9 @@ def _objects(
     if needed is None or first is None:
         return []
     try:
-        return [cls(*first)]
-    except Exception:  # noqa: BLE001 — it checks what it is given: no such guess, then
+        with calling_user_code():
+            return [cls(*first)]
+    except UserCodeError:  # it checks what it is given: no such guess, then
         return []
 
 
