@@ -707,3 +707,15 @@ def test_a_power_among_the_dimensions() -> None:
 
     (clue,) = clues(integral, ["capacity"])["capacity"]
     assert clue.spec == "f32[2**n]"
+
+
+def test_a_bound_is_read_before_and_within_brackets() -> None:
+    found = read_one("power: (n,) exponents, larger than 1 (1.25 for usual pipes).", "power")
+    assert found["power"].domain == "> 1"
+    found = read_one(
+        "flow [B, C] (non-negative), priority [C] (positive) and gain [C]",
+        "flow",
+        "priority",
+        "gain",
+    )
+    assert [found[n].domain for n in ("flow", "priority", "gain")] == [">= 0", "> 0", ""]

@@ -172,7 +172,7 @@ _CONSTANTS = {"pi": "3.1415927", "π": "3.1415927", "inf": "inf", "∞": "inf"}
 # `above -1`, at the end of a clause: behind it would stand what holds there.
 _SPELLED_BOUND = re.compile(
     rf"\b((?:strictly\s+)?(?:above|greater than|larger than|below|less than|smaller than)|at least|at most)\s+({_N})"
-    r"(?=\s*(?:[,;)]|\.(?:\s|$)|$|and\b))",
+    r"(?=\s*(?:[,;()]|\.(?:\s|$)|$|and\b))",
     re.IGNORECASE,
 )
 _SIGNS = {
@@ -323,7 +323,10 @@ def _within_brackets(after: str) -> str:
 
 
 def _behind_brackets(after: str) -> str:
-    """`weights (B, T) positive and not normalised`, `probs [n, k] in (0, 1)`: what follows at once."""
+    """`weights (B, T) positive and not normalised`, `flow [n, k] (non-negative)`: what follows at once."""
+    shape = re.match(rf"\s*{BRACKETS}", after)
+    if shape is not None and (described := _within_brackets(after[shape.end() :])):
+        return described
     brackets = re.match(
         rf"(?:\s+(?:is|are))?(?:\s*{BRACKETS})+\s*(?:float\w*\s*)?(?:,|\band\b)?\s*(?=[a-z∈<>])",
         after,
