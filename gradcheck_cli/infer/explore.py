@@ -29,6 +29,7 @@ from gradcheck_cli.infer.mismatch import (
     wants_integers,
 )
 from gradcheck_cli.infer.orders import by_weight
+from gradcheck_cli.infer.returned_ranks import returned_ranks
 from gradcheck_cli.infer.sizes import Size, Solution, unknown
 from gradcheck_cli.infer.table_counts import counts, totals
 from gradcheck_cli.infer.template import Hole, Template, agree, as_called, unknown_shapes
@@ -127,9 +128,26 @@ class Explorer:
             looked_at |= set(ranks)
             candidates = [c for r in ranks for c in self._solutions(r)]
             subject = self._richest(candidates, refused)
+            if subject is None and stage == _STAGES[0]:
+                subject = self._richest(list(self._as_returned(refused, looked_at)), refused)
             if subject is not None:
                 return Exploration(subject, refused, *self._vain)
         return Exploration(None, refused, *self._vain)
+
+    def _as_returned(
+        self, refused: Sequence[tuple[Signature, RuleError]], looked_at: set[tuple[int, ...]]
+    ) -> Iterator[Candidate]:
+        """Arrays of as many axes as the gradients that the rule returns, where what the sources say allows them."""
+        holes = self.template.holes
+        for ranks in returned_ranks(refused, [hole.path for hole in holes]):
+            allowed = (r in hole.ranks((r,)) for hole, r in zip(holes, ranks.axes, strict=True))
+            if ranks.axes not in looked_at and all(allowed):
+                looked_at.add(ranks.axes)
+                shapes = tuple(unknown_shapes(holes, ranks.axes))
+                self.steps, self.calls = 0, min(self.calls, _MOST_CALLS - _MOST_STEPS)
+                solved = self._solve(shapes, ranks.one_batch(shapes), False)
+                if isinstance(solved, Candidate):
+                    yield self._tied(solved)
 
     @property
     def _vain(self) -> tuple[int, str]:

@@ -463,3 +463,27 @@ def test_what_counts_rows_is_no_longer_than_they_are() -> None:
 
     found = rich(Gradient(grouped, reading=beyond))
     assert found["sizes"] == found["weights"][:1]
+
+
+def test_arrays_have_as_many_axes_as_the_gradients_that_the_rule_returns() -> None:
+    """Attention over batch and heads takes matrices by accident: its mask has two axes of one before them."""
+
+    def attend(q, k, v):
+        weight = np.swapaxes(k, -1, -2)
+        return np.ones((1, 1, q.shape[-2], k.shape[-2])) * (q @ weight) @ v
+
+    class OfHeads(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            subject = super().fit(signature, dtype)
+            shape = signature.leaves[0].shape
+            if len(shape) != 4:
+                returned = [1, 1, *shape]
+                raise RuleError(
+                    "shape",
+                    f"the gradient of q has the shape {returned}, its argument {list(shape)}",
+                )
+            return subject
+
+    found = rich(OfHeads(attend))
+    assert {len(shape) for shape in found.values()} == {4}
+    assert len({shape[:2] for shape in found.values()}) == 1, "they share batch and heads"

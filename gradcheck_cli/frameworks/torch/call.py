@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ class Call:
         """
         if self.gradient.kind != CLASS or not self.gradient.skipped:
             return 0  # torch itself spells the defaults out
-        counts = {len(t.elts) for f in self.gradient.rule_code() for t in returned_tuples(f)}
+        counts = {n for f in self.gradient.rule_code() for n in _lengths_returned(f)}
         given = self._placed
         if counts == {len(given)}:
             return 0
@@ -198,3 +199,9 @@ def _fixed(value: Any) -> Any:
         wide = array.astype(np.int64) if array.dtype.kind in "iu" else array
         return torch.tensor(wide, device=device())
     return value.to(device()) if isinstance(value, torch.Tensor) else value
+
+
+@functools.lru_cache(maxsize=64)
+def _lengths_returned(function: Callable[..., Any]) -> frozenset[int]:
+    """How many gradients a backward's text returns; read once, as hundreds of calls ask for it."""
+    return frozenset(len(t.elts) for t in returned_tuples(function))
