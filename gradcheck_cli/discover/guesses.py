@@ -34,13 +34,17 @@ _AXES = (4, 3, 5, 2, 7)  # sizes of axes that a text names
 _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(]*[`(]*[\[(](?P<dims>\w+(?:,\s*\w+)*),?[\])]"
 # Right behind it: `prey_mass: (Q,) body masses`.
 _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
+# In a sentence: `reading [N], coefficients [A, 4]`.
+_SHAPE_BESIDE = r"`*\s+\[(?P<dims>\w+(?:,\s*\w+)*),?\]"
 # Behind it what is in it: `(E, 2) joint ids`, `(N, D) bool`.
 _WHOLE = re.compile(r"\b(?:ids|indices|indexes|ints?|integers?)\b")
 _MARKS = re.compile(r"\b(?:bools?|booleans?|masks?)\b")
 # `asarray(sites, dtype="int32")`, `sites.astype(jnp.int32)`.
 _MADE_WHOLE = r"\(\s*(?:self\.)?{name}\s*,\s*(?:dtype\s*=\s*)?['\"\w.]*\bu?int\d+\b|\b{name}\.(?:astype|to|type)\([^()\n]*\bu?int\d+\b"
 # `table: int (rows, members)`: the kind before the shape; and what says that some of them are none.
-_OF_A_KIND = r"`*\s*:\s*`*(?:optional\s+)?(?P<kind>[Ii]nt|[Bb]ool)\w*(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
+_OF_A_KIND = r"`*\s*:?\s*`*(?:optional\s+)?(?P<kind>[Ii]nt|[Bb]ool)\w*(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
+# `field` (a MainField), `field: the MainField of the survey`.
+_OF_A_CLASS = r"\b{name}`*\s*[(:]\s*(?:an?\s+|the\s+)?[`:~]*(?P<cls>[A-Z]\w+)"
 # A comment beside a field: `members: np.ndarray  # (E, 2) joint ids`.
 _BESIDE = re.compile(r"^\s*(?P<name>\w+)\s*:[^#\n]*#\s*(?P<said>.*)$", re.MULTILINE)
 _NONE_OF_THEM = re.compile(r"(?<![\w.])-1\b")
@@ -123,7 +127,7 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
     sizes: dict[str, int] = {}
     arrays = {}
     for name in names:
-        patterns = (_OF_A_KIND, _SHAPE_FIRST, _SHAPE)
+        patterns = (_OF_A_KIND, _SHAPE_FIRST, _SHAPE, _SHAPE_BESIDE)
         said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
         match = next(filter(None, said), None)
         dims = [] if match is None else re.findall(r"\w+", match["dims"])
@@ -142,12 +146,9 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
 def _objects(
     parameter: inspect.Parameter, function: Function, functions: Sequence[Function], within: int
 ) -> list[Any]:
-    """An object of the class that the annotation names, where that is one of fields, made with the first guesses for these."""
-    cls = parameter.annotation
-    if isinstance(cls, str):
-        home = sys.modules.get(getattr(function, "__module__", None) or "")
-        cls = getattr(home, cls, None)
-    if not inspect.isclass(cls) or not (dataclasses.is_dataclass(cls) or hasattr(cls, "_fields")):
+    """An object of the class that the annotation or the text names, where that is one of fields, made with the first guesses for these."""
+    cls = _class_of(parameter, function)
+    if cls is None:
         return []
     needed = required(cls)
     first = next(guesses(cls, functions, within + 1), None) if needed else []
@@ -158,6 +159,20 @@ def _objects(
             return [cls(*first)]
     except UserCodeError:  # it checks what it is given: no such guess, then
         return []
+
+
+def _class_of(parameter: inspect.Parameter, function: Function) -> type | None:
+    """The class of fields that the annotation names, or the docstring behind the parameter: ``field`` (a MainField)."""
+    home = sys.modules.get(getattr(function, "__module__", None) or "")
+    cls = parameter.annotation
+    if cls is parameter.empty:
+        named = _OF_A_CLASS.format(name=re.escape(parameter.name))
+        told = re.search(named, function.__doc__ or "")
+        cls = told["cls"] if told is not None else None
+    if isinstance(cls, str):
+        cls = getattr(home, cls, None)
+    is_one = inspect.isclass(cls) and (dataclasses.is_dataclass(cls) or hasattr(cls, "_fields"))
+    return cls if is_one else None
 
 
 def _source(function: Function) -> str:

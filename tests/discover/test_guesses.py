@@ -171,3 +171,27 @@ def test_an_object_that_refuses_its_fields_is_no_guess() -> None:
     def factory(strict: Strict) -> None: ...
 
     assert first(factory) == [0.5]
+
+
+def compensate(reading, table, craft):
+    """reading [N] (rad), table [A, 4], craft int [N]."""
+
+
+def test_shapes_that_stand_in_a_sentence() -> None:
+    reading, table, craft = first(compensate)
+    assert [value.shape for value in (reading, table, craft)] == [(4,), (3, 4), (4,)]
+    assert [value.dtype.kind for value in (reading, table, craft)] == ["f", "f", "i"]
+
+
+@dataclass
+class MainField:
+    inclination: float
+
+
+def anomaly(field):
+    """The anomaly along ``field`` (a MainField)."""
+
+
+def test_an_object_of_the_class_that_the_text_names() -> None:
+    (field,) = first(anomaly)
+    assert field == MainField(0.5)
