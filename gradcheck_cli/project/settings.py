@@ -6,7 +6,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -21,16 +21,21 @@ from gradcheck_cli.project.rule_pages import matching
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 
 
+def _about(words: str) -> msgspec.Meta:
+    """What a setting that is no flag means: for the schema, and for the page of settings."""
+    return msgspec.Meta(description=words)
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """Every setting with its default. The names are the names of the flags."""
 
     select: list[str] = []
     ignore: list[str] = []
     exclude: list[str] = []
-    force_exclude: bool = (
-        False  # what is excluded is left out even if it is named, as hooks name files
-    )
-    per_file_ignores: dict[str, list[str]] = {}  # "legacy/*.py" → rules that are not told there
+    force_exclude: bool = False
+    per_file_ignores: Annotated[
+        dict[str, list[str]], _about("Patterns of paths, and the rules that are not told there.")
+    ] = {}
     baseline: str = ""  # a file of findings that are known, relative to the project's root
     fail_on: Literal["error", "warning", "note", "never"] = "error"
     strict: bool = False
@@ -44,15 +49,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     device: Literal["cpu", "gpu"] = "cpu"
     backend: list[Backend] = []  # of Keras; empty: all installed
     jobs: int = 0
-    memory_limit: int = 8192
+    memory_limit: Annotated[int, _about("MiB that each worker may take.")] = 8192
     import_all: bool = False
-    optional_imports: list[str] = []  # packages that may be missing: what needs them is a note
-    recordings: str = "cgcheck-recorded.json"  # of `cgcheck record`, relative to the project's root
-    expects: dict[str, str] = {}  # custom gradient → "expect(straight-through)"
-    inputs: dict[str, str] = {}  # custom gradient → its arguments: "x=f32[b n], axis=-1"
-    references: dict[
-        str, str
-    ] = {}  # custom gradient → "module:function" that it is to differentiate
+    optional_imports: Annotated[
+        list[str], _about("Packages that may be missing: what needs them is a note.")
+    ] = []
+    recordings: Annotated[
+        str, _about("The file of `cgcheck record`, relative to the project's root.")
+    ] = "cgcheck-recorded.json"
+    expects: Annotated[
+        dict[str, str],
+        _about('Custom gradients, and the deviation that is meant: "expect(straight-through)".'),
+    ] = {}
+    inputs: Annotated[
+        dict[str, str], _about('Custom gradients, and their arguments: "x=f32[b n], axis=-1".')
+    ] = {}
+    references: Annotated[
+        dict[str, str],
+        _about('Custom gradients, and what they are to differentiate: "module:function".'),
+    ] = {}
 
 
 def load(start: Path) -> tuple[Settings, Path]:
