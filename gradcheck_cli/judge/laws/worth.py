@@ -74,11 +74,16 @@ def _saved_rows(m: Measurements, mode: str) -> Array:
 
 
 def _repair(fault: Fault, alone: Alone) -> Failure:
+    def holds(m: Measurements) -> Array:
+        """Rows where autodiff has the fault, and the rule none."""
+        custom = grades(m, fault.mode, CUSTOM)
+        return np.asarray(fault.recurs(m) & (custom.severity <= Severity.NOTE.rank))
+
     return Failure(
         rule=RuleName.REPAIRED_AUTODIFF, severity=Severity.NOTE, row=alone.row, what=GRADIENTS,
         component=fault.component, ground=Ground(Kind.AUTODIFF_FLOATS, fault.cause),
         message=f"autodiff through the primal {_GIVES[fault.cause]}, this rule repairs it",
-        modes=(fault.mode,), holds=fault.recurs, alone=alone,
+        modes=(fault.mode,), holds=holds, alone=alone,
     )  # fmt: skip
 
 

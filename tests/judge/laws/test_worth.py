@@ -101,3 +101,22 @@ def test_without_autodiff_there_is_nothing_to_weigh_it_with() -> None:
     result = judged({"auto": None})
     assert result.outcome is Outcome.NOT_APPLICABLE
     assert result.reason == "autodiff does not go through the primal"
+
+
+def test_nothing_is_repaired_where_the_rule_has_a_fault_of_its_own() -> None:
+    def measurements(rule_at_2: float) -> Any:
+        def auto(x: Any, weight: Any) -> Any:
+            return np.where(x >= 2.0, np.nan, slope(x, weight))
+
+        def custom(x: Any, weight: Any) -> Any:
+            return np.where(x == 2.0, rule_at_2, slope(x, weight))
+
+        return measured(POINTS, np.square, slope, floats={"auto": auto, "custom": custom})
+
+    def repaired(m: Any) -> set[float]:
+        assert failure.holds is not None
+        return {POINTS[p.point] for p, held in zip(m.probes, failure.holds(m), strict=True) if held}
+
+    [failure] = judgement(WORTH, measurements(4.0)).failures
+    assert repaired(measurements(4.0)) == {2.0, 100.0}
+    assert repaired(measurements(np.nan)) == {100.0}
