@@ -31,6 +31,7 @@ def test_all_but_the_default_are_extras() -> None:
         "editor",
         "test",
         "html",
+        "site",
         "triton",
         "watch",
     } == framework_marks.NAMES - {framework_marks.DEFAULT}

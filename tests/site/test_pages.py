@@ -1,0 +1,90 @@
+"""The site: it builds without a warning, its made pages are true, and so is every command that a page shows."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
+BLOCKS = runpy.run_path(str(ROOT / "scripts" / "blocks.py"))
+
+
+def shown(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def has_commands(page: Path) -> bool:
+    return any(b.kind == "console" for b in BLOCKS["blocks"](page.read_text(encoding="utf-8")))
+
+
+def test_the_pages_that_look_things_up_are_made_from_what_they_tell() -> None:
+    for name, text in REFERENCE["pages"]().items():
+        page = ROOT / "docs" / "look-up" / name
+        assert page.read_text(encoding="utf-8") == text, "run `python scripts/reference.py`"
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    rule = (tmp_path / "site" / "rules" / "numerics" / "naive-softplus.html").read_text("utf-8")
+    assert "CG501" in rule
+    front = (tmp_path / "site" / "index.html").read_text("utf-8")
+    fetched = re.findall(
+        r'(?:src|rel="(?:stylesheet|preconnect)" href)="(?:https?:)?//[^"]*"', front
+    )
+    assert not fetched, "nothing comes from elsewhere"
+
+
+def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
+    for name in ("docs", "scripts"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("mkdocs.yml", "CONTRIBUTING.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    with (tmp_path / "docs" / "index.md").open("a", encoding="utf-8") as page:
+        page.write("\n[nowhere](start/cobol.md)\n")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert built.returncode != 0
+    assert "cobol" in built.stderr + built.stdout
+
+
+@pytest.mark.parametrize("page", list(filter(has_commands, BLOCKS["pages"]())), ids=shown)
+def test_what_a_page_shows_is_what_is_printed(page: Path) -> None:
+    steps = [step for _, found in BLOCKS["run"](page) for step in found]
+    untrue = {step.command: "\n".join(step.printed) for step in steps if not step.is_true}
+    assert steps
+    assert not untrue, f"run `python scripts/blocks.py --write {shown(page)}`"
+
+
+@pytest.mark.parametrize(
+    ("stands", "printed", "agrees"),
+    [
+        (["a", "b"], ["a", "b"], True),
+        (["a", "…"], ["a", "b", "c"], True),
+        (["a", "…", "d"], ["a", "b", "c", "d"], True),
+        (["a …"], ["a and more"], True),
+        (["error[x] *"], ["error[x] *"], True),
+        (["error[x] *"], ["errorx y"], False),
+        (["a"], ["a", "b"], False),
+        (["a", "b"], ["a"], False),
+        (["a", "…", "d"], ["a", "b"], False),
+        ([], ["a"], False),
+    ],
+)
+def test_a_page_may_leave_out_lines_and_nothing_else(
+    stands: Any, printed: Any, agrees: bool
+) -> None:
+    assert BLOCKS["agrees"](tuple(stands), tuple(printed)) is agrees
