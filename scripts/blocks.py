@@ -9,8 +9,10 @@ place of what stands there and is not true.
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 _BLOCK = re.compile(
-    r'^(?P<indent> *)```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?[^\n]*\n(?P<text>.*?)^(?P=indent)```$',
+    r'^(?P<indent> *)```(?P<kind>\w+)(?:[^\n]* title="(?P<title>[^"]+)")?[^\n]*\n(?P<text>.*?)^(?P=indent)```$',
     re.M | re.S,
 )
 _ANY = "…"
@@ -77,8 +79,7 @@ def is_run(block: Block) -> bool:
 def run(page: Path) -> Iterator[tuple[Block, list[Step]]]:
     """Each block that holds commands, with what these printed; files are written on the way."""
     with tempfile.TemporaryDirectory(prefix="page-") as folder:
-        for name in ("fixtures", "scripts"):
-            Path(folder, name).symlink_to(ROOT / name)
+        shutil.copytree(ROOT / "fixtures", Path(folder, "fixtures"))
         for block in blocks(page.read_text(encoding="utf-8")):
             if block.title:
                 _write(Path(folder, block.title), block.text)
@@ -119,6 +120,7 @@ def _step(lines: list[str], folder: str) -> Step:
     return Step(command, tuple(stands), tuple(done.stdout.rstrip("\n").splitlines()))
 
 
+@functools.cache
 def agrees(stands: tuple[str, ...], printed: tuple[str, ...]) -> bool:
     """Whether what stands on the page is what was printed, apart from what it leaves out."""
     if not stands:

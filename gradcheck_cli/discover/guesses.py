@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,15 +35,22 @@ _AXES = (4, 3, 5, 2, 7)  # sizes of axes that a text names
 _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(]*[`(]*[\[(](?P<dims>\w+(?:,\s*\w+)*),?[\])]"
 # Right behind it: `prey_mass: (Q,) body masses`.
 _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
-# In a sentence: `reading [N], coefficients [A, 4]`.
-_SHAPE_BESIDE = r"`*\s+\[(?P<dims>\w+(?:,\s*\w+)*),?\]"
+# In a sentence: `coefficients [A, 4], aircraft int [N]`. One word alone may be a unit: `height [m]`.
+_SHAPE_BESIDE = r"`*\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?\]"
+_CERTAIN = re.compile(
+    r"\b(?:(?:int|bool)\w*\s*[\[(](?P<one>[^\W\d]\w*)[\])]|\w+\s*\[(?P<several>\w+(?:,\s*\w+)+)\])"
+)
 # Behind it what is in it: `(E, 2) joint ids`, `(N, D) bool`.
 _WHOLE = re.compile(r"\b(?:ids|indices|indexes|ints?|integers?)\b")
 _MARKS = re.compile(r"\b(?:bools?|booleans?|masks?)\b")
 # `asarray(sites, dtype="int32")`, `sites.astype(jnp.int32)`.
 _MADE_WHOLE = r"\(\s*(?:self\.)?{name}\s*,\s*(?:dtype\s*=\s*)?['\"\w.]*\bu?int\d+\b|\b{name}\.(?:astype|to|type)\([^()\n]*\bu?int\d+\b"
 # `table: int (rows, members)`: the kind before the shape; and what says that some of them are none.
-_OF_A_KIND = r"`*\s*:?\s*`*(?:optional\s+)?(?P<kind>[Ii]nt|[Bb]ool)\w*(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
+_OF_A_KIND = (
+    r"(?:`*\s*:\s*`*(?:optional\s+)?|\s+(?=(?:int|bool)\s*\[))(?P<kind>[Ii]nt|[Bb]ool)(?:\d+|eger|ean)?s?\b"
+    r"(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*`*[\[("
+    r"](?P<dims>(?!(?:optional|default|required)\b)[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
+)
 # `field` (a MainField), `field: the MainField of the survey`.
 _OF_A_CLASS = r"\b{name}`*\s*[(:]\s*(?:an?\s+|the\s+)?[`:~]*(?P<cls>[A-Z]\w+)"
 # A comment beside a field: `members: np.ndarray  # (E, 2) joint ids`.
@@ -50,6 +58,7 @@ _BESIDE = re.compile(r"^\s*(?P<name>\w+)\s*:[^#\n]*#\s*(?P<said>.*)$", re.MULTIL
 _NONE_OF_THEM = re.compile(r"(?<![\w.])-1\b")
 _FEW = 3  # integers are below this: places in something that is not small
 _MOST_WITHIN = 2  # objects in objects
+_MOST_NUMBERS = 4096  # of an array; what a text calls so large is none of a few axes
 _DEEP = 4  # guesses for each of several parameters that are tried in all combinations
 
 
@@ -124,17 +133,22 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
     beside = "\n".join(f"{m['name']}: {m['said']}" for m in _BESIDE.finditer(written))
     spoken = (function.__doc__, getattr(function.__init__, "__doc__", ""))
     text = "\n".join(filter(None, (*spoken, beside if inspect.isclass(function) else "")))
+    certain = {
+        d for m in _CERTAIN.finditer(text) for d in re.findall(r"\w+", m["one"] or m["several"])
+    }
     sizes: dict[str, int] = {}
     arrays = {}
     for name in names:
         patterns = (_OF_A_KIND, _SHAPE_FIRST, _SHAPE, _SHAPE_BESIDE)
         said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
         match = next(filter(None, said), None)
+        if match is said[-1] and match is not None and match["dims"] not in certain:
+            match = match if "," in match["dims"] else None
         dims = [] if match is None else re.findall(r"\w+", match["dims"])
         for dim in dims:
             sizes.setdefault(dim, int(dim) if dim.isdigit() else _AXES[len(sizes) % len(_AXES)])
         shape = tuple(sizes[dim] for dim in dims)
-        if match is not None and shape:
+        if match is not None and shape and 0 < math.prod(shape) <= _MOST_NUMBERS:
             whole = re.search(_MADE_WHOLE.format(name=re.escape(name)), written) is not None
             more = match["more"] if match is said[1] else ""
             plain = _integers(shape, "") if whole or _WHOLE.search(more) else _reals(shape)

@@ -6,6 +6,7 @@ the rule returns. Shapes that are tried in order reach arrays of four axes too l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from gradcheck_cli.subject.refusals import RuleError
 _MOST_RANK = 4
 _MOST = 4
 _SEVERAL = 2  # axes that no sum over a batch has forgotten
+# The argument of which a framework tells, or its place.
+_TOLD = re.compile(r"gradient of (?P<name>\S+) has the shape|(?:output\[|at index )(?P<place>\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,9 @@ def returned_ranks(
         if not all(path in ranks for path in paths):
             continue
         of_call = tuple(ranks[path] for path in paths)
+        told = _TOLD.search(error.message)
+        if told is None or (told["name"] or int(told["place"])) not in (paths[0], 0):
+            continue  # the gradients before are as they are meant: it is this one that lacks a sum
         for got, wanted in returned_for(error.message):
             more = len(got) - len(wanted)
             if more >= _SEVERAL or (more == 1 and got[0] == 1):

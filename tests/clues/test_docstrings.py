@@ -719,3 +719,27 @@ def test_a_bound_is_read_before_and_within_brackets() -> None:
         "gain",
     )
     assert [found[n].domain for n in ("flow", "priority", "gain")] == [">= 0", "> 0", ""]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the flux x [B] (positive upward)",
+        "the gate x [B] (positive opens, negative closes)",
+        "x [B] (> 0 for active rows, < 0 for the others)",
+        "x (n, k) (positive entries only in the first column)",
+        "labels x [B] (>= 0, -1 for padding)",
+        "x [B] (< 0: padded)",
+        "x [n] (> 2 axes are flattened)",
+        "x [N] (in [0, 1] for uint8 pictures)",
+        "y = x(n) (positive)",
+        "x: softer below 1 (flat), sharper above it",
+        "x: no larger than 1 (a fraction)",
+        "x: never less than 0 (see below)",
+        "x: above 1 (softer) or below 1 (sharper)",
+        "x: larger than 1 (typical 2) focuses on hard examples",
+    ],
+)
+def test_what_stands_in_brackets_is_not_always_a_domain(text: str) -> None:
+    found = read_one(text, "x")
+    assert "x" not in found or not found["x"].domain

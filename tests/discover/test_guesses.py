@@ -195,3 +195,24 @@ def anomaly(field):
 def test_an_object_of_the_class_that_the_text_names() -> None:
     (field,) = first(anomaly)
     assert field == MainField(0.5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "slope [0, 1]",
+        "slope [K]",
+        "slope [optional]",
+        "slope [7]",
+        "slope int (optional)",
+        "slope into (low, high)",
+        "slope [1000000, a]",
+    ],
+)
+def test_units_intervals_and_citations_are_no_shapes(text: str) -> None:
+    def factory(slope): ...
+
+    factory.__doc__ = f"A leaky unit of {text}."
+    assert all(
+        np.ndim(value) < 1 or np.shape(value) == (3,) for (value,) in list(guesses(factory))[:3]
+    )

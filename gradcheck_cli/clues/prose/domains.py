@@ -98,14 +98,17 @@ _FAMILIES = tuple(
             ">= 0",
         ),
         (
-            rf"(?:{_AT_START}|{_MUST}){_ADVERB}positive\b{_END}|\bstrictly positive\b|\bgreater than (?:0|zero)\b",
+            rf"(?:{_AT_START}|{_MUST}){_ADVERB}positive\b{_END}|\bstrictly positive\b|(?<!no )(?<!never )\bgreater than (?:0|zero)\b",
             "> 0",
         ),
         (
             rf"^\W*(?:\(?{_TYPE}\)?\W+)?(?:strictly\s+)?positive(?:\s+(?!{_POSITIVE_THINGS})\w+){{1,3}}\s*(?=[,.;(\[]|$)",
             "> 0",
         ),
-        (rf"(?:{_AT_START}|{_MUST}){_ADVERB}negative\b{_END}|\bless than (?:0|zero)\b", "< 0"),
+        (
+            rf"(?:{_AT_START}|{_MUST}){_ADVERB}negative\b{_END}|(?<!no )(?<!never )\bless than (?:0|zero)\b",
+            "< 0",
+        ),
         (r"\bsymmetric (?:\w+ )?matri", "in symmetric"),
     )
 )
@@ -172,8 +175,12 @@ _CONSTANTS = {"pi": "3.1415927", "π": "3.1415927", "inf": "inf", "∞": "inf"}
 # `above -1`, at the end of a clause: behind it would stand what holds there.
 _SPELLED_BOUND = re.compile(
     rf"\b((?:strictly\s+)?(?:above|greater than|larger than|below|less than|smaller than)|at least|at most)\s+({_N})"
-    r"(?=\s*(?:[,;()]|\.(?:\s|$)|$|and\b))",
+    r"(?=\s*(?:[,;)]|\.(?:\s|$)|$|and\b|\s\([^()]*\)\s*(?:[.,;]|$)))",
     re.IGNORECASE,
+)
+# `no larger than 1` is its opposite, `softer below 1` a case: such words before a bound make it none.
+_NO_BOUND = re.compile(
+    r"\b(?:no|not|never|nor|or|rarely|usually|often|mostly|\w+er)\s+$", re.IGNORECASE
 )
 _SIGNS = {
     "above": ">", "greater than": ">", "larger than": ">", "below": "<", "less than": "<", "smaller than": "<",
@@ -181,6 +188,12 @@ _SIGNS = {
 }  # fmt: skip
 _BRACKETED = re.compile(
     rf"\s*\(\s*(?P<inner>(?:{_SIGN}|(?:strictly\s+)?(?:positive|non-?negative)\b|in\s*[\[(])[^()]*\)?[^()]*)\)",
+    re.IGNORECASE,
+)
+# Behind a shape nothing but the bound, and what says no other: `(non-negative, one entry at least is positive)`.
+_NOTHING_ELSE = re.compile(
+    rf"(?:(?:>=?|<=?|≥|≤)\s*{_N}|(?:strictly\s+)?(?:positive|non-?negative)|in\s*[\[(][^()\[\]]*[\])])"
+    r"\s*(?:,(?!\s*[-+\d])(?!.*(?:\bnegative|[<>]|[-−]\s*\d))[^:]*)?",
     re.IGNORECASE,
 )
 _EXAMPLES = re.compile(r"\s*\((?:e\.g\b|for example|such as)[^()]*\)?", re.IGNORECASE)
@@ -283,6 +296,8 @@ def _bound(text: str) -> str:
 
 def _in_signs(said: re.Match[str]) -> str:
     """`> -1` for `above -1`."""
+    if _NO_BOUND.search(said.string[: said.start()]):
+        return said.group()
     words = said[1].lower().removeprefix("strictly").strip()
     return f"{_SIGNS[words]} {said[2]}"
 
@@ -324,9 +339,10 @@ def _within_brackets(after: str) -> str:
 
 def _behind_brackets(after: str) -> str:
     """`weights (B, T) positive and not normalised`, `flow [n, k] (non-negative)`: what follows at once."""
-    shape = re.match(rf"\s*{BRACKETS}", after)
-    if shape is not None and (described := _within_brackets(after[shape.end() :])):
-        return described
+    shape = re.match(rf"(?:\s+{BRACKETS}|\[[^()\[\]]*\])(?=\s*\()", after)
+    bracketed = shape and _BRACKETED.match(after[shape.end() :])
+    if bracketed and _NOTHING_ELSE.fullmatch(bracketed["inner"].strip()):
+        return _within_brackets(bracketed.group())
     brackets = re.match(
         rf"(?:\s+(?:is|are))?(?:\s*{BRACKETS})+\s*(?:float\w*\s*)?(?:,|\band\b)?\s*(?=[a-z∈<>])",
         after,
