@@ -26,6 +26,7 @@ _BLOCK = re.compile(
     re.M | re.S,
 )
 _ANY = "…"
+_BROKEN = re.compile(r"^Traceback \(most recent|\[internal-error\]|: command not found$", re.M)
 _LONGEST = 300  # seconds that a command may take before it is a fault
 
 
@@ -143,6 +144,8 @@ def written(page: Path) -> str:
     for block, steps in reversed(list(run(page))):
         if all(step.is_true for step in steps):
             continue
+        if broken := [step.command for step in steps if _BROKEN.search("\n".join(step.printed))]:
+            raise SystemExit(f"{page}: not written, for these are broken: {broken}")
         lines = [
             line
             for step, shown in zip(steps, _shown(block.text), strict=True)
