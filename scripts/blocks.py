@@ -2,8 +2,8 @@
 
 A block with a title (```python title="model.py") is a file. A block of kind `console` holds commands, each
 behind `$ `, with what they print below; a line `…` stands for any lines, and a `…` at a line's end for the rest of
-it. All blocks of a page work in one empty folder, one after the other. `--write` puts what was printed in the
-place of what stands there and is not true.
+it. All blocks of a page work in one folder, one after the other, which holds a copy of the fixtures. `--write`
+puts what was printed in the place of what stands there and is not true.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ def pages() -> list[Path]:
 
 
 def blocks(text: str) -> list[Block]:
+    """The fenced code of a page, in order."""
     return [
         Block(m.start("text"), m.end("text"), m["kind"], m["title"] or "", _out(m), m["indent"])
         for m in _BLOCK.finditer(text)
@@ -71,10 +72,6 @@ def _out(found: re.Match[str]) -> str:
     """Its text without the indent of the fence."""
     indent = found["indent"]
     return "".join(line.removeprefix(indent) for line in found["text"].splitlines(keepends=True))
-
-
-def is_run(block: Block) -> bool:
-    return block.kind == "console" or bool(block.title)
 
 
 def run(page: Path) -> Iterator[tuple[Block, list[Step]]]:

@@ -37,6 +37,7 @@ _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(
 _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
 # In a sentence: `coefficients [A, 4], aircraft int [N]`. One word alone may be a unit: `height [m]`.
 _SHAPE_BESIDE = r"`*\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?\]"
+# Where a word is a dimension in any case: among several, or behind a kind.
 _CERTAIN = re.compile(
     r"\b(?:(?:int|bool)\w*\s*[\[(](?P<one>[^\W\d]\w*)[\])]|\w+\s*\[(?P<several>\w+(?:,\s*\w+)+)\])"
 )
@@ -142,8 +143,8 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         patterns = (_OF_A_KIND, _SHAPE_FIRST, _SHAPE, _SHAPE_BESIDE)
         said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
         match = next(filter(None, said), None)
-        if match is said[-1] and match is not None and match["dims"] not in certain:
-            match = match if "," in match["dims"] else None
+        if match is not None and match is said[-1] and "," not in match["dims"]:
+            match = match if match["dims"] in certain else None
         dims = [] if match is None else re.findall(r"\w+", match["dims"])
         for dim in dims:
             sizes.setdefault(dim, int(dim) if dim.isdigit() else _AXES[len(sizes) % len(_AXES)])

@@ -144,6 +144,7 @@ class Explorer:
             if ranks.axes not in looked_at and all(allowed):
                 looked_at.add(ranks.axes)
                 shapes = tuple(unknown_shapes(holes, ranks.axes))
+                # A few calls more, however many guesses were in vain.
                 self.steps, self.calls = 0, min(self.calls, _MOST_CALLS - _MOST_STEPS)
                 solved = self._solve(shapes, ranks.one_batch(shapes), False)
                 if isinstance(solved, Candidate):

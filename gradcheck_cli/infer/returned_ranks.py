@@ -46,7 +46,7 @@ def returned_ranks(
     found: dict[Ranks, None] = {}
     for signature, error in refused:
         ranks = {leaf.path: len(leaf.shape) for leaf in signature.leaves}
-        if not all(path in ranks for path in paths):
+        if not paths or not all(path in ranks for path in paths):
             continue
         of_call = tuple(ranks[path] for path in paths)
         told = _TOLD.search(error.message)

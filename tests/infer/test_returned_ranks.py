@@ -42,6 +42,11 @@ def test_no_array_has_more_axes_than_are_tried() -> None:
     assert told("q", "[1, 1, 2, 4, 3]", "[2, 4, 3]", (2, 4, 3), (2, 4, 3), (3,)) == []
 
 
+def test_a_call_without_open_arrays_has_none_to_raise() -> None:
+    message = "the gradient of q has the shape [1, 1, 3], its argument [3]"
+    assert returned_ranks(refused(message, (3,), (3,), (3,)), []) == []
+
+
 def test_leading_axes_are_one_batch() -> None:
     shapes = [[unknown(4), unknown(3)], [unknown(2), unknown(1)], [unknown(0)]]
     batch = Ranks((2, 2, 1), (1, 1, 0)).one_batch(shapes)
