@@ -22,7 +22,7 @@ _VECTOR = re.compile(
     r"_?(b\w?\d*|bias|beta|gamma|scale|shift|gain|offset|slopes?|alpha|bias_\w+|\w+_(bias|scale))"
 )
 _MATRIX = re.compile(r"_?(w\w?\d*|weights?|kernel|matrix|[A-Z]\w?\d*|w_\w+|\w+_(kernel|weights?))")
-_LEAST = re.compile(r">= (?P<least>\d+)")
+_LEAST = re.compile(r">= (?P<least>-?\d+)")
 _RANGE = re.compile(r"in\s+(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\w+)")
 _AXES = re.compile(r"\[([^\[\]]*)\]")
 _CALLED = re.compile(r"^d(\d+)$")

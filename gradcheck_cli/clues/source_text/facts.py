@@ -59,9 +59,9 @@ class About:
     multiples: list[tuple[int | None, Dim]] = field(default_factory=list)
     entries: dict[int, str] = field(default_factory=dict)  # what the text calls them, by place
     bounds: list[Dim | str] = field(default_factory=list)  # its integers stay below
-    marks: dict[int, None] = field(
-        default_factory=dict
-    )  # whole numbers on both sides of comparisons
+    # whole numbers on both sides of comparisons; is it asked for any of them itself?
+    marks: dict[int, None] = field(default_factory=dict)
+    equal_to_marks: bool = False
     sizes: int = 0  # so many whole numbers, or more, are in it
     constant: bool = False  # the rule gives it no gradient
     nodes: dict[Weight, ast.AST] = field(default_factory=dict)  # the first that says so
@@ -309,6 +309,7 @@ class Facts:
             beside = {">=": (-1, 1), "<": (-1, 1), ">": (1,), "<=": (1,)}.get(sign, ())
             about = self.about.setdefault(path, About())
             about.marks |= dict.fromkeys((number, *(number + step for step in beside)))
+            about.equal_to_marks |= not beside
 
     def constant(self, path: str) -> None:
         """The rule gives no gradient for this parameter."""

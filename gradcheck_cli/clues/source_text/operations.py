@@ -379,9 +379,12 @@ def _of_part(first: Part, made: Call, same: bool) -> Value:
 
 
 def _masked(made: Call) -> Value:
-    """The elements of what a choice takes where its condition holds, with a whole number for the others: `where(valid, ids, 0)`."""
-    taken, other = made.argument(1, "x", "input"), made.argument(2, "y", "other")
-    return reshaped(taken) if whole(other) is not None else None
+    """The elements of one side of a choice, with a whole number, or a size, for the others: `where(valid, ids, 0)`."""
+    sides = made.argument(1, "x", "input"), made.argument(2, "y", "other")
+    for taken, other in (sides, sides[::-1]):
+        if whole(other) is not None or (isinstance(other, Dim) and isinstance(taken, Part)):
+            return reshaped(taken)
+    return None
 
 
 def _is_integer_cast(made: Call) -> bool:

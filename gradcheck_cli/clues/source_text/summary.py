@@ -203,9 +203,16 @@ class _Sketch:
 
     @property
     def _marks(self) -> str:
-        """The range of whole numbers that an array without a gradient is compared with; empty for one number."""
+        """The range of whole numbers that an array without a gradient is compared with; empty for one number.
+
+        Of what are places in an array for other reasons, a side of zero says only where they begin.
+        """
         marks = self._all_marks
-        return f"in {min(marks)}..{max(marks) + 1}" if len(marks) > 1 else ""
+        if len(marks) < 2:
+            return ""
+        if Kind.INTEGERS in self.about.kinds and not self.about.equal_to_marks:
+            return f">= {min(marks)}" if min(marks) < 0 else ""
+        return f"in {min(marks)}..{max(marks) + 1}"
 
     @property
     def _least_mark(self) -> int:

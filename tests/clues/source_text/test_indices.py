@@ -160,6 +160,17 @@ def test_places_that_are_kept_within_bounds_are_places_all_the_same() -> None:
     assert {found[name].kind for name in "abc"} == {Kind.INTEGERS}
 
 
+def test_places_that_are_none_may_be_sent_behind_the_end() -> None:
+    def function(x, ids, others):
+        slots = jnp.where(ids >= 0, ids, x.shape[0])
+        turned = jnp.where(others < 0, 0, others)
+        return jnp.zeros(x.shape[0]).at[slots].add(1.0, mode="drop"), x[turned]
+
+    found = read(function)
+    assert {found[name].domain for name in ("ids", "others")} == {"in 0..x_0"}
+    assert {found[name].kind for name in ("ids", "others")} == {Kind.INTEGERS}
+
+
 def test_a_mask_is_one_where_a_loop_takes_it_column_by_column() -> None:
     def function(x, valid):
         for t in range(3):
