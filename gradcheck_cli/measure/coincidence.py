@@ -7,7 +7,8 @@ infinite for every charge but 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,19 @@ from gradcheck_cli.measure.states import LIMIT, OUTSIDE, POLE, REGULAR
 
 Array = np.ndarray[Any, Any]
 
+_MOST_VANISHED = 5  # arguments of which pairs are looked at
 _STEP = 64  # short numbers, which are exact in every dtype
 
 
 def coincidental(m: Measurements, row: int) -> bool:
-    """Has the function no value here as soon as one of its arguments is an ordinary one?"""
+    """Has the function no value here as soon as one of its arguments, or two that vanish, are ordinary ones?"""
     if (m.reference.states(VALUES)[row] == REGULAR).all():
         return False
+    pairs = itertools.combinations(_vanished(m, row)[:_MOST_VANISHED], 2)
+    moved = [*((i,) for i in range(len(m.points))), *pairs]
     return any(
         not all(np.isin(state, (REGULAR, LIMIT)).all() for state in there.value_states)
-        for there in _with_one_ordinary(m, row, range(len(m.points)))
+        for there in _with_ordinary(m, row, moved)
     )
 
 
@@ -41,27 +45,30 @@ def coincidental_slope(m: Measurements, row: int, component: int) -> bool:
     if m.reference.states(GRADIENTS)[row, component] != LIMIT:
         return False
     own, _ = component_name(m, GRADIENTS, component)
-    vanished = [i for i, p in enumerate(m.points) if p[row].size and not p[row].any()]
+    vanished = _vanished(m, row)
     if own not in vanished:
         return False
-    others = [i for i in vanished if i != own]
     return any(
         columns(there.gradient_states, 1)[0, component] in (POLE, OUTSIDE)
-        for there in _with_one_ordinary(m, row, others)
+        for there in _with_ordinary(m, row, [(i,) for i in vanished if i != own])
     )
 
 
-def _with_one_ordinary(m: Measurements, row: int, movable: Iterable[int]) -> Iterator[Truth]:
-    """The truth at a row with each of these arguments in turn at ordinary numbers."""
+def _vanished(m: Measurements, row: int) -> list[int]:
+    """The arguments that are zero as a whole."""
+    return [i for i, p in enumerate(m.points) if p[row].size and not p[row].any()]
+
+
+def _with_ordinary(m: Measurements, row: int, moved: Iterable[Sequence[int]]) -> Iterator[Truth]:
+    """The truth at a row with these arguments, one choice after the other, at ordinary numbers."""
     if not m.sources.over_reals or len(m.points) < 2:
         return
     rng = np.random.default_rng(m.seed)
+    numbers: list[Array] = []
+    for leaf, point in zip(m.subject.leaves, m.points, strict=True):
+        ordinary = np.round(rng.standard_normal(point[row][None].shape) * _STEP) / _STEP
+        numbers.append(ordinary if leaf.domain is None else leaf.domain.into(ordinary, m.fmt))
     cotangents = [c[row][None] for c in m.cotangents]
-    for i, leaf in enumerate(m.subject.leaves):
-        moved = [p[row][None] for p in m.points]
-        ordinary = np.round(rng.standard_normal(moved[i].shape) * _STEP) / _STEP
-        if i not in movable:
-            continue
-        moved[i] = ordinary if leaf.domain is None else leaf.domain.into(ordinary, m.fmt)
-        ask = Ask(m.reference.goal, ties=False)
-        yield m.sources.primal.evaluate(moved, cotangents, ask)
+    for choice in moved:
+        points = [numbers[i] if i in choice else p[row][None] for i, p in enumerate(m.points)]
+        yield m.sources.primal.evaluate(points, cotangents, Ask(m.reference.goal, ties=False))
