@@ -68,9 +68,11 @@ def shared(m: Measurements, mode: str, who: str) -> Array:
 
 
 def _alike(m: Measurements, mode: str, who: str, graded: Grades) -> Array:
-    """Rows in which the same component is as bad by the rule as by autodiff."""
+    """Rows in which the same component is as bad by the rule as by autodiff; all, where there is no rule."""
     floats = m.floats[mode]
-    if floats.auto is None or floats.custom is None:
+    if floats.custom is None:  # of a function without a rule there is nothing that could be better
+        return np.ones(m.count, bool)
+    if floats.auto is None:
         return np.zeros(m.count, bool)
     rows, at = np.arange(m.count), graded.component
     custom, auto = (columns(each, m.count)[rows, at] for each in (floats.custom, floats.auto))
