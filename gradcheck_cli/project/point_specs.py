@@ -8,8 +8,9 @@ import re
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.worker import AskedPoint
 
-# One pair: a name (dotted for a leaf of a tree), and a number or a bracketed list of them.
-_PAIR = re.compile(r"\s*([^=,]+?)\s*=\s*(\[[^\]]*\]|[^,\[\]]+?)\s*(?:,|$)")
+# One pair: a name (dotted for a leaf of a tree), and a number or a bracketed list of them, in rows or not.
+_PAIR = re.compile(r"\s*([^=,]+?)\s*=\s*(\[[-+\d.eE,\s\[\]]*\]|\[[^\]]*\]|[^,\[\]]+?)\s*(?:,|$)")
+_ROWS = str.maketrans("[],", "   ")
 
 
 def parse_point(text: str) -> AskedPoint:
@@ -21,7 +22,7 @@ def parse_point(text: str) -> AskedPoint:
         numbers = _numbers(match[2]) if match else None
         if match is None or not numbers:
             raise UsageError(
-                f'--at "{text}": write name=number, as in --at "x=100" or --at "x=[1, 2], y=3"'
+                f'--at "{text}": write name=number, as in --at "x=100" or --at "x=[[1, 2], [3, 4]], y=3"'
             )
         if not all(map(math.isfinite, numbers)):
             raise UsageError(f'--at "{text}": only finite numbers are judged')
@@ -32,6 +33,6 @@ def parse_point(text: str) -> AskedPoint:
 
 def _numbers(text: str) -> list[float] | None:
     try:
-        return [float(part) for part in text.strip("[]").replace(",", " ").split()]
+        return [float(part) for part in text.translate(_ROWS).split()]
     except ValueError:
         return None

@@ -16,6 +16,7 @@ from gradcheck_cli.run.unmatched_points import unmatched
         ("x=100", {"x": [100.0]}),
         ("x=[1, 2.5], y=3", {"x": [1.0, 2.5], "y": [3.0]}),
         ("p['w']=1e-3,q=-2", {"p['w']": [1e-3], "q": [-2.0]}),
+        ("x=[[1, 2], [-3, 4e1]], p[0]=3", {"x": [1.0, 2.0, -3.0, 40.0], "p[0]": [3.0]}),
     ],
 )
 def test_numbers_by_name(text: str, numbers: dict[str, list[float]]) -> None:
