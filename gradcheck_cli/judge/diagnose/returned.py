@@ -6,6 +6,7 @@ import ast
 import linecache
 import re
 from dataclasses import dataclass
+from types import FunctionType
 
 from gradcheck_cli.judge.diagnose.edits import Function, own_nodes, returned_by, rules_in
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
@@ -13,7 +14,10 @@ from gradcheck_cli.judge.diagnose.span import Span
 from gradcheck_cli.judge.diagnose.written import written
 from gradcheck_cli.subject.protocol import CustomGradient
 
-_FORWARD = "custom_jvp"  # a rule that returns the value, then the tangent
+_FORWARD = "custom_jvp"  # a rule that returns the value, then the tangent; or, of one argument, its tangent alone
+_BEFORE = (
+    2  # what `defjvps` hands a rule of one argument before the arguments: a tangent, and the value
+)
 _BESIDE_THE_VALUE = ("custom_gradient",)  # rules that a function returns beside its value
 _STEP = re.compile(r"\[(?P<key>'[^']*'|\d+)\]")
 
@@ -34,18 +38,39 @@ def returned_for(gradient: CustomGradient, argument: str | None) -> Returned | N
         if gradient.kind in _BESIDE_THE_VALUE and rules == [tree]:
             continue  # what it returns is no gradient
         for rule in rules:
-            found = _expression(rule, gradient, argument)
+            found = _tangent(function, rule, gradient, argument) or _expression(
+                rule, gradient, argument
+            )
             if found is not None:
                 path = function.__code__.co_filename
                 return Returned(path, Span.of(found, linecache.getlines(path)))
     return None
 
 
-def _expression(rule: Function, gradient: CustomGradient, argument: str | None) -> ast.expr | None:
+def _tangent(
+    function: FunctionType, rule: Function, gradient: CustomGradient, argument: str | None
+) -> ast.expr | None:
+    """What `defjvps` was given for this argument: a rule for each of them, which returns a tangent alone."""
+    rules = list(gradient.rule_code())
+    every, learned, name = _names(gradient, argument)
+    taken = len(rule.args.args)
+    if gradient.kind != _FORWARD or taken != len(every) + _BEFORE or len(rules) != len(learned):
+        return None
+    if function not in rules or learned[rules.index(function)] != name:
+        return None
+    return next((_meant(whole, rule) for whole in returned_by(rule, apart=False)), None)
+
+
+def _names(gradient: CustomGradient, argument: str | None) -> tuple[list[str], list[str], str]:
+    """The names of all parameters, of those that are differentiated, and of the one that is meant."""
     parameters = gradient.parameters()
-    every = [p.name for p in parameters]
     learned = [p.name for p in parameters if p.differentiable]
     name = learned[0] if argument is None and learned else re.split(r"[\[.]", argument or "")[0]
+    return [p.name for p in parameters], learned, name
+
+
+def _expression(rule: Function, gradient: CustomGradient, argument: str | None) -> ast.expr | None:
+    every, learned, name = _names(gradient, argument)
     for returned in reversed(returned_by(rule, apart=False)):
         whole = _meant(returned, rule)
         if gradient.kind == _FORWARD:

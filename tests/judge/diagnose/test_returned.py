@@ -57,6 +57,15 @@ def test_of_a_forward_rule_it_is_the_tangent(tmp_path: Path) -> None:
     assert shown(tmp_path, "return saved * 2, g * 3", "x", kind="custom_jvp") == "g * 3"
 
 
+def test_of_a_rule_for_one_argument_it_is_the_tangent_alone(tmp_path: Path) -> None:
+    source = "rules = lambda t, y, x, w: t * w, lambda t, y, x, w: (\n    t * x)\n"
+    module = module_of(tmp_path, source)
+    rule = Rule(list(module.rules), names=("x", "w"), kind="custom_jvp")
+    places = [returned_for(rule, argument) for argument in ("x", "w")]
+    assert [place and place.span.line for place in places] == [1, 2]
+    assert returned_for(Rule([module.rules[0]], names=("x",), kind="custom_jvp"), None) is None
+
+
 def test_of_a_function_that_returns_its_rule_it_is_what_that_returns(tmp_path: Path) -> None:
     body = "def grad(up):\n    return up, 2 * up\nreturn saved, grad"
     assert shown(tmp_path, body, "w") == "2 * up"
