@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 from flint import arb
 
 from gradcheck_cli.contract.rule_names import RuleName
@@ -38,14 +39,24 @@ class Clipped:
         return None
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
-        """Clipping is offered for a rule that is right somewhere, and wrong at more than single points."""
-        facts = comparison(m)
-        wrong = int(facts.differs[facts.rows].any(axis=1).sum())
-        if failure.rule == RuleName.NONLINEAR_COTANGENT or _FEWEST <= wrong < len(facts.rows):
+        """Clipping is offered for a rule that is right where gradients are small, and wrong at more than single points."""
+        if failure.rule == RuleName.NONLINEAR_COTANGENT or _where_it_is_large(m):
             yield None
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
         return True
+
+
+def _where_it_is_large(m: Measurements) -> bool:
+    """Do the rows at which the formula is the truth, and not 0, have smaller gradients than those at which it is not?"""
+    facts = comparison(m)
+    sizes = m.reference.middle(GRADIENTS)
+    largest = np.abs(np.where(np.isfinite(sizes), sizes, 0.0)).max(axis=1, initial=0.0)
+    wrong = facts.differs[facts.rows].any(axis=1)
+    cut, kept = largest[facts.rows][wrong], largest[facts.rows][~wrong]
+    kept = kept[kept > 0]
+    few = len(cut) < _FEWEST or not len(kept)
+    return not few and kept.min() <= cut.min() and kept.max() <= cut.max()
 
 
 def _bounds(m: Measurements, row: int, k: int) -> Iterator[float]:

@@ -17,6 +17,8 @@ from gradcheck_cli.measure.states import LIMIT, REGULAR
 
 Array = np.ndarray[Any, Any]
 
+_PLAIN: Any = {"float_kind": lambda number: f"{number:.7g}"}
+
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
@@ -82,7 +84,9 @@ def shown(ball: arb) -> str:
 def at(m: Measurements, row: int) -> str:
     """The row's point, if it is small."""
     leaves = zip(m.subject.leaves, m.points, strict=True)
-    return ", ".join(
-        f"{leaf.path} = {np.array2string(np.asarray(p[row]), separator=', ', threshold=8)}"
-        for leaf, p in leaves
-    )
+    return ", ".join(f"{leaf.path} = {_in_a_line(np.asarray(p[row]))}" for leaf, p in leaves)
+
+
+def _in_a_line(numbers: Array) -> str:
+    text = np.array2string(numbers, separator=", ", threshold=8, formatter=_PLAIN)
+    return " ".join(text.split())

@@ -52,6 +52,11 @@ def test_it_is_offered_for_what_is_right_somewhere() -> None:
     assert comment_for(NONLINEAR, never_right) == "expect(clipped)"
 
 
+def test_it_is_not_offered_where_small_gradients_are_cut_and_large_ones_kept() -> None:
+    below = square(lambda x, weight: np.where(abs(x) < 0.5, x * weight, 2 * x * weight))
+    assert comment_for(mismatch(), below) is None
+
+
 def test_it_is_not_offered_for_single_points() -> None:
     masked = square(lambda x, weight: np.where((x == 2.0) & (weight == 1), 0.0, 2 * x * weight))
     assert comment_for(mismatch(), masked) is None

@@ -48,13 +48,13 @@ def test_what_is_off_on_average_is_broken() -> None:
     left = texts(declare(square(noisy_square(3.0, 0.5)), "estimator"))
     assert left[0] == ("gradient-mismatch", "it is wrong")
     assert left[1][0] == "broken-intent"
-    assert "does not hold: at x = 1., over 48 keys, its mean slope is" in left[1][1]
+    assert "does not hold: at x = 1, over 48 keys, its mean slope is" in left[1][1]
 
 
 def test_too_much_noise_is_inconclusive() -> None:
     ((rule, message),) = texts(declare(square(noisy_square(1.0, 100.0)), "estimator"))
     assert rule == "inconclusive-gradient"
-    assert "`expect(estimator)` holds could not be told: at x = 1., over 384 keys" in message
+    assert "`expect(estimator)` holds could not be told: at x = 1, over 384 keys" in message
 
 
 def test_without_draws_there_is_no_mean() -> None:

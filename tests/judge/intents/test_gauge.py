@@ -84,7 +84,7 @@ def test_twice_the_gradient_is_broken() -> None:
         ("gradient-mismatch", "it is wrong"),
         (
             "broken-intent",
-            "`expect(gauge)` does not hold: at a = [[1. , 2. ],\n [0.5, 1. ]], and for losses that "
+            "`expect(gauge)` does not hold: at a = [[1, 2], [0.5, 1]], and for losses that "
             "do not see how columns or rows are turned or scaled, the gradient is still not the "
             "truth's",
         ),

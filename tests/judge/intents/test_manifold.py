@@ -61,7 +61,7 @@ def test_what_is_no_projection_is_broken(rule) -> None:
         ("gradient-mismatch", "it is wrong"),
         (
             "broken-intent",
-            "`expect(manifold: q)` does not hold: at q = [1., 0., 0.] the gradient is no projection "
+            "`expect(manifold: q)` does not hold: at q = [1, 0, 0] the gradient is no projection "
             "of the truth (on unit vectors, or on symmetric matrices)",
         ),
     ]

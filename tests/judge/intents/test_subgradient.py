@@ -34,7 +34,7 @@ def test_another_convention_at_a_kink_is_explained(state: int, rule: RuleName) -
 def test_another_derivative_where_there_is_one_is_broken() -> None:
     assert texts(declare(absolute(1.0, REGULAR), "subgradient"))[1] == (
         "broken-intent",
-        "`expect(subgradient)` does not hold: at x = 1. the primal has a derivative, and the rule "
+        "`expect(subgradient)` does not hold: at x = 1 the primal has a derivative, and the rule "
         "gives another one",
     )
 

@@ -41,7 +41,7 @@ def test_a_slope_for_a_function_that_has_one_is_broken() -> None:
     left = declare(m, "surrogate", None, SURROGATE)
     assert texts(left)[1] == (
         "broken-intent",
-        "`expect(surrogate)` does not hold: at x = 1. the derivative of the primal is 1.00000, not 0",
+        "`expect(surrogate)` does not hold: at x = 1 the derivative of the primal is 1.00000, not 0",
     )
 
 

@@ -29,7 +29,7 @@ def test_a_gradient_is_broken() -> None:
         ("gradient-mismatch", "it is wrong"),
         (
             "broken-intent",
-            "`expect(zero: alpha)` does not hold: at x = 1., alpha = 0.5 the gradient of alpha is "
+            "`expect(zero: alpha)` does not hold: at x = 1, alpha = 0.5 the gradient of alpha is "
             "0.500000",
         ),
     ]
