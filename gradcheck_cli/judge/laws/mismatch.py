@@ -281,11 +281,10 @@ def _within_floats(m: Measurements) -> Array:
 
 
 def _wrong(mismatch: Mismatch, row: int) -> Failure:
-    m, facts = mismatch.m, mismatch.facts
+    m = mismatch.m
     if _is_left_out(mismatch):
         return mismatch.failure(row, Kind.DATA, _DATA)
-    share = facts.differs[facts.rows, mismatch.part].any(axis=1).mean()
-    everywhere = bool(share > EVERYWHERE.value)
+    everywhere = bool(_share(mismatch) > EVERYWHERE.value)
     plain = next(iter(m.floats.values())).custom is None
     message = "the custom rules that it calls make it wrong" if plain else "the formula is wrong"
     explanation = _explanation(mismatch)
@@ -294,6 +293,16 @@ def _wrong(mismatch: Mismatch, row: int) -> Failure:
     elif not everywhere:
         message += " at some inputs"
     return mismatch.failure(row, Kind.FORMULA, message, everywhere)
+
+
+def _share(mismatch: Mismatch) -> float:
+    """The share of rows at which it is wrong, among those where it is, or should be, anything but zero."""
+    m, part, rows = mismatch.m, mismatch.part, mismatch.facts.rows
+    assert m.rule is not None
+    formula, truth = columns(m.rule.gradients, m.count), m.reference.balls(GRADIENTS)
+    telling = [as_floats(each[rows, part]).any(axis=1) for each in (formula, truth)]
+    differs = mismatch.facts.differs[rows, part].any(axis=1)
+    return float(differs[np.logical_or(*telling) | differs].mean())
 
 
 def _mostly_agrees(mismatch: Mismatch) -> bool:

@@ -68,6 +68,12 @@ def test_a_wrong_formula_is_an_error_with_what_is_wrong() -> None:
     assert failure.everywhere and failure.holds is None
 
 
+def test_where_there_is_nothing_to_see_it_is_not_right() -> None:
+    """Of zeros no sign is reversed: it is wrong everywhere all the same."""
+    m = of(lambda x, weight: -slope(x, weight), [0.0] * 9 + [1.0, -2.0])
+    assert only(judgement(FORMULA, m)).everywhere
+
+
 def test_a_formula_that_is_wrong_at_some_inputs_knows_where() -> None:
     m = of(lambda x, weight: np.where(x < 1.5, 3, slope(x, 1)) * weight)
     failure = only(judgement(FORMULA, m))
