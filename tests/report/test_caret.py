@@ -26,6 +26,7 @@ def test_the_caret_is_as_long_as_the_name_and_below_it(tmp_path: Path) -> None:
 def test_a_line_that_is_too_long_is_cut_and_its_caret_too(tmp_path: Path) -> None:
     source, caret = lines(tmp_path, f"{'x' * 100}\n", width=40, column=21, end_column=90)
     assert (len(source), len(caret)) == (40, 40)
+    assert source.endswith("x…")
 
 
 def test_the_place_is_in_sight_however_long_the_line_is(tmp_path: Path) -> None:

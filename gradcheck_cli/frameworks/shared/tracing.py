@@ -49,8 +49,9 @@ def brief(error: BaseException) -> str:
         return text.splitlines()[-1].strip()[:400]
     paragraph = " ".join(text.split("\n\n")[0].split()).partition(" The error occurred while")[0]
     if isinstance(error, _ASKS_FOR_NUMBERS):
-        paragraph += (
-            " It asks in Python for the number behind a traced argument, as `if x > 0` does."
+        paragraph = (
+            f"{paragraph.rstrip('.')}; it asks in Python for the number behind a traced argument, "
+            "as `if x > 0` does"
         )
     return f"{type(error).__name__}: {paragraph[:400]}" if paragraph else type(error).__name__
 

@@ -51,6 +51,11 @@ def _width(text: str) -> int:
 def _window(line: str, start: int, room: int) -> tuple[str, int]:
     """As much of a line as there is room for, around a column; and how much to the left was left out."""
     if len(line) <= room or start < room * 2 // 3:
-        return line[:room], 0
+        return _ended(line, room), 0
     cut = min(start - room // 3, len(line) - room)
-    return "…" + line[cut + 1 : cut + room], cut
+    return "…" + _ended(line[cut + 1 :], room - 1), cut
+
+
+def _ended(line: str, room: int) -> str:
+    """The line, with a sign at its end where that is left out."""
+    return line if len(line) <= room else line[: max(room - 1, 0)] + "…"
