@@ -3,108 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import runpy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from flint import arb
-from jax.scipy import special
 
-from gradcheck_cli.lint import terms
-from gradcheck_cli.lint.matching import pattern
-from gradcheck_cli.lint.terms import Term
 from gradcheck_cli.project.rule_pages import Proof, rules
-from gradcheck_cli.reals.enclose import enclose
-from gradcheck_cli.reals.program import build
 
 Point = Mapping[str, float | list[float]]
 TINY = float(np.finfo(np.float32).tiny)
 _CONSTANTS = 1e-11
+COOKBOOK = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "cookbook.py"))
+function, both, truth = (COOKBOOK[name] for name in ("function", "both", "truth"))
 GOOD, BAD = 2.0**-16, 2.0**-8  # relative errors
 PROOFS = [(rule.name, proof) for rule in rules().values() for proof in rule.proof]
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "softplus": jax.nn.softplus,
-    "sigmoid": jax.nn.sigmoid,
-    "log_sigmoid": jax.nn.log_sigmoid,
-    "ndtr": special.ndtr,
-    "log_ndtr": special.log_ndtr,
-    "erf": special.erf,
-    "erfc": special.erfc,
-    "gammaln": special.gammaln,
-    "asinh": jnp.arcsinh,
-    "gt": jnp.greater,
-    "logsumexp": special.logsumexp,
-    "softmax": jax.nn.softmax,
-    "log_softmax": jax.nn.log_softmax,
-}
-
-
-def evaluated(term: Term, values: Mapping[str, Any]) -> Any:
-    """The term as JAX computes it."""
-    args = [evaluated(arg, values) for arg in term.args]
-    match term.head:
-        case terms.NUMBER:
-            return jnp.asarray(term.value, next(iter(values.values())).dtype)
-        case terms.NAME:
-            return values[str(term.value)]
-        case terms.SUM:
-            return sum(args[1:], start=args[0])
-        case terms.PRODUCT:
-            whole = args[0]
-            for arg in args[1:]:
-                whole = whole * arg
-            return whole
-        case terms.POWER:
-            to = term.args[1].number
-            return jnp.power(*args) if to is None else powered(args[0], to)
-        case head:
-            return FUNCTIONS.get(head, getattr(jnp, head, None))(*args)
-
-
-def powered(base: Any, to: float) -> Any:
-    if to == 0.5:
-        return jnp.sqrt(base)
-    if to == -0.5:
-        return 1 / jnp.sqrt(base)
-    return base ** int(to) if to > 0 else 1 / base ** int(-to)
-
-
-def function(text: str, names: list[str]) -> Callable[..., Any]:
-    term = pattern(text)
-    return lambda *args: evaluated(term, dict(zip(names, args, strict=True)))
-
-
-def derived(f: Callable[..., Any], order: int) -> Callable[..., Any]:
-    """Value and derivatives along one direction in all arguments, up to an order."""
-    if order == 0:
-        return lambda *args: (f(*args),)
-
-    def along(*args: Any) -> Any:
-        ways = tuple(
-            jnp.linspace(1, 2, arg.size).reshape(arg.shape).astype(arg.dtype) for arg in args
-        )
-        outs, tangents = jax.jvp(derived(f, order - 1), args, ways)
-        return (*outs, tangents[-1])
-
-    return along
-
-
-def both(f: Callable[..., Any], point: Point) -> list[Any]:
-    """Value and derivative in float32, one operation after the other."""
-    return list(derived(f, 1)(*(jnp.asarray(v, jnp.float32) for v in point.values())))
-
-
-def truth(f: Callable[..., Any], point: Point, order: int = 1) -> list[list[arb]]:
-    """The same over the reals, each out with its elements."""
-    args = [np.asarray(v, np.float32).astype(np.float64) for v in point.values()]
-    with jax.enable_x64(True):
-        shapes = [jax.ShapeDtypeStruct(arg.shape, np.float64) for arg in args]
-        program = build(jax.make_jaxpr(derived(f, order))(*shapes))
-    outs = enclose(program, [arg[None] for arg in args], goal=60).outs
-    return [list(np.ravel(out[0])) for out in outs]
 
 
 def error(floats: Any, reals: list[arb]) -> float:

@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
+COOKBOOK = runpy.run_path(str(ROOT / "scripts" / "cookbook.py"))
 BLOCKS = runpy.run_path(str(ROOT / "scripts" / "blocks.py"))
 
 
@@ -29,6 +30,12 @@ def test_the_pages_that_look_things_up_are_made_from_what_they_tell() -> None:
     for name, text in REFERENCE["pages"]().items():
         page = ROOT / "docs" / "look-up" / name
         assert page.read_text(encoding="utf-8") == text, "run `python scripts/reference.py`"
+
+
+def test_the_cookbook_is_made_from_the_pages_of_the_rules() -> None:
+    made, stands = COOKBOOK["page"](), COOKBOOK["PAGE"].read_text(encoding="utf-8")
+    assert stands == made, "run `python scripts/cookbook.py`"
+    assert sum(line.startswith("| `") for line in made.splitlines()) >= 30
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
