@@ -30,6 +30,15 @@ def test_a_mirror_of_no_length_has_a_limit_only_at_zero() -> None:
     assert coincidental(at(reflected, ZEROS, ZEROS), 0)
 
 
+def closing_speed(place: Any, velocity: Any, carrier: Any) -> Any:
+    return carrier * (place @ velocity) / jnp.sqrt(place @ place)
+
+
+def test_two_that_vanish_may_hide_what_a_third_one_does() -> None:
+    """At the origin itself no direction is known: only a carrier and a velocity of 0 together make it 0."""
+    assert coincidental(at(closing_speed, ZEROS, ZEROS, np.array(0.0)), 0)
+
+
 def test_a_removable_hole_is_none_by_coincidence() -> None:
     assert not coincidental(at(weighted, ZEROS, ONES), 0)
     assert not coincidental(at(weighted, ZEROS, ZEROS), 0)

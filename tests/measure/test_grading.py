@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.measure.grading import grades
+from gradcheck_cli.measure.grading import grades, shared
 from gradcheck_cli.measure.measurements import Probe
 from gradcheck_cli.subject.results import AUTO, CUSTOM, EAGER, VALUE
 from tests.support import measured
@@ -36,6 +38,18 @@ def test_floats_that_lose_their_digits_are_seen_at_the_row() -> None:
     graded = grades(m, EAGER, CUSTOM)
     assert graded.severity[m.row(Probe(1, BASE))] == Severity.ERROR.rank
     assert graded.severity[m.row(Probe(0, BASE))] == -1
+
+
+def test_what_the_rule_alone_loses_is_not_shared_and_of_a_function_without_one_all_is() -> None:
+    def lossy(x, weight):
+        return np.where(x == 2, 1.01, 1.0) * slope(x, weight)
+
+    m = measured(POINTS, np.square, slope, floats={CUSTOM: lossy})
+    assert not shared(m, EAGER, CUSTOM)[m.row(Probe(1, BASE))]
+    both = measured(POINTS, np.square, slope, floats={CUSTOM: lossy, AUTO: lossy})
+    assert shared(both, EAGER, CUSTOM)[both.row(Probe(1, BASE))]
+    floats = {EAGER: replace(both.floats[EAGER], custom=None)}
+    assert shared(replace(both, floats=floats), EAGER, AUTO).all()
 
 
 def test_a_grade_is_made_once() -> None:
