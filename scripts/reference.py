@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from click import Context
 from gradcheck_cli.cli.app import app
 from gradcheck_cli.project.rule_pages import Rule, rules
 from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.testing.check_gradient import check_gradient
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "look-up"
 WIDTH = 100
@@ -32,7 +33,12 @@ _FAMILIES = {
 
 def pages() -> dict[str, str]:
     """Each page by the name of its file."""
-    return {"commands.md": commands(), "settings.md": settings(), "rules.md": all_rules()}
+    return {
+        "commands.md": commands(),
+        "settings.md": settings(),
+        "rules.md": all_rules(),
+        "python.md": python(),
+    }
 
 
 def commands() -> str:
@@ -85,6 +91,28 @@ def _words_of_schema() -> dict[str, str]:
     hints = inspect.get_annotations(Settings, eval_str=True)
     metas = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     return {name: meta[0].description for name, meta in metas.items() if meta}
+
+
+def python() -> str:
+    """What the package offers to tests: each name with its signature and its docstring."""
+    lines = [_head("Python"), "```python", "from gradcheck_cli import check_gradient", "```", ""]
+    for function in (check_gradient,):
+        lines += [f"## {function.__name__}", "", "```python", _signature(function), "```", ""]
+        lines += [inspect.getdoc(function) or "", ""]
+    lines += [
+        "The [JSON Schema of a report](../report.schema.json) and [that of the settings](../settings.schema.json) are",
+        "in the package, too, in its folder `schemas`.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _signature(function: Callable[..., None]) -> str:
+    """The parameters, one a line."""
+    parts = inspect.signature(function).parameters.values()
+    each = [f"    {str(part).replace(chr(39), '')}," for part in parts]
+    first, *rest = each
+    return "\n".join([f"def {function.__name__}(", first, "    *,", *rest, ") -> None: ..."])
 
 
 def all_rules() -> str:

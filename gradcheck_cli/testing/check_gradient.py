@@ -29,9 +29,17 @@ def check_gradient(
 ) -> None:
     """Raise an `AssertionError` with the whole report if the custom gradient is not right.
 
-    What is given here is stronger than the comments of the function's file and the settings of its
-    project. `inputs` and `expect` are what a `# cgcheck:` comment would say: `"x=f32[b n] in [-1, 1]"`,
-    `"expect(straight-through)"`. Also what could not be checked raises: silence is no answer.
+    What could not be checked raises, too: silence is no answer. What is given here is stronger than the
+    comments of the function's file and the settings of its project.
+
+    - `function`: what holds the rule (a decorated function, a class of `torch.autograd.Function`), or a
+      function that calls one.
+    - `inputs`: what a `# cgcheck:` comment would say of the arguments, `"x=f32[b n] in [-1, 1]"`.
+    - `expect`: a deviation that is meant, `"expect(straight-through)"`.
+    - `dtypes`: whose floats are judged, `["float32", "bfloat16"]`.
+    - `points`: how many points are tried for each shape.
+    - `seed`: of the numbers that are drawn.
+    - `fail_on`: the least severity that raises: `"error"`, `"warning"` or `"note"`.
     """
     __tracebackhide__ = True  # pytest shows the caller's line, not this one
     if inputs is not None:

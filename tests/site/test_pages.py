@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
 COOKBOOK = runpy.run_path(str(ROOT / "scripts" / "cookbook.py"))
+PICTURES = runpy.run_path(str(ROOT / "scripts" / "pictures.py"))
 BLOCKS = runpy.run_path(str(ROOT / "scripts" / "blocks.py"))
 
 
@@ -36,6 +37,18 @@ def test_the_cookbook_is_made_from_the_pages_of_the_rules() -> None:
     made, stands = COOKBOOK["page"](), COOKBOOK["PAGE"].read_text(encoding="utf-8")
     assert stands == made, "run `python scripts/cookbook.py`"
     assert sum(line.startswith("| `") for line in made.splitlines()) >= 30
+
+
+def test_the_pictures_say_what_is_drawn_today() -> None:
+    """Lines may move by a bit on another processor; words, axes and stretches do not."""
+    for name, made in PICTURES["pictures"]().items():
+        stands = (PICTURES["FOLDER"] / name).read_text(encoding="utf-8")
+        assert words_of(stands) == words_of(made), f"run `python scripts/pictures.py` ({name})"
+        assert len(words_of(made)) > 5
+
+
+def words_of(svg: str) -> list[str]:
+    return [text for text in re.findall(r">([^<>{}]+)<", svg) if text.strip()]
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
