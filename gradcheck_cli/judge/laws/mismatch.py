@@ -299,10 +299,10 @@ def _share(mismatch: Mismatch) -> float:
     """The share of rows at which it is wrong, among those where it is, or should be, anything but zero."""
     m, part, rows = mismatch.m, mismatch.part, mismatch.facts.rows
     assert m.rule is not None
-    formula, truth = columns(m.rule.gradients, m.count), m.reference.balls(GRADIENTS)
-    telling = [as_floats(each[rows, part]).any(axis=1) for each in (formula, truth)]
-    differs = mismatch.facts.differs[rows, part].any(axis=1)
-    return float(differs[np.logical_or(*telling) | differs].mean())
+    both = columns(m.rule.gradients, m.count), m.reference.balls(GRADIENTS)
+    numbers = np.concatenate([as_floats(each[rows, part]) for each in both], axis=1)
+    differs = np.asarray(mismatch.facts.differs[rows, part].any(axis=1))
+    return float(differs[(numbers != 0).any(axis=1) | differs].mean())
 
 
 def _mostly_agrees(mismatch: Mismatch) -> bool:
