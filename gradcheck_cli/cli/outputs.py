@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,17 +29,7 @@ class Outputs:
 
     @staticmethod
     def parse(formats: Sequence[str], color: str, verbose: bool, quiet: bool = False) -> Outputs:
-        targets: list[tuple[str, str | None]] = []
-        for text in formats:
-            name, _, file = text.partition(":")
-            if name not in FORMATS:
-                raise UsageError(f"unknown output format `{name}`; known: {', '.join(FORMATS)}")
-            targets.append((name, file or None))
-        if sum(file is None for _, file in targets) > 1:
-            raise UsageError(
-                "only one format can go to standard output; give the others a file, as json:FILE"
-            )
-        return Outputs(targets, color, verbose, quiet)
+        return Outputs(targets(formats, FORMATS), color, verbose, quiet)
 
     @property
     def draws(self) -> bool:
@@ -71,7 +61,7 @@ class Outputs:
     def write(self, report: Report, root: Path) -> None:
         for name, file in self.targets:
             look = Look(root, color=self._colored(file), verbose=self.verbose, quiet=self.quiet)
-            _put(render(name, report, look), file)
+            put(render(name, report, look), file)
         if all(file is not None for _, file in self.targets) and not self.quiet:
             files = ", ".join(file for _, file in self.targets if file is not None)
             print(f"cgcheck: {closing(report)} Written to {files}.", file=sys.stderr)
@@ -87,7 +77,23 @@ class Outputs:
         return file is None and sys.stdout is not None and sys.stdout.isatty() and not plain
 
 
-def _put(text: str, file: str | None) -> None:
+def targets(formats: Sequence[str], known: Collection[str]) -> list[tuple[str, str | None]]:
+    """Each format with the file that it goes to; one of them at most to standard output."""
+    found: list[tuple[str, str | None]] = []
+    for text in formats:
+        name, _, file = text.partition(":")
+        if name not in known:
+            raise UsageError(f"unknown output format `{name}`; known: {', '.join(known)}")
+        found.append((name, file or None))
+    if sum(file is None for _, file in found) > 1:
+        raise UsageError(
+            "only one format can go to standard output; give the others a file, as json:FILE"
+        )
+    return found
+
+
+def put(text: str, file: str | None) -> None:
+    """The text into the file, or to standard output."""
     if file is None:
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.write(text)

@@ -18,18 +18,11 @@ class Dtype(StrEnum):
     FLOAT64 = "float64"
 
 
-class MapFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-    HTML = "html"
-    SVG = "svg"
-
-
 def sweep(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="FILE:function or package.module:function.")],
     dtype: Annotated[Dtype, typer.Option(help="Whose floats.")] = Dtype.FLOAT32,
     points: Annotated[int, typer.Option(help="Size of the grid, for several arguments or float64.")] = 4096,
-    output_format: Annotated[MapFormat, typer.Option("--output-format")] = MapFormat.TEXT,
+    output_format: Annotated[list[str] | None, typer.Option("--output-format", metavar="FORMAT[:FILE]", help="text, json, html or svg; FORMAT:FILE writes a file. Repeatable.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run has done.")] = False,
     max_time: Annotated[float | None, typer.Option(help="Seconds; what is done until then is kept.")] = None,
     device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
@@ -44,12 +37,13 @@ def sweep(
 
     import msgspec
 
+    from gradcheck_cli.cli.outputs import put, targets
     from gradcheck_cli.cli.terminal import bar
     from gradcheck_cli.contract.errors import UsageError
     from gradcheck_cli.project.cache_folder import folder, home
     from gradcheck_cli.project.files import resolve
     from gradcheck_cli.project.settings import load_for, with_flags
-    from gradcheck_cli.report import render_map
+    from gradcheck_cli.report import MAP_FORMATS, render_map
     from gradcheck_cli.report.stretches import severity
     from gradcheck_cli.run.exit_code import FINDINGS, INTERRUPTED
     from gradcheck_cli.run.session import Session
@@ -64,12 +58,13 @@ def sweep(
         "backend": backend and [backend],
     }
     settings = with_flags(settings, flags, "command line")
-    targets = resolve([target], settings.exclude)
-    if len(targets) > 1 or points < 1:
+    outputs = targets(output_format or ["text"], MAP_FORMATS)
+    named = resolve([target], settings.exclude)
+    if len(named) > 1 or points < 1:
         raise UsageError("a sweep is of one function, over at least one point")
     session = Session(settings, root, cache=folder())
     store = home() / "sweeps"
-    job = Sweep(session, targets[0], points, store)
+    job = Sweep(session, named[0], points, store)
     try:
         with bar() as job.tell:
             sweep_map = job.run(fresh=fresh)
@@ -80,6 +75,7 @@ def sweep(
         for f in job.warnings:
             typer.echo(f"cgcheck: warning: {f.path}:{f.line}: {f.message}", err=True)
     width = shutil.get_terminal_size().columns
-    typer.echo(render_map(output_format.value, sweep_map, width), nl=False)
+    for name, file in outputs:
+        put(render_map(name, sweep_map, width), file)
     bad = any(severity(s) == "error" for s in sweep_map.stretches)
     raise typer.Exit(FINDINGS if bad else 0)

@@ -47,6 +47,16 @@ def test_an_interrupted_sweep_goes_on_to_the_same_map(sweep, cache):
     assert sweep(SEED, "--dtype", "float16", "--output-format", "json").out == before.out
 
 
+def test_a_map_goes_to_files_and_to_the_screen_at_once(sweep, tmp_path):
+    picture = tmp_path / "map.svg"
+    formats = ("--output-format", f"svg:{picture}", "--output-format", "text")
+    done = sweep(SEED, "--dtype", "float16", *formats)
+    assert "every float16" in done.out
+    assert picture.read_text().startswith("<svg")
+    both = sweep(SEED, "--dtype", "float16", "--output-format", "svg", "--output-format", "text")
+    assert (both.code, "only one format" in both.err) == (2, True)
+
+
 def test_two_arguments_are_a_grid(sweep):
     done = sweep("jax.numpy:hypot", "--points", "81", "--output-format", "json")
     found = _map(done.out)
