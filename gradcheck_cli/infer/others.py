@@ -21,12 +21,14 @@ from gradcheck_cli.inputs.names import (
 )
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature, tables
 from gradcheck_cli.inputs.stand_ins import mask
+from gradcheck_cli.project.input_specs import ArraySpec
 
 _BODY = "the body"
 _BESIDE = (0.75, 1.25)  # of a default
 _SHARES_OF_THRESHOLDS = (0.25, 1.25)  # which few numbers are beyond
 _A_NUMBER = 0.75  # what is left out by default
 GIVEN = "given, not left out"  # a source
+_FITS_NOTHING = 11  # a size that no other axis has
 _SHARE = 0.25  # what is off by default (0.0) when it is on
 
 
@@ -116,9 +118,19 @@ def _given_masks(name: str, shapes: Sequence[tuple[int, ...]], hints: Hints) -> 
 
 
 def _given_floats(name: str, shapes: Sequence[tuple[int, ...]], hints: Hints) -> Iterator[Leaf]:
-    """Arrays for what is left out by default, unless a source says that it is something else."""
-    if may_be_floats(name, hints):
+    """Arrays for what is left out by default, unless a source says that it is something else.
+
+    Where one states how many axes they have, others are none: a shape that does not fit is solved for.
+    """
+    if not may_be_floats(name, hints):
+        return
+    stated = hints.guesses.get(name, (None,))[0]
+    if not isinstance(stated, ArraySpec):
         yield from (Leaf(name, shape, GIVEN) for shape in (*shapes, ()))
+        return
+    rank = len(stated.shape)
+    alike = [shape for shape in shapes if len(shape) == rank]
+    yield from (Leaf(name, shape, GIVEN) for shape in (*alike, (_FITS_NOTHING,) * rank))
 
 
 def _given_number(name: str, hints: Hints) -> Iterator[Fixed]:

@@ -52,7 +52,7 @@ def _argument(path: str, argument: RecordedArg, hints: Hints) -> Any:
         return _tree(path, argument, hints)
     if isinstance(argument, FloatArg):
         shape = tuple(argument.shape)
-        family = argument.structure
+        family = None if _may_be_a_weight(path, argument, hints) else argument.structure
         domain = None if family is None else Domain(Bounds(family=family, text=f"in {family}"))
         numbers = None if argument.values is None else np.reshape(argument.values, shape)
         return Leaf(path, shape, SOURCE, domain=domain, recorded=numbers)
@@ -64,6 +64,12 @@ def _argument(path: str, argument: RecordedArg, hints: Hints) -> Any:
         name, function = hints.functions[0]
         return Fixed(function, name, "a recorded call gave a function", invented=True)
     return None
+
+
+def _may_be_a_weight(path: str, argument: FloatArg, hints: Hints) -> bool:
+    """Are it ones alone, as a weight begins, for which the rule has a gradient? Others are a mask that lets all pass."""
+    declined = any(clue.declined for clue in hints.clues.get(path, ()))
+    return argument.structure == "binary" and argument.low == argument.high and not declined
 
 
 def _tree(path: str, argument: TreeArg, hints: Hints) -> Any:

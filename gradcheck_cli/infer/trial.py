@@ -34,6 +34,7 @@ class Trial:
     broken: Broken | None = None
     misfit: Broken | None = None
     explored: int = 0
+    refusal: Broken | None = None  # of shapes that a source states for every array
 
     def fit(
         self, signature: Signature, changed: Mapping[str, Any], prefers: Preference | None = None
@@ -95,8 +96,14 @@ class Trial:
         return chosen and by_position and len(tried.whole_leaves) == 1 and not deliberate
 
     def _explore(self, refused: Signature, prefers: Preference | None) -> bool:
-        """The call in shapes that fit it: another axis may want a weight of another length."""
+        """The call in shapes that fit it: another axis may want a weight of another length.
+
+        Where every array has the shape that a source states, and the rule takes none of them, it is broken.
+        """
+        self.refusal = None
         subject = self._in_other_shapes(refused, prefers=prefers)
+        if subject is None and self.refusal is not None:
+            self.broken = self.broken or self.refusal
         if subject is None or (prefers is not None and not prefers(subject.signature)):
             return False
         self.fitting.append(subject)
@@ -116,9 +123,13 @@ class Trial:
         self.explored += 1
         in_parts = with_multiples(opened, self.hints, self.defaults)
         for each in (in_parts, opened) if in_parts != opened else (opened,):
-            subject = Explorer(self.gradient, self.dtype, each, prefers).explored().subject
-            if subject is not None:
-                return subject
+            found = Explorer(self.gradient, self.dtype, each, prefers).explored()
+            if found.subject is not None:
+                return found.subject
+            stated = all(hole.settled for hole in each.holes)
+            meant = [r for r in found.refused if r[1].stage != NotImplementedError.__name__]
+            if stated and meant and not self._holds_what_was_made_up(refused):
+                self.refusal = self.refusal or (meant[0][0], meant[0][1].surely())
         return None
 
     @property

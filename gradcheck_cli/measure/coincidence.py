@@ -21,20 +21,26 @@ from gradcheck_cli.measure.states import LIMIT, OUTSIDE, POLE, REGULAR
 
 Array = np.ndarray[Any, Any]
 
+_DRAWS = 4  # of ordinary numbers
 _MOST_VANISHED = 5  # arguments of which pairs are looked at
 _STEP = 64  # short numbers, which are exact in every dtype
 
 
 def coincidental(m: Measurements, row: int) -> bool:
-    """Has the function no value here as soon as one of its arguments, or two that vanish, are ordinary ones?"""
+    """Has the function no value here as soon as one of its arguments, or two that vanish, are ordinary ones?
+
+    Whichever these are: some of them may lie outside of where the function lives, for another reason.
+    """
     if (m.reference.states(VALUES)[row] == REGULAR).all():
         return False
     pairs = itertools.combinations(_vanished(m, row)[:_MOST_VANISHED], 2)
     moved = [*((i,) for i in range(len(m.points))), *pairs]
-    return any(
-        not all(np.isin(state, (REGULAR, LIMIT)).all() for state in there.value_states)
-        for there in _with_ordinary(m, row, moved)
-    )
+    without = np.ones(len(moved), bool)
+    for draw in range(_DRAWS):
+        for k, there in enumerate(_with_ordinary(m, row, moved, draw)):
+            valued = all(np.isin(s, (REGULAR, LIMIT)).all() for s in there.value_states)
+            without[k] &= not valued
+    return m.sources.over_reals and len(m.points) > 1 and bool(without.any())
 
 
 def coincidental_slope(m: Measurements, row: int, component: int) -> bool:
@@ -50,7 +56,7 @@ def coincidental_slope(m: Measurements, row: int, component: int) -> bool:
         return False
     return any(
         columns(there.gradient_states, 1)[0, component] in (POLE, OUTSIDE)
-        for there in _with_ordinary(m, row, [(i,) for i in vanished if i != own])
+        for there in _with_ordinary(m, row, [(i,) for i in vanished if i != own], 0)
     )
 
 
@@ -59,11 +65,13 @@ def _vanished(m: Measurements, row: int) -> list[int]:
     return [i for i, p in enumerate(m.points) if p[row].size and not p[row].any()]
 
 
-def _with_ordinary(m: Measurements, row: int, moved: Iterable[Sequence[int]]) -> Iterator[Truth]:
-    """The truth at a row with these arguments, one choice after the other, at ordinary numbers."""
+def _with_ordinary(
+    m: Measurements, row: int, moved: Iterable[Sequence[int]], draw: int
+) -> Iterator[Truth]:
+    """The truth at a row with these arguments, one choice after the other, at ordinary numbers of a draw."""
     if not m.sources.over_reals or len(m.points) < 2:
         return
-    rng = np.random.default_rng(m.seed)
+    rng = np.random.default_rng((m.seed, draw) if draw else m.seed)
     numbers: list[Array] = []
     for leaf, point in zip(m.subject.leaves, m.points, strict=True):
         ordinary = np.round(rng.standard_normal(point[row][None].shape) * _STEP) / _STEP

@@ -68,12 +68,11 @@ def shared(m: Measurements, mode: str, who: str) -> Array:
 
 
 def _alike(m: Measurements, mode: str, who: str, graded: Grades) -> Array:
-    """Rows in which the same component is as bad by the rule as by autodiff; all, where there is no rule."""
+    """Rows in which the same component is as bad by the rule as by autodiff; all, where there is no rule, nor one inside."""
     floats = m.floats[mode]
-    if floats.custom is None:  # of a function without a rule there is nothing that could be better
-        return np.ones(m.count, bool)
-    if floats.auto is None:
-        return np.zeros(m.count, bool)
+    if floats.auto is None or floats.custom is None:
+        plain = floats.custom is None and not m.subject.traces().inner
+        return np.full(m.count, plain)  # of a function without any rule nothing could be better
     rows, at = np.arange(m.count), graded.component
     custom, auto = (columns(each, m.count)[rows, at] for each in (floats.custom, floats.auto))
     own, other = (custom, auto) if who == CUSTOM else (auto, custom)

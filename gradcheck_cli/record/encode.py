@@ -86,8 +86,8 @@ def structure_of(numbers: Array) -> str | None:
     """The family that so many numbers do not belong to by accident."""
     if numbers.ndim == 0 or numbers.size < _TELLING:
         return None
-    if np.isin(numbers, (0.0, 1.0)).all():  # ones alone are what a weight begins with
-        return "binary" if numbers.min() != numbers.max() else None
+    if np.isin(numbers, (0.0, 1.0)).all():
+        return "binary"
     rows = numbers.reshape(-1, numbers.shape[-1])
     if (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) < STRUCTURE.value).all():
         return "simplex"

@@ -39,6 +39,16 @@ def test_two_that_vanish_may_hide_what_a_third_one_does() -> None:
     assert coincidental(at(closing_speed, ZEROS, ZEROS, np.array(0.0)), 0)
 
 
+def ripple(x: Any, y: Any) -> Any:
+    r = x @ x + y @ y
+    return jnp.sin(r) / r * jnp.sqrt(0.25 - x @ y)
+
+
+def test_what_ordinary_numbers_leave_for_another_reason_is_none() -> None:
+    """There is a hole at the origin, and a root of a number below zero far away from it."""
+    assert not coincidental(at(ripple, ZEROS, ZEROS), 0)
+
+
 def test_a_removable_hole_is_none_by_coincidence() -> None:
     assert not coincidental(at(weighted, ZEROS, ONES), 0)
     assert not coincidental(at(weighted, ZEROS, ZEROS), 0)

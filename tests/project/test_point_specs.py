@@ -23,7 +23,10 @@ def test_numbers_by_name(text: str, numbers: dict[str, list[float]]) -> None:
     assert parse_point(text).numbers == numbers
 
 
-@pytest.mark.parametrize("text", ["", "x", "x=", "x=[]", "x=one", "x=inf", "x=nan"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "x=", "x=[]", "x=one", "x=inf", "x=nan", "x=[1", "x=[1],[2]", "x=[1, [2]", "x=['1']"],
+)
 def test_what_is_no_point_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="--at"):
         parse_point(text)

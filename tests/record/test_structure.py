@@ -18,8 +18,7 @@ from gradcheck_cli.record.encode import structure_of
         (np.array([[0.6, -0.8]] * 4), "unit"),
         (np.linspace(-1, 1, 12), None),
         (np.array([1.0, 0.0]), None),
-        (np.ones(16), None),
-        (np.zeros(16), None),
+        (np.ones(16), "binary"),
     ],
 )
 def test_structure_that_is_no_accident(numbers: np.ndarray, family: str | None) -> None:

@@ -16,7 +16,9 @@ _GAP = 2  # blanks between the columns, in one row at least
 def with_colons(text: str, names: Sequence[str]) -> str:
     """The text with a colon behind the names of each row, where rows stand in columns."""
     name = "|".join(map(re.escape, names)) or r"(?!)"
-    row = re.compile(rf"(?P<head>\s*(?:{name})(?:\s?[,/&]\s?(?:{name}))*)(?P<gap>\s+)(?=[^\s:=,.])")
+    row = re.compile(
+        rf"(?P<head>\s*(?:{name})(?:\s?[,/&]\s?(?:{name}))*)(?P<gap>\s+)(?=[^\s:=,.<>≤≥])"
+    )
     lines = text.splitlines()
     found = {i: match for i, line in enumerate(lines) if (match := row.match(line)) is not None}
     for rows in _tables(found):
@@ -27,7 +29,10 @@ def with_colons(text: str, names: Sequence[str]) -> str:
 
 
 def _tables(found: dict[int, re.Match[str]]) -> list[list[int]]:
-    """The rows that begin in one column, and go on in one: as many as make a table."""
+    """The rows that begin in one column, and go on in one: as many as make a table, and none about what another is about.
+
+    A name that leads several rows is told case by case.
+    """
     by_columns: dict[tuple[int, int], list[int]] = {}
     for i, match in found.items():
         indent = len(match["head"]) - len(match["head"].lstrip())
@@ -35,5 +40,7 @@ def _tables(found: dict[int, re.Match[str]]) -> list[list[int]]:
     return [
         rows
         for rows in by_columns.values()
-        if len(rows) >= _FEWEST and any(len(found[i]["gap"]) >= _GAP for i in rows)
+        if len(rows) >= _FEWEST
+        and any(len(found[i]["gap"]) >= _GAP for i in rows)
+        and len({found[i]["head"] for i in found}) == len(found)
     ]

@@ -210,8 +210,9 @@ class _Sketch:
         marks = self._all_marks
         if len(marks) < 2:
             return ""
-        if Kind.INTEGERS in self.about.kinds and not self.about.equal_to_marks:
-            return f">= {min(marks)}" if min(marks) < 0 else ""
+        sides = min(marks) < 0 and max(marks) <= 1 and not self.about.equal_to_marks
+        if Kind.INTEGERS in self.about.kinds and sides:
+            return f">= {min(marks)}"
         return f"in {min(marks)}..{max(marks) + 1}"
 
     @property

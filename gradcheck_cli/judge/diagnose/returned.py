@@ -14,10 +14,9 @@ from gradcheck_cli.judge.diagnose.span import Span
 from gradcheck_cli.judge.diagnose.written import written
 from gradcheck_cli.subject.protocol import CustomGradient
 
-_FORWARD = "custom_jvp"  # a rule that returns the value, then the tangent; or, of one argument, its tangent alone
-_BEFORE = (
-    2  # what `defjvps` hands a rule of one argument before the arguments: a tangent, and the value
-)
+_FORWARD = "custom_jvp"  # a rule that returns the value, then the tangent
+# What `defjvps` hands the rule of one argument before the arguments: a tangent, and the value.
+_BEFORE = 2
 _BESIDE_THE_VALUE = ("custom_gradient",)  # rules that a function returns beside its value
 _STEP = re.compile(r"\[(?P<key>'[^']*'|\d+)\]")
 
@@ -58,7 +57,8 @@ def _tangent(
         return None
     if function not in rules or learned[rules.index(function)] != name:
         return None
-    return next((_meant(whole, rule) for whole in returned_by(rule, apart=False)), None)
+    last = returned_by(rule, apart=False)[-1:]
+    return _meant(last[0], rule) if last else None
 
 
 def _names(gradient: CustomGradient, argument: str | None) -> tuple[list[str], list[str], str]:

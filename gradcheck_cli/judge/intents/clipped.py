@@ -40,19 +40,21 @@ class Clipped:
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
         """Clipping is offered for a rule that is right where gradients are small, and wrong at more than single points."""
-        if failure.rule == RuleName.NONLINEAR_COTANGENT or _where_it_is_large(m):
+        if failure.rule == RuleName.NONLINEAR_COTANGENT or _where_it_is_large(m, failure):
             yield None
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
         return True
 
 
-def _where_it_is_large(m: Measurements) -> bool:
+def _where_it_is_large(m: Measurements, failure: Failure) -> bool:
     """Do the rows at which the formula is the truth, and not 0, have smaller gradients than those at which it is not?"""
     facts = comparison(m)
-    sizes = m.reference.middle(GRADIENTS)
+    number, _ = component_name(m, GRADIENTS, failure.component)
+    own = [component_name(m, GRADIENTS, k)[0] == number for k in range(facts.differs.shape[1])]
+    sizes = m.reference.middle(GRADIENTS)[:, own]
     largest = np.abs(np.where(np.isfinite(sizes), sizes, 0.0)).max(axis=1, initial=0.0)
-    wrong = facts.differs[facts.rows].any(axis=1)
+    wrong = facts.differs[facts.rows][:, own].any(axis=1)
     cut, kept = largest[facts.rows][wrong], largest[facts.rows][~wrong]
     kept = kept[kept > 0]
     few = len(cut) < _FEWEST or not len(kept)

@@ -296,13 +296,17 @@ def _wrong(mismatch: Mismatch, row: int) -> Failure:
 
 
 def _share(mismatch: Mismatch) -> float:
-    """The share of rows at which it is wrong, among those where it is, or should be, anything but zero."""
+    """The share of rows at which it is wrong; of several arguments, among those where it is, or should be, anything but zero.
+
+    Of a single one, the side on which all is zero is worth to be told.
+    """
     m, part, rows = mismatch.m, mismatch.part, mismatch.facts.rows
     assert m.rule is not None
     both = columns(m.rule.gradients, m.count), m.reference.balls(GRADIENTS)
     numbers = np.concatenate([as_floats(each[rows, part]) for each in both], axis=1)
     differs = np.asarray(mismatch.facts.differs[rows, part].any(axis=1))
-    return float(differs[(numbers != 0).any(axis=1) | differs].mean())
+    telling = (numbers != 0).any(axis=1) | differs | (len(m.subject.leaves) < 2)
+    return float(differs[telling].mean())
 
 
 def _mostly_agrees(mismatch: Mismatch) -> bool:

@@ -30,5 +30,8 @@ def test_what_is_no_table_stays_as_it_is() -> None:
         "rate of rain\nk of the band",  # a sentence of which lines begin with names
         "rate     : per hour\nk        : of the band",
         "rate   per hour\n  k   of the band",  # one is deeper
+        "rate  > 0   slow\nrate  < 0   at once",  # cases
+        "rate  positive   slow\nk     positive   steep\nrate  negative   at once",
+        "rate  > 0\nk     > 0",
     ):
         assert with_colons(text, NAMES) == text

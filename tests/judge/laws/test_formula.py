@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -22,6 +23,7 @@ from gradcheck_cli.measure.formula_gap import Comparison, comparison
 from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE
 from tests.support import Numbers, measured
+from tests.traced import traced
 
 POINTS = [0.5, 1.0, 2.0, -3.0, 100.0]
 
@@ -68,10 +70,22 @@ def test_a_wrong_formula_is_an_error_with_what_is_wrong() -> None:
     assert failure.everywhere and failure.holds is None
 
 
-def test_where_there_is_nothing_to_see_it_is_not_right() -> None:
-    """Of zeros no sign is reversed: it is wrong everywhere all the same."""
+@jax.custom_vjp
+def gap(x: Any, y: Any) -> Any:
+    return (x - y) ** 2
+
+
+gap.defvjp(lambda x, y: (gap(x, y), x - y), lambda d, g: (2 * g * d, 2 * g * d))
+
+
+def test_of_several_arguments_what_is_wrong_wherever_there_is_a_gradient_is_wrong_everywhere() -> (
+    None
+):
+    """Of zeros no sign is reversed. Of a single argument, the side on which all is zero is told."""
+    x = np.array([1.0] * 9 + [1.5, -2.0])
+    assert only(judgement(FORMULA, traced(gap, x, np.ones(11)))).everywhere
     m = of(lambda x, weight: -slope(x, weight), [0.0] * 9 + [1.0, -2.0])
-    assert only(judgement(FORMULA, m)).everywhere
+    assert not only(judgement(FORMULA, m)).everywhere
 
 
 def test_a_formula_that_is_wrong_at_some_inputs_knows_where() -> None:
