@@ -64,14 +64,15 @@ def _raised(signature: Signature, changes: Sequence[Change]) -> Iterator[Signatu
 
 
 def _with_batch(signature: Signature, numbers: set[int]) -> Signature:
-    """The signature with an axis more for these leaves, counted from the first."""
+    """The signature with an axis more for these leaves, counted from the first; a default is no array."""
     count = iter(range(len(signature.leaves)))
 
     def raised(value: object) -> object:
         if isinstance(value, Leaf):
             inside = not numbers.isdisjoint([next(count) for _ in value.parts])
             shape = (_BATCH, *value.shape) if value.shape else (_ROW,)
-            return replace(value, shape=shape, recorded=None) if inside else value
+            raised = inside and value.centre is None
+            return replace(value, shape=shape, recorded=None) if raised else value
         return value
 
     return signature.changed(raised)

@@ -13,8 +13,9 @@ from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.worker import Phase
 from gradcheck_cli.infer.probing import broadcast_refused, probe
-from gradcheck_cli.inputs.signature import Hints
+from gradcheck_cli.inputs.signature import Hints, Signature, root
 from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.refusals import RuleError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,18 @@ def signatures(request: Request, dtype: str, hints: Hints) -> Signatures:
         probed = probe(announced(request), dtype, hints)
     outcome = GradientOutcome(showings=closed(probed.closed))
     if probed.broken is not None:
-        outcome += broken(request, *probed.broken, dtype)
+        outcome += broken(request, *_meant(*probed.broken, hints), dtype)
     elif probed.misfit is not None:
         outcome += refused(request, *probed.misfit, Severity.WARNING, dtype)
     if probed.broken is None and not probed.subjects:
         outcome += GradientOutcome(reasons=(f"{dtype}: {probed.reason}",))
     return Signatures(probed.subjects, outcome)
+
+
+def _meant(signature: Signature, error: RuleError, hints: Hints) -> tuple[Signature, RuleError]:
+    """What the rule refuses; surely, where the user states every array."""
+    stated = all(root(leaf.path) in hints.specs for leaf in signature.whole_leaves)
+    return signature, error.surely() if stated else error
 
 
 def refused_broadcast(request: Request, subjects: Sequence[Subject], dtype: str) -> GradientOutcome:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gradcheck_cli.contract.errors import CgcheckError
 from gradcheck_cli.contract.report import Edit, Finding, Report, Severity, Verdict
+from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.project.edits import applied
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.change import Change, text_of
@@ -28,13 +29,18 @@ class Mended:
 
 
 def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
-    """The files that the repairs of the report's errors and warnings change."""
+    """The files that the repairs of the report's errors and warnings change.
+
+    What stands under a comment that could not be read is left alone: it may be meant.
+    """
     by_path: dict[str, list[Finding]] = defaultdict(list)
+    unread = _under_unread_comments(report)
     for finding in report.findings:
         grave = finding.severity is not Severity.NOTE
         owner = finding.gradient_index
         at_home = owner is None or report.gradients[owner].path == finding.path
-        if finding.edits and grave and at_home and (unsafe or finding.fix_is_safe):
+        wanted = grave and at_home and owner not in unread and (unsafe or finding.fix_is_safe)
+        if finding.edits and wanted:
             by_path[finding.path].append(finding)
     for display, findings in by_path.items():
         path = root / display
@@ -44,6 +50,21 @@ def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
             edits = list(dict.fromkeys(e for finding in chosen for e in finding.edits))
             after = applied(text.source, edits)
             yield Change(path, display, text.encoding, text.source, after, chosen)
+
+
+def _under_unread_comments(report: Report) -> set[int | None]:
+    """The gradients, by number, that a comment stands at or above which says nothing that is known."""
+    found: set[int | None] = set()
+    for finding in report.findings:
+        if finding.rule != RuleName.MALFORMED_COMMENT:
+            continue
+        below = [
+            (gradient.line, number)
+            for number, gradient in enumerate(report.gradients)
+            if gradient.path == finding.path and gradient.line >= finding.line
+        ]
+        found |= {number for line, number in below if line == min(below)[0]}
+    return found
 
 
 def mend(report: Report, changes: Sequence[Change], again: Again, settings: Settings) -> Mended:

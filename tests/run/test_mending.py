@@ -50,6 +50,15 @@ def test_what_is_not_proved_is_written_only_if_it_is_asked_for(folder: Path) -> 
     assert len(list(repairs(report, folder, unsafe=True))) == 1
 
 
+def test_what_stands_under_a_comment_that_nobody_could_read_is_left_alone(folder: Path) -> None:
+    report = report_of(wrong(SIGN))
+    (gradient,) = report.gradients
+    for line, changed in ((gradient.line, 0), (gradient.line + 1, 1)):
+        unread = replace(finding("malformed-comment"), path=gradient.path, line=line)
+        told = replace(report, findings=[*report.findings, unread])
+        assert len(list(repairs(told, folder, unsafe=True))) == changed
+
+
 def test_of_two_repairs_of_one_place_the_first_is_made(folder: Path) -> None:
     other = Edit(line=2, column=12, end_line=2, end_column=24, text="0, 0")
     report = report_of(wrong(SIGN), wrong(other, rule="non-finite-gradient"))
