@@ -16,7 +16,7 @@ from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.invented import as_notes
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.infer.fewer_axes import as_single_numbers, fewer_axes, single_by_name
 from gradcheck_cli.infer.template import is_guessed
 from gradcheck_cli.inputs.signature import Leaf
@@ -35,13 +35,15 @@ def unless_unmeant(
     earlier: Sequence[Failure],
 ) -> GradientOutcome:
     """What was found at the subject, as notes beside what is found with fewer axes, if that is no error."""
-    if not found.is_wrong:
+    elsewhere = start.hints.single_elsewhere
+    said = single_by_name(subject, elsewhere)
+    if not found.is_wrong and not (said and _fails_again(found)):
         return found
     told = [*earlier, *(f for f in found.failures if f.severity is Severity.NOTE)]
     guessed = _guessed(subject, found)
-    single = single_by_name(subject) or _of_one_number(guessed, subject, found)
+    single = said or _of_one_number(guessed, subject, found)
     fewer = fewer_axes(request.gradient, subject, guessed) if guessed else ()
-    alone = as_single_numbers(request.gradient, subject, single) if single else ()
+    alone = as_single_numbers(request.gradient, subject, single, said=bool(said)) if single else ()
     tries = [(guessed, fewer), (single, alone)]
     for leaves, (lower, few) in (
         (leaves, t) for leaves, ts in tries for t in islice(ts, _MOST_TRIES)
@@ -50,6 +52,11 @@ def unless_unmeant(
         if there.checked and not there.is_wrong:
             return there + _moved_aside(found, leaves, few)
     return found
+
+
+def _fails_again(found: GradientOutcome) -> bool:
+    """Does a law fail here of which the failures were told before, as notes?"""
+    return any(law.outcome is Outcome.FAIL for law in found.laws)
 
 
 def _guessed(subject: Subject, found: GradientOutcome) -> list[Leaf]:

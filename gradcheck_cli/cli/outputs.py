@@ -10,8 +10,9 @@ from pathlib import Path
 
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Report
+from gradcheck_cli.contract.sweep_map import Map
 from gradcheck_cli.contract.worker import Doing, Event
-from gradcheck_cli.report import DRAWN, FORMATS, render
+from gradcheck_cli.report import DRAWN, FORMATS, MAP_FORMATS, render, render_map
 from gradcheck_cli.report.closing import closing
 from gradcheck_cli.report.look import Look
 
@@ -29,7 +30,7 @@ class Outputs:
 
     @staticmethod
     def parse(formats: Sequence[str], color: str, verbose: bool, quiet: bool = False) -> Outputs:
-        return Outputs(targets(formats, FORMATS), color, verbose, quiet)
+        return Outputs(_targets(formats, FORMATS), color, verbose, quiet)
 
     @property
     def draws(self) -> bool:
@@ -61,7 +62,7 @@ class Outputs:
     def write(self, report: Report, root: Path) -> None:
         for name, file in self.targets:
             look = Look(root, color=self._colored(file), verbose=self.verbose, quiet=self.quiet)
-            put(render(name, report, look), file)
+            _put(render(name, report, look), file)
         if all(file is not None for _, file in self.targets) and not self.quiet:
             files = ", ".join(file for _, file in self.targets if file is not None)
             print(f"cgcheck: {closing(report)} Written to {files}.", file=sys.stderr)
@@ -77,7 +78,18 @@ class Outputs:
         return file is None and sys.stdout is not None and sys.stdout.isatty() and not plain
 
 
-def targets(formats: Sequence[str], known: Collection[str]) -> list[tuple[str, str | None]]:
+def map_targets(formats: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Pairs of a format that a sweep's map has and a file."""
+    return _targets(formats, MAP_FORMATS)
+
+
+def write_map(sweep: Map, targets: Sequence[tuple[str, str | None]], width: int) -> None:
+    """The map of a sweep in each of the formats."""
+    for name, file in targets:
+        _put(render_map(name, sweep, width), file)
+
+
+def _targets(formats: Sequence[str], known: Collection[str]) -> list[tuple[str, str | None]]:
     """Each format with the file that it goes to; one of them at most to standard output."""
     found: list[tuple[str, str | None]] = []
     for text in formats:
@@ -92,8 +104,7 @@ def targets(formats: Sequence[str], known: Collection[str]) -> list[tuple[str, s
     return found
 
 
-def put(text: str, file: str | None) -> None:
-    """The text into the file, or to standard output."""
+def _put(text: str, file: str | None) -> None:
     if file is None:
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.write(text)

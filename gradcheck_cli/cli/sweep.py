@@ -37,13 +37,12 @@ def sweep(
 
     import msgspec
 
-    from gradcheck_cli.cli.outputs import put, targets
+    from gradcheck_cli.cli.outputs import map_targets, write_map
     from gradcheck_cli.cli.terminal import bar
     from gradcheck_cli.contract.errors import UsageError
     from gradcheck_cli.project.cache_folder import folder, home
     from gradcheck_cli.project.files import resolve
     from gradcheck_cli.project.settings import load_for, with_flags
-    from gradcheck_cli.report import MAP_FORMATS, render_map
     from gradcheck_cli.report.stretches import severity
     from gradcheck_cli.run.exit_code import FINDINGS, INTERRUPTED
     from gradcheck_cli.run.session import Session
@@ -58,7 +57,7 @@ def sweep(
         "backend": backend and [backend],
     }
     settings = with_flags(settings, flags, "command line")
-    outputs = targets(output_format or ["text"], MAP_FORMATS)
+    outputs = map_targets(output_format or ["text"])
     named = resolve([target], settings.exclude)
     if len(named) > 1 or points < 1:
         raise UsageError("a sweep is of one function, over at least one point")
@@ -75,7 +74,6 @@ def sweep(
         for f in job.warnings:
             typer.echo(f"cgcheck: warning: {f.path}:{f.line}: {f.message}", err=True)
     width = shutil.get_terminal_size().columns
-    for name, file in outputs:
-        put(render_map(name, sweep_map, width), file)
+    write_map(sweep_map, outputs, width)
     bad = any(severity(s) == "error" for s in sweep_map.stretches)
     raise typer.Exit(FINDINGS if bad else 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from gradcheck_cli.clues.constants import learned
 from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
+from gradcheck_cli.clues.siblings import single_elsewhere
 from gradcheck_cli.clues.sizes import counts_axes, halves, loops, sizes
 from gradcheck_cli.clues.windows import windows
 from gradcheck_cli.inputs.signature import Hints
@@ -34,4 +35,5 @@ def with_traits(
         on_purpose=words,
         held=held,
         straight_through=straight_through(function, rule),
+        single_elsewhere=single_elsewhere(function, names),
     )

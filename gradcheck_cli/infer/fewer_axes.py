@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from gradcheck_cli.infer.fitted import fitted
@@ -35,25 +35,25 @@ def fewer_axes(
             yield fewer, lower
 
 
-def single_by_name(subject: Subject) -> list[Leaf]:
-    """The arrays of guessed shapes that are single numbers by their names: the weight of a penalty."""
-    leaves = subject.signature.whole_leaves
-    return [x for x in leaves if x.shape and is_guessed(x) and is_single(x.path)]
+def single_by_name(subject: Subject, elsewhere: Collection[str] = ()) -> list[Leaf]:
+    """The arrays of guessed shapes that are single numbers by their names, or by what texts elsewhere say of these."""
+    guessed = (x for x in subject.signature.whole_leaves if x.shape and is_guessed(x))
+    return [x for x in guessed if is_single(x.path) or x.path in elsewhere]
 
 
 def as_single_numbers(
-    gradient: CustomGradient, subject: Subject, leaves: Sequence[Leaf]
+    gradient: CustomGradient, subject: Subject, leaves: Sequence[Leaf], *, said: bool
 ) -> Iterator[tuple[Subject, Sequence[Leaf]]]:
     """The subject with one number for each of these arrays, if function and rule take that; and these numbers.
 
-    The outputs are as they were: what becomes smaller with an argument is made of it.
+    Unless a name or a text says so, the outputs are as they were: what becomes smaller with an argument is made of it.
     """
     lower = [replace(leaf, shape=(), axes=()) for leaf in leaves]
     try:
         alone = fitted(gradient, _with(subject.signature, lower), subject.dtype)
     except (Rejected, RuleError, UserCodeError):
         return
-    if alone.outputs == subject.outputs or all(is_single(leaf.path) for leaf in leaves):
+    if said or alone.outputs == subject.outputs:
         yield alone, lower
 
 

@@ -169,7 +169,7 @@ class Template:
 
 def is_guessed(leaf: Leaf) -> bool:
     """Is its shape one that no source states: the richest of those that fit, or the first that came to mind?"""
-    return leaf.source.endswith(_RICHEST) or leaf.source == GUESS or leaf.source.startswith(A_FIELD)
+    return _RICHEST in leaf.source or leaf.source == GUESS or leaf.source.startswith(A_FIELD)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,6 @@ class Trial:
 
         Where every array has the shape that a source states, and the rule takes none of them, it is broken.
         """
-        self.refusal = None
         subject = self._in_other_shapes(refused, prefers=prefers)
         if subject is None and self.refusal is not None:
             self.broken = self.broken or self.refusal
@@ -115,7 +114,8 @@ class Trial:
         narrowed: Callable[[Template, Signature], Template] | None = None,
         prefers: Preference | None = None,
     ) -> Subject | None:
-        """The subject of the call in the richest shapes that function and rule take."""
+        """The subject of the call in the richest shapes that function and rule take; else what stated shapes are refused."""
+        self.refusal = None
         opened = template(refused, self.hints.clues, list(self.hints.specs))
         opened = opened if narrowed is None else narrowed(opened, refused)
         if self.explored >= _MOST_EXPLORED or not opened.holes:

@@ -127,6 +127,9 @@ def sort_of(text: str) -> Kind:
     return next((kind for kind, pattern in _SORTS if pattern.search(text)), Kind.NOTHING)
 
 
+_RETURNS = re.compile(r"\s*(?:->|→)")  # and what it gives
+
+
 def sort_in_sentence(before: str, after: str) -> Kind:
     """The plain sort that a sentence gives: `the scalar c`, `axis (an int)`, `track ()`, `dt and dx are floats`."""
     if re.search(r"\bscalar\s*$", before) or re.match(r"\s+\(\s*\)", after):
@@ -134,7 +137,7 @@ def sort_in_sentence(before: str, after: str) -> Kind:
     match = re.match(r"\s*(?:\((?P<inner>[^()]*)\)|(?:(?:is|are|:|,)\s+(?:both\s+|all\s+)?|(?=an?\s|scalars?\b))(?P<clause>[^.;]*))", after)  # fmt: skip
     if match is None:
         return Kind.NOTHING
-    said = match["inner"] or match["clause"] or ""
+    said = _RETURNS.split(match["inner"] or match["clause"] or "")[0]
     said = re.sub(
         r"^(an?\s+)?(ints|integers|floats|scalars|bools|booleans|strings)\b",
         lambda m: m[2][:-1],

@@ -1,0 +1,47 @@
+"""What the texts of other functions and classes of the file say of parameters of the same name: single numbers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from gradcheck_cli.clues.docstrings import read_text
+from gradcheck_cli.clues.documentation import Text, module_of, plain_function
+from gradcheck_cli.inputs.clue import Kind
+
+_SHORT = 2  # letters of names that mean another thing in each function
+_METHODS = ("forward", "__call__", "call")  # whose parameters a class's docstring speaks of
+
+
+def single_elsewhere(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:
+    """As `curv` of which another class says `curv: scalar tensor`, and none says anything else."""
+    tree = module_of(plain_function(function))
+    wanted = [name for name in names if len(name) > _SHORT]
+    if tree is None or not wanted:
+        return frozenset()
+    said: dict[str, set[Kind]] = {}
+    for doc, parameters in _documented(tree):
+        shared = [name for name in wanted if name in parameters and name in doc]
+        clues = read_text(Text("", doc, near=True), parameters) if shared else {}
+        for name in (name for name in shared if name in clues):
+            if clues[name].kind is not Kind.NOTHING:
+                said.setdefault(name, set()).add(clues[name].kind)
+    return frozenset(name for name, kinds in said.items() if kinds == {Kind.NUMBER})
+
+
+def _documented(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    """Each docstring with the names of the parameters that it speaks of."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and (doc := ast.get_docstring(node)):
+            yield doc, _parameters(node)
+        elif isinstance(node, ast.ClassDef) and (doc := ast.get_docstring(node)):
+            methods = (m for m in node.body if isinstance(m, ast.FunctionDef))
+            named = next((m for m in methods if m.name in _METHODS), None)
+            if named is not None:
+                yield doc, _parameters(named)
+
+
+def _parameters(function: ast.FunctionDef) -> list[str]:
+    taken = function.args
+    return [a.arg for a in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]

@@ -1,0 +1,39 @@
+"""What is left out by default and is given, in the shape that a text states, or not at all."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from gradcheck_cli.testing.check_gradient import check_gradient
+
+
+def dense(rule):
+    """A layer whose bias may be left out; `rule` makes its gradient."""
+
+    @jax.custom_vjp
+    def layer(x, weight, bias=None):
+        """x (batch, in), weight (in, out), bias (out,)."""
+        y = x @ weight
+        return y if bias is None else y + bias
+
+    def forward(x, weight, bias=None):
+        return layer(x, weight, bias), (x, weight, bias)
+
+    def backward(saved, g):
+        x, weight, bias = saved
+        return g @ weight.T, x.T @ g, None if bias is None else rule(g)
+
+    layer.defvjp(forward, backward)
+    return layer
+
+
+def test_a_gradient_of_the_stated_shape_is_right() -> None:
+    check_gradient(dense(lambda g: g.sum(0)))
+
+
+@pytest.mark.parametrize("rule", [jnp.sum, lambda g: g], ids=["one-number", "not-summed"])
+def test_a_gradient_of_another_shape_is_wrong_though_single_numbers_would_do(rule) -> None:
+    with pytest.raises(AssertionError, match=r"bias:\s+float\[\d\], the function runs"):
+        check_gradient(dense(rule))
