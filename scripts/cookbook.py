@@ -31,9 +31,10 @@ _HEAD = """\
 
 *Made by `python scripts/cookbook.py`, from the pages of the linter's rules.*
 
-Each pair was tried: in float32, one operation after the other, at an input where the naive form fails. The truth is enclosed over the real numbers.
-That both forms are equal there, and elsewhere, to the second derivative, is held by the tests. `cgcheck lint --fix` writes the pairs that are marked
-with a tick wherever your source has the naive form, in your framework's spelling.
+Each pair was tried: in float32, one operation after the other, at an input where the naive form fails. The truth is enclosed over the real
+numbers. That both forms are equal there, and elsewhere, to the second derivative, is held by the tests. Where `cgcheck lint` finds a naive
+form that is ticked, `--fix` writes the other in your framework's spelling. A pair without a tick is better where the naive form fails, and
+not everywhere: near another input it may lose digits of its own.
 """
 
 

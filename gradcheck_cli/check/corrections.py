@@ -51,4 +51,4 @@ def _mended(finding: Finding, fix: Correction, request: Request) -> Finding:
     patch = fix.patch
     if patch is None or not is_of(fix.path, request.gradient):
         return replace(finding, fix=fix.text)
-    return replace(at(finding, patch), fix=fix.text, edits=[patch], fix_is_safe=True)
+    return replace(at(finding, patch), fix=fix.text, edits=[patch], fix_is_safe=fix.is_safe)

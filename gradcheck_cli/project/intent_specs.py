@@ -69,7 +69,9 @@ def parse(text: str) -> list[Declared]:
     while rest := rest.strip(" ,\t"):
         match = EXPECT.match(rest)
         if match is None:
-            raise IntentError(f"write `expect(straight-through)` (at `{rest[:24]}`)")
+            word = re.match(r"[a-z-]*", rest)
+            named = word.group() if word is not None and word.group() in FORMS else ""
+            raise IntentError(f"write `expect({named or 'straight-through'})` (at `{rest[:24]}`)")
         intents.append(_declared(match["name"], match["argument"]))
         rest = rest[match.end() :]
     return intents

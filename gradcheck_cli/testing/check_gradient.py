@@ -30,7 +30,8 @@ def check_gradient(
     """Raise an `AssertionError` with the whole report if the custom gradient is not right.
 
     What could not be checked raises, too: silence is no answer. What is given here is stronger than the
-    comments of the function's file and the settings of its project.
+    comments of the function's file and the settings of its project. A function without any rule is judged by its
+    own floats alone: a decorator that got lost is not noticed.
 
     - `function`: what holds the rule (a decorated function, a class of `torch.autograd.Function`), or a
       function that calls one.

@@ -7,6 +7,7 @@ truth over the reals at every point that was tried.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -27,6 +28,14 @@ Array = np.ndarray[Any, Any]
 _MOST_TRIES = 400
 
 
+# `+ 1e-6`, `+ eps`, `clip(…)`
+_GUARD = re.compile(
+    r"\+\s*(?:\d*\.?\d*e-\d+|0?\.000\d*|[\w.]*eps(?:ilon)?\w*)\b"
+    r"|\b(?:clip|clamp|minimum|maximum|where|nan_to_num)\w*\(",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Correction:
     """A change that makes a rule right: in words, and what to write where, if the file can be read so."""
@@ -34,6 +43,7 @@ class Correction:
     text: str
     path: str
     patch: report.Edit | None
+    is_safe: bool = True  # it takes out nothing that stands there to keep numbers within bounds
 
 
 def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction | None:
@@ -48,7 +58,8 @@ def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction 
     for function, edit in itertools.islice(_changes(gradient), _MOST_TRIES):
         if _does(edit, function, trials, rows, screens):
             text = _in_words(edit, sum(map(len, rows)))
-            return Correction(text, function.__code__.co_filename, patch(edit, function))
+            path, is_safe = function.__code__.co_filename, not _takes_out_a_guard(edit)
+            return Correction(text, path, patch(edit, function), is_safe)
     return None
 
 
@@ -73,6 +84,11 @@ def _changes(gradient: CustomGradient) -> Iterator[tuple[FunctionType, Edit]]:
         tree = tree_of(function)
         for edit in () if tree is None else edits(tree):
             yield function, edit
+
+
+def _takes_out_a_guard(edit: Edit) -> bool:
+    """Does it take out an eps that is added, or a clip? That may be meant, though the formula is another one."""
+    return len(_GUARD.findall(edit.new)) < len(_GUARD.findall(edit.old))
 
 
 def _in_words(edit: Edit, count: int) -> str:
