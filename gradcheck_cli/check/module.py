@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +18,8 @@ from gradcheck_cli.discover import importing, lines
 from gradcheck_cli.project.framework_marks import DEFAULT, NAMES
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.source_marks import by_framework, find_marks, imported_roots
+
+_ALIKE = 0.85  # of a name's letters: `jaxx`
 
 
 def imported(task: Task, tell: Tell) -> ModuleType | FileFinding:
@@ -67,7 +71,12 @@ def _missing(name: str, task: Task) -> str:
     """What to do about a module that is not there: the task's own, or one that it imports."""
     if name and (task.module or "").startswith(name):
         return f"there is no module `{name}`"
-    return (
-        f"the module imports `{name}`, which is not installed here: "
-        f"pip install {_package(name)}, or name it in `optional-imports`"
+    package = _package(name)
+    here = [module.name for module in pkgutil.iter_modules()]
+    close = get_close_matches(package, here, n=1, cutoff=_ALIKE)
+    cure = (
+        f"is `{close[0]}` meant?"
+        if close
+        else f"pip install {package}, or name it in `optional-imports`"
     )
+    return f"the module imports `{name}`, which is not installed here: {cure}"

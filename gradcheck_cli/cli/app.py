@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +14,7 @@ from gradcheck_cli.cli.help import CommandsInFull, GroupedCommand
 from gradcheck_cli.cli.plain_text import spell_what_is_lacking
 from gradcheck_cli.contract.version import __version__
 
+_ALIKE = 0.75  # of a command's letters
 _OWN_FLAGS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
 
 
@@ -20,8 +23,19 @@ class _CheckByDefault(CommandsInFull):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in _OWN_FLAGS:
+            self._refuse_misspelled(args[0])
             args = ["check", *args]
         return super().parse_args(ctx, args)
+
+    def _refuse_misspelled(self, word: str) -> None:
+        """A word that is no file, and nearly a command, is taken for that."""
+        from gradcheck_cli.contract.errors import UsageError
+
+        close = get_close_matches(word, self.commands, n=1, cutoff=_ALIKE)
+        if close and not Path(word).exists():
+            raise UsageError(
+                f"there is no command and no file `{word}`; did you mean `{close[0]}`?"
+            )
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Commands; behind a dash the options of `check` too, which goes without its name."""
