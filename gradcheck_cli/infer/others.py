@@ -69,7 +69,7 @@ def _other_values(
     if parameter.name in hints.specs:
         return
     shapes = _shapes(signature)
-    plain = plain_values(parameter.name, shapes[0], hints)
+    plain = _of_its_type(plain_values(parameter.name, shapes[0], hints), here)
     if here is OMITTED and parameter.default is None:
         yield from _given(parameter, plain, signature, hints)
         if optional(parameter):
@@ -89,6 +89,12 @@ def _other_values(
         yield from _beside_guess(value, plain, named)
     elif here is OMITTED and isinstance(value, int):
         yield Fixed(value + 1, str(value + 1), "off its default")
+
+
+def _of_its_type(plain: Sequence[Fixed], here: Any) -> Sequence[Fixed]:
+    """No whole numbers beside a float that is handed over: as an input these are of another dtype."""
+    is_float = isinstance(here, Fixed) and type(here.value) is float
+    return [f for f in plain if not (is_float and type(f.value) is int)]
 
 
 def _given(

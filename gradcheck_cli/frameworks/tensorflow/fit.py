@@ -16,7 +16,7 @@ from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, REGISTERED, TfG
 from gradcheck_cli.frameworks.tensorflow.other_calls import other_calls
 from gradcheck_cli.frameworks.tensorflow.private_api import record
 from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
-from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -45,7 +45,11 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str, turn: int = 0) -
         raise Rejected("it returns no float tensor that can be differentiated")
     floats = call.judged(outs)
     call.variables = _trainable(watcher.watched_variables())
-    call.by_name = _by_name(call, points)
+    given = _gradients_given(call, points)
+    defaults = _with_defaults(gradient, call, given)
+    if defaults is not None:
+        return fit(gradient, defaults, dtype, turn)
+    call.by_name = _by_name(call, given)
     call.signature = signature = _with_variables(signature, call.variables)
     return FittedTf(
         signature=signature, dtype=dtype, gradient=gradient, call=call,
@@ -70,25 +74,54 @@ def _has_a_gradient(out: Any) -> bool:
     return bool(tf.is_tensor(out) and (out.dtype.is_floating or out.dtype.is_complex))
 
 
-def _by_name(call: Call, points: Sequence[Any]) -> frozenset[str]:
-    """The last arguments, where they are plain and the rule gives them no gradient.
-
-    By their place TensorFlow would make tensors of them, and want gradients.
-    """
-    places = call.by_place
-    plain_ones = itertools.takewhile(lambda pair: _is_plain(pair[1]), reversed(places))
-    names = [name for name, _ in plain_ones]
-    if not names or call.gradient.kind != CUSTOM:
-        return frozenset()
+def _gradients_given(call: Call, points: Sequence[Any]) -> int | None:
+    """How many gradients the rule gives, where the call has arguments that it may mean or not; None if it raises."""
+    plain = any(value is OMITTED or _is_plain(value) for _, value in call.inputs)
+    if call.gradient.kind != CUSTOM or not plain:
+        return None
     try:
         with call.eagerly(), calling_user_code():
             outs, pull = call.split(points)
             ones = [tf.ones_like(out) for out in call.judged(outs)]
-            given = len(call.gradients(outs, pull, ones)) if pull is not None else 0
+            return len(call.gradients(outs, pull, ones)) if pull is not None else 0
     except UserCodeError:
-        return frozenset()  # the rule's own fault, told where it is judged
-    wanted = sum(len(flat(value)) for _, value in places) + len(call.variables)
-    return frozenset(names) if given == wanted - len(names) else frozenset()
+        return None  # the rule's own fault, told where it is judged
+
+
+def _wanted(call: Call) -> int:
+    """How many gradients TensorFlow wants of such a call."""
+    return sum(len(flat(value)) for _, value in call.by_place) + len(call.variables)
+
+
+def _with_defaults(gradient: TfGradient, call: Call, given: int | None) -> Signature | None:
+    """The call with as many defaults handed over as the rule has gradients more; None where it has none.
+
+    What is left out is no input for TensorFlow: a rule that returns `dx, None, None` is called with all three.
+    """
+    parameters = {p.name: p for p in gradient.parameters()}
+    behind = itertools.islice(call.inputs, len(call.by_place), None)
+    left_out = itertools.takewhile(lambda pair: pair[1] is OMITTED, behind)
+    names = [n for n, _ in left_out if n in parameters and n not in call.signature.keywords]
+    more = 0 if given is None else given - _wanted(call)
+    defaults = [parameters[name].default for name in names[: max(more, 0)]]
+    if not 0 < more <= len(names) or not all(isinstance(d, int | float) for d in defaults):
+        return None
+    changed = call.signature
+    for name, default in zip(names, defaults, strict=False):
+        fixed = Fixed(default, repr(default), "its default, for which the rule has a gradient")
+        changed = changed.with_argument(name, fixed)
+    return changed
+
+
+def _by_name(call: Call, given: int | None) -> frozenset[str]:
+    """The last arguments, where they are plain and the rule gives them no gradient.
+
+    By their place TensorFlow would make tensors of them, and want gradients.
+    """
+    plain_ones = itertools.takewhile(lambda pair: _is_plain(pair[1]), reversed(call.by_place))
+    names = [name for name, _ in plain_ones]
+    missing = names and given is not None and given == _wanted(call) - len(names)
+    return frozenset(names) if missing else frozenset()
 
 
 def _is_plain(value: Any) -> bool:
