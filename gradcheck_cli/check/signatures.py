@@ -14,6 +14,7 @@ from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.worker import Phase
 from gradcheck_cli.infer.probing import broadcast_refused, probe
 from gradcheck_cli.inputs.signature import Hints, Signature, root
+from gradcheck_cli.judge.raised import within
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import RuleError
 
@@ -33,7 +34,7 @@ def signatures(request: Request, dtype: str, hints: Hints) -> Signatures:
         probed = probe(announced(request), dtype, hints)
     outcome = GradientOutcome(showings=closed(probed.closed))
     if probed.broken is not None:
-        outcome += broken(request, *_meant(*probed.broken, hints), dtype)
+        outcome += broken(request, *_meant(request, *probed.broken, hints), dtype)
     elif probed.misfit is not None:
         outcome += refused(request, *probed.misfit, Severity.WARNING, dtype)
     if probed.broken is None and not probed.subjects:
@@ -41,10 +42,16 @@ def signatures(request: Request, dtype: str, hints: Hints) -> Signatures:
     return Signatures(probed.subjects, outcome)
 
 
-def _meant(signature: Signature, error: RuleError, hints: Hints) -> tuple[Signature, RuleError]:
-    """What the rule refuses; surely, where the user states every array."""
+def _meant(
+    request: Request, signature: Signature, error: RuleError, hints: Hints
+) -> tuple[Signature, RuleError]:
+    """What the rule refuses; surely, where the user states every array, and it is not the rule itself that raises.
+
+    What it raises itself may be about a number that cgcheck chose.
+    """
     stated = all(root(leaf.path) in hints.specs for leaf in signature.whole_leaves)
-    return signature, error.surely() if stated else error
+    own = within(error.frames, request.gradient)
+    return signature, error.surely() if stated and not own else error
 
 
 def refused_broadcast(request: Request, subjects: Sequence[Subject], dtype: str) -> GradientOutcome:

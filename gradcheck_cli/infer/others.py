@@ -28,7 +28,7 @@ _BESIDE = (0.75, 1.25)  # of a default
 _SHARES_OF_THRESHOLDS = (0.25, 1.25)  # which few numbers are beyond
 _A_NUMBER = 0.75  # what is left out by default
 GIVEN = "given, not left out"  # a source
-_FITS_NOTHING = 11  # a size that no other axis has
+OPEN = 11  # a size that no axis has: it is to be solved for
 _SHARE = 0.25  # what is off by default (0.0) when it is on
 
 
@@ -126,7 +126,7 @@ def _given_masks(name: str, shapes: Sequence[tuple[int, ...]], hints: Hints) -> 
 def _given_floats(name: str, shapes: Sequence[tuple[int, ...]], hints: Hints) -> Iterator[Leaf]:
     """Arrays for what is left out by default, unless a source says that it is something else.
 
-    Where one states how many axes they have, others are none: a shape that does not fit is solved for.
+    Where one states how many axes they have, it is solved for how long these are.
     """
     if not may_be_floats(name, hints):
         return
@@ -134,9 +134,7 @@ def _given_floats(name: str, shapes: Sequence[tuple[int, ...]], hints: Hints) ->
     if not isinstance(stated, ArraySpec):
         yield from (Leaf(name, shape, GIVEN) for shape in (*shapes, ()))
         return
-    rank = len(stated.shape)
-    alike = [shape for shape in shapes if len(shape) == rank]
-    yield from (Leaf(name, shape, GIVEN) for shape in (*alike, (_FITS_NOTHING,) * rank))
+    yield Leaf(name, (OPEN,) * len(stated.shape), GIVEN)
 
 
 def _given_number(name: str, hints: Hints) -> Iterator[Fixed]:

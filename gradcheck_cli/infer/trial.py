@@ -10,10 +10,10 @@ from gradcheck_cli.infer.explore import Explorer
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.multiples import with_multiples
 from gradcheck_cli.infer.objects import MADE_UP
-from gradcheck_cli.infer.others import chooses
+from gradcheck_cli.infer.others import OPEN, chooses
 from gradcheck_cli.infer.template import Template, template
 from gradcheck_cli.inputs.ends import are_crossed
-from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
+from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 
@@ -44,6 +44,8 @@ class Trial:
         tried = Signature(arguments, signature.keywords)
         if are_crossed(tried):
             return False
+        if any(isinstance(v, Leaf) and OPEN in v.shape for v in changed.values()):
+            return self._explore(tried, prefers)
         try:
             subject = fitted(self.gradient, tried, self.dtype)
             subject.traces()
