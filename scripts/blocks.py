@@ -109,6 +109,7 @@ def _step(lines: list[str], folder: str) -> Step:
         "COLUMNS": "80",
         "NO_COLOR": "1",
         "KERAS_BACKEND": "jax",
+        "PYTEST_ADDOPTS": "",  # of whoever runs this
     }
     done = subprocess.run(
         ["bash", "-c", command],

@@ -73,7 +73,7 @@ def _missing(name: str, task: Task) -> str:
         return f"there is no module `{name}`"
     package = _package(name)
     here = [module.name for module in pkgutil.iter_modules()]
-    close = get_close_matches(package, here, n=1, cutoff=_ALIKE)
+    close = [] if package in here else get_close_matches(package, here, n=1, cutoff=_ALIKE)
     cure = (
         f"is `{close[0]}` meant?"
         if close
