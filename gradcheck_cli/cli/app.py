@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,11 +29,12 @@ class _CheckByDefault(CommandsInFull):
         return super().parse_args(ctx, args)
 
     def _refuse_misspelled(self, word: str) -> None:
-        """A word that is no file, and nearly a command, is taken for that."""
+        """A word that is no file and no module, and nearly a command, is taken for that."""
         from gradcheck_cli.contract.errors import UsageError
 
         close = get_close_matches(word, self.commands, n=1, cutoff=_ALIKE)
-        if close and not Path(word).exists():
+        package = word.partition(":")[0].partition(".")[0]
+        if close and not Path(word).exists() and not (package and find_spec(package)):
             raise UsageError(
                 f"there is no command and no file `{word}`; did you mean `{close[0]}`?"
             )

@@ -10,7 +10,7 @@ import typer
 from msgspec import structs
 
 from gradcheck_cli.contract.errors import UsageError
-from gradcheck_cli.contract.report import Report, Severity
+from gradcheck_cli.contract.report import Report
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.suppressions import without_unused
 from gradcheck_cli.report.closing import count
@@ -26,7 +26,7 @@ def show_repairs(report: Report, root: Path, *, unsafe: bool) -> int:
     """Print what would be written as a difference; the exit code: 1 if there is something."""
     changes = list(repairs(report, root, unsafe=unsafe))
     if not changes:
-        _say(f"nothing to repair{_with_more(report, unsafe=unsafe)}")
+        _say(f"nothing to repair{_with_more(report, root, unsafe=unsafe)}")
     typer.echo("".join(change.difference() for change in changes), nl=False)
     return 1 if changes else 0
 
@@ -47,7 +47,7 @@ def write_repairs(
         return later[-1].report
 
     changes = list(repairs(result.report, session.root, unsafe=unsafe))
-    if not changes and (more := _with_more(result.report, unsafe=unsafe)):
+    if not changes and (more := _with_more(result.report, session.root, unsafe=unsafe)):
         _say(f"nothing repaired{more}")
     kept: set[str] = set()
     report = result.report
@@ -83,10 +83,11 @@ def write_ignores(report: Report, root: Path, reason: str) -> None:
             _say(f"{change.display}: left alone, for it was changed in the meantime")
 
 
-def _with_more(report: Report, *, unsafe: bool) -> str:
+def _with_more(report: Report, root: Path, *, unsafe: bool) -> str:
     """Of how many findings `--unsafe-fixes` knows a repair."""
-    held = [f for f in report.findings if f.edits and f.severity is not Severity.NOTE]
-    if unsafe or not held:
+    more = () if unsafe else repairs(report, root, unsafe=True)
+    held = [finding for change in more for finding in change.repaired]
+    if not held:
         return ""
     return f"; --unsafe-fixes has a repair of {count(len(held), 'finding')}"
 

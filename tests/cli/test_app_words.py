@@ -13,3 +13,4 @@ def test_a_command_that_is_misspelled_is_not_taken_for_a_file() -> None:
 
 def test_another_word_is_a_path() -> None:
     assert "no such file" in cgcheck_process("modell.py").err
+    assert "did you mean" not in cgcheck_process("flint:nothing").err  # nearly `lint`, and a module

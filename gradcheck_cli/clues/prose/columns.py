@@ -42,5 +42,5 @@ def _tables(found: dict[int, re.Match[str]]) -> list[list[int]]:
         for rows in by_columns.values()
         if len(rows) >= _FEWEST
         and any(len(found[i]["gap"]) >= _GAP for i in rows)
-        and len({found[i]["head"] for i in found}) == len(found)
+        and len({found[i]["head"] for i in rows}) == len(rows)
     ]

@@ -30,7 +30,8 @@ _MOST_TRIES = 400
 
 # `+ 1e-6`, `+ eps`, `clip(…)`
 _GUARD = re.compile(
-    r"\+\s*(?:\d*\.?\d*e-\d+|0?\.000\d*|[\w.]*eps(?:ilon)?\w*)\b"
+    r"\+\s*(?:\d*\.?\d*e-\d+|0?\.00\d+|[\w.]*finfo|(?:[\w.]*[._])?eps(?:ilon)?)\b"
+    r"|\b(?:\w*_)?eps(?:ilon)?\s*\+"
     r"|\b(?:clip|clamp|minimum|maximum|where|nan_to_num)\w*\(",
     re.IGNORECASE,
 )

@@ -24,6 +24,11 @@ def test_each_row_of_a_table_becomes_an_entry() -> None:
     assert said["k"] == said["alpha"] == ["power-law coefficients of the band"]
 
 
+def test_a_sentence_further_down_is_none_of_its_rows() -> None:
+    rows = with_colons("rate  per hour\nk     of the band\n\nrate is kept.", NAMES).splitlines()
+    assert rows == ["rate: per hour", "k: of the band", "", "rate is kept."]
+
+
 def test_what_is_no_table_stays_as_it_is() -> None:
     for text in (
         "rate  alone in its row",
