@@ -75,7 +75,7 @@ def _missing(name: str, task: Task) -> str:
     here = [module.name for module in pkgutil.iter_modules()]
     close = [] if package in here else get_close_matches(package, here, n=1, cutoff=_ALIKE)
     cure = (
-        f"is `{close[0]}` meant?"
+        f"is `{close[0]}` meant? Else name it in `optional-imports`"
         if close
         else f"pip install {package}, or name it in `optional-imports`"
     )

@@ -97,7 +97,7 @@ def _surroundings(function: Any) -> Iterator[Text]:
             yield Text(f"the docstring of `{scope.name}`", doc, near=True)
             yield Text(f"a comment in `{scope.name}`", _of_class(scope, lines), near=True)
         else:
-            hidden = frozenset(a.arg for a in _arguments(scope)).intersection(
+            hidden = frozenset(a.arg for a in arguments_of(scope)).intersection(
                 own_parameters(function)
             )
             made = _GIVES_A_FUNCTION.sub("\n", doc)
@@ -227,7 +227,7 @@ def _first_line(scope: _Scope) -> int:
     return min([scope.lineno, *(d.lineno for d in scope.decorator_list)])
 
 
-def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+def arguments_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
     a = function.args
     return [*a.posonlyargs, *a.args, *a.kwonlyargs]
 
@@ -240,10 +240,10 @@ def _comments(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: Sequence[
     end = body[1].lineno if documented and len(body) > 1 else body[0].lineno
     spoken = _spoken(lines, function.lineno, max(start, end))
     beside: dict[int, list[str]] = {}
-    for argument in _arguments(function):
+    for argument in arguments_of(function):
         beside.setdefault(argument.lineno, []).append(argument.arg)
     entries = [f"{', '.join(beside[n])}: {spoken[n]}" for n in beside if n in spoken and len(beside[n]) == 1 and n != function.lineno]  # fmt: skip
-    header_end = max([function.lineno, *(a.end_lineno or 0 for a in _arguments(function))])
+    header_end = max([function.lineno, *(a.end_lineno or 0 for a in arguments_of(function))])
     inside = [
         spoken[n] for n in sorted(spoken) if n > header_end and n not in beside and _alone(lines, n)
     ]

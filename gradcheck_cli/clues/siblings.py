@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.docstrings import read_text
-from gradcheck_cli.clues.documentation import Text, module_of, plain_function
+from gradcheck_cli.clues.documentation import Text, arguments_of, module_of, plain_function
 from gradcheck_cli.inputs.clue import Kind
 
 _SHORT = 2  # letters of names that mean another thing in each function
@@ -34,14 +34,9 @@ def _documented(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
     """Each docstring with the names of the parameters that it speaks of."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and (doc := ast.get_docstring(node)):
-            yield doc, _parameters(node)
+            yield doc, [a.arg for a in arguments_of(node)]
         elif isinstance(node, ast.ClassDef) and (doc := ast.get_docstring(node)):
             methods = (m for m in node.body if isinstance(m, ast.FunctionDef))
             named = next((m for m in methods if m.name in _METHODS), None)
             if named is not None:
-                yield doc, _parameters(named)
-
-
-def _parameters(function: ast.FunctionDef) -> list[str]:
-    taken = function.args
-    return [a.arg for a in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
+                yield doc, [a.arg for a in arguments_of(named)]

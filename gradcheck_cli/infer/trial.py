@@ -45,7 +45,7 @@ class Trial:
         if are_crossed(tried):
             return False
         if any(isinstance(v, Leaf) and OPEN in v.shape for v in changed.values()):
-            return self._explore(tried, prefers)
+            return self._given(tried, prefers)
         try:
             subject = fitted(self.gradient, tried, self.dtype)
             subject.traces()
@@ -94,17 +94,21 @@ class Trial:
             for name, value in changed.items()
         )
         by_position = not changed.keys() & tried.keywords
-        deliberate = error.stage == NotImplementedError.__name__
-        return chosen and by_position and len(tried.whole_leaves) == 1 and not deliberate
+        alone = by_position and len(tried.whole_leaves) == 1
+        return chosen and alone and not _is_deliberate(error)
+
+    def _given(self, opened: Signature, prefers: Preference | None) -> bool:
+        """The call with what is left out by default in the shape that a source states.
+
+        Where one states the shapes of all arrays, and the rule takes none of them, it is broken.
+        """
+        fits = self._explore(opened, prefers)
+        self.broken = self.broken or (None if fits else self.refusal)
+        return fits
 
     def _explore(self, refused: Signature, prefers: Preference | None) -> bool:
-        """The call in shapes that fit it: another axis may want a weight of another length.
-
-        Where every array has the shape that a source states, and the rule takes none of them, it is broken.
-        """
+        """The call in shapes that fit it: another axis may want a weight of another length."""
         subject = self._in_other_shapes(refused, prefers=prefers)
-        if subject is None and self.refusal is not None:
-            self.broken = self.broken or self.refusal
         if subject is None or (prefers is not None and not prefers(subject.signature)):
             return False
         self.fitting.append(subject)
@@ -129,7 +133,7 @@ class Trial:
             if found.subject is not None:
                 return found.subject
             stated = all(hole.settled for hole in each.holes)
-            meant = [r for r in found.refused if r[1].stage != NotImplementedError.__name__]
+            meant = [each for each in found.refused if not _is_deliberate(each[1])]
             if stated and meant and not self._holds_what_was_made_up(refused):
                 self.refusal = self.refusal or (meant[0][0], meant[0][1].surely())
         return None
@@ -137,6 +141,11 @@ class Trial:
     @property
     def defaults(self) -> dict[str, object]:
         return {parameter.name: parameter.default for parameter in self.gradient.parameters()}
+
+
+def _is_deliberate(error: RuleError) -> bool:
+    """Does the rule say itself that it is not written for this?"""
+    return error.stage == NotImplementedError.__name__
 
 
 def _differing(shape: tuple[int, ...]) -> bool:

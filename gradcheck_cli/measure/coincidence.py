@@ -34,13 +34,18 @@ def coincidental(m: Measurements, row: int) -> bool:
     if (m.reference.states(VALUES)[row] == REGULAR).all():
         return False
     pairs = itertools.combinations(_vanished(m, row)[:_MOST_VANISHED], 2)
-    moved = [*((i,) for i in range(len(m.points))), *pairs]
-    without = np.ones(len(moved), bool)
+    without: list[Sequence[int]] = [*((i,) for i in range(len(m.points))), *pairs]
     for draw in range(_DRAWS):
-        for k, there in enumerate(_with_ordinary(m, row, moved, draw)):
-            valued = all(np.isin(s, (REGULAR, LIMIT)).all() for s in there.value_states)
-            without[k] &= not valued
-    return m.sources.over_reals and len(m.points) > 1 and bool(without.any())
+        there = _with_ordinary(m, row, without, draw)
+        # Where nobody can tell, there is no truth to go through, and none is left.
+        without = [
+            choice for choice, truth in zip(without, there, strict=False) if not _has_value(truth)
+        ]
+    return bool(without)
+
+
+def _has_value(truth: Truth) -> bool:
+    return all(np.isin(state, (REGULAR, LIMIT)).all() for state in truth.value_states)
 
 
 def coincidental_slope(m: Measurements, row: int, component: int) -> bool:

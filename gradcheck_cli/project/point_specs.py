@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
+import itertools
 import math
 import re
-from collections.abc import Iterator
 
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.worker import AskedPoint
@@ -13,6 +12,7 @@ from gradcheck_cli.contract.worker import AskedPoint
 # The beginning of a pair: a name (dotted for a leaf of a tree).
 _NAME = re.compile(r"\s*(?P<name>[^=,]+?)\s*=\s*")
 _NUMBER = re.compile(r"[^,\[\]\s]+")
+_ROWS = str.maketrans("[],", "   ")
 _END = re.compile(r"\s*(?:,|$)")
 
 
@@ -36,35 +36,14 @@ def parse_point(text: str) -> AskedPoint:
 
 
 def _value(text: str, start: int) -> tuple[list[float], int] | None:
-    """The numbers that begin there, and where they end."""
-    if text[start : start + 1] == "[":
-        end = _closing(text, start)
-        try:
-            return list(_flat(ast.literal_eval(text[start:end]))), end
-        except (ValueError, SyntaxError, TypeError):
-            return None
-    match = _NUMBER.match(text, start)
+    """The numbers that begin there, and where they end; none where a bracket is not closed."""
+    if text[start : start + 1] != "[":
+        match = _NUMBER.match(text, start)
+        end = start if match is None else match.end()
+    else:
+        depths = itertools.accumulate({"[": 1, "]": -1}.get(c, 0) for c in text[start:])
+        end = next((start + n for n, depth in enumerate(depths, 1) if depth == 0), start)
     try:
-        return None if match is None else ([float(match.group())], match.end())
+        return [float(part) for part in text[start:end].translate(_ROWS).split()], end
     except ValueError:
         return None
-
-
-def _closing(text: str, start: int) -> int:
-    """Behind the bracket that closes the one that stands there."""
-    depth = 0
-    for place in range(start, len(text)):
-        depth += {"[": 1, "]": -1}.get(text[place], 0)
-        if depth == 0:
-            return place + 1
-    return len(text)
-
-
-def _flat(value: object) -> Iterator[float]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _flat(item)
-    elif isinstance(value, (int, float)):
-        yield float(value)
-    else:
-        raise TypeError(value)
