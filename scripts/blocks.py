@@ -27,6 +27,7 @@ _BLOCK = re.compile(
 )
 _ANY = "…"
 _BROKEN = re.compile(r"^Traceback \(most recent|\[internal-error\]|: command not found$", re.M)
+_OF_MACHINES = ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS")  # tools print otherwise under these
 _LONGEST = 300  # seconds that a command may take before it is a fault
 
 
@@ -103,8 +104,9 @@ def _commands(text: str) -> list[list[str]]:
 
 def _step(lines: list[str], folder: str) -> Step:
     command, *stands = lines
+    here = {name: said for name, said in os.environ.items() if name not in _OF_MACHINES}
     seen = {
-        **os.environ,
+        **here,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "COLUMNS": "80",
         "NO_COLOR": "1",

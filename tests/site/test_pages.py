@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,11 @@ def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", list(filter(has_commands, BLOCKS["pages"]())), ids=shown)
 def test_what_a_page_shows_is_what_is_printed(page: Path) -> None:
     steps = [step for _, found in BLOCKS["run"](page) for step in found]
-    untrue = {step.command: "\n".join(step.printed) for step in steps if not step.is_true}
+    untrue = [
+        "\n".join(unified_diff(step.stands, step.printed)) for step in steps if not step.is_true
+    ]
     assert steps
-    assert not untrue, f"run `python scripts/blocks.py --write {shown(page)}`"
+    assert not untrue, f"run `python scripts/blocks.py --write {shown(page)}`" + "\n".join(untrue)
 
 
 @pytest.mark.parametrize(
