@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
     What stands under a comment that could not be read is left alone: it may be meant.
     """
     by_path: dict[str, list[Finding]] = defaultdict(list)
-    unread = _under_unread_comments(report)
+    unread = _under_unread_comments(report, root)
     for finding in report.findings:
         grave = finding.severity is not Severity.NOTE
         owner = finding.gradient_index
@@ -52,19 +53,49 @@ def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
             yield Change(path, display, text.encoding, text.source, after, chosen)
 
 
-def _under_unread_comments(report: Report) -> set[int | None]:
-    """The gradients, by number, that a comment stands at or above which says nothing that is known."""
+def _under_unread_comments(report: Report, root: Path) -> set[int | None]:
+    """The gradients, by number, that a comment is about which says nothing that is known."""
     found: set[int | None] = set()
     for finding in report.findings:
-        if finding.rule != RuleName.MALFORMED_COMMENT:
-            continue
-        below = [
-            (gradient.line, number)
-            for number, gradient in enumerate(report.gradients)
-            if gradient.path == finding.path and gradient.line >= finding.line
-        ]
-        found |= {number for line, number in below if line == min(below)[0]}
+        if finding.rule == RuleName.MALFORMED_COMMENT:
+            lines = {g.line for g in report.gradients if g.path == finding.path}
+            text = text_of(root / finding.path)
+            near = _lines_meant(finding.line, lines, text.source if text else "")
+            found |= {
+                number
+                for number, gradient in enumerate(report.gradients)
+                if gradient.path == finding.path and gradient.line in near
+            }
     return found
+
+
+def _lines_meant(line: int, gradients: Collection[int], source: str) -> set[int]:
+    """The lines of the gradients that a comment may be about.
+
+    The one in whose definition it stands; else the next below, and, in another definition such as a
+    backward, the last above as well.
+    """
+    body = _definition_at(line, source)
+    inside = [g for g in gradients if g in body]
+    if inside:
+        return {max((g for g in inside if g <= line), default=min(inside))}
+    above = [g for g in gradients if g < line] if body else []
+    below = [g for g in gradients if g >= line]
+    return {*([max(above)] if above else []), *([min(below)] if below else [])}
+
+
+def _definition_at(line: int, source: str) -> range:
+    """The lines of the outermost definition in which a line stands."""
+    try:
+        nodes = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return range(0)
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if start <= line <= (node.end_lineno or line):
+                return range(start, (node.end_lineno or line) + 1)
+    return range(0)
 
 
 def mend(report: Report, changes: Sequence[Change], again: Again, settings: Settings) -> Mended:

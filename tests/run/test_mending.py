@@ -59,6 +59,45 @@ def test_what_stands_under_a_comment_that_nobody_could_read_is_left_alone(folder
         assert len(list(repairs(told, folder, unsafe=True))) == changed
 
 
+TWO = """\
+@custom_vjp
+def f(x):
+    return x
+
+
+def rule(g):
+    return g * d, g * d
+
+
+# above the second
+@custom_vjp
+def h(x):
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "left_alone"),
+    [(1, "f"), (3, "f"), (4, "h"), (7, "fh"), (10, "h"), (13, "h"), (14, "")],
+)
+def test_a_comment_inside_a_definition_is_about_that_definition(
+    tmp_path: Path, line: int, left_alone: str
+) -> None:
+    (tmp_path / "a.py").write_text(TWO)
+    edits = {name: replace(SIGN, line=at, end_line=at) for name, at in (("f", 7), ("h", 13))}
+    gradients = [
+        checked(wrong(edits[name]), verdict=Verdict.WRONG, qualname=name, line=at)
+        for name, at in (("f", 2), ("h", 12))
+    ]
+    report = assemble([File("a.py", gradients=gradients)], Settings())
+    unread = replace(finding("malformed-comment"), path="a.py", line=line)
+    told = replace(report, findings=[*report.findings, unread])
+    written = {
+        e.line for c in repairs(told, tmp_path, unsafe=True) for f in c.repaired for e in f.edits
+    }
+    assert written == {e.line for name, e in edits.items() if name not in left_alone}
+
+
 def test_of_two_repairs_of_one_place_the_first_is_made(folder: Path) -> None:
     other = Edit(line=2, column=12, end_line=2, end_column=24, text="0, 0")
     report = report_of(wrong(SIGN), wrong(other, rule="non-finite-gradient"))
