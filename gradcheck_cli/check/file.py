@@ -13,7 +13,7 @@ from gradcheck_cli.check.records import Records, recording
 from gradcheck_cli.check.site import own_files
 from gradcheck_cli.check.unreached import unreached, without_gpu
 from gradcheck_cli.contract.worker import Doing, FileFinding, Finished, Phase, Task
-from gradcheck_cli.frameworks.jax.setup import keep_compiled, work_on_the_cpu
+from gradcheck_cli.frameworks.jax.setup import keep_compiled, keep_tracebacks, work_on_the_cpu
 from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.project.framework_marks import DEFAULT
 from gradcheck_cli.subject.protocol import Framework
@@ -22,6 +22,7 @@ from gradcheck_cli.subject.protocol import Framework
 def check_file(task: Task, emit: Emit) -> None:
     """Import, find, examine each; whatever goes wrong is said, never raised."""
     keep_compiled(task.cache)
+    keep_tracebacks()
     if task.device == "gpu":
         work_on_the_cpu()
     emit(_importing())

@@ -14,12 +14,13 @@ from gradcheck_cli.subject.protocol import CustomGradient
 from gradcheck_cli.subject.refusals import Frame
 
 _OURS = Path(__file__).parents[1]
+_JAX = "/site-packages/jax/_src/"
 
 
 def within(frames: Sequence[Frame], gradient: CustomGradient) -> Sequence[Frame]:
     """The frames from the user's own code on; none, if it is the framework that objects to what a rule gave."""
     first = next((n for n, frame in enumerate(frames) if _is_of(frame, gradient)), len(frames))
-    return [frame for frame in frames[first:] if not Path(frame.path).is_relative_to(_OURS)]
+    return [frame for frame in frames[first:] if not _is_internal(frame, gradient)]
 
 
 def at_the_line(finding: Finding, stack: Sequence[Frame], gradient: CustomGradient) -> Finding:
@@ -38,6 +39,14 @@ def at_the_line(finding: Finding, stack: Sequence[Frame], gradient: CustomGradie
 def in_words(stack: Sequence[Frame], root: str) -> list[str]:
     """The calls as a traceback tells them, one a line."""
     return [f"{lines.shown(f.path, root)}:{f.line} in {f.function}" for f in stack]
+
+
+def _is_internal(frame: Frame, gradient: CustomGradient) -> bool:
+    """Is it a frame of ours, or inside JAX's own workings, of which the gradient is no part?"""
+    inside_jax = _JAX in Path(frame.path).as_posix()
+    return Path(frame.path).is_relative_to(_OURS) or (
+        inside_jax and _JAX not in Path(gradient.place.path).as_posix()
+    )
 
 
 def _is_of(frame: Frame, gradient: CustomGradient) -> bool:

@@ -1,7 +1,12 @@
-"""Where a finding holds: intervals of one argument, found by bisection over float ordinals."""
+"""Where a finding holds: intervals of one argument, found by bisection over float ordinals.
+
+Of a number, to the last bit. Of an element of an array, where each look costs a walk over all of it
+and the others are held at what they happen to be, to three digits, rounded to where it holds.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +19,9 @@ from gradcheck_cli.measure.measurements import Measurements
 Array = np.ndarray[Any, Any]
 Holds = Callable[[Measurements], Array]
 
-_SECTIONS = 15
-_ROUNDS = 20
+_SECTIONS, _FEW_SECTIONS = 15, 3
+_ROUNDS = 40
+_COARSE_BITS, _COARSE_DIGITS = 10, 3
 _MOST_INTERVALS = 4
 
 
@@ -48,11 +54,13 @@ def find_boundaries(
         brackets.append((int(edges[low - 1]), int(edges[low])) if low > 0 else None)
         last = high == len(grid) - 1
         brackets.append(None if last else (int(edges[high + 1]), int(edges[high])))
-    narrow = _narrow(m, row, leaf, element, holds, brackets)
+    coarse = any(points[0].size > 1 for points in m.points)
+    search = _Search(m, row, leaf, element, holds, coarse)
+    narrow = search.narrowed(brackets)
     intervals = []
     for (low, high), left, right in zip(runs, narrow[::2], narrow[1::2], strict=True):
-        start = grid[low] if left is None else float(m.fmt.from_ordinals([left[1]])[0])
-        stop = grid[high] if right is None else float(m.fmt.from_ordinals([right[1]])[0])
+        start = grid[low] if left is None else search.end(left, grid[low])
+        stop = grid[high] if right is None else search.end(right, grid[high])
         intervals.append(
             Interval(leaf, element, float(start), float(stop), left is None, right is None)
         )
@@ -71,29 +79,51 @@ def _runs(hit: Array, place: int) -> list[tuple[int, int]]:
 Bracket = tuple[int, int] | None  # (ordinal where it does not hold, ordinal where it does)
 
 
-def _narrow(
-    m: Measurements, row: int, leaf: int, element: int, holds: Holds, brackets: list[Bracket]
-) -> list[Bracket]:
-    """All edges at once: a few new floats inside each bracket, in one batch."""
-    for _ in range(_ROUNDS):
-        cuts = [_cuts(bracket) for bracket in brackets]
-        ordinals = np.concatenate(cuts)
-        if not len(ordinals):
-            break
-        hit = holds(line(m, row, leaf, element, m.fmt.from_ordinals(ordinals)))
-        parts = np.split(hit, np.cumsum([len(c) for c in cuts])[:-1])
-        brackets = [_updated(*each) for each in zip(brackets, cuts, parts, strict=True)]
-    return brackets
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """For edges along one element of an argument, the others held at a row's."""
 
+    m: Measurements
+    row: int
+    leaf: int
+    element: int
+    holds: Holds
+    coarse: bool
 
-def _cuts(bracket: Bracket) -> Array:
-    """Ordinals strictly inside, from the side where it does not hold."""
-    if bracket is None or abs(bracket[0] - bracket[1]) <= 1:
-        return np.zeros(0, np.int64)
-    inner = np.linspace(bracket[0], bracket[1], _SECTIONS + 2)[1:-1]
-    cuts = np.unique(np.round(inner).astype(np.int64))
-    cuts = cuts[(cuts != bracket[0]) & (cuts != bracket[1])]
-    return np.asarray(cuts if bracket[0] < bracket[1] else cuts[::-1])
+    def narrowed(self, brackets: list[Bracket]) -> list[Bracket]:
+        """All edges at once: a few new floats inside each bracket, in one batch."""
+        for _ in range(_ROUNDS):
+            cuts = [self._cuts(bracket) for bracket in brackets]
+            ordinals = np.concatenate(cuts)
+            if not len(ordinals):
+                break
+            values = self.m.fmt.from_ordinals(ordinals)
+            hit = self.holds(line(self.m, self.row, self.leaf, self.element, values))
+            parts = np.split(hit, np.cumsum([len(c) for c in cuts])[:-1])
+            brackets = [_updated(*each) for each in zip(brackets, cuts, parts, strict=True)]
+        return brackets
+
+    def _cuts(self, bracket: Bracket) -> Array:
+        """Ordinals strictly inside, from the side where it does not hold."""
+        close = 2 ** (self.m.fmt.digits - _COARSE_BITS) if self.coarse else 1
+        if bracket is None or abs(bracket[0] - bracket[1]) <= close:
+            return np.zeros(0, np.int64)
+        sections = _FEW_SECTIONS if self.coarse else _SECTIONS
+        inner = np.linspace(bracket[0], bracket[1], sections + 2)[1:-1]
+        cuts = np.unique(np.round(inner).astype(np.int64))
+        cuts = cuts[(cuts != bracket[0]) & (cuts != bracket[1])]
+        return np.asarray(cuts if bracket[0] < bracket[1] else cuts[::-1])
+
+    def end(self, bracket: tuple[int, int], inside: float) -> float:
+        """The float at which it holds first; a short one between it and one further inside, if coarse."""
+        first = float(self.m.fmt.from_ordinals([bracket[1]])[0])
+        if not self.coarse or first == 0 or not math.isfinite(first):
+            return first
+        unit = 10.0 ** (math.floor(math.log10(abs(first))) + 1 - _COARSE_DIGITS)
+        away = math.ceil if inside > first else math.floor
+        short = float(f"{away(first / unit) * unit:.{_COARSE_DIGITS}g}")
+        between = min(first, inside) <= short <= max(first, inside)
+        return float(self.m.fmt.round(short)) if between else first
 
 
 def _updated(bracket: Bracket, cuts: Array, hit: Array) -> Bracket:

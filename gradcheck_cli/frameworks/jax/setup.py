@@ -13,6 +13,12 @@ def work_on_the_cpu() -> None:
     config.update("jax_default_device", "cpu")
 
 
+def keep_tracebacks() -> None:
+    """Leave exceptions as they are: searching their frames costs more than most refusals of a shape."""
+    config: Any = jax.config
+    config.update("jax_traceback_filtering", "off")
+
+
 def keep_compiled(folder: str | None) -> None:
     """Reuse compiled code between runs: a compile becomes a read."""
     if folder is None:
