@@ -18,6 +18,7 @@ import numpy as np
 from gradcheck_cli.contract import report
 from gradcheck_cli.judge.diagnose.edits import Edit, edits
 from gradcheck_cli.judge.diagnose.patch import patch
+from gradcheck_cli.judge.diagnose.reach import reach
 from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
 from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.judge.diagnose.written import written
@@ -25,7 +26,7 @@ from gradcheck_cli.subject.protocol import CustomGradient
 
 Array = np.ndarray[Any, Any]
 
-_MOST_TRIES = 400
+_MOST_TRIES = 200
 
 
 # `+ 1e-6`, `+ eps`, `clip(…)`
@@ -56,7 +57,7 @@ def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction 
     if not shows or not all(trial.simple for trial in trials):
         return None
     screens = list(map(Trial.screens, trials, rows))
-    for function, edit in itertools.islice(_changes(gradient), _MOST_TRIES):
+    for function, edit in itertools.islice(_promising(gradient, trials, screens), _MOST_TRIES):
         if _does(edit, function, trials, rows, screens):
             text = _in_words(edit, sum(map(len, rows)))
             path, is_safe = function.__code__.co_filename, not _takes_out_a_guard(edit)
@@ -78,6 +79,16 @@ def _does(
             and all(map(Trial.passes, trials, screens))
             and all(map(Trial.verified, trials, rows))
         )
+
+
+def _promising(
+    gradient: CustomGradient, trials: Sequence[Trial], screens: Sequence[list[int]]
+) -> Iterator[tuple[FunctionType, Edit]]:
+    """The changes at places that can be at fault."""
+    known = reach(trials, screens)
+    for function, edit in _changes(gradient):
+        if known is None or known.allows(function, edit):
+            yield function, edit
 
 
 def _changes(gradient: CustomGradient) -> Iterator[tuple[FunctionType, Edit]]:

@@ -51,6 +51,11 @@ class Edit:
         return ast.unparse(self.after)
 
 
+def instead(function: Function, place: ast.expr, new: ast.expr) -> Function:
+    """The function with another expression in a place."""
+    return _replaced(function, _parents(function), place, new)
+
+
 def edits(function: Function) -> Iterator[Edit]:
     """Changes of what the gradients are made of, then of whole gradients, then with something more in it."""
     parents = _parents(function)

@@ -53,23 +53,34 @@ class Trial:
         plain: list[int] = ordinary_first(self.m, rows)[:_SCREENED].tolist()
         return [*(r for r in self.wrong if r in rows), *plain]
 
+    def gradients(self, row: int) -> list[Array] | None:
+        """The rule's gradients there, each in a line; none where it raises."""
+        m = self.m
+        try:
+            with calling_user_code():
+                gradients = m.subject.rule_gradients_unbatched(
+                    [p[row] for p in m.points], [c[row] for c in m.cotangents]
+                )
+        except UserCodeError:
+            return None
+        return [np.asarray(g, np.float64).reshape(-1) for g in gradients]
+
+    def apart(self, row: int, gradients: Sequence[Array]) -> list[bool] | None:
+        """Which of the gradients are not about the truth; none where they are no gradients of these arguments."""
+        truth = self.m.reference.middle(GRADIENTS)[row]
+        numbers = np.concatenate([np.empty(0), *gradients])  # none, if the rule is not its own
+        if numbers.shape != truth.shape:
+            return None
+        off = ~(np.abs(numbers - truth) <= SCREEN.value * np.abs(truth).max(initial=0))
+        ends = np.cumsum([len(g) for g in gradients])[:-1]
+        return [bool(each.any()) for each in np.split(off, ends)]
+
     def passes(self, rows: Sequence[int]) -> bool:
         """Are the gradients about the truth, in the framework's own floats?"""
-        m, truth = self.m, self.m.reference.middle(GRADIENTS)
         for row in rows:
-            try:
-                with calling_user_code():
-                    gradients = m.subject.rule_gradients_unbatched(
-                        [p[row] for p in m.points], [c[row] for c in m.cotangents]
-                    )
-            except UserCodeError:  # the change makes no sense
-                return False
-            flat = [np.asarray(g, np.float64).reshape(-1) for g in gradients]
-            numbers = np.concatenate([np.empty(0), *flat])  # none, if the rule is not its own
-            if numbers.shape != truth[row].shape:
-                return False
-            off = np.abs(numbers - truth[row])
-            if not (off <= SCREEN.value * np.abs(truth[row]).max(initial=0)).all():
+            gradients = self.gradients(row)
+            apart = None if gradients is None else self.apart(row, gradients)
+            if apart is None or any(apart):  # the change makes no sense, or mends nothing
                 return False
         return True
 

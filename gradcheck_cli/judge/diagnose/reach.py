@@ -1,0 +1,103 @@
+"""Which places in a rule's text can be at fault: those that reach what is wrong, and nothing that is right.
+
+A run with 0 in a place (or with 1 more) shows which gradients rest on it. No change there mends a gradient that
+does not, and any other name or number would break a right one that does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.judge.diagnose.edits import Edit, Function, instead
+from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
+from gradcheck_cli.judge.diagnose.trial import Trial
+
+Array = np.ndarray[Any, Any]
+
+_ATOMS = (ast.Name, ast.Constant)  # a change of anything larger may leave a part of it as it is
+_PROBES = ((ast.Mult(), 0), (ast.Add(), 1))  # times 0, and where it is 0 already, 1 more
+_LOOKS = 2  # rows of each signature
+_SAME = 1e-6  # of the largest number: what float32 may make of one formula
+
+
+@dataclass(slots=True)
+class Reach:
+    """What rests on each place, at the first row at which the rule is seen to be wrong."""
+
+    trial: Trial
+    row: int
+    here: Sequence[Array]
+    wrong: Sequence[bool]
+    _known: dict[int, bool] = field(default_factory=dict)
+    _places: list[ast.expr] = field(default_factory=list)  # alive, so that no number is used twice
+
+    def allows(self, function: FunctionType, edit: Edit) -> bool:
+        """Can a change at this place be what makes the rule right?"""
+        place = id(edit.before)
+        if place not in self._known:
+            self._places.append(edit.before)
+            self._known[place] = self._may_be_at_fault(function, edit.before)
+        return self._known[place]
+
+    def _may_be_at_fault(self, function: FunctionType, place: ast.expr) -> bool:
+        tree = tree_of(function)
+        moved = None if tree is None else self._rests_on(function, tree, place)
+        if moved is None:
+            return True  # it is no number, or what is made of it has to be one: that says nothing
+        pairs = list(zip(moved, self.wrong, strict=True))
+        breaks = isinstance(place, _ATOMS) and any(m and not w for m, w in pairs)
+        return any(m and w for m, w in pairs) and not breaks
+
+    def _rests_on(
+        self, function: FunctionType, tree: Function, place: ast.expr
+    ) -> list[bool] | None:
+        """Which gradients change with the place; none where the rule does not run with another number there."""
+        found: list[bool] = []
+        for operator, number in _PROBES:
+            new = ast.BinOp(place, operator, ast.Constant(number))
+            with rewritten(function, instead(tree, place, new)) as runs:
+                there = self.trial.gradients(self.row) if runs else None
+            if there is None or [g.shape for g in there] != [g.shape for g in self.here]:
+                return None
+            found = [_differ(*pair) for pair in zip(self.here, there, strict=True)]
+            if any(found):
+                break
+        return found
+
+
+def reach(trials: Sequence[Trial], screens: Sequence[Sequence[int]]) -> Reach | None:
+    """What is known by the gradients at the rows that are looked at; nothing unless one row shows all that is wrong."""
+    looks = [
+        _Look(trial, row)
+        for trial, rows in zip(trials, screens, strict=True)
+        for row in rows[:_LOOKS]
+    ]
+    wrong = [look.apart for look in looks]
+    if not wrong or any(len(each) != len(wrong[0]) for each in wrong) or not wrong[0]:
+        return None
+    anywhere = np.any(wrong, axis=0).tolist()
+    best = next((look for look in looks if look.apart == anywhere), None)
+    if best is None or not any(anywhere):
+        return None
+    return Reach(best.trial, best.row, best.gradients, anywhere)
+
+
+class _Look:
+    """The rule's gradients at a row, and which of them are not about the truth; nothing where it raises."""
+
+    def __init__(self, trial: Trial, row: int) -> None:
+        self.trial, self.row = trial, row
+        self.gradients: Sequence[Array] = trial.gradients(row) or []
+        self.apart = trial.apart(row, self.gradients) or []
+
+
+def _differ(one: Array, other: Array) -> bool:
+    size = np.abs(one).max(initial=0)
+    with np.errstate(invalid="ignore"):
+        return not bool((np.abs(one - other) <= _SAME * size).all())
