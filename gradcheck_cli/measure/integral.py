@@ -33,7 +33,12 @@ _ASK = Ask(goal=80, ties=False, nudged=False, most_bits=1024)
 # With these, the derivative of the program may be another than the function's.
 _NOT_BY_THE_CHAIN_RULE = named(lambda facts: not facts.smooth)
 _STEPS = named(lambda facts: facts.steps)
-_NEAREST = 2  # of the segments
+_NEAREST, _FEWEST = (
+    2,
+    3,
+)  # of the segments: those that tell of the place itself; how many give an opinion
+# Panels of Gauss nodes for segments up to these sizes: a short one hardly bends.
+_PANELS = ((2.0**-9, 1), (2.0**-6, 2), (math.inf, 4))
 
 
 class Opinion(Enum):
@@ -52,6 +57,7 @@ class ThirdOpinion:
     opinion: Opinion
     residuals: tuple[float, ...] = ()
     changes: tuple[float, ...] = ()
+    tried: int = 0  # segments, whether or not they gave numbers
     against: bool = False  # on the largest scale that gave numbers the rule goes down where the function goes up
 
     @property
@@ -67,9 +73,9 @@ class ThirdOpinion:
     @property
     def smooth(self) -> bool:
         """Does the function change in proportion to v, as what a bisection finds, and as no step function does?"""
-        if len(self.changes) < len(SEGMENTS.value) or not all(self.changes):
+        if len(self.changes) < max(self.tried, _FEWEST) or not all(self.changes):
             return False
-        slopes = [c / v for c, v in zip(self.changes, SEGMENTS.value, strict=True)]
+        slopes = [c / v for c, v in zip(self.changes, SEGMENTS.value, strict=False)]
         return max(slopes) <= GROWTH.value * min(slopes)
 
 
@@ -177,31 +183,34 @@ def by_integral(
     residuals: list[float] = []
     changes: list[float] = []
     against = False
+    tried = 0
     direction = _direction(point, seed)
     moving = moving or parts
     if moving is not None:
         direction, cotangent = _kept(direction, moving.leaves), _kept(cotangent, moving.outputs)
     for scale in SEGMENTS.value:
-        pair = _compare(primal, rule, point, cotangent, [d * scale for d in direction], parts)
+        tried += 1
+        panels = next(count for size, count in _PANELS if scale <= size)
+        step = [d * scale for d in direction]
+        pair = _compare(primal, rule, point, cotangent, step, parts, panels)
         if pair is None:
             continue
         gap, change = pair
         residuals.append(abs(gap))
         changes.append(abs(change))
         against = change * (change - gap) < 0
+        if any(changes) and len(residuals) >= _FEWEST and not _off_nearby(residuals, changes, eps):
+            break  # what comes further off is another place
     opinion = _opinion(residuals, changes, eps)
-    return ThirdOpinion(opinion, tuple(residuals), tuple(changes), against)
+    return ThirdOpinion(opinion, tuple(residuals), tuple(changes), tried, against)
 
 
 def _opinion(residuals: Sequence[float], changes: Sequence[float], eps: float) -> Opinion:
-    if len(residuals) < 3:
+    if len(residuals) < _FEWEST:
         return Opinion.OPEN
-    allowed = [half_of_the_digits(eps) * change for change in changes]
-    over = [r > a for r, a in zip(residuals, allowed, strict=True)]
-    if not any(over[:_NEAREST]):
-        return (
-            Opinion.RIGHT
-        )  # what comes further off is another place, or bends too much for the nodes
+    if not _off_nearby(residuals, changes, eps):
+        return Opinion.RIGHT  # further off is another place, or it bends too much for the nodes
+    over = _off(residuals, changes, eps)
     first, last = residuals[0], residuals[-1]
     grown = last > GROWTH.value * first if first > 0 else last > 0
     if over[-1] and grown:
@@ -212,6 +221,17 @@ def _opinion(residuals: Sequence[float], changes: Sequence[float], eps: float) -
         return Opinion.STEP
     # Right on the large scale, wrong within a small radius.
     return Opinion.WRONG if over[0] else Opinion.OPEN
+
+
+def _off_nearby(residuals: Sequence[float], changes: Sequence[float], eps: float) -> bool:
+    """Is the rule off on one of the nearest segments?"""
+    return any(_off(residuals, changes, eps)[:_NEAREST])
+
+
+def _off(residuals: Sequence[float], changes: Sequence[float], eps: float) -> list[bool]:
+    """On which segments the residual is more than the digits of a float allow."""
+    part = half_of_the_digits(eps)
+    return [r > part * change for r, change in zip(residuals, changes, strict=True)]
 
 
 def _direction(point: Sequence[Array], seed: int) -> list[Array]:
@@ -237,10 +257,10 @@ def _compare(
     cotangent: Sequence[Array],
     step: Sequence[Array],
     parts: Sample | None,
+    panels: int,
 ) -> tuple[float, float] | None:
     """The change of ȳ·f along one segment less the integral of the rule, by panels of Gauss nodes; and the change."""
     nodes, weights = _gauss()
-    panels = 4
     ts = [(k + t) / panels for k in range(panels) for t in nodes]
     ws = [w / panels for _ in range(panels) for w in weights]
 
