@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gradcheck_cli.clues.casts import cast_like_others
 from gradcheck_cli.clues.constants import learned
 from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
 from gradcheck_cli.clues.siblings import single_elsewhere
@@ -35,5 +36,6 @@ def with_traits(
         on_purpose=words,
         held=held,
         straight_through=straight_through(function, rule),
+        cast=cast_like_others(both, names),
         single_elsewhere=single_elsewhere(function, names),
     )

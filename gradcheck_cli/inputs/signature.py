@@ -181,6 +181,7 @@ class Hints:
     straight_through: bool = (
         False  # it says that the cotangent passes as if a step were the identity
     )
+    cast: frozenset[str] = frozenset()  # what a text turns into the type of another argument
     single_elsewhere: frozenset[str] = frozenset()  # single numbers, by texts of other functions
     spec_source: str = ""  # where the specs stand
     integers: frozenset[str] = frozenset()  # of which whole numbers are tried, not floats
