@@ -62,8 +62,12 @@ def _documented(function: Callable[..., Any], names: Sequence[str]) -> dict[str,
     known = getattr(inspect.unwrap(function), "__globals__", {})
     found: dict[str, type] = {}
     for text, name in itertools.product((t for t in texts_about(function) if t.near), names):
+        spelled = re.escape(name)
         said = re.search(
-            rf"^\s*(?::param )?{re.escape(name)}\s*(?::|\()\s*`*(\w+)`*", text.text, re.MULTILINE
+            rf"^\s*(?::param )?{spelled}\s*(?::|\()\s*`*(\w+)`*", text.text, re.MULTILINE
+        ) or re.search(
+            rf"(?<!\w)`*{spelled}`*(?:\s*(?:,|and)\s*`*\w+`*)*\s+(?:is|are)\s+(?:both\s+|each\s+)?(?:an?\s+)?`*([A-Z]\w*)`*",
+            text.text,
         )
         cls: Any = known.get(said[1]) if said is not None else None
         if _is_object(cls, function):

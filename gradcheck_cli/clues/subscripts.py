@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from gradcheck_cli.clues.source_text.tree import surroundings_of
 from gradcheck_cli.clues.source_text.written_out import written_out
 
 _MOST_HELPERS = 3  # one inside the other
+
+T = TypeVar("T")
 
 
 def keys_read(function: Callable[..., Any], depth: int = _MOST_HELPERS) -> dict[str, list[str]]:
@@ -61,8 +63,15 @@ def _keys_of_helper(
     called, is_method = _called(call, function)
     if called is None:
         return {}
-    read = keys_read(called, depth)
-    own = called.__code__.co_varnames[is_method : called.__code__.co_argcount]
+    return _handed_on(call, called, keys_read(called, depth), is_method=is_method)
+
+
+def _handed_on(
+    call: ast.Call, called: Callable[..., Any], read: Mapping[str, T], *, is_method: bool
+) -> dict[str, T]:
+    """What a helper reads of its parameters, by the names that the call hands to it."""
+    code = inspect.unwrap(called).__code__
+    own = code.co_varnames[is_method : code.co_argcount]
     given = [*zip(call.args, own, strict=False), *((k.value, k.arg or "") for k in call.keywords)]
     return {a.id: read[p] for a, p in given if isinstance(a, ast.Name) and p in read}
 
@@ -158,13 +167,28 @@ def _spread_in(call: ast.Call, function: Callable[..., Any]) -> dict[str, list[s
     return {starred[0]: list(rest)} if len(rest) > 1 and needed == code.co_argcount else {}
 
 
-def attributes_read(functions: Sequence[Callable[..., Any]]) -> dict[str, frozenset[str]]:
-    """For each name in the functions' bodies, the attributes that are read of it."""
+def attributes_read(
+    functions: Sequence[Callable[..., Any]], depth: int = _MOST_HELPERS
+) -> dict[str, frozenset[str]]:
+    """For each name in the functions' bodies, the attributes that are read of it, there or in a helper of the module."""
     found: dict[str, set[str]] = {}
-    for node in (node for function in functions for node in _nodes(function)):
+    for function, node in ((f, node) for f in functions for node in _nodes(f)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             found.setdefault(node.value.id, set()).add(node.attr)
+        elif isinstance(node, ast.Call) and depth:
+            for name, attributes in _attributes_of_helper(node, function, depth - 1).items():
+                found.setdefault(name, set()).update(attributes)
     return {name: frozenset(attributes) for name, attributes in found.items()}
+
+
+def _attributes_of_helper(
+    call: ast.Call, function: Callable[..., Any], depth: int
+) -> dict[str, frozenset[str]]:
+    """The attributes that a helper reads of the names that this call hands to it."""
+    called, is_method = _called(call, function)
+    if called is None or called is inspect.unwrap(function):
+        return {}
+    return _handed_on(call, called, attributes_read([called], depth), is_method=is_method)
 
 
 def _nodes(function: Callable[..., Any]) -> Iterator[ast.AST]:

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gradcheck_cli.infer.axis_names import axis_names, halves, windows
 from gradcheck_cli.infer.candidates import Candidate, Shapes, count_of
@@ -32,7 +33,14 @@ from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.infer.returned_ranks import returned_ranks
 from gradcheck_cli.infer.sizes import Size, Solution, unknown
 from gradcheck_cli.infer.table_counts import counts, totals
-from gradcheck_cli.infer.template import Hole, Template, agree, as_called, unknown_shapes
+from gradcheck_cli.infer.template import (
+    Hole,
+    Template,
+    agree,
+    as_called,
+    unknown_shapes,
+    unlike_fields,
+)
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -163,8 +171,8 @@ class Explorer:
     def _rank_vectors(self, allowed: Sequence[int]) -> list[tuple[int, ...]]:
         options = [hole.ranks(allowed) for hole in self.template.holes]
         every = by_weight(options, _MOST_WAYS)
-        fitting = (ranks for ranks in every if agree(self.template.holes, ranks))
-        return list(itertools.islice(fitting, _MOST_RANKS))
+        fitting = [ranks for ranks in every if agree(self.template.holes, ranks)]
+        return sorted(fitting, key=partial(unlike_fields, self.template.holes))[:_MOST_RANKS]
 
     def _solutions(self, ranks: Sequence[int]) -> Iterator[Candidate]:
         """The first solution of these ranks, if there is one."""

@@ -14,7 +14,7 @@ import numpy as np
 from gradcheck_cli.infer.sizes import Size, unknown
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.names import is_shape, is_splits
-from gradcheck_cli.inputs.signature import GUESS, Fixed, Leaf, Signature, changed
+from gradcheck_cli.inputs.signature import GUESS, Fixed, Leaf, Signature, changed, root
 from gradcheck_cli.inputs.stand_ins import floats, mask, raised, row, splits, table, tuples
 
 _LAST_WORD = re.compile(r"([A-Za-z_]\w*)\W*$")
@@ -250,6 +250,15 @@ def agree(holes: Sequence[Hole], ranks: Sequence[int]) -> bool:
     """Have arrays that are said to be of one shape as many axes each?"""
     by_path = {hole.path: rank for hole, rank in zip(holes, ranks, strict=True)}
     return all(by_path.get(hole.alike, by_path[hole.path]) == by_path[hole.path] for hole in holes)
+
+
+def unlike_fields(holes: Sequence[Hole], ranks: Sequence[int]) -> int:
+    """How many objects have fields of different numbers of axes: one entry for each metal in all of them is likelier."""
+    of_object: dict[str, set[int]] = {}
+    for hole, rank in zip(holes, ranks, strict=True):
+        if "." in hole.path and hole.dims is None:
+            of_object.setdefault(root(hole.path), set()).add(rank)
+    return sum(len(found) > 1 for found in of_object.values())
 
 
 def _close(shapes: Sequence[tuple[Size, ...]]) -> list[tuple[Size, ...]]:

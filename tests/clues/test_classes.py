@@ -35,6 +35,16 @@ class Layer:
         raise AssertionError("an object is given its fields, not initialized")
 
 
+def sheared(first, second, x):
+    """Shears `x`: ``first`` and ``second`` are ``Layer`` with leaves ``[M]``."""
+    return x
+
+
+def test_a_sentence_names_the_class_of_several_arguments() -> None:
+    found = classes_of_arguments(sheared, [], ["first", "second", "x"], {})
+    assert found == {"first": Layer, "second": Layer}
+
+
 def test_objects_are_from_fields_their_fields() -> None:
     def option(name: str, annotation: str) -> object:
         return Fixed(2, "2", "") if annotation == "int" else Leaf(name, (), "")

@@ -20,6 +20,18 @@ def test_constant_keys_are_read_once_each_in_their_order() -> None:
     assert keys_read(function) == {"params": ["w", "b"]}
 
 
+def field(wave, at):
+    return wave.height * np.cos(wave.number * at)
+
+
+def pressure(wave, depth):
+    return field(wave, depth) * wave.density
+
+
+def test_attributes_are_read_in_helpers_too() -> None:
+    assert attributes_read([pressure])["wave"] == {"height", "number", "density"}
+
+
 def scene(params, point):
     return point - params["centre"], params["radius"]
 

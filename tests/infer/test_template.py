@@ -14,6 +14,7 @@ from gradcheck_cli.infer.template import (
     as_called,
     template,
     unknown_shapes,
+    unlike_fields,
     with_columns,
 )
 from gradcheck_cli.inputs.clue import Clue, Kind
@@ -36,6 +37,13 @@ def test_of_a_product_of_two_names_the_first_is_a_number() -> None:
     flat, heads = unknown_shapes(holes(("n", "k*p"), ("k", "p")), [2, 2])
     assert heads[0] == Size(constant=3)
     assert flat[1] == Size().plus(heads[1], 3)
+
+
+def test_fields_of_one_object_mostly_have_as_many_axes() -> None:
+    fields = [Hole(f"couple.{name}", "float", None) for name in ("i0", "slope")]
+    assert unlike_fields([*fields, Hole("x", "float", None)], (1, 1, 2)) == 0
+    assert unlike_fields(fields, (2, 1)) == 1
+    assert unlike_fields([Hole("a", "float", None), Hole("b", "float", None)], (2, 1)) == 0
 
 
 def test_sizes_of_a_call_are_its_numbers() -> None:
