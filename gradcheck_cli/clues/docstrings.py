@@ -64,7 +64,9 @@ _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
     r"(?:\w+_)?(?:shape|size|axes|axis|dtype|dims|numbers|strides?|padding|dilations?|perm)"
 )
-_OR_SHAPE = re.compile(rf"[`'\")\]]*\s*,?\s*or\s+(?:of\s+shape\s+)?`*(?P<dims>{BRACKETS})")
+_OR_SHAPE = re.compile(
+    rf"[`'\")\]]*(?:\s*\b(?!of\b|for\b|or\b)[a-z]+\b){{0,2}}\s*,?\s*or\s+(?:of\s+shape\s+)?`*(?P<dims>{BRACKETS})"
+)
 _WORD_OR_NONE = re.compile(
     r"[\W_]*['\"](?P<word>[A-Za-z_][\w-]*)['\"]`*\s*(?:\([^()]*\)\s*)?(?:or|\|)\s*`*None\b"
 )
@@ -72,6 +74,7 @@ _SIZES = re.compile(
     r"(?:\w+_)?(?:size|strides?|padding|dilations?)"
 )  # several of them: one for each axis
 _MOST_SIZES = 3
+_QUOTED_KEY = re.compile(r"(?P<mark>['\"])(?P<key>[A-Za-z_]\w*)(?P=mark)")
 _OTHERS = re.compile(r"\b(?:at|by|over|to)\b")  # what follows is about other arrays
 _ARRAYS = (Kind.NOTHING, Kind.ARRAY, Kind.INTEGERS, Kind.BOOLS)
 _LONGEST = 48  # letters of a text in a report
@@ -102,10 +105,16 @@ def clues_of_keys(
         for name, parts in keys.items():
             # What is told of `users` is told of that parameter, and not of the key `user`.
             others = [other for other in own if other not in (name, *parts)]
-            said = read_text(text, [name, *(part for part in parts if part != name), *others])
+            bare = replace(text, text=_unquoted(text.text, parts))
+            said = read_text(bare, [name, *(part for part in parts if part != name), *others])
             for key in (part for part in parts if part in said and part not in own):
                 found.setdefault(f"{name}[{key!r}]", []).append(said[key])
     return found
+
+
+def _unquoted(text: str, keys: Collection[str]) -> str:
+    """The text with these keys as bare words, as parameters are."""
+    return _QUOTED_KEY.sub(lambda m: m["key"] if m["key"] in keys else m[0], text)
 
 
 def _with_arrays(name: str, clue: Clue) -> Iterator[tuple[str, Clue]]:

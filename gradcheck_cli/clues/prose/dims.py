@@ -105,8 +105,9 @@ def probable(written: str, elsewhere: Collection[str] = ()) -> Dims | None:
     if any(_YEAR.fullmatch(name) for name in names):
         return None
     lowered = {name.lower() for name in names}
-    if (all(name.isdigit() for name in names) and not dims.is_open) or any(
-        lowered <= parts for parts in _COMPONENTS[:1]
+    sure = len(names) == 1 and names[0] in elsewhere
+    if (all(name.isdigit() for name in names) and not dims.is_open) or (
+        not sure and any(lowered <= parts for parts in _COMPONENTS[:1])
     ):
         return None
     if len(names) > 1 and any(set(names) == parts for parts in _COMPONENTS):

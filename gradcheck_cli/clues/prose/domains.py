@@ -187,7 +187,7 @@ _SIGNS = {
     "at least": ">=", "at most": "<=",
 }  # fmt: skip
 _BRACKETED = re.compile(
-    rf"\s*\(\s*(?P<inner>(?:{_SIGN}|(?:strictly\s+)?(?:positive|non-?negative)\b|in\s*[\[(])[^()]*\)?[^()]*)\)",
+    rf"\s*\((?:[\w/ ^]{{1,16}},)?\s*(?P<inner>(?:{_SIGN}|(?:strictly\s+)?(?:positive|non-?negative)\b|in\s*[\[(])[^()]*\)?[^()]*)\)",
     re.IGNORECASE,
 )
 # Behind a shape nothing but the bound, and what says no other: `(non-negative, one entry at least is positive)`.
@@ -202,6 +202,12 @@ _EQUATION = re.compile(
     r"\s*=\s*(?=[A-Za-z][^<>≤≥]*[/*^])(?:(?!\b(?:where|the|if|and|or|is|are|for|when|gives?|with|one|an?|to|of)\b)[\w\s/*^+-]){1,40}?"
     r"(?=\s*(?:>=?|<=?|≥|≤))"
 )
+# `longevity sigma > 0`: a letter of the formula between the name and its bound.
+_SYMBOL = re.compile(
+    r"\s+(?:[A-Za-z]\w?|alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma|tau|phi|chi|psi|omega)"
+    r"(?=\s*(?:>=?|<=?|≥|≤))"
+)
+_STARTS_ITEM = re.compile(r"(?:^|[,;:.])\s*`{0,2}$")
 _UNDEFINED = re.compile(r"\b(?:un|ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE)
 _NEAR = 40  # letters before a comparison that speak of it
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -379,10 +385,13 @@ def _compared(before: str, after: str) -> str | None:
         left, right = ("(" if chain["first"] == "<" else "["), (")" if end["last"] == "<" else "]")
         return _written(left, chain["low"], end["high"], right)
     equation = _EQUATION.match(after)  # `x = h nu / k T >= 0`
-    bound = re.match(rf"\s*{_SIGN}\s*(?P<value>{_N})(?![\w.]*[\w(])", after[equation.end() :] if equation else after)  # fmt: skip
+    symbol = _SYMBOL.match(after) if _STARTS_ITEM.search(before) else None
+    start = max(m.end() if m else 0 for m in (equation, symbol))
+    bound = re.match(rf"\s*{_SIGN}\s*(?P<value>{_N})(?![\w.]*[\w(])", after[start:])
     if bound is not None:
         vouched = (
             equation
+            or symbol
             or _VOUCHED.search(before)
             or _QUANTITY.search(before)
             or not before.strip(" (`")

@@ -72,6 +72,16 @@ _TYPED_ROW = re.compile(
 )
 # `kept: bool [v]`, `bill: int [v]`: what is counted or true has no unit, but for one of those of time and length.
 _ROW_OF_A_TYPE = re.compile(r":\s*(?:u?int\w*|bool\w*)\s+\[(?P<name>(?![smhd]\]|ms\])[a-z]\w*)\]")
+# `reviewer, paper [N] ids`: nothing that counts places has a unit.
+_ROW_OF_IDS = re.compile(
+    r"\w \[(?P<name>[A-Z])\] (?:[a-z]+ )?(?:ids?|ind(?:ex|ices)|labels?|masks?|integers?|ints?|bools?|booleans?|flags?|codes?)\b"
+)
+# `bias: [R]` above `scale: [R]`, in a letter that is no unit.
+_ENTRY_OF_A_CAPITAL = re.compile(
+    r"^\s*\w+\s*:\s*\[(?P<name>(?![ACFGHJKLNSTVW]\])[A-Z])\]", re.MULTILINE
+)
+_ROWS_OF_CAPITALS = re.compile(r"[a-z_\d] \[[A-Z](?:,\s*[A-Z])+\]")
+_ROW_OF_A_CAPITAL = re.compile(r"[a-z_\d] \[(?P<name>[A-Z])\]")
 _TUPLE_OF_ONE = re.compile(
     r"(?<!\w)\(\s*(?P<name>[a-z][a-z_]{2,}\w*)\s*,\s*\)"
 )  # no prose: `(genes,)`
@@ -184,6 +194,12 @@ def certain_names(text: str) -> set[str]:
     for typed in (_TYPED_ROW, _ROW_OF_A_TYPE):
         found |= {match["name"] for match in typed.finditer(text)}
     found |= {"B"} if "[B]" in text else set()  # a batch; other letters in brackets are units, too
+    found |= {match["name"] for match in _ROW_OF_IDS.finditer(text)}
+    entries = [match["name"] for match in _ENTRY_OF_A_CAPITAL.finditer(text)]
+    found |= {name for name in entries if entries.count(name) > 1}
+    # Where others have several axes, a letter is one, and no unit.
+    if _ROWS_OF_CAPITALS.search(text):
+        found |= {match["name"] for match in _ROW_OF_A_CAPITAL.finditer(text)}
     for match in _BRACKETED.finditer(text):
         dims = stated(match.group()) if "," in match.group() else None
         if dims is not None and any(len(name) > 2 and name in found for name in dims.names):

@@ -40,6 +40,11 @@ _KEYS_BEHIND = re.compile(
     rf"\W*?(?:(?:float\w*|shaped)\s+)*(?:{_MANY}|array|vector|tensor|matrix)?[\s:]*(?:(?:named|called|under|for)\s+)?"
     rf"(?P<keys>['\"]\w+['\"](?:{_AND}['\"]\w+['\"])*)(?!\s*:)"
 )
+# `dict of [C] "sat", "depress" (> 0)`: the one shape of all, and what is said of each behind its key.
+_ONE_FOR_ALL = re.compile(
+    rf"\b(?:of|with)\s+(?P<dims>{BRACKETS})(?:\s+{_MANY}[\s:]*)?(?P<keys>(?:\s*(?:,|,?\s*and)?\s*['\"]\w+['\"](?:\s*\([^()]*\))?){{2,}})"
+)
+_QUOTED = re.compile(r"['\"](\w+)['\"]")
 _BARE_KEYS_BEHIND = re.compile(
     rf"\W*?(?:(?:float\w*|shaped)\s+)*{_MANY}[\s:]*(?:(?:named|called|under|for)\s+)?"
     rf"(?P<keys>[A-Za-z_]\w*(?:{_AND}[A-Za-z_]\w*)+)(?=\s*[.;)]|\W*$)"
@@ -61,7 +66,8 @@ def tree(text: str, certain: Collection[str] = ()) -> str:
     `certain` are names of the text that are dimensions for sure.
     """
     if _DICT.search(text[:60]):
-        return literal_tree(text) or _dict(_groups_with_keys_behind(text) or _groups(text, certain))
+        groups = _groups_with_keys_behind(text) or _one_for_all(text) or _groups(text, certain)
+        return literal_tree(text) or _dict(groups)
     items, repeated = _ITEMS.search(text), _REPEATED.search(_CLAUSE_END.split(text)[0])
     if items is not None and not repeated:
         return _tuple("", text[items.start("names") :], certain)
@@ -81,6 +87,17 @@ def _dict(groups: Sequence[_Group]) -> str:
     if not items or not all(keys for keys, _ in groups):
         return ""
     return f"{{{', '.join(f'{key}: f32[{dims.text}]' for key, dims in items.items())}}}"
+
+
+def _one_for_all(text: str) -> list[_Group]:
+    """The one shape of a dictionary's arrays, with all of their keys behind it."""
+    text = _CLAUSE_END.split(text)[0]
+    said = _ONE_FOR_ALL.search(text)
+    dims = None if said is None else stated(said["dims"])
+    shapes = [each for each in re.findall(BRACKETS, text) if (d := stated(each)) and d.names]
+    if said is None or dims is None or dims.is_open or len(shapes) > 1:
+        return []
+    return [(tuple(_QUOTED.findall(said["keys"])), dims)]
 
 
 def _groups_with_keys_behind(text: str) -> list[_Group]:
