@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
+from gradcheck_cli.reals.balls import scalar
 from gradcheck_cli.reals.balls.balls import Balls, exact
 from gradcheck_cli.reals.enclose import working
 from gradcheck_cli.reals.facts import Law, functions
@@ -184,3 +185,21 @@ def test_infinity_minus_infinity_is_undefined() -> None:
 def test_pole_and_hole_are_undefined_not_guessed() -> None:
     assert ball("div", 1.0, 0.0).is_nan()
     assert ball("sqrt", -1.0).is_nan()
+
+
+@pytest.mark.parametrize(("n", "low", "high"), [(2, 0, 0.25), (3, -0.125, 0.125), (4, 0, 0.0625)])
+def test_a_power_of_a_ball_around_zero_is_a_ball(n: int, low: float, high: float) -> None:
+    """`(z - mean) ** 2` of a single z: the middle is 0 exactly, and flint's own power no number."""
+    power = scalar.integer_power(arb(0, 0.5), n)
+    assert power.contains(low)
+    assert power.contains(high)
+    assert float(power.lower()) >= low - 1e-6
+    assert float(power.upper()) <= high + 1e-6
+    assert scalar.power(arb(0, 0.5), arb(n)).contains(high)
+
+
+def test_the_cube_root_of_a_ball_around_zero_lies_between_those_of_its_ends() -> None:
+    root = scalar.cbrt(arb(0, 0.125))
+    assert root.contains(0.5)
+    assert root.contains(-0.5)
+    assert float(root.rad()) < 0.51

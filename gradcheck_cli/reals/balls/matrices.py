@@ -430,7 +430,7 @@ def _sizes(column: Array) -> Array:
 
 
 def _norm(column: Array) -> arb:
-    squares = [abs(b) ** 2 if isinstance(b, acb) else b**2 for b in column]
+    squares = [abs(b) ** 2 if isinstance(b, acb) else b * b for b in column]
     return sum(squares, _ZERO).nonnegative_part().sqrt()
 
 

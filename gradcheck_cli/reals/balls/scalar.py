@@ -88,7 +88,9 @@ def logistic(x: arb) -> arb:
 def cbrt(x: arb) -> arb:
     if x >= 0:
         return x.root(3)
-    return -((-x).root(3)) if x < 0 else NAN if not x.is_finite() else x.sgn() * abs(x).root(3)
+    if x < 0:
+        return -((-x).root(3))
+    return cbrt(x.lower()).union(cbrt(x.upper())) if x.is_finite() else NAN
 
 
 def lgamma(x: arb) -> arb:
@@ -136,8 +138,14 @@ def power(x: arb, y: arb) -> arb:
 def integer_power(x: arb, n: int) -> arb:
     if n < 0:
         return ONE / integer_power(x, -n)
-    y = x**n
+    y = x**n if x.is_exact() or not x.mid() == 0 else _around_zero(x, n)
     return y.nonnegative_part() if n % 2 == 0 and not y >= 0 else y
+
+
+def _around_zero(x: arb, n: int) -> arb:
+    """The power of a ball whose middle is 0, of which flint makes no number."""
+    end = x.rad() ** n
+    return (-end).union(end) if n else ONE
 
 
 def larger(a: arb, b: arb) -> arb:
