@@ -138,7 +138,9 @@ def power(x: arb, y: arb) -> arb:
 def integer_power(x: arb, n: int) -> arb:
     if n < 0:
         return ONE / integer_power(x, -n)
-    y = x**n if x.is_exact() or not x.mid() == 0 else _around_zero(x, n)
+    y = x**n
+    if y.is_nan() and x.is_finite():
+        y = _around_zero(x, n)
     return y.nonnegative_part() if n % 2 == 0 and not y >= 0 else y
 
 
