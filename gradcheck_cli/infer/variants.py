@@ -44,6 +44,7 @@ _MOST_EACH = 2  # of one argument: words are few, axes two
 _MOST_WORDS = 6  # each is another way of computing
 _MOST_WORDS_AT_ONCE = 4
 _MOST_PAIRS = 3  # of arguments that are moved at once, where all do not fit
+_COLUMNS = 3  # of which two may be alike, and still there are others
 _MOST_WINDOWS = 2  # pairs of a length and a step
 
 
@@ -157,6 +158,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]
         *_marked(parameter, here, trial.hints),
         *_of_each(here, signature),
         *_one_alone(parameter, here, trial.hints),
+        *_alike_in_pairs(parameter, here, trial.hints),
         *_with_zeros(here, trial.hints.domains.get(parameter.name)),
         *other_values(parameter, here, signature, trial.hints),
     ]
@@ -231,6 +233,19 @@ def _one_alone(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
         return []
     alone = np.array([*value[:-1], unused[0]], value.dtype)
     return [replace(here, value=alone, source=f"{here.source}, the last one alone")]
+
+
+def _alike_in_pairs(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
+    """For a table that the body takes apart into rows (`b, i, j = ids`), one that names one place twice."""
+    value = here.value if isinstance(here, Fixed) else None
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "i" or value.ndim != 2:
+        return []
+    rows, columns = value.shape
+    repeated = len(np.unique(value, axis=1).T) < columns
+    if hints.unpacked.get(parameter.name) != rows or repeated or columns < _COLUMNS:
+        return []
+    alike = np.concatenate([value[:, :-1], value[:, :1]], axis=1)
+    return [replace(here, value=alike, source=f"{here.source}, one place twice")]
 
 
 def _with_zeros(here: Any, domain: Domain | None) -> list[Fixed]:

@@ -120,6 +120,7 @@ SHAPES = [
 ]  # fmt: skip
 
 TREES = [
+    ('A light curve: params {"ps", "alpha"}, each (C,); light (N, 1) or (N, C).', "{ps: f32[C], alpha: f32[C]}"),
     ('params: dict of [C] "sat", "res", "depress" (> 0), "expo"; x [Z]', "{sat: f32[C], res: f32[C], depress: f32[C], expo: f32[C]}"),
     ("Args:\n    params: dict with w1 (din, dh), b1 (dh,)\n    x: (batch, din)", "{w1: f32[din dh], b1: f32[dh]}"),
     ("params: dictionary of weights\n  'w': (n, k)\n  'b': (k,)\n", "{w: f32[n k], b: f32[k]}"),

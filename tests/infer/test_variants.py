@@ -353,3 +353,14 @@ def test_a_table_whose_rows_are_compared_has_one_that_is_alone() -> None:
     assert [fixed(s.signature)["labels"].tolist() for s in found] == [[2, 0, 2, 1]]
     alone = replace(labels, value=np.array([2, 0, 2, 1], np.int32))
     assert variants(Gradient(lambda x, labels: x), hints, labels=alone)[0] == []
+
+
+def test_a_table_that_is_taken_apart_names_one_place_twice() -> None:
+    ids = Fixed(np.array([[3, 0, 2], [0, 1, 0]], np.int32), "i32[2 3]", "test")
+    taken_apart = replace(NO_HINTS, unpacked={"ids": 2})
+    subjects, _ = variants(Gradient(lambda x, ids: x), taken_apart, ids=ids)
+    tables = [dict(s.signature.arguments)["ids"].value.tolist() for s in subjects]
+    assert [[3, 0, 3], [0, 1, 0]] in tables
+    for other in (replace(NO_HINTS, unpacked={"ids": 3}), NO_HINTS):
+        found, _ = variants(Gradient(lambda x, ids: x), other, ids=ids)
+        assert all(dict(s.signature.arguments)["ids"].source == "test" for s in found)

@@ -11,7 +11,8 @@ from gradcheck_cli.clues.prose.literal_trees import literal_tree
 _Group = tuple[tuple[str, ...], Dims]  # keys, and the shape of each of them
 
 _DICT = re.compile(
-    r"\b(?:dict(?:ionary)?|mapping|pytree)\b|^\W*\{\s*['\"]?[A-Za-z_]\w*['\"]?\s*:", re.IGNORECASE
+    r"\b(?:dict(?:ionary)?|mapping|pytree)\b|^\W*\{\s*['\"]?[A-Za-z_]\w*['\"]?\s*:|^\W*\{\s*['\"]\w+['\"]\s*,",
+    re.IGNORECASE,
 )
 _TUPLE = re.compile(r"^[\W_]*(?:an?\s+|the\s+)?(?P<noun>tuple|pair|triple)\b", re.IGNORECASE)
 _LIST = re.compile(r"^[\W_]*(?:an?\s+|the\s+)?(?:list|sequence)\b", re.IGNORECASE)
@@ -43,6 +44,10 @@ _KEYS_BEHIND = re.compile(
 # `dict of [C] "sat", "depress" (> 0)`: the one shape of all, and what is said of each behind its key.
 _ONE_FOR_ALL = re.compile(
     rf"\b(?:of|with)\s+(?P<dims>{BRACKETS})(?:\s+{_MANY}[\s:]*)?(?P<keys>(?:\s*(?:,|,?\s*and)?\s*['\"]\w+['\"](?:\s*\([^()]*\))?){{2,}})"
+)
+# `{"ps", "alpha"}, each (C,)`: the keys of all in braces, and the one shape behind.
+_KEYS_IN_BRACES = re.compile(
+    rf"^\W*\{{(?P<keys>\s*['\"]\w+['\"](?:\s*,\s*['\"]\w+['\"])+\s*)\}}\W*(?:(?:all|each|both)\s+)?(?:are\s+)?(?:of\s+)?(?:shape\s+)?(?P<dims>{BRACKETS})"
 )
 _QUOTED = re.compile(r"['\"](\w+)['\"]")
 _BARE_KEYS_BEHIND = re.compile(
@@ -90,9 +95,9 @@ def _dict(groups: Sequence[_Group]) -> str:
 
 
 def _one_for_all(text: str) -> list[_Group]:
-    """The one shape of a dictionary's arrays, with all of their keys behind it."""
+    """The one shape of a dictionary's arrays, with all of their keys, behind it or in braces before."""
     text = _CLAUSE_END.split(text)[0]
-    said = _ONE_FOR_ALL.search(text)
+    said = _ONE_FOR_ALL.search(text) or _KEYS_IN_BRACES.search(text)
     dims = None if said is None else stated(said["dims"])
     shapes = [each for each in re.findall(BRACKETS, text) if (d := stated(each)) and d.names]
     if said is None or dims is None or dims.is_open or len(shapes) > 1:
