@@ -65,7 +65,7 @@ _NO_ARRAY = re.compile(
     r"(?:\w+_)?(?:shape|size|axes|axis|dtype|dims|numbers|strides?|padding|dilations?|perm)"
 )
 _OR_SHAPE = re.compile(
-    rf"[`'\")\]]*(?:\s*\b(?!of\b|for\b|or\b)[a-z]+\b){{0,2}}\s*,?\s*or\s+(?:of\s+shape\s+)?`*(?P<dims>{BRACKETS})"
+    rf"[`'\")\]]*(?:\s*\b(?:shared|common|global|fixed|for all)\b)?\s*,?\s*or\s+(?:of\s+shape\s+)?`*(?P<dims>{BRACKETS})"
 )
 _WORD_OR_NONE = re.compile(
     r"[\W_]*['\"](?P<word>[A-Za-z_][\w-]*)['\"]`*\s*(?:\([^()]*\)\s*)?(?:or|\|)\s*`*None\b"

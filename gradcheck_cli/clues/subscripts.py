@@ -70,7 +70,7 @@ def _handed_on(
     call: ast.Call, called: Callable[..., Any], read: Mapping[str, T], *, is_method: bool
 ) -> dict[str, T]:
     """What a helper reads of its parameters, by the names that the call hands to it."""
-    code = inspect.unwrap(called).__code__
+    code = called.__code__
     own = code.co_varnames[is_method : code.co_argcount]
     given = [*zip(call.args, own, strict=False), *((k.value, k.arg or "") for k in call.keywords)]
     return {a.id: read[p] for a, p in given if isinstance(a, ast.Name) and p in read}

@@ -229,7 +229,7 @@ GROWTH = Limit(
     "smooth functions stay at 2.5e-13 of the change.",
 )  # fmt: skip
 NODES = Limit(
-    24, "Gauss nodes in each panel: one on a short segment, four on a long one", "F",
+    24, "Gauss nodes in each of four panels", "F",
     "benchmarks/limits.py `integral`: the integral's own error is 2.5e-13 of the change, far below √eps.",
 )  # fmt: skip
 OPINIONS = Limit(

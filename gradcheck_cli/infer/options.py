@@ -108,14 +108,14 @@ def _tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
 
 
 def _masks(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
-    """Masks for what gets no gradient, and says what each row is: `billed`, what is 0/1 or cast like others, `fitted` where it is cast."""
+    """Masks for what gets no gradient, and says what each row is: `billed`, what is 0/1, `fitted` where it is cast."""
     clues = hints.clues.get(name, ())
     stated = stated_kind(clues) not in (Kind.NOTHING, Kind.ARRAY, Kind.BOOLS)
     is_cast = re.compile(rf"\bcast\({name},|\b{name}\.(?:astype|to|type)\(")
     domain = hints.domains.get(name)
     told = tells_of_each(name) or (domain is not None and domain.bounds.family == "binary")
-    told |= may_tell_of_each(name) and any(is_cast.search(clue.source) for clue in clues)
-    told |= name in hints.cast
+    cast = name in hints.cast or any(is_cast.search(clue.source) for clue in clues)
+    told |= may_tell_of_each(name) and cast
     if stated or name in hints.guesses or not told:
         return []
     source = f"the name `{name}`" if domain is None else domain.source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.contract.report import Boundary, Severity
 from gradcheck_cli.judge.witness import as_number
 from gradcheck_cli.measure.boundary import Interval, find_boundaries
@@ -58,11 +59,26 @@ def in_words(interval: Interval, m: Measurements) -> str:
         return f"for {name} < 0" if interval.start_open else f"for {start} ≤ {name} < 0"
     if interval.start_open and interval.stop_open:
         return f"for every {name} that was tried"
+    closed = not (interval.start_open or interval.stop_open)
+    if closed and start == stop:
+        return f"at {name} = {start}"
+    if m.subject.leaves[interval.leaf].shape:
+        return _about(interval, name)
     if interval.start_open:
         return f"for {name} ≤ {stop}"
+    return f"for {name} ≥ {start}" if interval.stop_open else f"for {start} ≤ {name} ≤ {stop}"
+
+
+def _about(interval: Interval, name: str) -> str:
+    """As in `for x[2] from about 0.5 on`: edges along an element of an array are known to three digits."""
+    start, stop = (tidy(f"{end:.3g}") for end in (interval.start, interval.stop))
+    if interval.start_open:
+        return f"for {name} up to about {stop}"
     if interval.stop_open:
-        return f"for {name} ≥ {start}"
-    return f"at {name} = {start}" if start == stop else f"for {start} ≤ {name} ≤ {stop}"
+        return f"for {name} from about {start} on"
+    return (
+        f"for {name} about {start}" if start == stop else f"for {name} from about {start} to {stop}"
+    )
 
 
 def argument_name(m: Measurements, leaf: int, element: int) -> str:

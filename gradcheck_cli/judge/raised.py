@@ -14,7 +14,7 @@ from gradcheck_cli.subject.protocol import CustomGradient
 from gradcheck_cli.subject.refusals import Frame
 
 _OURS = Path(__file__).parents[1]
-_JAX = "/site-packages/jax/_src/"
+_JAX = "/jax/_src/"
 
 
 def within(frames: Sequence[Frame], gradient: CustomGradient) -> Sequence[Frame]:

@@ -1,12 +1,11 @@
 """Where a finding holds: intervals of one argument, found by bisection over float ordinals.
 
 Of a number, to the last bit. Of an element of an array, where each look costs a walk over all of it
-and the others are held at what they happen to be, to three digits, rounded to where it holds.
+and the others are held at what they happen to be, to a twelfth bit.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ Holds = Callable[[Measurements], Array]
 
 _SECTIONS, _FEW_SECTIONS = 15, 3
 _ROUNDS = 40
-_COARSE_BITS, _COARSE_DIGITS = 10, 3
+_COARSE_BITS = 12
 _MOST_INTERVALS = 4
 
 
@@ -54,13 +53,13 @@ def find_boundaries(
         brackets.append((int(edges[low - 1]), int(edges[low])) if low > 0 else None)
         last = high == len(grid) - 1
         brackets.append(None if last else (int(edges[high + 1]), int(edges[high])))
-    coarse = any(points[0].size > 1 for points in m.points)
+    coarse = m.points[leaf][row].size > 1
     search = _Search(m, row, leaf, element, holds, coarse)
     narrow = search.narrowed(brackets)
     intervals = []
     for (low, high), left, right in zip(runs, narrow[::2], narrow[1::2], strict=True):
-        start = grid[low] if left is None else search.end(left, grid[low])
-        stop = grid[high] if right is None else search.end(right, grid[high])
+        start = grid[low] if left is None else float(m.fmt.from_ordinals([left[1]])[0])
+        stop = grid[high] if right is None else float(m.fmt.from_ordinals([right[1]])[0])
         intervals.append(
             Interval(leaf, element, float(start), float(stop), left is None, right is None)
         )
@@ -113,17 +112,6 @@ class _Search:
         cuts = np.unique(np.round(inner).astype(np.int64))
         cuts = cuts[(cuts != bracket[0]) & (cuts != bracket[1])]
         return np.asarray(cuts if bracket[0] < bracket[1] else cuts[::-1])
-
-    def end(self, bracket: tuple[int, int], inside: float) -> float:
-        """The float at which it holds first; a short one between it and one further inside, if coarse."""
-        first = float(self.m.fmt.from_ordinals([bracket[1]])[0])
-        if not self.coarse or first == 0 or not math.isfinite(first):
-            return first
-        unit = 10.0 ** (math.floor(math.log10(abs(first))) + 1 - _COARSE_DIGITS)
-        away = math.ceil if inside > first else math.floor
-        short = float(f"{away(first / unit) * unit:.{_COARSE_DIGITS}g}")
-        between = min(first, inside) <= short <= max(first, inside)
-        return float(self.m.fmt.round(short)) if between else first
 
 
 def _updated(bracket: Bracket, cuts: Array, hit: Array) -> Bracket:

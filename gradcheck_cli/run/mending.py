@@ -73,29 +73,30 @@ def _lines_meant(line: int, gradients: Collection[int], source: str) -> set[int]
     """The lines of the gradients that a comment may be about.
 
     The one in whose definition it stands; else the next below, and, in another definition such as a
-    backward, the last above as well.
+    backward or a factory, the last above as well.
     """
-    body = _definition_at(line, source)
-    inside = [g for g in gradients if g in body]
+    header = _innermost(line, source)
+    inside = [g for g in gradients if g in header]
     if inside:
-        return {max((g for g in inside if g <= line), default=min(inside))}
-    above = [g for g in gradients if g < line] if body else []
+        return set(inside)
+    above = [g for g in gradients if g < line] if header else []
     below = [g for g in gradients if g >= line]
     return {*([max(above)] if above else []), *([min(below)] if below else [])}
 
 
-def _definition_at(line: int, source: str) -> range:
-    """The lines of the outermost definition in which a line stands."""
+def _innermost(line: int, source: str) -> range:
+    """The lines from the first decorator to the `def` of the innermost definition in which a line stands."""
     try:
-        nodes = ast.parse(source).body
+        nodes = ast.walk(ast.parse(source))
     except (SyntaxError, ValueError):
         return range(0)
-    for node in nodes:
+    found = range(0)
+    for node in nodes:  # outer ones before inner ones
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             if start <= line <= (node.end_lineno or line):
-                return range(start, (node.end_lineno or line) + 1)
-    return range(0)
+                found = range(start, node.lineno + 1)
+    return found
 
 
 def mend(report: Report, changes: Sequence[Change], again: Again, settings: Settings) -> Mended:

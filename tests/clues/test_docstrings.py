@@ -15,7 +15,7 @@ from gradcheck_cli.project.input_specs import parse
 # Text, and the spec of each parameter it gives one (with its domain), in the order of the names.
 SHAPES = [
     ("Reviews.\n\nscores [N] raw marks; reviewer, paper [N] ids.", {"scores": "f32[N]", "reviewer": "i32[N]", "paper": "i32[N]"}),
-    ("times [H, R], exposure [L], wind [H] (tail positive)", {"times": "f32[H R]", "exposure": "f32[L]", "wind": "f32[H]"}),
+    ("times [H, R], exposure [E], wind [H] (tail positive)", {"times": "f32[H R]", "exposure": "f32[E]", "wind": "f32[H]"}),
     ("Water. temps [B, Z] in deg C; soil [Z] class ids.", {"temps": "f32[B Z]", "soil": "i32[Z]"}),
     ("bias: [R]\nscale: [R], positive", {"bias": "f32[R]", "scale": "f32[R]"}),
     ("Scale.\n\nx: (batch, dim), weight: (dim,)", {"x": "f32[batch dim]", "weight": "f32[dim]"}),
@@ -120,8 +120,10 @@ SHAPES = [
 ]  # fmt: skip
 
 TREES = [
+    ("params: dict with (k,) 'mu', 'sigma' (> 0), 'pi' a single number; x [k]", ""),
+    ("params: dict of [eV] 'gap', 'width' (> 0); x [n]", ""),
     ('A light curve: params {"ps", "alpha"}, each (C,); light (N, 1) or (N, C).', "{ps: f32[C], alpha: f32[C]}"),
-    ('params: dict of [C] "sat", "res", "depress" (> 0), "expo"; x [Z]', "{sat: f32[C], res: f32[C], depress: f32[C], expo: f32[C]}"),
+    ('params: dict of (C,) "sat", "res", "depress" (> 0), "expo"; x [Z]', "{sat: f32[C], res: f32[C], depress: f32[C], expo: f32[C]}"),
     ("Args:\n    params: dict with w1 (din, dh), b1 (dh,)\n    x: (batch, din)", "{w1: f32[din dh], b1: f32[dh]}"),
     ("params: dictionary of weights\n  'w': (n, k)\n  'b': (k,)\n", "{w: f32[n k], b: f32[k]}"),
     ("params: tuple of arrays of shapes (n, k) and (k,)", "(f32[n k], f32[k])"),
@@ -148,6 +150,8 @@ TREES = [
 DOMAINS = [
     ("age (years, >= 0, zero gives zero), fitness lambda, longevity sigma > 0, base m: any", {"age": ">= 0", "longevity": "> 0"}),
     ("It vanishes for a small width w > 0 of x.", {}),
+    ("Smooth penalty of the residual (convex, positive); residual.", {}),
+    ("It loads, force v > 0, as it goes; force, v.", {}),
     ("w (items, dim), x (trips, legs) positive (e.g. counts). The y (trips, legs).", {"x": "> 0"}),
     ("x (Tensor): input\ngamma (float): focusing parameter, > 0", {"gamma": "> 0"}),
     ("Log for x > 0.", {"x": "> 0"}),
@@ -211,6 +215,8 @@ DOMAINS = [
 ]  # fmt: skip
 
 NOTHING = [
+    "energy of a bath, grid [B, D], at the temperature x [K] of the bath",
+    "magnetic flux x [T] integer multiples of it",
     "Force x [N] and torque y [N] of the arm.",
     "x: [N]\ny: [N], along the rope",
     "relu: x for x > 0, 0 otherwise",
@@ -282,6 +288,10 @@ def test_texts_that_say_a_shape(text: str, specs: dict[str, str]) -> None:
     found = read(text, list(specs))
     assert {name: found[name].spec if name in found else "" for name in specs} == specs
     parse(", ".join(f"{name}={spec}" for name, spec in specs.items() if spec))
+
+
+def test_a_shape_behind_another_name_is_not_an_alternative() -> None:
+    assert read("x: (B, C) with m or (B, T, C)", ["x", "m"])["x"].otherwise == ""
 
 
 def test_another_shape_that_is_taken_as_well() -> None:

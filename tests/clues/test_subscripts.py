@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import jax
@@ -115,3 +117,16 @@ def test_what_a_scan_goes_along_has_the_keys_of_its_rows() -> None:
         return jax.lax.scan(layer, x, params)[0]
 
     assert sorted(keys_read(stack)["params"]) == ["b", "w"]
+
+
+@functools.wraps(math.exp)
+def grown(rate):
+    return np.exp(rate)
+
+
+def swollen(rate):
+    return grown(rate)
+
+
+def test_a_helper_that_wraps_a_builtin_is_read_by_its_own_names() -> None:
+    assert attributes_read([swollen]).get("rate", frozenset()) == frozenset()

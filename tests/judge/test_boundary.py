@@ -62,7 +62,7 @@ def test_an_interval_in_words(
 def test_an_element_of_an_array_has_its_index() -> None:
     m = of_matrix()
     assert argument_name(m, 0, 4) == "x[2, 0]"
-    assert in_words(Interval(0, 4, EDGE, 1e9, False, True), m) == "for x[2, 0] ≥ 88.72284"
+    assert in_words(Interval(0, 4, EDGE, 1e9, False, True), m) == "for x[2, 0] from about 88.7 on"
     assert as_boundary(Interval(0, 4, EDGE, 1e9, False, True), m) == Boundary(
         argument="x", index=[2, 0], start=88.72284, stop=1e9, from_open=False, to_open=True
     )

@@ -186,8 +186,12 @@ _SIGNS = {
     "above": ">", "greater than": ">", "larger than": ">", "below": "<", "less than": "<", "smaller than": "<",
     "at least": ">=", "at most": "<=",
 }  # fmt: skip
+_UNIT = (
+    r"\s*(?:in\s+)?(?:years?|months?|days?|hours?|minutes?|seconds?|met(?:er|re)s?|degrees?|percent|kelvin|volts?|watts?"
+    r"|(?-i:[kMGmcdu]?(?:m|s|g|K|C|V|A|W|J|N|Pa|Hz|mol|bar|eV|h)\d?(?:/[kmc]?(?:m|s|g|K|mol|h)\d?)*))\s*"
+)
 _BRACKETED = re.compile(
-    rf"\s*\((?:[\w/ ^]{{1,16}},)?\s*(?P<inner>(?:{_SIGN}|(?:strictly\s+)?(?:positive|non-?negative)\b|in\s*[\[(])[^()]*\)?[^()]*)\)",
+    rf"\s*\((?:{_UNIT},)?\s*(?P<inner>(?:{_SIGN}|(?:strictly\s+)?(?:positive|non-?negative)\b|in\s*[\[(])[^()]*\)?[^()]*)\)",
     re.IGNORECASE,
 )
 # Behind a shape nothing but the bound, and what says no other: `(non-negative, one entry at least is positive)`.
@@ -202,9 +206,9 @@ _EQUATION = re.compile(
     r"\s*=\s*(?=[A-Za-z][^<>≤≥]*[/*^])(?:(?!\b(?:where|the|if|and|or|is|are|for|when|gives?|with|one|an?|to|of)\b)[\w\s/*^+-]){1,40}?"
     r"(?=\s*(?:>=?|<=?|≥|≤))"
 )
-# `longevity sigma > 0`: a letter of the formula between the name and its bound.
+# `longevity sigma > 0`: a Greek letter of the formula between the name and its bound.
 _SYMBOL = re.compile(
-    r"\s+(?:[A-Za-z]\w?|alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma|tau|phi|chi|psi|omega)"
+    r"\s+(?:alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma|tau|phi|chi|psi|omega)"
     r"(?=\s*(?:>=?|<=?|≥|≤))"
 )
 _STARTS_ITEM = re.compile(r"(?:^|[,;:.])\s*`{0,2}$")

@@ -43,7 +43,7 @@ _KEYS_BEHIND = re.compile(
 )
 # `dict of [C] "sat", "depress" (> 0)`: the one shape of all, and what is said of each behind its key.
 _ONE_FOR_ALL = re.compile(
-    rf"\b(?:of|with)\s+(?P<dims>{BRACKETS})(?:\s+{_MANY}[\s:]*)?(?P<keys>(?:\s*(?:,|,?\s*and)?\s*['\"]\w+['\"](?:\s*\([^()]*\))?){{2,}})"
+    rf"\b(?:of|with)\s+(?P<dims>{BRACKETS})(?:\s+{_MANY}[\s:]*)?(?P<keys>(?:\s*(?:,|,?\s*and)?\s*['\"]\w+['\"](?:\s*\([^()]*\))?){{2,}})\W*$"
 )
 # `{"ps", "alpha"}, each (C,)`: the keys of all in braces, and the one shape behind.
 _KEYS_IN_BRACES = re.compile(
@@ -71,7 +71,9 @@ def tree(text: str, certain: Collection[str] = ()) -> str:
     `certain` are names of the text that are dimensions for sure.
     """
     if _DICT.search(text[:60]):
-        groups = _groups_with_keys_behind(text) or _one_for_all(text) or _groups(text, certain)
+        groups = (
+            _groups_with_keys_behind(text) or _one_for_all(text, certain) or _groups(text, certain)
+        )
         return literal_tree(text) or _dict(groups)
     items, repeated = _ITEMS.search(text), _REPEATED.search(_CLAUSE_END.split(text)[0])
     if items is not None and not repeated:
@@ -94,11 +96,11 @@ def _dict(groups: Sequence[_Group]) -> str:
     return f"{{{', '.join(f'{key}: f32[{dims.text}]' for key, dims in items.items())}}}"
 
 
-def _one_for_all(text: str) -> list[_Group]:
+def _one_for_all(text: str, certain: Collection[str]) -> list[_Group]:
     """The one shape of a dictionary's arrays, with all of their keys, behind it or in braces before."""
     text = _CLAUSE_END.split(text)[0]
     said = _ONE_FOR_ALL.search(text) or _KEYS_IN_BRACES.search(text)
-    dims = None if said is None else stated(said["dims"])
+    dims = None if said is None else probable(said["dims"], certain)
     shapes = [each for each in re.findall(BRACKETS, text) if (d := stated(each)) and d.names]
     if said is None or dims is None or dims.is_open or len(shapes) > 1:
         return []

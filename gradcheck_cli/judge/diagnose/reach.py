@@ -1,7 +1,6 @@
-"""Which places in a rule's text can be at fault: those that reach what is wrong, and nothing that is right.
+"""Which places in a rule's text can be at fault: those that reach what is wrong.
 
-A run with 0 in a place (or with 1 more) shows which gradients rest on it. No change there mends a gradient that
-does not, and any other name or number would break a right one that does.
+A run with 0 in a place (or with 1 more) shows which gradients rest on it. No change there mends one that does not.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from gradcheck_cli.judge.diagnose.trial import Trial
 
 Array = np.ndarray[Any, Any]
 
-_ATOMS = (ast.Name, ast.Constant)  # a change of anything larger may leave a part of it as it is
 _PROBES = ((ast.Mult(), 0), (ast.Add(), 1))  # times 0, and where it is 0 already, 1 more
 _LOOKS = 2  # rows of each signature
 _SAME = 1e-6  # of the largest number: what float32 may make of one formula
@@ -51,8 +49,7 @@ class Reach:
         if moved is None:
             return True  # it is no number, or what is made of it has to be one: that says nothing
         pairs = list(zip(moved, self.wrong, strict=True))
-        breaks = isinstance(place, _ATOMS) and any(m and not w for m, w in pairs)
-        return any(m and w for m, w in pairs) and not breaks
+        return any(m and w for m, w in pairs)
 
     def _rests_on(
         self, function: FunctionType, tree: Function, place: ast.expr
