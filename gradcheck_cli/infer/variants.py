@@ -237,7 +237,7 @@ def _one_alone(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
 
 def _alike_in_pairs(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed]:
     """For a table that the body takes apart into rows (`b, i, j = ids`), one that names one place twice."""
-    value = here.value if isinstance(here, Fixed) else None
+    value = here.value if isinstance(here, Fixed) and not hints.distinct else None
     if not isinstance(value, np.ndarray) or value.dtype.kind != "i" or value.ndim != 2:
         return []
     rows, columns = value.shape

@@ -182,6 +182,7 @@ class Hints:
         False  # it says that the cotangent passes as if a step were the identity
     )
     cast: frozenset[str] = frozenset()  # what a text turns into the type of another argument
+    distinct: bool = False  # a text promises that no two places of a table are one
     single_elsewhere: frozenset[str] = frozenset()  # single numbers, by texts of other functions
     spec_source: str = ""  # where the specs stand
     integers: frozenset[str] = frozenset()  # of which whole numbers are tried, not floats

@@ -54,9 +54,11 @@ def in_words(interval: Interval, m: Measurements) -> str:
     if max(abs(interval.start), abs(interval.stop)) <= m.fmt.tiny:
         return f"at {name} = 0"
     if 0 < interval.start <= m.fmt.tiny:
-        return f"for {name} > 0" if interval.stop_open else f"for 0 < {name} ≤ {stop}"
+        end = _end(interval.stop, stop, interval, m)
+        return f"for {name} > 0" if interval.stop_open else f"for 0 < {name} ≤ {end}"
     if -m.fmt.tiny <= interval.stop < 0:
-        return f"for {name} < 0" if interval.start_open else f"for {start} ≤ {name} < 0"
+        end = _end(interval.start, start, interval, m)
+        return f"for {name} < 0" if interval.start_open else f"for {end} ≤ {name} < 0"
     if interval.start_open and interval.stop_open:
         return f"for every {name} that was tried"
     closed = not (interval.start_open or interval.stop_open)
@@ -67,6 +69,11 @@ def in_words(interval: Interval, m: Measurements) -> str:
     if interval.start_open:
         return f"for {name} ≤ {stop}"
     return f"for {name} ≥ {start}" if interval.stop_open else f"for {start} ≤ {name} ≤ {stop}"
+
+
+def _end(value: float, exact: str, interval: Interval, m: Measurements) -> str:
+    """An end beside 0: in all its digits for a number, about that for an element of an array."""
+    return f"about {tidy(f'{value:.3g}')}" if m.subject.leaves[interval.leaf].shape else exact
 
 
 def _about(interval: Interval, name: str) -> str:

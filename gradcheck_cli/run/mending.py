@@ -72,14 +72,16 @@ def _under_unread_comments(report: Report, root: Path) -> set[int | None]:
 def _lines_meant(line: int, gradients: Collection[int], source: str) -> set[int]:
     """The lines of the gradients that a comment may be about.
 
-    The one in whose definition it stands; else the next below, and, in another definition such as a
-    backward or a factory, the last above as well.
+    The one in whose definition it stands; else the next below, and, unless it stands alone between
+    definitions, the last above as well.
     """
     header = _innermost(line, source)
     inside = [g for g in gradients if g in header]
     if inside:
         return set(inside)
-    above = [g for g in gradients if g < line] if header else []
+    lines = source.splitlines()[line - 1 : line]
+    alone = not header and all(text.startswith("#") or not text for text in lines)
+    above = [] if alone else [g for g in gradients if g < line]
     below = [g for g in gradients if g >= line]
     return {*([max(above)] if above else []), *([min(below)] if below else [])}
 

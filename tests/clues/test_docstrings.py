@@ -15,7 +15,7 @@ from gradcheck_cli.project.input_specs import parse
 # Text, and the spec of each parameter it gives one (with its domain), in the order of the names.
 SHAPES = [
     ("Reviews.\n\nscores [N] raw marks; reviewer, paper [N] ids.", {"scores": "f32[N]", "reviewer": "i32[N]", "paper": "i32[N]"}),
-    ("times [H, R], exposure [E], wind [H] (tail positive)", {"times": "f32[H R]", "exposure": "f32[E]", "wind": "f32[H]"}),
+    ("times [H, R], exposure [Q], wind [H] (tail positive)", {"times": "f32[H R]", "exposure": "f32[Q]", "wind": "f32[H]"}),
     ("Water. temps [B, Z] in deg C; soil [Z] class ids.", {"temps": "f32[B Z]", "soil": "i32[Z]"}),
     ("bias: [R]\nscale: [R], positive", {"bias": "f32[R]", "scale": "f32[R]"}),
     ("Scale.\n\nx: (batch, dim), weight: (dim,)", {"x": "f32[batch dim]", "weight": "f32[dim]"}),
@@ -120,6 +120,7 @@ SHAPES = [
 ]  # fmt: skip
 
 TREES = [
+    ('params {"mean", "sum"}, how (n,) losses x are put together', "'mean'"),
     ("params: dict with (k,) 'mu', 'sigma' (> 0), 'pi' a single number; x [k]", ""),
     ("params: dict of [eV] 'gap', 'width' (> 0); x [n]", ""),
     ('A light curve: params {"ps", "alpha"}, each (C,); light (N, 1) or (N, C).', "{ps: f32[C], alpha: f32[C]}"),

@@ -361,6 +361,6 @@ def test_a_table_that_is_taken_apart_names_one_place_twice() -> None:
     subjects, _ = variants(Gradient(lambda x, ids: x), taken_apart, ids=ids)
     tables = [dict(s.signature.arguments)["ids"].value.tolist() for s in subjects]
     assert [[3, 0, 3], [0, 1, 0]] in tables
-    for other in (replace(NO_HINTS, unpacked={"ids": 3}), NO_HINTS):
+    for other in (replace(taken_apart, distinct=True), replace(NO_HINTS, unpacked={"ids": 3})):
         found, _ = variants(Gradient(lambda x, ids: x), other, ids=ids)
         assert all(dict(s.signature.arguments)["ids"].source == "test" for s in found)

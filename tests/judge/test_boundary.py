@@ -63,6 +63,8 @@ def test_an_element_of_an_array_has_its_index() -> None:
     m = of_matrix()
     assert argument_name(m, 0, 4) == "x[2, 0]"
     assert in_words(Interval(0, 4, EDGE, 1e9, False, True), m) == "for x[2, 0] from about 88.7 on"
+    beside_zero = Interval(0, 4, TINY / 2, 1.76843, False, False)
+    assert in_words(beside_zero, m) == "for 0 < x[2, 0] ≤ about 1.77"
     assert as_boundary(Interval(0, 4, EDGE, 1e9, False, True), m) == Boundary(
         argument="x", index=[2, 0], start=88.72284, stop=1e9, from_open=False, to_open=True
     )

@@ -203,3 +203,4 @@ def test_the_cube_root_of_a_ball_around_zero_lies_between_those_of_its_ends() ->
     assert root.contains(0.5)
     assert root.contains(-0.5)
     assert float(root.rad()) < 0.51
+    assert scalar.cbrt(arb(0)).is_zero()

@@ -98,6 +98,21 @@ def test_a_comment_inside_a_definition_is_about_that_definition(
     assert written == {e.line for name, e in edits.items() if name not in left_alone}
 
 
+@pytest.mark.parametrize(
+    "comment", ["    # behind the last statement", "f.defvjp(forward, rule)  # x"]
+)
+def test_a_comment_that_does_not_stand_alone_is_about_what_is_above_too(
+    tmp_path: Path, comment: str
+) -> None:
+    (tmp_path / "a.py").write_text(f"{SOURCE}{comment}\n")
+    report = report_of(wrong(SIGN))
+    path, line = report.gradients[0].path, 3
+    gradients = [replace(report.gradients[0], line=1)]
+    unread = replace(finding("malformed-comment"), path=path, line=line)
+    told = replace(report, gradients=gradients, findings=[*report.findings, unread])
+    assert list(repairs(told, tmp_path, unsafe=True)) == []
+
+
 def test_of_two_repairs_of_one_place_the_first_is_made(folder: Path) -> None:
     other = Edit(line=2, column=12, end_line=2, end_column=24, text="0, 0")
     report = report_of(wrong(SIGN), wrong(other, rule="non-finite-gradient"))

@@ -74,14 +74,14 @@ _TYPED_ROW = re.compile(
 _ROW_OF_A_TYPE = re.compile(r":\s*(?:u?int\w*|bool\w*)\s+\[(?P<name>(?![smhd]\]|ms\])[a-z]\w*)\]")
 # `reviewer, paper [N] ids`: nothing that counts places has a unit.
 _ROW_OF_IDS = re.compile(
-    r"\w \[(?P<name>[A-Z])\] (?:[a-z]+ )?(?:ids?|ind(?:ex|ices)|labels?|masks?|bools?|booleans?|flags?|codes?)\b"
+    r"\w \[(?P<name>[A-Z])\] (?:[a-z]+ )?(?:ids?|ind(?:ex|ices)|labels?|masks?|bools?|booleans?)\b"
 )
 # `bias: [R]` above `scale: [R]`, in a letter that is no unit.
 _ENTRY_OF_A_CAPITAL = re.compile(
     r"^\s*\w+\s*:\s*\[(?P<name>(?![ACFGHJKLMNSTVW]\])[A-Z])\]", re.MULTILINE
 )
 _ROWS_OF_CAPITALS = re.compile(r"[a-z_\d] \[[A-Z](?:,\s*[A-Z])+\]")
-_ROW_OF_A_CAPITAL = re.compile(r"[a-z_\d] \[(?P<name>(?![ACFGHJKLMNSTVW]\])[A-Z])\]")
+_ROW_OF_A_CAPITAL = re.compile(r"[a-z_\d] \[(?P<name>(?![ACEFGHJKLMNPRSTUVW]\])[A-Z])\]")
 _TUPLE_OF_ONE = re.compile(
     r"(?<!\w)\(\s*(?P<name>[a-z][a-z_]{2,}\w*)\s*,\s*\)"
 )  # no prose: `(genes,)`

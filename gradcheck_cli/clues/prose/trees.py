@@ -11,8 +11,7 @@ from gradcheck_cli.clues.prose.literal_trees import literal_tree
 _Group = tuple[tuple[str, ...], Dims]  # keys, and the shape of each of them
 
 _DICT = re.compile(
-    r"\b(?:dict(?:ionary)?|mapping|pytree)\b|^\W*\{\s*['\"]?[A-Za-z_]\w*['\"]?\s*:|^\W*\{\s*['\"]\w+['\"]\s*,",
-    re.IGNORECASE,
+    r"\b(?:dict(?:ionary)?|mapping|pytree)\b|^\W*\{\s*['\"]?[A-Za-z_]\w*['\"]?\s*:", re.IGNORECASE
 )
 _TUPLE = re.compile(r"^[\W_]*(?:an?\s+|the\s+)?(?P<noun>tuple|pair|triple)\b", re.IGNORECASE)
 _LIST = re.compile(r"^[\W_]*(?:an?\s+|the\s+)?(?:list|sequence)\b", re.IGNORECASE)
@@ -41,7 +40,7 @@ _KEYS_BEHIND = re.compile(
     rf"\W*?(?:(?:float\w*|shaped)\s+)*(?:{_MANY}|array|vector|tensor|matrix)?[\s:]*(?:(?:named|called|under|for)\s+)?"
     rf"(?P<keys>['\"]\w+['\"](?:{_AND}['\"]\w+['\"])*)(?!\s*:)"
 )
-# `dict of [C] "sat", "depress" (> 0)`: the one shape of all, and what is said of each behind its key.
+# `dict of (C,) "sat", "depress" (> 0)`: the one shape of all, and what is said of each behind its key.
 _ONE_FOR_ALL = re.compile(
     rf"\b(?:of|with)\s+(?P<dims>{BRACKETS})(?:\s+{_MANY}[\s:]*)?(?P<keys>(?:\s*(?:,|,?\s*and)?\s*['\"]\w+['\"](?:\s*\([^()]*\))?){{2,}})\W*$"
 )
@@ -70,6 +69,8 @@ def tree(text: str, certain: Collection[str] = ()) -> str:
 
     `certain` are names of the text that are dimensions for sure.
     """
+    if _KEYS_IN_BRACES.search(text):
+        return _dict(_one_for_all(text, certain))
     if _DICT.search(text[:60]):
         groups = (
             _groups_with_keys_behind(text) or _one_for_all(text, certain) or _groups(text, certain)

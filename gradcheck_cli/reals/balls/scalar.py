@@ -87,7 +87,7 @@ def logistic(x: arb) -> arb:
 
 def cbrt(x: arb) -> arb:
     if x >= 0:
-        return x.root(3)
+        return ZERO if x.is_zero() else x.root(3)
     if x < 0:
         return -((-x).root(3))
     return cbrt(x.lower()).union(cbrt(x.upper())) if x.is_finite() else NAN
