@@ -38,8 +38,8 @@ _NEAREST, _FEWEST = (
     3,
 )  # of the segments: those that tell of the place itself; how many give an opinion
 _PANELS = 4
-# Those of a program with loops, for segments up to these sizes: where they do not fit, all are asked.
-_FEW_PANELS = ((2.0**-9, 1), (2.0**-6, 2), (math.inf, 4))
+# Those of each segment where a program has loops: if they do not fit, all are asked.
+_FEW_PANELS = (1, 1, 2, 4, 4)
 
 
 class Opinion(Enum):
@@ -191,13 +191,12 @@ def by_integral(
     moving = moving or parts
     if moving is not None:
         direction, cotangent = _kept(direction, moving.leaves), _kept(cotangent, moving.outputs)
-    for scale in SEGMENTS.value:
+    for few, scale in zip(_FEW_PANELS, SEGMENTS.value, strict=True):
         tried += 1
         step = [d * scale for d in direction]
         pair = None
         if sparing:
-            panels = next(count for size, count in _FEW_PANELS if scale <= size)
-            pair = _compare(primal, rule, point, cotangent, step, parts, panels)
+            pair = _compare(primal, rule, point, cotangent, step, parts, few)
         if pair is None or any(_off([abs(pair[0])], [abs(pair[1])], eps)):
             pair = _compare(primal, rule, point, cotangent, step, parts, _PANELS)
         if pair is None:

@@ -21,7 +21,6 @@ Array = np.ndarray[Any, Any]
 
 _PROBES = ((ast.Mult(), 0), (ast.Add(), 1))  # times 0, and where it is 0 already, 1 more
 _LOOKS = 2  # rows of each signature
-_SAME = 1e-6  # of the largest number: what float32 may make of one formula
 
 
 @dataclass(slots=True)
@@ -62,7 +61,8 @@ class Reach:
                 there = self.trial.gradients(self.row) if runs else None
             if there is None or [g.shape for g in there] != [g.shape for g in self.here]:
                 return None
-            found = [_differ(*pair) for pair in zip(self.here, there, strict=True)]
+            pairs = zip(self.here, there, strict=True)
+            found = [not np.array_equal(a, b, equal_nan=True) for a, b in pairs]
             if any(found):
                 break
         return found
@@ -92,9 +92,3 @@ class _Look:
         self.trial, self.row = trial, row
         self.gradients: Sequence[Array] = trial.gradients(row) or []
         self.apart = trial.apart(row, self.gradients) or []
-
-
-def _differ(one: Array, other: Array) -> bool:
-    size = np.abs(one).max(initial=0)
-    with np.errstate(invalid="ignore"):
-        return not bool((np.abs(one - other) <= _SAME * size).all())
