@@ -1,6 +1,6 @@
 """Which places in a rule's text can be at fault: those that reach what is wrong.
 
-A run with 0 in a place (or with 1 more) shows which gradients rest on it. No change there mends one that does not.
+A run with 0 in a place (or with other numbers) shows which gradients rest on it. No change there mends one that does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from gradcheck_cli.judge.diagnose.trial import Trial
 
 Array = np.ndarray[Any, Any]
 
-_PROBES = ((ast.Mult(), 0), (ast.Add(), 1))  # times 0, and where it is 0 already, 1 more
+# Times 0; where it is 0 already, 1 more; and beyond what it may be compared with, on both sides.
+_PROBES = ((ast.Mult(), 0), (ast.Add(), 1), (ast.Mult(), 10**9), (ast.Mult(), -(10**9)))
 _LOOKS = 2  # rows of each signature
 
 
