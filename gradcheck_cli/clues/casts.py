@@ -1,4 +1,4 @@
-"""Arguments that become floats of another argument's type: `counted.astype(cites.dtype)` makes none of what are some."""
+"""Arguments that are turned into the type of another: `counted.astype(cites.dtype)`, which may be marks until then."""
 
 from __future__ import annotations
 

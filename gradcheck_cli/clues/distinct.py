@@ -16,7 +16,7 @@ _PROMISES = re.compile(
     r"\b(?:distinct|unique\w*|no two|at most once|only once|twice|permut\w+|repeat\w*|duplicates?|each (?:cell|place) once)\b",
     re.IGNORECASE,
 )
-_OVERWRITES = frozenset({"set", "scatter", "scatter_", "index_put", "index_put_", "index_copy", "index_copy_"} | {"tensor_scatter_nd_update", "scatter_update"})  # fmt: skip
+_OVERWRITES = frozenset({"set", "scatter", "scatter_", "index_put", "index_put_", "index_copy", "index_copy_", "tensor_scatter_nd_update", "scatter_update"})  # fmt: skip
 
 
 def places_are_distinct(function: Callable[..., Any]) -> bool:

@@ -219,7 +219,7 @@ EVERYWHERE = Limit(
 
 SEGMENTS = Limit(
     (2.0**-12, 2.0**-9, 2.0**-6, 2.0**-4, 2.0**-2), "of the input's size", "F",
-    "Convention: three that agree are needed, five are tried, from below an iteration's tolerance "
+    "Convention: three that agree are needed, up to five are tried, from below an iteration's tolerance "
     "to where most functions bend.",
 )  # fmt: skip
 GROWTH = Limit(
@@ -229,12 +229,12 @@ GROWTH = Limit(
     "smooth functions stay at 2.5e-13 of the change.",
 )  # fmt: skip
 NODES = Limit(
-    24, "Gauss nodes in each of four panels", "F",
+    24, "Gauss nodes in each of four panels (of fewer first, in loops)", "F",
     "benchmarks/limits.py `integral`: the integral's own error is 2.5e-13 of the change, far below √eps.",
 )  # fmt: skip
 OPINIONS = Limit(
     3, "points at which the integral is taken", "F",
-    "Convention, a matter of cost: each takes some 500 walks of the rule. One `wrong` is enough.",
+    "Convention, a matter of cost: each takes up to 500 walks of the rule. One `wrong` is enough.",
 )  # fmt: skip
 ORDINARY = Limit(
     (1e-2, 1e2), "size of a point", "F", "Convention: points within are asked first.",

@@ -115,11 +115,12 @@ def _third_opinion(m: Measurements, row: int, part: slice | None) -> ThirdOpinio
     point, cotangent = [p[row] for p in m.points], [c[row] for c in m.cotangents]
     parts = m.subject.sample
     moving = None if part is None else _alone(m, part)
+    loops = iterates(m)
     opinion = by_integral(
         m.sources.primal, m.sources.rule, point, cotangent, m.fmt.eps, m.seed, parts, moving,
-        sparing=iterates(m),
+        sparing=loops,
     )  # fmt: skip
-    if part is None or opinion.opinion is not Opinion.RIGHT or iterates(m) or _takes_steps(primal):
+    if part is None or opinion.opinion is not Opinion.RIGHT or loops or _takes_steps(primal):
         return opinion
     return SURELY_WRONG if moves_by_the_truth(m, row, part) else opinion
 

@@ -72,8 +72,8 @@ def _under_unread_comments(report: Report, root: Path) -> set[int | None]:
 def _lines_meant(line: int, gradients: Collection[int], source: str) -> set[int]:
     """The lines of the gradients that a comment may be about.
 
-    The one in whose definition it stands; else the next below, and, unless it stands alone between
-    definitions, the last above as well.
+    The one that is the innermost definition in which it stands; else the next below, and, unless it
+    stands alone between definitions, the last above as well.
     """
     header = _innermost(line, source)
     inside = [g for g in gradients if g in header]

@@ -26,21 +26,19 @@ _LOOKS = 2  # rows of each signature
 
 @dataclass(slots=True)
 class Reach:
-    """What rests on each place, at the first row at which the rule is seen to be wrong."""
+    """What rests on each place, at a row that shows all that is wrong."""
 
     trial: Trial
     row: int
     here: Sequence[Array]
     wrong: Sequence[bool]
-    _known: dict[int, bool] = field(default_factory=dict)
-    _places: list[ast.expr] = field(default_factory=list)  # alive, so that no number is used twice
+    _known: dict[ast.expr, bool] = field(default_factory=dict)
 
     def allows(self, function: FunctionType, edit: Edit) -> bool:
         """Can a change at this place be what makes the rule right?"""
-        place = id(edit.before)
+        place = edit.before
         if place not in self._known:
-            self._places.append(edit.before)
-            self._known[place] = self._may_be_at_fault(function, edit.before)
+            self._known[place] = self._may_be_at_fault(function, place)
         return self._known[place]
 
     def _may_be_at_fault(self, function: FunctionType, place: ast.expr) -> bool:
@@ -48,8 +46,7 @@ class Reach:
         moved = None if tree is None else self._rests_on(function, tree, place)
         if moved is None:
             return True  # it is no number, or what is made of it has to be one: that says nothing
-        pairs = list(zip(moved, self.wrong, strict=True))
-        return any(m and w for m, w in pairs)
+        return any(m and w for m, w in zip(moved, self.wrong, strict=True))
 
     def _rests_on(
         self, function: FunctionType, tree: Function, place: ast.expr
