@@ -56,7 +56,9 @@ def richer_subjects(
             subject
             for table, changes in by_table.items()
             if table is not None
-            for subject in _first(request, last, with_other_entries(last.signature, table), changes)
+            for subject in _first(
+                request, last, with_other_entries(last.signature, table, hints), changes
+            )
         ]
         blocks = _in_blocks(request, last, hints)
         return Richer([*sized, *others, *blocks.subjects], blocks.broken)

@@ -138,7 +138,7 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
             readings[name] = replace(readings[name], shape=unnamed.shape, about=unnamed.about)
         readings = _with_shapes_of_others(readings)
     told = {
-        name: _with_mate(_clue(name, reading, text.source), reading)
+        name: _with_distinct_places(_with_mate(_clue(name, reading, text.source), reading), reading)
         for name, reading in readings.items()
     }
     told = _with_domain_of_several(_with_domain_of_all(told, written, text), written, text)
@@ -297,6 +297,12 @@ def _with_mate(clue: Clue, reading: Reading) -> Clue:
     """The clue, with whose shape the array has, where the text says that and no shape."""
     named = reading.same_as != PREVIOUS and not clue.spec and clue.kind in _ARRAYS
     return replace(clue, alike=reading.same_as) if named else clue
+
+
+def _with_distinct_places(clue: Clue, reading: Reading) -> Clue:
+    """The clue of a table, with the promise that no two of its places are one."""
+    promised = reading.distinct and clue.kind in (Kind.INTEGERS, Kind.NOTHING, Kind.ARRAY)
+    return replace(clue, distinct=True) if promised else clue
 
 
 def _sizes(name: str, reading: Reading) -> tuple[tuple[int, ...], ...]:

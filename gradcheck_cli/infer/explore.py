@@ -32,7 +32,7 @@ from gradcheck_cli.infer.mismatch import (
 from gradcheck_cli.infer.orders import by_weight
 from gradcheck_cli.infer.returned_ranks import returned_ranks
 from gradcheck_cli.infer.sizes import Size, Solution, unknown
-from gradcheck_cli.infer.table_counts import counts, totals
+from gradcheck_cli.infer.table_counts import counts, leaves_room, totals
 from gradcheck_cli.infer.template import (
     Hole,
     Template,
@@ -515,10 +515,15 @@ class Explorer:
         least, smallest = min(every, key=lambda sized: sized[0], default=(0, None))
         if not small and smallest is not None and least <= _MOST_AT_ALL:
             small = [smallest]
-        for shapes in small:
+        for shapes in sorted(small, key=self._is_crowded):
             for count in _COUNTS if self._has_tables else _COUNTS[:1]:
                 below = counts(self.template.holes, shapes, count)
                 yield self.template.at(shapes, below, candidate.ascending, names)
+
+    def _is_crowded(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Are there too few places for a table of which no two are to be one?"""
+        below = counts(self.template.holes, shapes, _COUNTS[0])
+        return not leaves_room(self.template.holes, shapes, below)
 
     @property
     def _counts_something(self) -> bool:

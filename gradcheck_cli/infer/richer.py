@@ -98,6 +98,10 @@ def _at_once(
         tuple(other(n) if n == m else n for n, m in zip(shape, axes, strict=True))
         for shape, axes in zip(shapes, free, strict=True)
     ]
+    counts = [
+        max(n, *shape) if hole.distinct and shape else n
+        for n, hole, shape in zip(counts, opened.holes, resized, strict=True)
+    ]
     if resized != shapes and sum(int(np.prod(s, dtype=int)) for s in resized) <= most:
         yield opened.at(resized, counts, ascending=False)
 
@@ -127,13 +131,16 @@ def _arrays(signature: Signature) -> dict[str, tuple[Shape, int]]:
     return found | {leaf.path: (leaf.shape, 0) for leaf in signature.leaves}
 
 
-def with_other_entries(signature: Signature, name: str) -> Iterator[Signature]:
+def with_other_entries(signature: Signature, name: str, hints: Hints) -> Iterator[Signature]:
     """The signature with another integer at the end of one table: a size, which often marks padding, or a sign of it."""
     table = dict(signature.arguments).get(name)
+    distinct = any(clue.distinct for clue in hints.clues.get(name, ()))
     if not isinstance(table, Fixed) or table.value.dtype.kind not in "iu":
         return
     sizes = dict.fromkeys(n for leaf in signature.leaves for n in leaf.shape)
     for entry in dict.fromkeys((*sizes, *_MARKS)):
         ending = table.value.copy()
         ending[-1] = entry
+        if distinct and (ending.ndim > 1 or entry in table.value):
+            continue  # it would repeat one
         yield signature.with_argument(name, replace(table, value=ending))

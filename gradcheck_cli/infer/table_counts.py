@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradcheck_cli.infer.template import Hole
+from gradcheck_cli.inputs.distinct_places import leave_room
 
 
 def counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int) -> list[int]:
@@ -22,9 +23,29 @@ def counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int)
     for hole, shape in zip(holes, shapes, strict=True):
         below, axis = hole.below or "", hole.members(len(shape))
         least = usual if axis is None else max(usual, shape[axis])
+        if hole.distinct and axis is None:
+            least = max(least, _room(shape, holes, shapes))
         high = int(below) if _is_number(below) else named.get(below)
         below_each.append(least if high is None else max(high - hole.least, 1))
     return totals(holes, shapes, below_each)
+
+
+def _room(shape: tuple[int, ...], holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]]) -> int:
+    """The shortest axis of the other arrays that has a place for each integer of a table; 0 if none has."""
+    axes = (n for h, s in zip(holes, shapes, strict=True) if h.kind != "int" for n in s)
+    return min((n for n in axes if shape and n >= shape[-1]), default=0)
+
+
+def leaves_room(
+    holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], counts: Sequence[int]
+) -> bool:
+    """Can each table of which no two places are to be one be so?"""
+    rows = zip(holes, shapes, counts, strict=True)
+    return all(
+        leave_room(shape, count, hole.members(len(shape)))
+        for hole, shape, count in rows
+        if hole.distinct
+    )
 
 
 def totals(

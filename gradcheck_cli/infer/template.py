@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.infer.sizes import Size, unknown
 from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.distinct_places import distinct_places, leave_room
 from gradcheck_cli.inputs.names import is_shape, is_splits
 from gradcheck_cli.inputs.signature import GUESS, Fixed, Leaf, Signature, changed, root
 from gradcheck_cli.inputs.stand_ins import floats, mask, raised, row, splits, table, tuples
@@ -56,6 +57,7 @@ class Hole:
     least: int = 0  # of integers
     least_of: str = ""  # the path of other integers, which are nowhere above these
     alike: str = ""  # the path of another array, which has as many axes, as long each
+    distinct: bool = False  # no two of these integers, or pairs of integers, are one
     splits: bool = False  # integers that say where the rows of a ragged array begin and end
     source: str = ""
 
@@ -70,6 +72,26 @@ class Hole:
             return None
         dims = self.texts(rank)
         return next((a for a in (rank - 1, 0) if dims[a].isdigit()), None)
+
+    def integers(
+        self,
+        shape: tuple[int, ...],
+        count: int,
+        source: str,
+        ascending: bool,
+        tables: Sequence[str],
+    ) -> Fixed:
+        """A table of this shape, of integers below the count; `tables` are the paths of all of them."""
+        axis = self.members(len(shape))
+        if self.distinct and leave_room(shape, count, axis):
+            turn = tables.index(self.path)
+            return distinct_places(shape, count, source, axis, self.least, turn)
+        if axis is not None and 1 < shape[axis] <= count:
+            return tuples(shape, count, axis, source)
+        beside = self.least_of if self.least_of in tables else self.path
+        turn = tables.index(beside) + (self.least != 0)
+        filled = table(shape, count, source, ascending, turn, self.least)
+        return filled if beside == self.path else raised(filled, self.least + count - 1)
 
     def texts(self, rank: int) -> tuple[str, ...]:
         """What is said of each axis where there are so many; empty texts for the others."""
@@ -154,14 +176,7 @@ class Template:
                 return replace(splits(shape, count, source), axes=axes, path=value.path)
             if hole.kind == "row":
                 return replace(row(shape, hole.least, source), axes=axes, path=value.path)
-            axis = hole.members(len(shape))
-            if axis is not None and 1 < shape[axis] <= count:
-                return replace(tuples(shape, count, axis, source), axes=axes, path=value.path)
-            beside = hole.least_of if hole.least_of in tables else hole.path
-            turn = tables.index(beside) + (hole.least != 0)
-            filled = table(shape, count, source, ascending, turn, hole.least)
-            if beside != hole.path:
-                filled = raised(filled, hole.least + count - 1)
+            filled = hole.integers(shape, count, source, ascending, tables)
             return replace(filled, axes=axes, path=value.path)
 
         return self.signature.changed(shaped)
@@ -348,6 +363,7 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     alike = next((clue.alike for clue in clues if clue.alike), "")
     opened = Hole(
         path, kind, least_rank=least_rank, factor=factor, least_of=least_of, alike=alike,
+        distinct=kind == "int" and any(clue.distinct for clue in clues),
         also=tuple(dict.fromkeys(name for clue in clues for name in _names_of_axes(clue))),
     )  # fmt: skip
     if kind == "row":

@@ -17,6 +17,7 @@ Array = np.ndarray[Any, Any]
 
 _STRIDES = (2, 3, 5, 7, 11, 13)  # from one integer of a table to the next
 _FEW_ROWS = 3  # with no more of them, a row that repeats takes one away
+_COLUMNS = 3  # of pairs, one would be twice the same
 _CLASSES = 3  # with two, one of which is alone, no two rows of a kind would be left beside others
 
 
@@ -77,7 +78,7 @@ def table(
         turned[-1] = turned[1]
     values = np.resize(np.asarray(few), size) if turn == 0 else turned
     if len(shape) == 2 and not ascending:
-        values = _rows_apart(values.reshape(shape), count).reshape(-1)
+        values = _unlike(_rows_apart(values.reshape(shape), count)).reshape(-1)
     if len(shape) == 1:
         values = _with_one_pair(_with_one_alone(values))
     values = least + (np.sort(values) if ascending else values)
@@ -106,6 +107,18 @@ def _rows_apart(rows: Array, count: int) -> Array:
     if len(rows) < 2 or rows.shape[1] == 0 or (rows != rows[0]).any():
         return rows
     return (rows + np.arange(len(rows))[:, None]) % count
+
+
+def _unlike(rows: Array) -> Array:
+    """The table with rows that do not all hold the same integers, each as often: a sum over each would tell none apart."""
+    columns = rows.shape[1]
+    ordered = np.sort(rows, axis=1)
+    if len(rows) < 2 or columns < _COLUMNS or (ordered != ordered[0]).any():
+        return rows
+    unlike = rows.copy()
+    for i in range(1, len(rows)):
+        unlike[i, -1] = unlike[i, (i - 1) % (columns - 1)]
+    return unlike
 
 
 def raised(integers: Fixed, most: int) -> Fixed:

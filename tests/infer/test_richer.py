@@ -43,10 +43,12 @@ def test_what_grows_too_large_is_left_out() -> None:
 def test_a_table_ends_with_a_size_or_with_a_mark_of_what_does_not_count() -> None:
     ids = Fixed(np.array([2, 0, 2], np.int32), "i32[3]", "")
     signature = Signature((("x", Leaf("x", (4, 5), "")), ("ids", ids)))
-    ends = [dict(s.arguments)["ids"].value[-1] for s in with_other_entries(signature, "ids")]
+    ends = [
+        dict(s.arguments)["ids"].value[-1] for s in with_other_entries(signature, "ids", NOTHING)
+    ]
     assert ends == [4, 5, -1, 0, 1, -100]
     assert ids.value.tolist() == [2, 0, 2]
-    assert list(with_other_entries(signature, "x")) == []
+    assert list(with_other_entries(signature, "x", NOTHING)) == []
 
 
 def test_a_text_that_gives_other_axes_says_nothing_of_the_sizes() -> None:

@@ -72,3 +72,11 @@ def test_a_pair_of_rows_repeats_in_tables_that_are_read_together() -> None:
     ]
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
     assert len(set(rows)) < len(rows)
+
+
+@pytest.mark.parametrize(("shape", "count", "least"), [((4, 5), 5, -1), ((3, 3), 3, 0)])
+def test_rows_do_not_all_hold_the_same_integers(
+    shape: tuple[int, int], count: int, least: int
+) -> None:
+    rows = np.sort(table(shape, count, "here", least=least).value, axis=1)
+    assert len({tuple(row) for row in rows}) > 1

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.clues.prose.distinct import are_distinct
 from gradcheck_cli.clues.prose.domains import branches, domain
 from gradcheck_cli.clues.prose.kinds import sort_in_sentence, sort_of, words
 from gradcheck_cli.clues.prose.passages import Passage, passages
@@ -47,6 +48,7 @@ class Reading:
     sort: Kind = Kind.NOTHING
     same_as: str = ""
     tree: str = ""
+    distinct: bool = False  # of integers: no two are alike
 
 
 def reading_of(
@@ -82,6 +84,7 @@ def reading_of(
         domain=_domain(text, name, spoken) if near else "",
         sort=_mentioned_sort(spoken) if sort is Kind.NOTHING else sort,
         same_as=_same_as(spoken, name, names),
+        distinct=near and are_distinct(spoken),
     )
 
 

@@ -1,0 +1,39 @@
+"""Tables of which a text promises that no two places are one."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.clues.docstrings import read_text
+from gradcheck_cli.clues.documentation import Text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ids: int (2, e), the rows and columns; every cell is named at most once.",
+        "ids: int (3, e), unique triples.",
+        "ids: (k,) distinct row indices",
+        "Reorders x by ids, a permutation of 0..n-1.",
+        "ids: integer array (k,) without repeats",
+        "ids: (k,) integers, no two of them alike",
+        "ids: (k,) int, all different",
+    ],
+)
+def test_promised(text: str) -> None:
+    assert read_text(Text("here", text, near=True), ["x", "ids"])["ids"].distinct
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ids: (k,) integers, which need not be distinct indices",
+        "ids: (k,) int, not necessarily unique",
+        "ids: (k,) integers of the k distinct groups",
+        "ids: (k,) integers that may name a row at most once or more",
+        "ids: (k,) integers; the number of unique ids is small",
+        "ids: (k,) integers",
+    ],
+)
+def test_not_promised(text: str) -> None:
+    assert not read_text(Text("here", text, near=True), ["x", "ids"])["ids"].distinct
