@@ -1,4 +1,4 @@
-"""Words that a parameter's name is short for: `points (B, P, 2)` says the shape of `pts`."""
+"""Words that a parameter's name stands for: `points (B, P, 2)` says the shape of `pts`, `hill ids` are `hill_ids`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gradcheck_cli.clues.prose.dims import BRACKETS
 
 _SHAPED = re.compile(rf"(?<![\w.])(?P<word>[A-Za-z]{{4,}})(?=\s*:?\s*(?:of shape\s+)?{BRACKETS})")
-_LEAST = 2  # letters of a name that is short for a word
+_LEAST = 2  # letters of a name that is short for a word, words of one that is several
 
 
 def shortened(text: str, names: Sequence[str]) -> str:
@@ -20,6 +20,19 @@ def shortened(text: str, names: Sequence[str]) -> str:
             text = re.sub(
                 rf"(?<![\w.]){long.pop()}(?=\s*:?\s*(?:of shape\s+)?{BRACKETS})", name, text
             )
+    return text
+
+
+def in_one_word(text: str, names: Sequence[str]) -> str:
+    """The text with the name in place of its words, one or several of it: `[rounds] hill ids and K points`."""
+    for name in names:
+        words = name.strip("_").split("_")
+        known = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+        if len(words) < _LEAST or known or not all(words):
+            continue
+        apart = r"[ -]".join(map(re.escape, words))
+        plural = "" if name.endswith("s") else "s?"
+        text = re.sub(rf"(?<![\w.-]){apart}{plural}(?![\w-])", name, text, flags=re.IGNORECASE)
     return text
 
 

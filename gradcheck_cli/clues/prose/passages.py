@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.clues.prose.abbreviations import shortened
+from gradcheck_cli.clues.prose.abbreviations import in_one_word, shortened
 from gradcheck_cli.clues.prose.columns import with_colons
 from gradcheck_cli.clues.prose.dims import BRACKETS, probable, stated
 from gradcheck_cli.clues.prose.in_order import own_words
@@ -118,7 +118,7 @@ def _in_brackets(quoted: re.Match[str]) -> str:
 def passages(text: str, name: str, names: Sequence[str]) -> list[Passage]:
     """Entries first, then mentions in sentences."""
     in_rows = with_colons(text.expandtabs(4), names)
-    written = spelled_out(shortened(in_rows, names), names)
+    written = spelled_out(shortened(in_one_word(in_rows, names), names), names)
     lines = _without_results(written.splitlines(), names)
     entries = list(_entries(lines, name, names))
     mentions = _mentions("\n".join(lines), name, names)

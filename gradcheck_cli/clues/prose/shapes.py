@@ -80,6 +80,12 @@ _ROW_OF_IDS = re.compile(
 _ENTRY_OF_A_CAPITAL = re.compile(
     r"^\s*\w+\s*:\s*\[(?P<name>(?![ACFGHJKLMNSTVW]\])[A-Z])\]", re.MULTILINE
 )
+# `log_c: [materials]` above `n: [materials]`, in a plural that is no unit.
+_ENTRY_OF_A_PLURAL = re.compile(
+    r"^\s*\w+\s*:\s*\[(?P<name>(?!(?:\w*(?:met(?:re|er)|gram|second|lit(?:re|er))|minute|hour|day|week|month|year|degree|radian|volt|watt"
+    r"|pascal|newton|joule|kelvin|mole|amp|ohm|dollar|euro|cent|unit|point|count|bit|nat|decibel|pixel)s\])[a-z_]{3,}s)\]",
+    re.MULTILINE,
+)  # fmt: skip
 _ROWS_OF_CAPITALS = re.compile(r"[a-z_\d] \[[A-Z](?:,\s*[A-Z])+\]")
 _ROW_OF_A_CAPITAL = re.compile(r"[a-z_\d] \[(?P<name>(?![ACEFGHJKLMNPRSTUVW]\])[A-Z])\]")
 _TUPLE_OF_ONE = re.compile(
@@ -96,7 +102,7 @@ _BY = re.compile(
 )
 _SPACE = re.compile(r"(?:∈|\bin)\s*[Rℝ]\^?\{?(?P<dims>\((?:[^()]*)\)|[\w ×x*]+)\}?")
 # Words between a name and its shape in a sentence.
-_GLUE = r"(?:\s|,|:|-|is|are|be|has|have|having|with|of|an?|the|both|each|all|some|real|input|output|integer|bool(?:ean)?|u?int\d*|float\w*|jnp\.|jax\.|np\.|torch\.|tf\.|" + _NOUN + r")*"  # fmt: skip
+_GLUE = r"(?:\s|,|:|-|(?:strictly\s+)?(?:positive|non-?negative|nonzero|finite)(?:\s+and\b)?|is|are|be|has|have|having|with|of|an?|the|both|each|all|some|real|input|output|integer|bool(?:ean)?|u?int\d*|float\w*|jnp\.|jax\.|np\.|torch\.|tf\.|" + _NOUN + r")*"  # fmt: skip
 # `the edge lists [E]`: one axis, right behind what it is of.
 _ONE_LETTER, _NOUN_LAST = re.compile(r"\[[A-Z]\]"), re.compile(_NOUN + r"\s*$")
 _TIGHT_GLUE = r"(?:\s|:|is|has|of|with)*"
@@ -195,8 +201,9 @@ def certain_names(text: str) -> set[str]:
         found |= {match["name"] for match in typed.finditer(text)}
     found |= {"B"} if "[B]" in text else set()  # a batch; other letters in brackets are units, too
     found |= {match["name"] for match in _ROW_OF_IDS.finditer(text)}
-    entries = [match["name"] for match in _ENTRY_OF_A_CAPITAL.finditer(text)]
-    found |= {name for name in entries if entries.count(name) > 1}
+    for entry in (_ENTRY_OF_A_CAPITAL, _ENTRY_OF_A_PLURAL):
+        names = [match["name"] for match in entry.finditer(text)]
+        found |= {name for name in names if names.count(name) > 1}
     # Where others have several axes, a letter that is no unit is one.
     if _ROWS_OF_CAPITALS.search(text):
         found |= {match["name"] for match in _ROW_OF_A_CAPITAL.finditer(text)}
