@@ -19,7 +19,7 @@ import tensorflow as tf
 from gradcheck_cli.frameworks.shared.plain_points import plain
 from gradcheck_cli.frameworks.tensorflow.gradient import TfGradient
 from gradcheck_cli.frameworks.tensorflow.private_api import EagerVariableStore, context
-from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature, filled
+from gradcheck_cli.inputs.signature import OMITTED, Built, Leaf, Signature, filled
 
 Array = np.ndarray[Any, Any]
 Tensors = Sequence[Any]
@@ -126,7 +126,11 @@ class Call:
     def pulled_back(self, outs: Sequence[Any], pull: Callable[..., Any], cotangents: Tensors) -> list[Any]:  # fmt: skip
         """The grad function's gradients for each leaf, variables last; None for None."""
         gradients = self.gradients(outs, pull, cotangents)
-        values = [x for _, value in self.by_place for x in flat(value)]
+        values = [x for _, value in self.by_place for x in _entries(value)]
+        if len(values) + len(self.variables) > len(
+            gradients
+        ):  # an object is no structure to TensorFlow
+            values = [x for _, value in self.by_place for x in flat(value)]
         pulled = [
             g for x, given in zip(values, gradients, strict=False) for g in _of_leaf(x, given)
         ]
@@ -154,8 +158,17 @@ def _paired(out: Any, supply: Iterator[Any]) -> Any:
     return tf.complex(next(supply), next(supply)) if out.dtype.is_complex else next(supply)
 
 
+def _entries(value: Any) -> list[Any]:
+    """What an argument is made of, in the order in which its gradients come; an object consists of its parts."""
+    if isinstance(value, Built):
+        return [x for part in value.parts for x in _entries(part)]
+    return flat(value)
+
+
 def _of_leaf(value: Any, given: Any) -> list[Any]:
     """The gradients of what an argument is made of; of what is no leaf there are none."""
+    if isinstance(value, Built):
+        return [None] * len(Signature((("", value),)).leaves)
     if not isinstance(value, Leaf):
         return []
     if not value.is_complex:

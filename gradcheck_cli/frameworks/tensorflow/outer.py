@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -55,7 +55,7 @@ def _split(function: Callable[..., Any], own: Own) -> Callable[..., tuple[Any, A
             out = function(*args, **kwargs)
 
         def grad(*upstream: Any, variables: Any = None) -> Any:
-            flat = tf.nest.flatten(args)
+            flat = [x for arg in tf.nest.flatten(args) for x in _parts(arg)]
             held = [x for x in flat if tf.is_tensor(x) and x.dtype.is_floating]
             with tf.GradientTape() as tape:
                 tape.watch(held)
@@ -69,3 +69,11 @@ def _split(function: Callable[..., Any], own: Own) -> Callable[..., tuple[Any, A
         return out, grad
 
     return split
+
+
+def _parts(value: Any) -> list[Any]:
+    """The tensors in an object with fields, in their order; to TensorFlow it is one thing."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return [value]
+    held = [getattr(value, part.name) for part in fields(value) if part.init]
+    return [x for one in tf.nest.flatten(held) for x in _parts(one)]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ import torch
 from gradcheck_cli.frameworks.torch.native_ops import operation
 from gradcheck_cli.frameworks.torch.private_api import tree_flatten
 
+_CASTS = frozenset({"_to_copy", "to"})
 _WRITTEN = frozenset({"tensor", "arange", "zeros", "ones", "full"})  # by the text alone
 
 
@@ -22,15 +23,18 @@ def compute_whole_numbers(environment: Any) -> None:
     """Operations on nothing but known whole numbers are carried out at once, and so are arrays that the text writes."""
     dispatch = environment.dispatch
 
-    def known(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def at_once(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         arrays = list(_arrays((args, kwargs or {})))
         written = not arrays and operation(func) in _WRITTEN
-        if not written and not (arrays and all(map(_is_known, arrays))):
+        known = bool(arrays) and (
+            all(map(_is_known, arrays)) or _becomes_whole(func, kwargs, arrays)
+        )
+        if not written and not known:
             return dispatch(func, types, args, kwargs)
         with jax.ensure_compile_time_eval():
             return dispatch(func, types, args, kwargs)
 
-    environment.dispatch = known
+    environment.dispatch = at_once
 
 
 def _arrays(tree: Any) -> Iterator[Any]:
@@ -43,5 +47,15 @@ def _arrays(tree: Any) -> Iterator[Any]:
 def _is_known(array: Any) -> bool:
     if isinstance(array, torch.Tensor):
         return not (array.is_floating_point() or array.is_complex())
-    whole = isinstance(array, jax.Array) and not jnp.issubdtype(array.dtype, jnp.inexact)
-    return whole and not isinstance(array, jax.core.Tracer)
+    return _is_concrete(array) and (array.size == 0 or not jnp.issubdtype(array.dtype, jnp.inexact))
+
+
+def _becomes_whole(func: Any, kwargs: Any, arrays: Sequence[Any]) -> bool:
+    """Are known floats cast to whole numbers, as the product of no sizes is, which torch takes for a float?"""
+    dtype = (kwargs or {}).get("dtype") if operation(func) in _CASTS else None
+    whole = isinstance(dtype, torch.dtype) and not (dtype.is_floating_point or dtype.is_complex)
+    return whole and all(map(_is_concrete, arrays))
+
+
+def _is_concrete(array: Any) -> bool:
+    return isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer)
