@@ -72,32 +72,32 @@ def _under_unread_comments(report: Report, root: Path) -> set[int | None]:
 def _lines_meant(line: int, gradients: Collection[int], source: str) -> set[int]:
     """The lines of the gradients that a comment may be about.
 
-    The one that is the innermost definition in which it stands; else the next below, and, unless it
+    That of the innermost definition around it that is one; else the next below, and, unless it
     stands alone between definitions, the last above as well.
     """
-    header = _innermost(line, source)
-    inside = [g for g in gradients if g in header]
-    if inside:
-        return set(inside)
+    headers = _headers(line, source)
+    inside = next((here for h in headers if (here := {g for g in gradients if g in h})), None)
+    if inside is not None:
+        return inside
     lines = source.splitlines()[line - 1 : line]
-    alone = not header and all(text.startswith("#") or not text for text in lines)
+    alone = not headers and all(text.startswith("#") or not text for text in lines)
     above = [] if alone else [g for g in gradients if g < line]
     below = [g for g in gradients if g >= line]
     return {*([max(above)] if above else []), *([min(below)] if below else [])}
 
 
-def _innermost(line: int, source: str) -> range:
-    """The lines from the first decorator to the `def` of the innermost definition in which a line stands."""
+def _headers(line: int, source: str) -> list[range]:
+    """The lines from the first decorator to the `def` of each definition in which a line stands, the innermost first."""
     try:
         nodes = ast.walk(ast.parse(source))
     except (SyntaxError, ValueError):
-        return range(0)
-    found = range(0)
+        return []
+    found: list[range] = []
     for node in nodes:  # outer ones before inner ones
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             if start <= line <= (node.end_lineno or line):
-                found = range(start, node.lineno + 1)
+                found.insert(0, range(start, node.lineno + 1))
     return found
 
 

@@ -58,6 +58,11 @@ SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\bvs)(?<!\bcf)(?<!\.)[.;](?:\s
 _DESCRIBED = (
     r"(?=\s*(?:sizes?\b|shapes?\b|is\b|has\b|are\b|have\b|:|[(\[]|(?:of|with) shape|in [\[(]|[<>]))"
 )
+# `int counts (n,), bool surveyed (n,)`: the type stands before the next name.
+_TYPE_OF_NEXT = re.compile(
+    r"(?<=[,;])\s*(?:and\s+)?(?:an?\s+)?(?:u?int\d*|integers?|bool(?:ean)?|float\d*|string|str)\s*$",
+    re.IGNORECASE,
+)
 _LIKENESS = re.compile(r"\bsame (?:shape|size|dimensions?) (?:as|of) (?:the )?$")
 _ALIAS = {"input": 0, "inputs": 0}  # as torch's "Shape:" sections call the first parameter
 
@@ -220,11 +225,11 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
             leads = re.match(r"\s*:(?![:=])", behind) and re.search(
                 rf"(?:^|[.,;(]|[)\]]\s+and\b)\s*(?:(?:{beside})\s*(?:,|/|&|and)\s*)*$", ahead
             )
-            alone = behind[: stop.start()] if stop else behind
-            alone = _with_property(alone, behind, beside) if leads is not None else alone
+            said = _TYPE_OF_NEXT.sub("", behind[: stop.start()]) if stop else behind
+            alone = _with_property(said, behind, beside) if leads is not None else said
             yield Passage(
                 "" if leads else ahead[starts[-1] if starts else 0 :],
-                behind[: stop.start()] if stop else behind,
+                said,
                 entry=leads is not None,
                 alone=alone,
                 common_word=name in _ARTICLES,
