@@ -108,7 +108,9 @@ def clues_of_keys(
             bare = replace(text, text=_unquoted(text.text, parts))
             said = read_text(bare, [name, *(part for part in parts if part != name), *others])
             for key in (part for part in parts if part in said and part not in own):
-                found.setdefault(f"{name}[{key!r}]", []).append(said[key])
+                alike = said[key].alike
+                mate = f"{name}[{alike!r}]" if alike in parts and alike not in own else alike
+                found.setdefault(f"{name}[{key!r}]", []).append(replace(said[key], alike=mate))
     return found
 
 

@@ -44,7 +44,16 @@ def stated(
     sources.append(complex_numbers.clues(function, parameters))
     paths = dict.fromkeys((*names, *(path for source in sources for path in source)))
     merged = {path: [c for source in sources for c in source.get(path, ())] for path in paths}
-    return kept_apart({path: clues for path, clues in merged.items() if clues}, parameters)
+    told = {
+        path: [c for c in clues if not _names_keys(c, keys.get(path, ()))]
+        for path, clues in merged.items()
+    }
+    return kept_apart({path: clues for path, clues in told.items() if clues}, parameters)
+
+
+def _names_keys(clue: Clue, keys: Sequence[str]) -> bool:
+    """Are the words that a text lists those of the dictionary's keys, and none of its own: `params "w" and "b"`?"""
+    return clue.kind is Kind.WORD and bool(clue.values) and set(clue.values) <= set(keys)
 
 
 def _of_maker(function: Callable[..., Any]) -> dict[str, list[Clue]]:

@@ -22,7 +22,7 @@ def leave_room(shape: tuple[int, ...], count: int, axis: int | None = None) -> b
     if axis is None:
         return shape[-1] <= count
     members = shape[axis]
-    return math.prod(shape) // max(members, 1) <= count**members
+    return math.prod(shape) // max(members, 1) <= math.prod([count] * members)
 
 
 def distinct_places(

@@ -769,3 +769,24 @@ def test_a_bound_is_read_before_and_within_brackets() -> None:
 def test_what_stands_in_brackets_is_not_always_a_domain(text: str) -> None:
     found = read_one(text, "x")
     assert "x" not in found or not found["x"].domain
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "``speed`` and ``feed`` are positive and of shape [parts, cuts]",
+        "speed and feed are positive floats with shape [parts, cuts]",
+    ],
+)
+def test_a_shape_stands_behind_a_domain(said: str) -> None:
+    found = read_text(Text("here", said, near=True), ["speed", "feed"])
+    assert [(c.spec, c.domain) for c in found.values()] == [("f32[parts cuts]", "> 0")] * 2
+
+
+def test_a_plural_above_itself_is_an_axis_and_a_unit_is_none() -> None:
+    text = "log_c: [materials]\nn: [materials]\nm: [metres]\nk: [metres]"
+    found = read_text(Text("here", text, near=True), ["log_c", "n", "m", "k"])
+    assert {name: clue.spec for name, clue in found.items()} == {
+        "log_c": "f32[materials]",
+        "n": "f32[materials]",
+    }

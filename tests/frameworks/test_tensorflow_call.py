@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.contract.report import Severity
-from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
+from gradcheck_cli.inputs.signature import OMITTED, Built, Fixed, Leaf, Signature
 from gradcheck_cli.subject.other_calls import OtherCall, WentWrong
 
 pytestmark = pytest.mark.needs("tensorflow")
@@ -32,6 +32,23 @@ def test_what_follows_an_argument_that_is_left_out_goes_by_its_name() -> None:
     gradient: Any = SimpleNamespace(draws=SimpleNamespace(start_over=lambda: None))
     args, kwargs = Call(gradient, signature, tf.float32).ask(function, [np.ones(2)])
     assert (len(args), args[1], kwargs) == (2, 0, {"how": "sum"})
+
+
+def test_gradients_of_an_object_are_those_of_its_parts() -> None:
+    import tensorflow as tf
+
+    from gradcheck_cli.frameworks.tensorflow.call import Call
+
+    parts = (Leaf("t.a", (2,), "test"), Leaf("t.b", (2,), "test"))
+    table = Built("T", tuple, parts, ("a", "b"))
+    signature = Signature((("t", table), ("x", Leaf("x", (), "test"))))
+
+    def pulled(*gradients: float | None) -> list[float | None]:
+        call = Call(SimpleNamespace(), signature, tf.float32)  # type: ignore[arg-type]
+        return call.pulled_back([], lambda: list(gradients), [])
+
+    assert pulled(1.0, 2.0, 3.0) == [1.0, 2.0, 3.0]
+    assert pulled(None, 3.0) == [None, None, 3.0]  # to TensorFlow it is one thing
 
 
 def test_what_runs_eagerly_only_says_so_itself_in_a_graph() -> None:

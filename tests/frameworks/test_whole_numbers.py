@@ -23,13 +23,21 @@ def in_segments(x: Any) -> Any:
     return torch.zeros(3, 2).scatter_reduce(0, places, x, "sum")
 
 
+def in_segments_of_numbers(x: Any) -> Any:
+    """Numbers have no further axes: the product of no sizes is a float to torch."""
+    numbers = x[:, 0]
+    count = torch.prod(torch.tensor(numbers.shape[1:])).long()
+    places = torch.tensor([0, 2, 0]).repeat_interleave(count).view(3)
+    return torch.zeros(3).scatter_reduce(0, places, numbers, "sum")
+
+
 def written_into(x: Any) -> Any:
     made = torch.zeros(4)
     made[1:] = x[:, 0]
     return made
 
 
-@pytest.mark.parametrize("function", [in_segments, written_into])
+@pytest.mark.parametrize("function", [in_segments, in_segments_of_numbers, written_into])
 def test_sizes_that_stand_in_tensors_are_known(function: Any) -> None:
     from gradcheck_cli.frameworks.torch.trace import traced
 

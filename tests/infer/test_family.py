@@ -7,9 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradcheck_cli.infer.family import family
+from gradcheck_cli.infer.explore import Exploration
+from gradcheck_cli.infer.family import _broken, family
+from gradcheck_cli.infer.template import Hole, Template
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
+from gradcheck_cli.subject.refusals import RuleError
 from tests.infer.fitted import NO_HINTS, Gradient, shapes
 
 
@@ -63,3 +66,15 @@ def test_what_is_left_out_is_given_where_nothing_fits_without() -> None:
     found = family(gradient, gradient.parameters(), "float32", NO_HINTS, [])
     (subject,) = (shapes(each) for each in found.subjects)
     assert subject["taper"] == subject["x"][:1]
+
+
+@pytest.mark.parametrize(("stated", "surely"), [(0, False), (1, False), (2, True)])
+def test_a_rule_that_takes_nothing_is_surely_wrong_where_half_of_its_arrays_have_stated_shapes(
+    stated: int, surely: bool
+) -> None:
+    free = [Hole(f"x{i}", "float", dims=("n",) if i < stated else None) for i in range(4)]
+    ids = Hole("ids", "int", dims=("n",))  # a table alone says nothing of the others
+    signature = Signature(())
+    refused = [(signature, RuleError("shape", "of another shape"))]
+    opened = Template(signature, (*free, ids))
+    assert (_broken(opened, Exploration(refused=refused)) is not None) is surely

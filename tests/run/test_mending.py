@@ -12,7 +12,7 @@ from gradcheck_cli.contract.report import Edit, Finding, Report, Severity, Verdi
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.change import Change
-from gradcheck_cli.run.mending import mend, repairs
+from gradcheck_cli.run.mending import _lines_meant, mend, repairs
 from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding
 
@@ -96,6 +96,12 @@ def test_a_comment_inside_a_definition_is_about_that_definition(
         e.line for c in repairs(told, tmp_path, unsafe=True) for f in c.repaired for e in f.edits
     }
     assert written == {e.line for name, e in edits.items() if name not in left_alone}
+
+
+def test_a_comment_in_a_method_is_about_the_class_that_is_a_gradient() -> None:
+    source = "class F(Function):\n    def backward(ctx, g):\n        # here\n        return g\n\n\nclass G(Function):\n    pass\n"
+    assert _lines_meant(3, [1, 7], source) == {1}
+    assert _lines_meant(3, [2, 7], source) == {2}
 
 
 @pytest.mark.parametrize(

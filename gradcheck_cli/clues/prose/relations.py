@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from gradcheck_cli.inputs.clue import Clue, Kind
 
+_NO_ARRAYS = (Kind.TREE, Kind.WORD, Kind.FLAG, Kind.WHOLE, Kind.FUNCTION)
 _SCORES = ("logits", "scores", "log_probs", "logprobs")
 _LABELS = ("labels", "label", "targets", "target")
 _NOT_ABOVE = re.compile(r"\b(?P<lesser>[^\W\d]\w*)\s*(?:<=|≤)\s*(?P<greater>[^\W\d]\w*)")
@@ -32,6 +33,11 @@ _ALIKE = re.compile(
     r"(?P<names>[^\W\d]\w*(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+|\s*&\s*)[^\W\d]\w*)+)\s+"
     r"(?:(?:must|should|all|both|each|are|be|have|has|share|of)\s+)*"
     r"(?:the same|one|equal|identical|matching|a common)\s+shapes?\b"
+    r"(?!\s*,?\s*(?:as|of|with|up to|or|but|except|apart|after|\w+ed)\b)"
+)
+# `int counts, bool surveyed, params "occupied" and "log_rate": one shape`: all that is listed before the colon.
+_ALL_ALIKE = re.compile(
+    r"(?P<names>[^.:;\n]*,[^.:;\n]*)(?::|,)\s*(?:all\s+)?(?:of\s+)?(?:one|the same|equal) shapes?\b"
     r"(?!\s*,?\s*(?:as|of|with|up to|or|but|except|apart|after|\w+ed)\b)"
 )
 _AXES = re.compile(r"\[([^\[\]]*)\]")
@@ -66,8 +72,9 @@ def _with_class_labels(told: dict[str, Clue]) -> dict[str, Clue]:
 def _with_equal_shapes(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
     """The clues, with which arrays have one shape, where the text does not say which: `lon and lat have the same shape`."""
     found = dict(told)
-    for match in _ALIKE.finditer(written):
-        names = [name for name in re.findall(r"\w+", match["names"]) if name in told]
+    for match in (*_ALIKE.finditer(written), *_ALL_ALIKE.finditer(written)):
+        listed = [name for name in re.findall(r"\w+", match["names"]) if name in told]
+        names = [name for name in listed if told[name].kind not in _NO_ARRAYS]
         for name in names[1:]:
             if not found[name].spec and not found[names[0]].spec:
                 found[name] = replace(found[name], alike=names[0])

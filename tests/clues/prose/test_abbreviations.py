@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradcheck_cli.clues.prose.abbreviations import shortened
+from gradcheck_cli.clues.prose.abbreviations import in_one_word, shortened
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,15 @@ def test_a_word_with_a_shape_stands_for_the_name_that_is_short_for_it(
     text: str, names: list[str], said: str
 ) -> None:
     assert shortened(text, names) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[rounds] hill ids, the Hill-ID of each", "[rounds] hill_id, the hill_id of each"),
+        ("hill_id: (n,), the hill ids", "hill_id: (n,), the hill ids"),
+        ("an uphill idea", "an uphill idea"),
+    ],
+)
+def test_a_name_of_several_words_may_be_written_as_these(text: str, said: str) -> None:
+    assert in_one_word(text, ["x", "hill_id"]) == said

@@ -88,3 +88,14 @@ def test_more_of_one_than_of_the_other() -> None:
 def test_no_more_of_one_than_of_the_other() -> None:
     text = "x: (rows, cols), with no more rows than cols"
     assert specs(text, "x") == ["f32[rows cols]"]
+
+
+def test_all_that_is_listed_before_a_colon_has_one_shape() -> None:
+    said = "int hits, bool seen, rate: one shape"
+    assert mates(said, "hits", "seen", "rate")[1:] == ["hits", "hits"]
+    assert mates("hits, rate: one shape as of seen", "hits", "seen", "rate")[2] != "hits"
+
+
+def test_the_type_before_a_name_is_that_of_this_name() -> None:
+    said = "float x (n,), int hits (n,), bool seen (n,)"
+    assert specs(said, "x", "hits", "seen") == ["f32[n]", "i32[n]", "bool[n]"]
