@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from gradcheck_cli.contract.number_text import tidy
@@ -39,12 +42,25 @@ def boundaries(failure: Failure, m: Measurements) -> list[Interval]:
         if domain is not None and domain.joint:
             continue  # one element alone leaves it
         values = spread if domain is None else np.unique(domain.into(spread, m.fmt))
-        intervals = find_boundaries(m, failure.row, *argument, values, failure.holds)
+        found = find_boundaries(m, failure.row, *argument, values, failure.holds)
+        intervals = _joined(found) if m.subject.leaves[argument[0]].shape else found
         if not intervals:
             return []
         if len(intervals) > 1 or not (intervals[0].start_open and intervals[0].stop_open):
             return intervals
     return []
+
+
+def _joined(intervals: Sequence[Interval]) -> list[Interval]:
+    """The intervals along an element of an array; two that meet in all the digits that are told are one."""
+    joined: list[Interval] = []
+    for interval in sorted(intervals, key=lambda each: each.start):
+        if joined and _told(joined[-1].stop) == _told(interval.start):
+            longer = replace(joined[-1], stop=interval.stop, stop_open=interval.stop_open)
+            joined[-1] = longer
+        else:
+            joined.append(interval)
+    return joined if len(joined) < len(intervals) else list(intervals)
 
 
 def in_words(interval: Interval, m: Measurements) -> str:
@@ -73,12 +89,17 @@ def in_words(interval: Interval, m: Measurements) -> str:
 
 def _end(value: float, exact: str, interval: Interval, m: Measurements) -> str:
     """An end beside 0: in all its digits for a number, about that for an element of an array."""
-    return f"about {tidy(f'{value:.3g}')}" if m.subject.leaves[interval.leaf].shape else exact
+    return f"about {_told(value)}" if m.subject.leaves[interval.leaf].shape else exact
+
+
+def _told(end: float) -> str:
+    """An edge to three digits."""
+    return tidy(f"{end:.3g}")
 
 
 def _about(interval: Interval, name: str) -> str:
     """As in `for x[2] from about 0.5 on`: edges along an element of an array are known to three digits."""
-    start, stop = (tidy(f"{end:.3g}") for end in (interval.start, interval.stop))
+    start, stop = _told(interval.start), _told(interval.stop)
     if interval.start_open:
         return f"for {name} up to about {stop}"
     if interval.stop_open:

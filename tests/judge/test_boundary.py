@@ -137,3 +137,18 @@ def test_an_argument_whose_elements_depend_on_each_other_is_not_walked(
     sorted_y = replace(y, domain=Domain(Bounds(family="sorted", text="sorted")))
     m.subject.signature = Signature((("x", x), ("y", sorted_y)))
     assert walked(monkeypatch, m, component=3) == [(0, 1)]
+
+
+@pytest.mark.parametrize(("second", "number"), [(-0.9999, 0), (-0.98, 2)])
+def test_stretches_of_an_element_that_meet_in_the_digits_told_are_one(
+    monkeypatch: pytest.MonkeyPatch, second: float, number: int
+) -> None:
+    m = of_vectors()
+
+    def apart(m: Any, row: int, leaf: int, element: int, values: Any, holds: Any) -> Any:
+        after = Interval(leaf, element, second, 9.0, False, True)
+        return [after, Interval(leaf, element, -9.0, -1.0001, True, False)]
+
+    monkeypatch.setattr(boundary, "find_boundaries", apart)
+    wrong = failure(RuleName.GRADIENT_MISMATCH, holds=lambda m: np.ones(m.count, bool))
+    assert len(boundaries(wrong, m)) == number
