@@ -156,7 +156,7 @@ def _with_domain_of_all(told: Mapping[str, Clue], written: str, text: Text) -> d
         return dict(told)
     positive = said["least"] == ">" or (said["sign"] or "").lower() == "positive"
     domain = "> 0" if positive else ">= 0"
-    about = Clue(f"{text.source} `{said.group()}`", domain=domain)
+    about = Clue(f"{text.source} `{said.group()}`", domain=domain, for_all=True)
     return {
         name: about
         if clue == Clue(clue.source)

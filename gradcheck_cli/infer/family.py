@@ -143,14 +143,16 @@ def _broken(opened: Template, explored: Exploration) -> Broken | None:
     """Shapes that the function takes and its rule refuses, where a source states them.
 
     Where the rule takes other ones, it must state them for every array; where it takes none at all, for half of those
-    that are differentiated: beside one table of a stated shape, all others may be what nobody means.
+    that are differentiated: beside one table of a stated shape, all others may be what nobody means. A single one
+    is broadcast by no other.
     Kernels take shapes by accident, for they see none: there what raises has to be wrong whatever these are.
     """
     if explored.subject is not None and explored.subject.kernels:
         return next((each for each in explored.refused if each[1].certain), None)
     settled = [hole.settled for hole in opened.holes]
     free = [hole.settled for hole in opened.holes if hole.kind == "float"] or settled
-    stated = 2 * sum(free) >= len(free) if explored.subject is None else all(settled)
+    enough = any(settled) if len(free) == 1 else 2 * sum(free) >= len(free)
+    stated = enough if explored.subject is None else all(settled)
     if not explored.refused or not stated:
         return None
     signature, error = explored.refused[0]

@@ -29,7 +29,16 @@ from gradcheck_cli.inputs.names import (
     says_not_a_float,
     tells_of_each,
 )
-from gradcheck_cli.inputs.signature import GUESS, OMITTED, Fixed, Hints, Leaf, Parameter, changed
+from gradcheck_cli.inputs.signature import (
+    GUESS,
+    OMITTED,
+    Fixed,
+    Hints,
+    Leaf,
+    Parameter,
+    changed,
+    root,
+)
 from gradcheck_cli.inputs.stand_ins import floats, integers, mask, static_stand_ins, whole_numbers
 from gradcheck_cli.project.input_specs import ArraySpec, condition
 
@@ -199,12 +208,27 @@ def _at_home(stated: Any, hints: Hints) -> Any:
     """The argument with the domains of all it holds; another source than that of its shape may have said them."""
 
     def within(part: Any) -> Any:
-        domain = hints.domains.get(part.path) if isinstance(part, Leaf) else None
-        if domain is None or part.domain not in (None, domain):
+        domain = _domain_of_part(part.path, hints) if isinstance(part, Leaf) else None
+        if domain is None or part.domain not in (None, domain, hints.domains.get(part.path)):
             return part
         return replace(part, domain=domain)
 
     return changed(stated, within)
+
+
+def _domain_of_part(path: str, hints: Hints) -> Domain | None:
+    """Where a part of an argument lives: as is said of itself, else of all inputs; at 0 only if neither excludes it."""
+    owner = root(path)
+    own = hints.domains.get(path)
+    of_all = any(clue.for_all for clue in hints.clues.get(owner, ()))
+    whole = hints.domains.get(owner) if of_all else None
+    if own is None or whole is None:
+        return own or whole
+    above = whole.bounds.low == own.bounds.low and whole.bounds.low_open
+    if not above or own.bounds.low_open or own.bounds.family is not None:
+        return own
+    text = own.bounds.text.replace("[", "(", 1).replace(">=", ">")
+    return replace(own, bounds=replace(own.bounds, low_open=True, text=text))
 
 
 def _nested(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:

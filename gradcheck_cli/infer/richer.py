@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradcheck_cli.infer.table_counts import leaves_room
 from gradcheck_cli.infer.template import Hole, template
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.results import Cut
@@ -98,10 +99,12 @@ def _at_once(
         tuple(other(n) if n == m else n for n, m in zip(shape, axes, strict=True))
         for shape, axes in zip(shapes, free, strict=True)
     ]
-    counts = [
-        max(n, *shape) if hole.distinct and shape else n
-        for n, hole, shape in zip(counts, opened.holes, resized, strict=True)
+    counts = [  # of a permutation of all there are as many as before
+        after[-1] if hole.distinct and before == (n,) else n
+        for n, hole, before, after in zip(counts, opened.holes, shapes, resized, strict=True)
     ]
+    if not leaves_room(opened.holes, resized, counts):
+        return
     if resized != shapes and sum(int(np.prod(s, dtype=int)) for s in resized) <= most:
         yield opened.at(resized, counts, ascending=False)
 
@@ -135,12 +138,10 @@ def with_other_entries(signature: Signature, name: str, hints: Hints) -> Iterato
     """The signature with another integer at the end of one table: a size, which often marks padding, or a sign of it."""
     table = dict(signature.arguments).get(name)
     distinct = any(clue.distinct for clue in hints.clues.get(name, ()))
-    if not isinstance(table, Fixed) or table.value.dtype.kind not in "iu":
-        return
+    if distinct or not isinstance(table, Fixed) or table.value.dtype.kind not in "iu":
+        return  # a size is no place, and what is there already would be named twice
     sizes = dict.fromkeys(n for leaf in signature.leaves for n in leaf.shape)
     for entry in dict.fromkeys((*sizes, *_MARKS)):
         ending = table.value.copy()
         ending[-1] = entry
-        if distinct and (ending.ndim > 1 or entry in table.value):
-            continue  # it would repeat one
         yield signature.with_argument(name, replace(table, value=ending))

@@ -24,9 +24,11 @@ def counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int)
         below, axis = hole.below or "", hole.members(len(shape))
         least = usual if axis is None else max(usual, shape[axis])
         if hole.distinct and axis is None:
-            least = max(least, _room(shape, holes, shapes))
+            least = _room(shape, holes, shapes) or usual
         high = int(below) if _is_number(below) else named.get(below)
-        below_each.append(least if high is None else max(high - hole.least, 1))
+        count = least if high is None else max(high - hole.least, 1)
+        in_pairs = hole.distinct and axis is not None
+        below_each.append(_shortest(count, holes, shapes) if in_pairs else count)
     return totals(holes, shapes, below_each)
 
 
@@ -34,6 +36,12 @@ def _room(shape: tuple[int, ...], holes: Sequence[Hole], shapes: Sequence[tuple[
     """The shortest axis of the other arrays that has a place for each integer of a table; 0 if none has."""
     axes = (n for h, s in zip(holes, shapes, strict=True) if h.kind != "int" for n in s)
     return min((n for n in axes if shape and n >= shape[-1]), default=0)
+
+
+def _shortest(usual: int, holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]]) -> int:
+    """What the integers of pairs are below that are places in an array of several axes: none is beyond the shortest."""
+    deep = [s for h, s in zip(holes, shapes, strict=True) if h.kind != "int" and len(s) > 1]
+    return min([usual, *(n for shape in deep for n in shape)])
 
 
 def leaves_room(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -11,18 +12,17 @@ from gradcheck_cli.inputs.signature import Fixed
 
 Array = np.ndarray[Any, Any]
 
-_STRIDES = (2, 3, 5, 7, 11, 13, 1)  # from one integer to the next; by ones each is its neighbour
-_FIRSTS = 4  # first integers that are tried
+_MOST_ORDERS = 32  # that are tried
 
 
 def leave_room(shape: tuple[int, ...], count: int, axis: int | None = None) -> bool:
     """Are there so many integers below the count, or tuples of them along an axis?"""
-    if not shape:
+    if not math.prod(shape) or not shape:
         return False
     if axis is None:
         return shape[-1] <= count
     members = shape[axis]
-    return math.prod(shape) // max(members, 1) <= math.prod([count] * members)
+    return math.prod(shape) // members <= math.prod([count] * members)
 
 
 def distinct_places(
@@ -35,39 +35,46 @@ def distinct_places(
 ) -> Fixed:
     """So many different integers from the least on, in no order; with an axis, tuples along it that differ.
 
-    Along the last axis otherwise: each row is another order. One that uses all integers is not its own inverse
-    where that can be.
+    Without one all differ where there are enough, else those of each row. Another `turn` gives another order.
     """
-    if axis is None:
-        rows = math.prod(shape[:-1])
-        lines = [_order(shape[-1], count, turn + row) for row in range(rows)]
-        values = np.array(lines, int).reshape(shape)
-    else:
+    size = math.prod(shape)
+    if axis is not None:
         members = shape[axis]
-        others = math.prod(shape) // members
-        whole = _tuples(others, members, count, turn)
+        whole = _tuples(size // members, members, count, turn)
         rest = tuple(n for a, n in enumerate(shape) if a != axis)
         values = np.moveaxis(whole.reshape(*rest, members), -1, axis)
+    elif size <= count:
+        values = _order(count, turn)[:size].reshape(shape)
+    else:
+        rows = size // shape[-1]
+        lines = [_order(count, turn + row)[: shape[-1]] for row in range(rows)]
+        values = np.array(lines, int).reshape(shape)
     return Fixed((least + values).astype(np.int32), f"i32{list(shape)}", source)
 
 
 def _tuples(number: int, members: int, count: int, turn: int) -> Array:
-    """Different tuples; where there are enough integers, no two have one of them at one place."""
+    """Different tuples; where there are enough integers no two have one at the same place, and none holds one twice."""
+    order = _order(count, turn)
     if number <= count:
-        return np.stack([_order(number, count, turn + member) for member in range(members)], axis=1)
-    places = _order(number, count**members, turn)
-    return np.stack([places // count**member % count for member in range(members)], axis=1)
-
-
-def _order(size: int, count: int, turn: int) -> Array:
-    """The first of the orders that are tried; another one for another turn."""
-    strides = [n for n in _STRIDES if math.gcd(n, count) == 1]
-    orders = [
-        (np.arange(size) * stride + first) % count
-        for stride in strides
-        for first in range(1, 1 + min(count, _FIRSTS))
+        steps = (np.arange(number)[:, None] + np.arange(members)) % count
+        return order[steps]
+    every = [
+        tuple(order[list(places)]) for places in itertools.product(range(count), repeat=members)
     ]
-    every = list({tuple(order): order for order in orders if size}.values())
-    telling = [o for o in every if size < count or (o[o] != np.arange(size)).any()]
-    usable = telling or every
-    return usable[turn % len(usable)] if usable else np.zeros(0, int)
+    mixed = [every[i] for i in _order(len(every), turn)]
+    return np.array(sorted(mixed, key=lambda each: len(set(each)) < members)[:number])
+
+
+def _order(count: int, turn: int) -> Array:
+    """All integers below the count in an order that is not its own inverse, nor undone by the one of the turn before.
+
+    Two that may as well follow each other the other way round would hide which of them comes first.
+    """
+    before = _order(count, turn - 1) if turn else None
+    orders = [
+        np.random.default_rng([count, turn, n]).permutation(count) for n in range(_MOST_ORDERS)
+    ]
+    telling = [o for o in orders if (o[o] != np.arange(count)).any()]
+    apart = [o for o in orders if before is None or (o[before] != before[o]).any()]
+    both = [o for o in telling if any(o is other for other in apart)]
+    return (both or apart or telling or orders)[0]

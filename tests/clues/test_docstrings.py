@@ -783,8 +783,13 @@ def test_a_shape_stands_behind_a_domain(said: str) -> None:
     assert [(c.spec, c.domain) for c in found.values()] == [("f32[parts cuts]", "> 0")] * 2
 
 
+@pytest.mark.parametrize("unit", ["miles", "celsius", "kilowatts", "dimensionless", "floats"])
+def test_units_above_each_other_are_no_axes(unit: str) -> None:
+    assert read_text(Text("here", f"a: [{unit}]\nb: [{unit}]", near=True), ["a", "b"]) == {}
+
+
 def test_a_plural_above_itself_is_an_axis_and_a_unit_is_none() -> None:
-    text = "log_c: [materials]\nn: [materials]\nm: [metres]\nk: [metres]"
+    text = "log_c: [materials]\nn: [materials]\nm: [kilometres]\nk: [kilometres]"
     found = read_text(Text("here", text, near=True), ["log_c", "n", "m", "k"])
     assert {name: clue.spec for name, clue in found.items()} == {
         "log_c": "f32[materials]",

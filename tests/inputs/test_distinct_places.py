@@ -40,3 +40,20 @@ def test_there_has_to_be_a_place_for_each() -> None:
     assert leave_room((2, 9), 3, axis=0)
     assert not leave_room((2, 10), 3, axis=0)
     assert not leave_room((), 4)
+
+
+@pytest.mark.parametrize("size", [4, 5, 6, 7])
+def test_two_permutations_do_not_commute(size: int) -> None:
+    one, other = (distinct_places((size,), size, "here", turn=turn).value for turn in (0, 1))
+    assert list(one[other]) != list(other[one])
+    assert list(one[other]) != list(range(size))
+
+
+def test_pairs_of_a_place_with_itself_come_last() -> None:
+    pairs = distinct_places((6, 2), 3, "here", axis=1).value
+    assert all(first != second for first, second in pairs)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((0,), None), ((3, 0), None), ((2, 0), 0)])
+def test_where_nothing_is_there_is_no_room(shape: tuple[int, ...], axis: int | None) -> None:
+    assert not leave_room(shape, 4, axis)

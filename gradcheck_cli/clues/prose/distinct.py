@@ -1,4 +1,7 @@
-"""What a text promises of a table: that no two of its integers, or of its pairs of integers, are alike."""
+"""What a text promises of a table: that no two of its integers, or of its pairs of integers, are alike.
+
+Only plain promises about the table itself are heard: a wrong one would hide a scatter that overwrites.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,25 @@ _PLACES = (
     r"(?:ids?|ind(?:ices|exes)|pairs|triples|tuples|rows|columns|cells|places|positions|slots"
     r"|entries|sites|nodes|locations|integers|ints|keys|numbers|ranks|bins|offsets|targets)"
 )
-_ONE_PLACE = r"(?:id|index|pair|triple|row|column|cell|place|position|slot|entry|site|node)"
+_ONE = r"(?:id|index|pair|triple|row|column|cell|place|position|slot|entry|site|node|one)"
+# What leads the words of an entry: its beginning, its shape, its type, a comma.
+_LEAD = r"(?:^|[,;:)\]]|\bintegers?|\bints?|\bint(?:8|16|32|64)|\b(?:array|table|tensor|list) of|\b(?:in (?:each|every)|per) row,?)\s*"
+_GOES_ON = r"(?=\s*(?:[.,;)]|$|and (?:below|in|within|sorted|ascending|non-?negative|between)\b))"
 _PROMISED = re.compile(
-    rf"\b(?:distinct|unique|non-?repeating) (?:\w+ ){{0,2}}{_PLACES}\b"
-    r"|\b(?:all|mutually|pairwise) (?:distinct|unique|different)\b"
-    r"|\b(?:distinct|unique)\s*(?=[,.;)]|$)"
-    rf"|\bno two (?:of them |{_PLACES} )?(?:are )?(?:alike|equal|the same)\b|\bno {_ONE_PLACE} twice\b"
-    r"|\b(?:no|without) (?:repeats?|repetitions?|duplicates?|replacement)\b"
-    r"|\b(?:at most|exactly|only) once\b|\bpermutations?\b",
+    rf"{_LEAD}(?:all |mutually |pairwise )?(?:distinct|unique|non-?repeating)"
+    rf"(?:(?: \w+){{0,2}} {_PLACES}\b(?! (?:among|in each|per)\b)|{_GOES_ON})"
+    rf"|\b(?:are|must be|are all|must all be|be all) (?:all |mutually |pairwise )?(?:distinct|unique|different){_GOES_ON}"
+    rf"|{_LEAD}(?:all|mutually|pairwise) different{_GOES_ON}"
+    rf"|\bno two (?:of them |{_PLACES} )?(?:are )?(?:alike|equal|the same)\b"
+    rf"|\bno {_ONE} (?:(?:is|appears|occurs|comes|stands)(?: \w+)? )?twice\b"
+    rf"|\b(?:no|without) (?:repeats?|repetitions?|repeated {_PLACES}|duplicates?){_GOES_ON}"
+    rf"|\b(?:each|every) {_ONE} (?:\w+ ){{1,3}}at most once\b|{_LEAD}(?:is )?(?:a|the) permutation\b",
     re.IGNORECASE,
 )
-_DENIED = re.compile(r"\b(?:not|need|may|can|might|never|non|number of)\b[\w\s-]{0,24}$", re.IGNORECASE)  # fmt: skip
+_DENIED = re.compile(
+    r"(?:\b(?:not|need|never|whether|if|unless|no requirement|nor|with or)\b|n't\b)[^.;]*$",
+    re.IGNORECASE,
+)
 _FAR = 90  # characters behind a name in a sentence: what stands farther off is about something else
 
 
@@ -31,5 +42,6 @@ def are_distinct(spoken: Sequence[Passage]) -> bool:
 
 
 def _promises(text: str) -> bool:
-    found = (match.start() for match in _PROMISED.finditer(text))
-    return any(not _DENIED.search(text[:start]) for start in found)
+    plain = " ".join(text.split())
+    found = (match.start() for match in _PROMISED.finditer(plain))
+    return any(not _DENIED.search(plain[:start]) for start in found)

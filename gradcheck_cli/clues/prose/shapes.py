@@ -82,10 +82,12 @@ _ENTRY_OF_A_CAPITAL = re.compile(
 )
 # `log_c: [materials]` above `n: [materials]`, in a plural that is no unit.
 _ENTRY_OF_A_PLURAL = re.compile(
-    r"^\s*\w+\s*:\s*\[(?P<name>(?!(?:\w*(?:met(?:re|er)|gram|second|lit(?:re|er))|minute|hour|day|week|month|year|degree|radian|volt|watt"
-    r"|pascal|newton|joule|kelvin|mole|amp|ohm|dollar|euro|cent|unit|point|count|bit|nat|decibel|pixel)s\])[a-z_]{3,}s)\]",
+    r"^\s*\w+\s*:\s*\[(?P<name>(?!(?:\w*(?:met(?:re|er)|gram|second|lit(?:re|er)|minute|hour|day|week|month|year|degree|radian|volt|watt"
+    r"|pascal|newton|joule|kelvin|celsiu|mole|amp|ampere|ohm|siemen|farad|tesla|gaus|lumen|dollar|euro|cent|pound|unit|point|count|bit|byte|nat"
+    r"|bp|decibel|pixel|mile|inche|yard|knot|erg|electronvolt|photon|atmosphere|bar|ton|tonne|ounce|calorie|parsec|angstrom|micron|dalton|turn"
+    r"|cycle|step|frame|event|float|int|integer|number|alway|percent)s|\w*(?:ss|us|is))\])[a-z_]{3,}s)\]",
     re.MULTILINE,
-)  # fmt: skip
+)
 _ROWS_OF_CAPITALS = re.compile(r"[a-z_\d] \[[A-Z](?:,\s*[A-Z])+\]")
 _ROW_OF_A_CAPITAL = re.compile(r"[a-z_\d] \[(?P<name>(?![ACEFGHJKLMNPRSTUVW]\])[A-Z])\]")
 _TUPLE_OF_ONE = re.compile(

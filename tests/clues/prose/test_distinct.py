@@ -18,6 +18,9 @@ from gradcheck_cli.clues.documentation import Text
         "ids: integer array (k,) without repeats",
         "ids: (k,) integers, no two of them alike",
         "ids: (k,) int, all different",
+        "ids: (b, k) int, in each row distinct ids below v",
+        "ids: (k,) int; no id appears twice",
+        "ids: (k,) int, distinct and below v",
     ],
 )
 def test_promised(text: str) -> None:
@@ -33,6 +36,16 @@ def test_promised(text: str) -> None:
         "ids: (k,) integers that may name a row at most once or more",
         "ids: (k,) integers; the number of unique ids is small",
         "ids: (k,) integers",
+        "ids: (k,) int below v; they don't have to be unique.",
+        "ids: (k,) int below v, which aren't all distinct.",
+        "ids: (k,) int; there is no requirement that they be distinct.",
+        "ids: (k,) int, which of the v distinct nodes each edge begins at",
+        "ids: (k,) int, indices into the unique rows of the table",
+        "ids: (k,) int, one of v classes, each class has a unique id",
+        "ids: (k,) int; each of them is looked up exactly once",
+        "ids: (k,) int. No duplicates are merged: each counts.",
+        "ids: (k,) int, rows drawn with or without replacement",
+        "ids: (k,) int with k unique ids among them",
     ],
 )
 def test_not_promised(text: str) -> None:
