@@ -57,7 +57,7 @@ def _tuples(number: int, members: int, count: int, turn: int) -> Array:
     order = _order(count, turn)
     if number <= count:
         steps = (np.arange(number)[:, None] + np.arange(members)) % count
-        return order[steps]
+        return np.asarray(order[steps])
     every = [
         tuple(order[list(places)]) for places in itertools.product(range(count), repeat=members)
     ]
