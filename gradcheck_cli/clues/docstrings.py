@@ -60,6 +60,11 @@ _PART_OF_SHAPE = re.compile(
 _IN_A_ROW = re.compile(
     r"\b(?:sequence|list|tuple|iterable)\s+of\s+(?P<dim>[^\W\d]\w*)\s+(?:floats|numbers|weights)\b"
 )
+# Where a text says it of one of them, it is not said of all that they hold.
+SIGNED = re.compile(
+    r"\b(?:but|except|apart from|unless|either sign|any sign|signed|(?<!non-)negative)\b",
+    re.IGNORECASE,
+)
 _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
     r"(?:\w+_)?(?:shape|size|axes|axis|dtype|dims|numbers|strides?|padding|dilations?|perm)"
@@ -156,7 +161,9 @@ def _with_domain_of_all(told: Mapping[str, Clue], written: str, text: Text) -> d
         return dict(told)
     positive = said["least"] == ">" or (said["sign"] or "").lower() == "positive"
     domain = "> 0" if positive else ">= 0"
-    about = Clue(f"{text.source} `{said.group()}`", domain=domain, for_all=True)
+    about = Clue(
+        f"{text.source} `{said.group()}`", domain=domain, for_all=not SIGNED.search(written)
+    )
     return {
         name: about
         if clue == Clue(clue.source)

@@ -8,7 +8,11 @@ from typing import Any
 from gradcheck_cli.clues import body
 from gradcheck_cli.clues.bounds import with_ends
 from gradcheck_cli.clues.callables import callables, spread
-from gradcheck_cli.clues.class_fields import clues_of_objects, names_of_dimensions
+from gradcheck_cli.clues.class_fields import (
+    clues_of_objects,
+    names_of_dimensions,
+    with_signs_of_fields,
+)
 from gradcheck_cli.clues.classes import classes_of_arguments, instances
 from gradcheck_cli.clues.first_clues import (
     by_strength,
@@ -51,7 +55,7 @@ def read(
     wanted = classes_of_arguments(function, rule, names, merged)
     objects = clues_of_objects(wanted, names_of_dimensions(merged))
     merged = {p: [*objects.get(p, ()), *merged.get(p, ())] for p in {**merged, **objects}}
-    merged, ends = with_ends(merged, parameters)
+    merged, ends = with_ends(with_signs_of_fields(merged, wanted), parameters)
     keys = keys_read(function)
     held = [*merged, *(f"{name}[{key!r}]" for name, read in keys.items() for key in read)]
     marks = left_out([function, *rule], names)

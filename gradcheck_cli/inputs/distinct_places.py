@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -13,6 +14,7 @@ from gradcheck_cli.inputs.signature import Fixed
 Array = np.ndarray[Any, Any]
 
 _MOST_ORDERS = 32  # that are tried
+_TURNS = 16  # orders of which each is another one than that before
 
 
 def leave_room(shape: tuple[int, ...], count: int, axis: int | None = None) -> bool:
@@ -47,7 +49,7 @@ def distinct_places(
         values = _order(count, turn)[:size].reshape(shape)
     else:
         rows = size // shape[-1]
-        lines = [_order(count, turn + row)[: shape[-1]] for row in range(rows)]
+        lines = [_order(count, (turn + row) % _TURNS)[: shape[-1]] for row in range(rows)]
         values = np.array(lines, int).reshape(shape)
     return Fixed((least + values).astype(np.int32), f"i32{list(shape)}", source)
 
@@ -65,6 +67,7 @@ def _tuples(number: int, members: int, count: int, turn: int) -> Array:
     return np.array(sorted(mixed, key=lambda each: len(set(each)) < members)[:number])
 
 
+@functools.lru_cache(maxsize=256)
 def _order(count: int, turn: int) -> Array:
     """All integers below the count in an order that is not its own inverse, nor undone by the one of the turn before.
 

@@ -10,7 +10,11 @@ from types import ModuleType
 
 import pytest
 
-from gradcheck_cli.clues.class_fields import clues_of_objects, names_of_dimensions
+from gradcheck_cli.clues.class_fields import (
+    clues_of_objects,
+    names_of_dimensions,
+    with_signs_of_fields,
+)
 from gradcheck_cli.inputs.clue import Clue, Kind
 
 SOURCE = '''
@@ -36,6 +40,10 @@ class Head(NamedTuple):
 
 class Layer:
     pass
+
+
+class Moved(NamedTuple):
+    shift: "np.ndarray"  # either sign
 
 
 @dataclass
@@ -106,3 +114,9 @@ def test_a_class_without_a_source_says_nothing() -> None:
 
 def test_the_names_of_dimensions_are_those_in_brackets() -> None:
     assert names_of_dimensions({"x": [Clue("", "f32[n 2*d] in 0..k"), Clue("")]}) == {"n", "d"}
+
+
+def test_what_is_said_of_all_inputs_is_not_of_fields_of_either_sign(module: ModuleType) -> None:
+    said = {"p": [Clue("a docstring", domain="> 0", for_all=True)]}
+    assert not with_signs_of_fields(said, {"p": module.Moved})["p"][0].for_all
+    assert with_signs_of_fields(said, {"p": module.Head})["p"][0].for_all

@@ -299,3 +299,18 @@ class Card:
 def test_a_setting_that_is_one_of_two_signs_is_the_other_one() -> None:
     (moved,) = remade(Card)
     assert astuple(moved.value) == (1.5, -1, 1, 2)
+
+
+def test_what_is_said_of_all_inputs_holds_for_the_parts_of_an_argument() -> None:
+    positive = Domain(condition("x > 0")[1], "a docstring")
+    usual = Domain(condition("x in [0, 1e6]")[1], "the name `area`")
+    signed = Domain(condition("x in [-1, 1]")[1], "a comment")
+    of_all = [Clue("a docstring", domain="> 0", for_all=True)]
+    domains = {"x": positive, "x['area']": usual, "x['side']": signed}
+    keys = {"x": ["area", "mass", "side"]}
+    held = first(X, keys=keys, domains=domains, clues={"x": of_all})
+    assert held["mass"].domain == positive
+    assert held["area"].domain.bounds.text == "in (0, 1e6]"
+    assert held["side"].domain == signed
+    own = [Clue("a docstring", domain="> 0")]
+    assert first(X, keys=keys, domains=domains, clues={"x": own})["mass"].domain is None

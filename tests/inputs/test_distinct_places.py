@@ -57,3 +57,8 @@ def test_pairs_of_a_place_with_itself_come_last() -> None:
 @pytest.mark.parametrize(("shape", "axis"), [((0,), None), ((3, 0), None), ((2, 0), 0)])
 def test_where_nothing_is_there_is_no_room(shape: tuple[int, ...], axis: int | None) -> None:
     assert not leave_room(shape, 4, axis)
+
+
+def test_many_rows_are_ordered_too() -> None:
+    rows = distinct_places((1200, 3), 4, "here").value
+    assert all(len(set(row)) == 3 for row in rows.tolist())

@@ -37,8 +37,11 @@ _ALIKE = re.compile(
 )
 # `int counts, bool surveyed, params "occupied" and "log_rate": one shape`: all that is listed before the colon.
 _ALL_ALIKE = re.compile(
-    r"(?P<names>[^.:;\n]*,[^.:;\n]*)(?::|,)\s*(?:all\s+)?(?:of\s+)?(?:one|the same|equal) shapes?\b"
-    r"(?!\s*,?\s*(?:as|of|with|up to|or|but|except|apart|after|\w+ed)\b)"
+    r"(?:^|[.;(]\s)(?P<names>[\w\s,&`\"']+)(?::|,)\s*(?:all\s+)?(?:of\s+)?(?:one|the same|equal) shapes?\s*(?=[.;)\n]|$)",
+    re.MULTILINE,
+)
+_BESIDE_NAMES = re.compile(
+    r"[\"'][^\"']*[\"']|\b(?:and|u?int\d*|integers?|bool(?:ean)?|float\d*)\b"
 )
 _AXES = re.compile(r"\[([^\[\]]*)\]")
 _LETTERS = re.compile(r"[^\W\d]\w*")
@@ -72,9 +75,12 @@ def _with_class_labels(told: dict[str, Clue]) -> dict[str, Clue]:
 def _with_equal_shapes(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
     """The clues, with which arrays have one shape, where the text does not say which: `lon and lat have the same shape`."""
     found = dict(told)
-    for match in (*_ALIKE.finditer(written), *_ALL_ALIKE.finditer(written)):
-        listed = [name for name in re.findall(r"\w+", match["names"]) if name in told]
-        names = [name for name in listed if told[name].kind not in _NO_ARRAYS]
+    listed = [re.findall(r"\w+", match["names"]) for match in _ALIKE.finditer(written)]
+    for match in _ALL_ALIKE.finditer(written):
+        words = _LETTERS.findall(_BESIDE_NAMES.sub(" ", match["names"]))
+        listed += [words] if all(word in told for word in words) else []
+    for words in listed:
+        names = [n for n in words if n in told and told[n].kind not in _NO_ARRAYS]
         for name in names[1:]:
             if not found[name].spec and not found[names[0]].spec:
                 found[name] = replace(found[name], alike=names[0])

@@ -46,6 +46,15 @@ def test_promised(text: str) -> None:
         "ids: (k,) int. No duplicates are merged: each counts.",
         "ids: (k,) int, rows drawn with or without replacement",
         "ids: (k,) int with k unique ids among them",
+        "ids: int (k,), unique indices are faster",
+        "ids: int (k,), a permutation or any selection with repeats",
+        "ids: int (k,); without repeats, a plain gather, with them a row is used more often",
+        "ids: int (k,), unique, or with repeats",
+        "ids: int (k,), the row of each sample, samples are distinct",
+        "ids: int (k,), no row is read twice in a row",
+        "ids: int (k,), no two rows equal in weight",
+        "ids: int (k,), the permutation is applied later",
+        "ids: int (k,), no repeats, hopefully",
     ],
 )
 def test_not_promised(text: str) -> None:

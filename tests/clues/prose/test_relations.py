@@ -96,6 +96,18 @@ def test_all_that_is_listed_before_a_colon_has_one_shape() -> None:
     assert mates("hits, rate: one shape as of seen", "hits", "seen", "rate")[2] != "hits"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Moves x along v, for a time dt: the same shape.",
+        "Norm of x, scaled by dt, the same shape.",
+        "x, v, dt: one shape in, one shape out.",
+    ],
+)
+def test_a_sentence_with_commas_is_no_list(said: str) -> None:
+    assert mates(said, "x", "v", "dt") == ["", "", ""]
+
+
 def test_the_type_before_a_name_is_that_of_this_name() -> None:
     said = "float x (n,), int hits (n,), bool seen (n,)"
     assert specs(said, "x", "hits", "seen") == ["f32[n]", "i32[n]", "bool[n]"]
