@@ -11,7 +11,7 @@ from pathlib import Path
 from gradcheck_cli.clues.annotations import clues_of_texts
 from gradcheck_cli.clues.call_sites import clues_of_fields
 from gradcheck_cli.clues.classes import field_names, field_texts
-from gradcheck_cli.clues.docstrings import SIGNED, read_text
+from gradcheck_cli.clues.docstrings import NOT_OF_ALL, read_text
 from gradcheck_cli.clues.documentation import text_of_class
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.project.users import root_of
@@ -38,7 +38,7 @@ def with_signs_of_fields(
     clues: Mapping[str, list[Clue]], wanted: Mapping[str, type]
 ) -> dict[str, list[Clue]]:
     """The clues; what is said of all inputs is said of no field of a class whose text speaks of signs itself."""
-    signed = {name for name, cls in wanted.items() if SIGNED.search(text_of_class(cls).text)}
+    signed = {name for name, cls in wanted.items() if NOT_OF_ALL.search(text_of_class(cls).text)}
     return {
         name: [replace(c, for_all=False) for c in each] if name in signed else each
         for name, each in clues.items()

@@ -60,8 +60,8 @@ _PART_OF_SHAPE = re.compile(
 _IN_A_ROW = re.compile(
     r"\b(?:sequence|list|tuple|iterable)\s+of\s+(?P<dim>[^\W\d]\w*)\s+(?:floats|numbers|weights)\b"
 )
-# Where a text says it of one of them, it is not said of all that they hold.
-SIGNED = re.compile(
+# Where a text makes exceptions or speaks of signs, what it says of all inputs is not said of all that they hold.
+NOT_OF_ALL = re.compile(
     r"\b(?:but|except|apart from|unless|either sign|any sign|signed|(?<!non-)negative)\b",
     re.IGNORECASE,
 )
@@ -162,7 +162,7 @@ def _with_domain_of_all(told: Mapping[str, Clue], written: str, text: Text) -> d
     positive = said["least"] == ">" or (said["sign"] or "").lower() == "positive"
     domain = "> 0" if positive else ">= 0"
     about = Clue(
-        f"{text.source} `{said.group()}`", domain=domain, for_all=not SIGNED.search(written)
+        f"{text.source} `{said.group()}`", domain=domain, for_all=not NOT_OF_ALL.search(written)
     )
     return {
         name: about

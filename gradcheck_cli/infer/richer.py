@@ -99,7 +99,7 @@ def _at_once(
         tuple(other(n) if n == m else n for n, m in zip(shape, axes, strict=True))
         for shape, axes in zip(shapes, free, strict=True)
     ]
-    counts = [  # of a permutation of all there are as many as before
+    counts = [  # a permutation of all stays one
         after[-1] if hole.distinct and before == (n,) else n
         for n, hole, before, after in zip(counts, opened.holes, shapes, resized, strict=True)
     ]

@@ -85,7 +85,9 @@ class Hole:
         axis = self.members(len(shape))
         if self.distinct and leave_room(shape, count, axis):
             turn = tables.index(self.path)
-            return distinct_places(shape, count, source, axis, self.least, turn)
+            places = distinct_places(shape, count, source, axis, self.least, turn)
+            in_order = ascending and axis is None
+            return replace(places, value=np.sort(places.value)) if in_order else places
         if axis is not None and 1 < shape[axis] <= count:
             return tuples(shape, count, axis, source)
         beside = self.least_of if self.least_of in tables else self.path

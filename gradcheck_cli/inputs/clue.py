@@ -55,8 +55,8 @@ class Clue:
         None  # the number of axes that its gradient has as the rule returns it
     )
     least_rank: int = 0  # at least so many axes
-    for_all: bool = False  # the domain is that of all inputs, so of all that this one holds
     domain: str = ""  # as in a comment: `> 0`, `in [0, 1]`, `in simplex`
+    for_all: bool = False  # the domain is that of all inputs, so of all that this one holds
     values: tuple[object, ...] = ()  # plain values that it may take, the likeliest first
     kind: Kind = Kind.NOTHING
     first: tuple[str, ...] = ()

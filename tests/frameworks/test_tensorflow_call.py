@@ -44,7 +44,8 @@ def test_gradients_of_an_object_are_those_of_its_parts() -> None:
     signature = Signature((("t", table), ("x", Leaf("x", (), "test"))))
 
     def pulled(*gradients: float | None) -> list[float | None]:
-        call = Call(SimpleNamespace(), signature, tf.float32)  # type: ignore[arg-type]
+        gradient: Any = SimpleNamespace()
+        call = Call(gradient, signature, tf.float32)
         return call.pulled_back([], lambda: list(gradients), [])
 
     assert pulled(1.0, 2.0, 3.0) == [1.0, 2.0, 3.0]

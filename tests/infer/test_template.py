@@ -174,3 +174,10 @@ def test_numbers_of_objects() -> None:
     kinds = Fixed(Grades, "Grades", "test")
     call = Signature((("made", made), ("kind", kinds)))
     assert template(call, {}, []).numbers_of_objects == [3]
+
+
+def test_distinct_places_are_sorted_where_that_is_asked() -> None:
+    hole = Hole("ids", "int", dims=("k",), distinct=True)
+    assert hole.integers((3,), 5, "here", True, ["ids"]).value.tolist() == sorted(
+        hole.integers((3,), 5, "here", False, ["ids"]).value.tolist()
+    )

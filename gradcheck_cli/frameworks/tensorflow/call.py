@@ -127,9 +127,8 @@ class Call:
         """The grad function's gradients for each leaf, variables last; None for None."""
         gradients = self.gradients(outs, pull, cotangents)
         values = [x for _, value in self.by_place for x in _entries(value)]
-        if len(values) + len(self.variables) > len(
-            gradients
-        ):  # an object is no structure to TensorFlow
+        given = len(gradients) - len(self.variables)
+        if len(values) > given:  # an object is no structure to TensorFlow
             values = [x for _, value in self.by_place for x in flat(value)]
         pulled = [
             g for x, given in zip(values, gradients, strict=False) for g in _of_leaf(x, given)
