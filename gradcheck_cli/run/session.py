@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,10 @@ from gradcheck_cli.run.sources import read_sources
 from gradcheck_cli.run.taken import bury, take
 from gradcheck_cli.run.target_file import File
 from gradcheck_cli.run.tasks import TargetReader, needs
-from gradcheck_cli.workers.pool import End, Interrupted, Pool
-from gradcheck_cli.workers.spawn import Launcher, launcher
+from gradcheck_cli.workers.crew import Crew, crew
+from gradcheck_cli.workers.pool import End, Interrupted
+from gradcheck_cli.workers.spawn import Kind
 
-Kind = tuple[frozenset[str], str | None]  # of workers: their frameworks, and a backend
 Progress = Callable[[str, Event | None], None]
 
 
@@ -59,22 +58,21 @@ class Session:
                 if _recall(file, kept):
                     progress(file.display, None)
         kinds = dict.fromkeys(needs(task) for file in files for task in file.due)
-        workers: dict[Kind, Launcher] = {}  # a warm server for each
+        workers = crew(self.settings)
         begun: set[Kind] = set()
         try:
             for kind in kinds:
-                workers[kind] = launcher(self.settings.device, *kind)
+                workers.expect(kind)
             if self.reads:  # while the workers import their frameworks
                 read_sources(files, self.cache)
-            for kind, server in workers.items():
+            for kind in kinds:
                 begun.add(kind)
-                self._work(files, kind, server, progress, kept)
+                _work(files, kind, workers, progress, kept)
         except KeyboardInterrupt:
             for file in files:
                 file.stopped |= any(needs(task) not in begun for task in file.due)
         finally:
-            for server in workers.values():
-                server.close()
+            workers.close()
         for file in files:
             bury(file)
         if kept is not None:
@@ -82,36 +80,29 @@ class Session:
         report = assemble(files, self.settings, self.at, durations=self.durations)
         return Result(report, files, self.settings)
 
-    # -- the workers -------------------------------------------------------------------------
 
-    def _work(
-        self,
-        files: Sequence[File],
-        kind: Kind,
-        server: Launcher,
-        progress: Progress,
-        kept: ResultCache | None,
-    ) -> None:
-        todo = [(file, task) for file in files for task in file.due if needs(task) == kind]
-        jobs = self.settings.jobs or os.cpu_count() or 1
-        pool = Pool(server, min(jobs, len(todo)), self.settings.memory_limit)
+def _work(
+    files: Sequence[File], kind: Kind, workers: Crew, progress: Progress, kept: ResultCache | None
+) -> None:
+    """Do the tasks of one kind, and what is left of them when a worker ends early."""
+    todo = [(file, task) for file in files for task in file.due if needs(task) == kind]
 
-        def show(task: Task, event: Event | None) -> None:
-            progress(task.display, event)
+    def show(task: Task, event: Event | None) -> None:
+        progress(task.display, event)
 
-        while todo:
-            try:
-                ends = pool.run([task for _, task in todo], show)
-            except Interrupted as interrupt:
-                for (file, task), end in zip(todo, interrupt.ends, strict=True):
-                    take(file, task, end)
-                    file.stopped |= end.end is End.INTERRUPTED
-                raise
-            if kept is not None:
-                for (_, task), end in zip(todo, ends, strict=True):
-                    kept.put(task, end)
-            over = zip(todo, ends, strict=True)
-            todo = [(file, new) for (file, task), end in over for new in take(file, task, end)]
+    while todo:
+        try:
+            ends = workers.run(kind, [task for _, task in todo], show)
+        except Interrupted as interrupt:
+            for (file, task), end in zip(todo, interrupt.ends, strict=True):
+                take(file, task, end)
+                file.stopped |= end.end is End.INTERRUPTED
+            raise
+        if kept is not None:
+            for (_, task), end in zip(todo, ends, strict=True):
+                kept.put(task, end)
+        over = zip(todo, ends, strict=True)
+        todo = [(file, new) for (file, task), end in over for new in take(file, task, end)]
 
 
 def _recall(file: File, kept: ResultCache) -> bool:

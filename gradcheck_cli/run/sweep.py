@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +20,8 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import PACKAGES
 from gradcheck_cli.run.session import Session
 from gradcheck_cli.run.tasks import needs
-from gradcheck_cli.workers.pool import End, Pool, WorkerEnd
-from gradcheck_cli.workers.spawn import launcher
+from gradcheck_cli.workers.crew import Crew, crew
+from gradcheck_cli.workers.pool import End, WorkerEnd
 
 _SAVE_EVERY = 2.0  # seconds
 
@@ -70,15 +69,7 @@ class Sweep:
 
     def _swept(self, task: Task, file: Path) -> list[str]:
         """Run all shares; what went wrong is returned."""
-        small = task.dtypes[0] in ("float16", "bfloat16")
-        shares = 1 if small else max(1, self.session.settings.jobs or os.cpu_count() or 1)
-        tasks = [
-            msgspec.structs.replace(
-                task, sweep=Share(number=k, of=shares, done=sorted(self.done), grid=self.grid)
-            )
-            for k in range(shares)
-        ]
-        server = launcher(self.session.settings.device, *needs(task))
+        workers = crew(self.session.settings)
         problems: list[str] = []
 
         def take(_: Task, event: Event | None) -> None:
@@ -93,10 +84,21 @@ class Sweep:
                 problems.append(event.finding.message)
 
         try:
-            ends = Pool(server, shares, self.session.settings.memory_limit).run(tasks, take)
+            ends = workers.run(needs(task), self._shares(task, workers), take)
         finally:
-            server.close()
+            workers.close()
         return problems + [problem for end in ends for problem in _death(end)]
+
+    def _shares(self, task: Task, workers: Crew) -> list[Task]:
+        """The task in as many shares as are done at once; a few floats are one."""
+        small = task.dtypes[0] in ("float16", "bfloat16")
+        shares = 1 if small else workers.hands
+        return [
+            msgspec.structs.replace(
+                task, sweep=Share(number=k, of=shares, done=sorted(self.done), grid=self.grid)
+            )
+            for k in range(shares)
+        ]
 
     def _take(self, part: Swept, file: Path) -> None:
         self.done[part.part] = part

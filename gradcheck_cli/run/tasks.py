@@ -21,9 +21,10 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework
 from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of
 from gradcheck_cli.run.target_file import File
+from gradcheck_cli.workers.spawn import Kind
 
 
-def needs(task: Task) -> tuple[frozenset[str], str | None]:
+def needs(task: Task) -> Kind:
     """Frameworks that a worker of this task imports; of an installed module they are not known before."""
     used = {*task.marked, *([task.backend] if task.backend else [])}
     return frozenset(used or {DEFAULT}), task.backend

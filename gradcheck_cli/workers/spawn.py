@@ -17,6 +17,8 @@ from gradcheck_cli.contract.errors import InternalError, UserError
 from gradcheck_cli.workers import wire
 from gradcheck_cli.workers.messages import Broken, Exited, Launch, Ready, Started, decode
 
+Kind = tuple[frozenset[str], str | None]  # of workers: their frameworks, and a backend
+
 # Seconds that a server gets to end by itself.
 _FAREWELL = 1.0
 # How XLA itself is told the number of devices.

@@ -1,0 +1,36 @@
+"""Who does the tasks of a run: the workers of this machine, or those of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from gradcheck_cli.contract.worker import Event, Task
+from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.workers.machine import Machine
+from gradcheck_cli.workers.pool import WorkerEnd
+from gradcheck_cli.workers.spawn import Kind
+
+
+class Crew(Protocol):
+    """Does tasks, several at once, and survives whatever they do."""
+
+    @property
+    def hands(self) -> int:
+        """How many tasks are done at once."""
+
+    def expect(self, kind: Kind) -> None:
+        """Tasks of this kind will come: what they need may begin."""
+
+    def run(
+        self, kind: Kind, tasks: Sequence[Task], progress: Callable[[Task, Event | None], None]
+    ) -> list[WorkerEnd]:
+        """The end of each task, in order; an interrupt becomes an `Interrupted` with the ends until then."""
+
+    def close(self) -> None:
+        """End whatever was begun."""
+
+
+def crew(settings: Settings) -> Crew:
+    """Those that the settings name."""
+    return Machine(settings.device, settings.jobs, settings.memory_limit)

@@ -1,0 +1,47 @@
+"""The workers of this machine: a few at a time, forked from a warm server for each kind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gradcheck_cli.contract.worker import Event, Task
+from gradcheck_cli.workers.pool import Pool, WorkerEnd
+from gradcheck_cli.workers.spawn import Kind, Launcher, launcher
+
+
+@dataclass(slots=True)
+class Machine:
+    """As many workers at a time as the settings allow, or as there are cores."""
+
+    device: str
+    jobs: int
+    memory_limit: int  # MiB for each worker
+    _servers: dict[Kind, Launcher] = field(default_factory=dict)
+    _pools: dict[Kind, Pool] = field(default_factory=dict)
+
+    @property
+    def hands(self) -> int:
+        """How many tasks are done at once."""
+        return max(1, self.jobs or os.cpu_count() or 1)
+
+    def expect(self, kind: Kind) -> None:
+        """Start the server of this kind: it imports its frameworks while others do something else."""
+        if kind not in self._servers:
+            server = self._servers[kind] = launcher(self.device, *kind)
+            self._pools[kind] = Pool(server, self.hands, self.memory_limit)
+
+    def run(
+        self, kind: Kind, tasks: Sequence[Task], progress: Callable[[Task, Event | None], None]
+    ) -> list[WorkerEnd]:
+        """The end of each task's worker, in order."""
+        self.expect(kind)
+        return self._pools[kind].run(tasks, progress)
+
+    def close(self) -> None:
+        """Without their servers all workers end."""
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
+        self._pools.clear()
