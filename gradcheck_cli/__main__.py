@@ -2,4 +2,5 @@
 
 from gradcheck_cli.cli.app import main
 
-main()
+if __name__ == "__main__":  # a process that this one starts may import it again
+    main()

@@ -65,7 +65,11 @@ class WarmServers:
     servers: dict[tuple[object, ...], WarmServer] = field(default_factory=dict)
 
     def launcher(
-        self, device: str, frameworks: Collection[str], backend: str | None = None
+        self,
+        device: str,
+        frameworks: Collection[str],
+        backend: str | None = None,
+        folder: str | None = None,
     ) -> WarmServer:
         env = {k: v for k, v in environment(device, backend).items() if k not in NOT_OF_WORKERS}
         key = (frozenset(frameworks), frozenset(env.items()))
@@ -75,7 +79,7 @@ class WarmServers:
             program = (str(SERVER), name)
             self.servers[key] = WarmServer(ForkServer(env, frameworks, program), Path(name))
         warm = self.servers[key]
-        warm.folder.write_text(str(Path.cwd()), encoding="utf-8")
+        warm.folder.write_text(folder or str(Path.cwd()), encoding="utf-8")
         return warm
 
     def close(self) -> None:

@@ -73,6 +73,7 @@ def check(
     device: Annotated[Device | None, typer.Option(metavar="cpu|gpu", help="Where the floats run.", show_default=_default("device"))] = None,
     backend: Annotated[list[Backend] | None, typer.Option(metavar="BACKEND", help="Backends that Keras runs on. Repeatable.", show_default="all installed")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", metavar="N", help="Workers at a time.", show_default="cores")] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Let a dask cluster do the work: its scheduler's address or file; local:N for N nodes here.", show_default=False)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Check all again, and keep nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a Python file of the project or its settings change, until Ctrl-C.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,

@@ -28,6 +28,7 @@ def sweep(
     device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
     backend: Annotated[Backend | None, typer.Option(help="The backend that Keras runs on.", show_default="the first installed")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Let a dask cluster do the work: its scheduler's address or file; local:N for N nodes here.", show_default=False)] = None,
 ) -> None:  # fmt: skip
     """Look at every float of a function's one argument: where is its gradient wrong, and by how much.
 
@@ -55,6 +56,7 @@ def sweep(
         "jobs": jobs,
         "device": device,
         "backend": backend and [backend],
+        "cluster": cluster,
     }
     settings = with_flags(settings, flags, "command line")
     outputs = map_targets(output_format or ["text"])

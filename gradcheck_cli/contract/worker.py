@@ -10,6 +10,8 @@ from gradcheck_cli.contract.recorded import RecordedCall
 from gradcheck_cli.contract.report import Finding, Gradient, NotCovered, WitnessInput
 from gradcheck_cli.contract.sweep_map import Share, Swept
 
+Kind = tuple[frozenset[str], str | None]  # of workers: their frameworks, and a backend
+
 # -- what a worker says --------------------------------------------------------------
 
 

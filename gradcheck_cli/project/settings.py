@@ -49,6 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     device: Literal["cpu", "gpu"] = "cpu"
     backend: list[Backend] = []  # of Keras; empty: all installed
     jobs: int = 0
+    cluster: str = ""  # a dask scheduler that does the work instead of this machine
     memory_limit: Annotated[int, _about("MiB that each worker may take.")] = 8192
     import_all: bool = False
     optional_imports: Annotated[

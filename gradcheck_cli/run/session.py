@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradcheck_cli.contract.worker import AskedPoint, Event, Task
+from gradcheck_cli.contract.worker import AskedPoint, Event, Kind, Task
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
@@ -18,7 +18,6 @@ from gradcheck_cli.run.target_file import File
 from gradcheck_cli.run.tasks import TargetReader, needs
 from gradcheck_cli.workers.crew import Crew, crew
 from gradcheck_cli.workers.pool import End, Interrupted
-from gradcheck_cli.workers.spawn import Kind
 
 Progress = Callable[[str, Event | None], None]
 

@@ -90,9 +90,9 @@ class Sweep:
         return problems + [problem for end in ends for problem in _death(end)]
 
     def _shares(self, task: Task, workers: Crew) -> list[Task]:
-        """The task in as many shares as are done at once; a few floats are one."""
+        """The task in as many shares as suit those who do it; a few floats are one."""
         small = task.dtypes[0] in ("float16", "bfloat16")
-        shares = 1 if small else workers.hands
+        shares = 1 if small else workers.shares
         return [
             msgspec.structs.replace(
                 task, sweep=Share(number=k, of=shares, done=sorted(self.done), grid=self.grid)

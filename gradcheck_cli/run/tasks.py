@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gradcheck_cli.contract.errors import TargetError
 from gradcheck_cli.contract.report import Finding
-from gradcheck_cli.contract.worker import AskedPoint, Mark, Task
+from gradcheck_cli.contract.worker import AskedPoint, Kind, Mark, Task
 from gradcheck_cli.project import comments, recorded_calls
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT
@@ -21,7 +21,6 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework
 from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of
 from gradcheck_cli.run.target_file import File
-from gradcheck_cli.workers.spawn import Kind
 
 
 def needs(task: Task) -> Kind:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from gradcheck_cli.contract.worker import Event, Task
+from gradcheck_cli.contract.worker import Event, Kind, Task
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.workers.machine import Machine
 from gradcheck_cli.workers.pool import WorkerEnd
-from gradcheck_cli.workers.spawn import Kind
 
 
 class Crew(Protocol):
     """Does tasks, several at once, and survives whatever they do."""
 
     @property
-    def hands(self) -> int:
-        """How many tasks are done at once."""
+    def shares(self) -> int:
+        """How many parts a long task is best cut into."""
 
     def expect(self, kind: Kind) -> None:
         """Tasks of this kind will come: what they need may begin."""
@@ -32,5 +31,9 @@ class Crew(Protocol):
 
 
 def crew(settings: Settings) -> Crew:
-    """Those that the settings name."""
+    """The crew that the settings name."""
+    if settings.cluster:
+        from gradcheck_cli.workers.cluster import Cluster
+
+        return Cluster(settings.cluster, settings.memory_limit)
     return Machine(settings.device, settings.jobs, settings.memory_limit)

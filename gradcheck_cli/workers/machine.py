@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gradcheck_cli.contract.worker import Event, Task
+from gradcheck_cli.contract.worker import Event, Kind, Task
 from gradcheck_cli.workers.pool import Pool, WorkerEnd
-from gradcheck_cli.workers.spawn import Kind, Launcher, launcher
+from gradcheck_cli.workers.spawn import Launcher, launcher
 
 
 @dataclass(slots=True)
@@ -18,19 +18,20 @@ class Machine:
     device: str
     jobs: int
     memory_limit: int  # MiB for each worker
+    folder: str | None = None  # where workers start; None: here
     _servers: dict[Kind, Launcher] = field(default_factory=dict)
     _pools: dict[Kind, Pool] = field(default_factory=dict)
 
     @property
-    def hands(self) -> int:
-        """How many tasks are done at once."""
+    def shares(self) -> int:
+        """How many parts a long task is best cut into: as many as are done at once."""
         return max(1, self.jobs or os.cpu_count() or 1)
 
     def expect(self, kind: Kind) -> None:
         """Start the server of this kind: it imports its frameworks while others do something else."""
         if kind not in self._servers:
-            server = self._servers[kind] = launcher(self.device, *kind)
-            self._pools[kind] = Pool(server, self.hands, self.memory_limit)
+            server = self._servers[kind] = launcher(self.device, *kind, self.folder)
+            self._pools[kind] = Pool(server, self.shares, self.memory_limit)
 
     def run(
         self, kind: Kind, tasks: Sequence[Task], progress: Callable[[Task, Event | None], None]

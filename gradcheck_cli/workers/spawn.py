@@ -17,8 +17,6 @@ from gradcheck_cli.contract.errors import InternalError, UserError
 from gradcheck_cli.workers import wire
 from gradcheck_cli.workers.messages import Broken, Exited, Launch, Ready, Started, decode
 
-Kind = tuple[frozenset[str], str | None]  # of workers: their frameworks, and a backend
-
 # Seconds that a server gets to end by itself.
 _FAREWELL = 1.0
 # How XLA itself is told the number of devices.
@@ -34,12 +32,19 @@ class Launcher(Protocol):
     def close(self) -> None: ...
 
 
-def launcher(device: str, frameworks: Collection[str], backend: str | None = None) -> Launcher:
+def launcher(
+    device: str,
+    frameworks: Collection[str],
+    backend: str | None = None,
+    folder: str | None = None,
+) -> Launcher:
     """Fork on Linux; elsewhere a forked JAX is not safe, so workers start from scratch."""
     if os.name == "nt":
         raise UserError("cgcheck runs its workers over Unix sockets: use WSL on Windows")
     env = environment(device, backend, frameworks)
-    return ForkServer(env, frameworks) if platform.system() == "Linux" else Spawner(env)
+    if platform.system() == "Linux":
+        return ForkServer(env, frameworks, folder=folder)
+    return Spawner(env, folder)
 
 
 def environment(
@@ -69,12 +74,14 @@ class ForkServer:
         env: dict[str, str],
         frameworks: Collection[str],
         program: Sequence[str] = ("-m", "gradcheck_cli.workers.server"),
+        folder: str | None = None,
     ) -> None:
         self._control, theirs = socket.socketpair()
         fd = theirs.fileno()
         self._process = subprocess.Popen(
             [sys.executable, *program, str(fd), *sorted(frameworks)],
             pass_fds=[fd],
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -130,8 +137,9 @@ class ForkServer:
 class Spawner:
     """A fresh interpreter for each worker: slower, right everywhere."""
 
-    def __init__(self, env: dict[str, str]) -> None:
+    def __init__(self, env: dict[str, str], folder: str | None = None) -> None:
         self._env = env
+        self._folder = folder
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._news: list[Started | Exited] = []
 
@@ -140,6 +148,7 @@ class Spawner:
         process = subprocess.Popen(
             [sys.executable, "-m", "gradcheck_cli.workers.worker", str(fd)],
             pass_fds=[fd],
+            cwd=self._folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,0 +1,86 @@
+"""What a node of a cluster does: each task in a worker of its own machine, as the command line has it there."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gradcheck_cli.contract.errors import UserError
+from gradcheck_cli.contract.version import __version__
+from gradcheck_cli.contract.worker import Kind, Task
+from gradcheck_cli.project.cache_folder import folder
+from gradcheck_cli.workers.machine import Machine
+from gradcheck_cli.workers.pool import WorkerEnd
+
+# Of each run, and of each thread of this node that works for it: servers are not shared between threads.
+_MACHINES: dict[tuple[str, int], Machine] = {}
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """A task, with what a node has to know to do it as the command line's own machine would."""
+
+    run: str  # a name for the run, which no other has
+    folder: str  # where the command line stands
+    frameworks: list[str]
+    backend: str | None
+    memory_limit: int
+    content: str | None  # of the task's file, as a digest; None if it has none
+    task: Task
+
+    @property
+    def kind(self) -> Kind:
+        """The workers that it needs."""
+        return frozenset(self.frameworks), self.backend
+
+
+def release() -> str:
+    """What has to be the same on both ends: another one may say something else, or not understand."""
+    return f"cgcheck {__version__} on Python {'.'.join(platform.python_version_tuple()[:2])}"
+
+
+def digest(path: str) -> str | None:
+    """The content of a file in short; None where it cannot be read."""
+    with suppress(OSError):
+        return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+    return None
+
+
+def do(sender: str, order: bytes) -> bytes:
+    """Do one task, and return how its worker ended; both ends speak msgpack, as they do with workers."""
+    if sender != release():
+        raise UserError(f"{platform.node()} of the cluster has {release()}, not {sender} as here")
+    asked = msgspec.msgpack.decode(order, type=Order)
+    if asked.task.path and digest(asked.task.path) != asked.content:
+        raise UserError(
+            f"{platform.node()} of the cluster does not see the same {asked.task.path}: "
+            "its nodes need the project at the same place, as a shared file system has it"
+        )
+    kept = folder() if asked.task.cache else None  # compiled code is this machine's
+    task = msgspec.structs.replace(asked.task, cache=kept)
+    (end,) = _machine(asked).run(asked.kind, [task], lambda task, event: None)
+    return msgspec.msgpack.encode(end)
+
+
+def ended(answer: bytes) -> WorkerEnd:
+    """The end that an answer tells of."""
+    return msgspec.msgpack.decode(answer, type=WorkerEnd)
+
+
+def leave(run: str) -> None:
+    """End whatever still works for a run."""
+    for name, thread in list(_MACHINES):
+        if name == run:
+            _MACHINES.pop((name, thread)).close()
+
+
+def _machine(asked: Order) -> Machine:
+    """This thread's for the run."""
+    key = asked.run, threading.get_ident()
+    if key not in _MACHINES:
+        _MACHINES[key] = Machine(asked.task.device, 1, asked.memory_limit, asked.folder)
+    return _MACHINES[key]
