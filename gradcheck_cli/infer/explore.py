@@ -252,8 +252,8 @@ class Explorer:
         if asks_to_sort(refusal) and not ascending:
             return self._solve(shapes, solution, True)
         sizes = [size for shape in shapes for size in shape]
-        filled = refilled(refusal, sizes, solution) or divided(refusal, sizes, solution)
-        candidate = None if filled is None else self._solve(shapes, filled, ascending)
+        filled = list(refilled(refusal, sizes, solution)) or divided(refusal, sizes, solution)
+        candidate = self._first_of(shapes, filled, ascending)
         if candidate is not None:
             return candidate
         if asks_to_divide(refusal) and solution.scale in _LARGER:
@@ -264,11 +264,14 @@ class Explorer:
         ways = (
             ways or list(in_step(shapes, refusal, solution)) or list(beside_stated(sizes, solution))
         )
-        for following in ways:
-            candidate = self._solve(shapes, following, ascending)
-            if candidate is not None:
-                return candidate
-        return None
+        return self._first_of(shapes, ways, ascending)
+
+    def _first_of(
+        self, shapes: Shapes, solutions: Sequence[Solution], ascending: bool
+    ) -> Candidate | None:
+        """Shapes that the function takes under the first of these solutions that leads to some."""
+        tried = (self._solve(shapes, solution, ascending) for solution in solutions)
+        return next((candidate for candidate in tried if candidate is not None), None)
 
     def _refusal(self, shapes: Sequence[tuple[int, ...]], ascending: bool) -> str | None:
         """How the function refuses these shapes; None if it takes them."""

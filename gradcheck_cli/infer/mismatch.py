@@ -40,6 +40,8 @@ _STARTS = re.compile(r"\bstarts? with\b", re.IGNORECASE)
 _JOINED = re.compile(r"oncat\w* along dimension (-?\d+)")
 _DIVIDES = re.compile(r"divi[sd]|equal division|reshape|invalid for input|split", re.IGNORECASE)
 _UNPACKS = re.compile(r"values to unpack \(expected (?P<count>\d+)")
+# With one axis as long as there are elements left.
+_OPEN_SHAPE = re.compile(r"(?:[(\[](?=[^()\[\]]*-1)|\bmultiple of )(?P<sizes>-?\d[-\d, ]*)")
 _RESHAPES = re.compile(r"reshape|invalid for input", re.IGNORECASE)
 # What is cut into parts: `into shape (-1, 3, 2)`, `shape '[-1, 3, 2]' is invalid`.
 _INTO_PARTS = re.compile(r"[\[(]\s*-1\s*,\s*(?P<parts>\d+(?:\s*,\s*\d+)+)\s*,?\s*[\])]")
@@ -91,14 +93,16 @@ def _solved(chosen: Sequence[Equation], solution: Solution) -> Iterator[Solution
         yield from (following for following in each if following is not None)
 
 
-def refilled(message: str, sizes: Sequence[Size], solution: Solution) -> Solution | None:
-    """The solution under which an array fills its new shape: `[1, 17, 1, 1] is invalid for input of size 7`.
+def refilled(message: str, sizes: Sequence[Size], solution: Solution) -> Iterator[Solution]:
+    """The solutions under which an array fills its new shape: `[1, 17, 1, 1] is invalid for input of size 7`.
 
-    `[19, 1, 35] is invalid for input of size 385` lacks 19 where it has 11.
+    `[19, 1, 35] is invalid for input of size 385` lacks 19 where it has 11. What is cut into parts of any size,
+    `[11, 5, -1] is invalid for input of size 77`, has two in each first: where 7 is 5, each part is a single element.
     """
     if not _RESHAPES.search(message):
-        return None
-    shapes = [_numbers(text) for text in _SHAPE.findall(message)]
+        return
+    texts = [text for text in _SHAPE.findall(message) if "," in text or text[0] != "("]
+    shapes = [_numbers(text) for text in texts]
     loose = [int(n) for n in _NUMBER.findall(_SHAPE.sub(" ", message)) if int(n) > 1]
     rows = [math.prod(shape) for shape in shapes if shape.count(1) >= len(shape) - 1]
     single = list(dict.fromkeys(n for n in (*rows, *loose) if n > 1))
@@ -108,9 +112,19 @@ def refilled(message: str, sizes: Sequence[Size], solution: Solution) -> Solutio
         share = Fraction(counts[0], counts[1])
         both = (share.numerator, share.denominator)
         pairs += [both] if set(both) <= {solution.number(size) for size in sizes} else []
-    readings = (equation for a, b in pairs for equation in equations(sizes, solution, a, b))
-    solutions = (solution.with_equations([equation]) for equation in readings)
-    return next((each for each in solutions if each is not None), None)
+    for one, other in _multiples(message, counts):
+        readings = (equation for a, b in pairs for equation in equations(sizes, solution, a, b))
+        multiples = ((Size().plus(a, one), Size().plus(b, other)) for a, b in readings)
+        solutions = (solution.with_equations([equation]) for equation in multiples)
+        yield from itertools.islice((each for each in solutions if each is not None), 1)
+
+
+def _multiples(message: str, counts: Sequence[int]) -> list[tuple[int, int]]:
+    """How many times one size is another, of which the numbers of elements are to be equal: twice, if one may be so."""
+    match = _OPEN_SHAPE.search(message)
+    part = 0 if match is None else math.prod(_numbers(match["sizes"]))
+    twice = [(2, 1) if part == counts[0] else (1, 2)] if part in counts else []
+    return [*twice, (1, 1)]
 
 
 def in_parts(message: str, shapes: Sequence[Sequence[Size]], solution: Solution) -> list[Equation]:
@@ -193,14 +207,15 @@ def in_step(
             yield following
 
 
-def divided(message: str, sizes: Sequence[Size], solution: Solution) -> Solution | None:
+def divided(message: str, sizes: Sequence[Size], solution: Solution) -> list[Solution]:
     """The solution under which two axes are equal of which one has to divide the other: `divisible: 17 vs 7`."""
     loose = [int(n) for n in _NUMBER.findall(message)]
     numbers = list(dict.fromkeys(n for n in loose if n > 1))
     by_number = {solution.number(size): size for size in sizes}
     if "divisible" not in message or len(numbers) != 2 or not by_number.keys() >= set(numbers):
-        return None
-    return solution.with_equations([(by_number[numbers[0]], by_number[numbers[1]])])
+        return []
+    following = solution.with_equations([(by_number[numbers[0]], by_number[numbers[1]])])
+    return [] if following is None else [following]
 
 
 def returned_shapes(message: str) -> list[Shape]:

@@ -72,8 +72,7 @@ def test_a_size_that_the_function_states() -> None:
     ],
 )
 def test_a_vector_that_is_reshaped_fills_its_new_shape(message: str) -> None:
-    solution = refilled(message, AXES, Solution())
-    assert solution is not None
+    (solution,) = refilled(message, AXES, Solution())
     assert solution.number(AXES[3]) == solution.number(AXES[1])
 
 
@@ -85,14 +84,27 @@ def test_a_vector_that_is_reshaped_fills_its_new_shape(message: str) -> None:
     ],
 )
 def test_an_array_that_is_reshaped_fills_its_new_shape(message: str) -> None:
-    solution = refilled(message, AXES, Solution())
-    assert solution is not None
+    (solution,) = refilled(message, AXES, Solution())
     assert solution.number(AXES[5]) == solution.number(AXES[3])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"shape '[{N[2]}, {N[0]}, -1]' is invalid for input of size {N[2] * N[1]}",
+        f"cannot reshape array of shape ({N[2]}, {N[1]}) (size {N[2] * N[1]}) into shape ({N[2]}, {N[0]}, -1) because the product of specified axis sizes ({N[2] * N[0]}) doesn't evenly divide {N[2] * N[1]}",
+        f"Input to reshape is a tensor with {N[2] * N[1]} values, but the requested shape requires a multiple of {N[2] * N[0]} [Op:Reshape]",
+    ],
+)
+def test_parts_of_any_size_have_two_elements_each_before_they_have_one(message: str) -> None:
+    twice, once = refilled(message, AXES, Solution())
+    assert twice.number(AXES[1]) == 2 * twice.number(AXES[0])
+    assert once.number(AXES[1]) == once.number(AXES[0])
 
 
 def test_axes_that_are_divided_into_parts_are_not_as_many_as_these() -> None:
     message = f"cannot reshape array of shape ({N[0]}, {N[1]}) (size {N[0] * N[1]}) into shape ({N[0]}, 4, 1) (size {N[0] * 4})"
-    assert refilled(message, AXES, Solution()) is None
+    assert not list(refilled(message, AXES, Solution()))
 
 
 @pytest.mark.parametrize(
@@ -176,10 +188,9 @@ def test_no_size_helps_where_arrays_of_different_numbers_of_axes_are_joined() ->
 
 def test_an_axis_that_has_to_divide_another_is_first_taken_to_be_equal() -> None:
     message = f"input depth must be evenly divisible by filter depth: {N[3]} vs {N[1]} [Op:Conv]"
-    solved = divided(message, AXES, Solution())
-    assert solved is not None
+    (solved,) = divided(message, AXES, Solution())
     assert solved.of(AXES[3]) == solved.of(AXES[1])
-    assert divided(f"must be evenly divisible by 4, got {N[3]}", AXES, Solution()) is None
+    assert divided(f"must be evenly divisible by 4, got {N[3]}", AXES, Solution()) == []
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,10 @@ _SORTS = tuple(
          r"|\{(?=\s*['\"]?[A-Za-z_]\w*['\"]?\s*:))"),
     )
 )  # fmt: skip
-_BOOLEANS = re.compile(r"\b(?:bool|booleans?|bool_|booltensor|binary masks?)\b", re.IGNORECASE)
+_BOOLEANS = re.compile(
+    r"\b(?:bool|booleans?|bool_|booltensor|binary masks?)\b|\b(?-i:True|False)\b(?=\s+(?:where|for|at|if|when|on|marks?)\b)",
+    re.IGNORECASE,
+)
 _INTEGERS = re.compile(
     r"\b(?:u?int(?:\d+)?|integers?|whole numbers?|longtensor|int(?:32|64)?tensor)\b"
     # the dtype, not the word: `torch.long`, `(long)`, `long tensor`
@@ -89,7 +92,7 @@ _BETWEEN = re.compile(
 )
 _FLOATS = re.compile(
     r"\b(?:float\w*|real|additive|soft|added|weights?|binary|logits|probabilit\w+"
-    r"|fraction\w*)\b|0/1|0 or 1|\{\s*0",
+    r"|fraction\w*)\b|\b(?:wave|reciprocal|unit|direction) ?vectors?\b|0/1|0 or 1|\{\s*0|,\s*1/[A-Za-z]\w*\W*$",
     re.IGNORECASE,
 )
 _AT_LEAST = re.compile(

@@ -5,13 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from gradcheck_cli.clues.prose.dims import BRACKETS
+
 _STARRED = re.compile(r"(?<![\w.*])(?P<stem>[^\W\d]\w*_)\*(?![\w*])")
+_COUNTS = {2: "both|two", 3: "three", 4: "four"}
+# `kept (B, P) and skipped (B, N) are track ids`: said of the first as of the second.
+_OF_BOTH = re.compile(
+    rf"(?<![\w.])(?P<first>[^\W\d]\w*)\s*(?P<shape>{BRACKETS})(?P<between>\s+and\s+(?P<second>[^\W\d]\w*)\s*{BRACKETS}"
+    r"\s+(?:are|both are)\s+(?P<said>[^.,;:\n]*))"
+)
 _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
 
 
 def spelled_out(text: str, names: Sequence[str]) -> str:
-    """The text with an entry for each parameter where the plural of their last word has one, or a star: `sign_*`."""
+    """The text with an entry for each parameter where the plural of a word of theirs has one, or a star: `sign_*`."""
     text = _STARRED.sub(lambda match: _all_of(match["stem"], names) or match[0], text)
+    text = _OF_BOTH.sub(lambda match: _said_twice(match, names), text)
+    for plural, members in _plurals(names, first=True):  # `the two logs are scalars`
+        count = rf"(?:{_COUNTS.get(len(members), '(?!)')})\s+"
+        said = re.compile(rf"(?<![\w.]){count}{plural}\s+(?:are\s+)?(?P<said>[^,.;\n]*)")
+        text = said.sub(lambda match, of=members: _entries(of, match["said"], names), text)  # type: ignore[misc]
     for plural, members in _plurals(names):
         if all(_is_named(member, text) for member in members):
             continue  # each has words of its own, in which the plural is another word
@@ -30,11 +43,18 @@ def _is_named(name: str, text: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) is not None
 
 
-def _plurals(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """The plural of each last word that two parameters share, unless it is a parameter's own name."""
+def _said_twice(match: re.Match[str], names: Sequence[str]) -> str:
+    """What is said of two arguments behind the second, behind the first, too."""
+    if match["first"] not in names or match["second"] not in names:
+        return match[0]
+    return f"{match['first']} {match['shape']} {match['said']}{match['between']}"
+
+
+def _plurals(names: Sequence[str], *, first: bool = False) -> Iterator[tuple[str, list[str]]]:
+    """The plural of each last word that two parameters share, or first, unless it is a parameter's own name."""
     members: dict[str, list[str]] = {}
     for name in names:
-        word = name.rpartition("_")[2]
+        word = name.partition("_")[0] if first else name.rpartition("_")[2]
         members.setdefault(word if word.endswith("s") else f"{word}s", []).append(name)
     for plural, those in members.items():
         if len(those) > 1 and plural not in names and len(plural) > 2:
