@@ -20,6 +20,16 @@ _MINUS_ONE = re.compile(
     r"|\b(?:padd(?:ed|ing)|filled|marked|masked|missing|unused|muted|ignored|absent|none)\b[^.;,]{0,20}[\s(`=:]-1(?!\w|\.\d)",
     re.IGNORECASE,
 )
+# What is said of integers that name no place, or stand for none.
+_OUTSIDE = re.compile(
+    r"\b(?:outside|out[ -]of[ -](?:range|bounds)|beyond|padd(?:ed|ing)|pad|ignored|dropped|discarded|skipped|left out|unassigned|unused|sentinel"
+    r"|invalid|missing|masked|absent|no (?:group|segment|cluster|parent|neighbou?r|one)|none)\b",
+    re.IGNORECASE,
+)
+_FAR = (
+    120  # characters behind a name in a sentence: what stands farther off is about something else
+)
+_DROPS = ("drop", "fill")  # as JAX calls what it does with places outside
 _COMPARES = frozenset({"eq", "ne", "equal", "not_equal"})
 _SIZES = frozenset({"shape", "size", "ndim", "dtype"})
 _MODULES = frozenset({"np", "numpy", "jnp", "jax", "tf", "torch", "ops", "keras", "K", "F"})
@@ -39,6 +49,25 @@ def told_below_zero(function: Callable[..., Any], names: Sequence[str]) -> froze
     near = [plain(text.text) for text in texts_about(function) if text.near]
     entries = {n: [p.after for t in near for p in passages(t, n, names) if p.entry] for n in names}
     return frozenset(n for n, said in entries.items() if any(map(_MINUS_ONE.search, said)))
+
+
+def outside(
+    functions: Sequence[Callable[..., Any]], names: Collection[str], about: Callable[..., Any]
+) -> frozenset[str]:
+    """Tables that may hold integers which name no place: the text compares them, drops such places, or speaks of them."""
+    texts = [text for text in map(text_of, functions) if text is not None]
+    nodes = [node for text in texts for top in text.statements for node in ast.walk(top)]
+    drops = any(n.arg == "mode" and _value(n.value) in _DROPS for n in nodes if isinstance(n, ast.keyword))  # fmt: skip
+    compares = [n for n in nodes if isinstance(n, ast.Compare)]
+    compared = {s.id for c in compares for s in (c.left, *c.comparators) if isinstance(s, ast.Name)}
+    near = [plain(text.text) for text in texts_about(about) if text.near]
+    spoken = {n: [p for t in near for p in passages(t, n, list(names))] for n in names}
+    told = {n for n, all_ in spoken.items() for p in all_ if _OUTSIDE.search(p.after if p.entry else p.after[:_FAR])}  # fmt: skip
+    return frozenset(names if drops else (compared | told) & set(names))
+
+
+def _value(node: ast.expr) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
 
 
 def _asked_below(node: ast.AST) -> Iterator[str]:

@@ -22,7 +22,13 @@ from gradcheck_cli.clues.first_clues import (
     with_orders,
     without_names_of_parts,
 )
-from gradcheck_cli.clues.left_out import left_out, marked_below_zero, paired, told_below_zero
+from gradcheck_cli.clues.left_out import (
+    left_out,
+    marked_below_zero,
+    outside,
+    paired,
+    told_below_zero,
+)
 from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.clues.subscripts import keys_read, unpacked
 from gradcheck_cli.clues.traits import with_traits
@@ -77,6 +83,7 @@ def read(
         classes=wanted,
         instances=instances(function, wanted),
         below_zero=marked_below_zero([function, *rule], names) | told_below_zero(function, names),
+        outside=outside([function, *rule], names, function),
         paired=paired([function, *rule], names),
         left_out=marks - {clue.avoids for clues_of in merged.values() for clue in clues_of},
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import doctest
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ class Setting:
     guessed: bool = False  # nobody but cgcheck chose it
     # What a text says of it where it is left out: an array of such a shape.
     array: Any = field(default=None, compare=False)
+    owner: str = ""  # the argument of which it is a flag: `rules` of `rules.squared`
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Call:
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """The plain arguments, those that are left to their defaults as well."""
+        """The plain arguments, those that are left to their defaults as well, and the flags of objects among them."""
         given = self._bound()
         if given is None:
             return {}
@@ -59,7 +61,13 @@ class Call:
             if plain is None or type(plain) in (bool, int, float, str, tuple):
                 hint = annotation(given.signature.parameters[name])
                 found[name] = Setting(plain, hint, name in chosen, arrays.get(name))
-        return found
+        flags = {
+            flag: Setting(on, "bool", owner=name)
+            for name, value in given.arguments.items()
+            for flag, on in _flags(value)
+            if flag not in given.signature.parameters
+        }
+        return flags | found
 
     def again(self, changed: Mapping[str, object]) -> Any:
         """What the call gives with other settings."""
@@ -68,7 +76,12 @@ class Call:
             if given is None:
                 return self.function(*self.arguments, **self.keywords)
             parameters = given.signature.parameters
+            owners = {n: s.owner for n, s in self.settings.items() if s.owner and n in changed}
             given.arguments.update({n: v for n, v in changed.items() if n in parameters})
+            if owners:
+                given.apply_defaults()
+            for flag, owner in owners.items():
+                given.arguments[owner] = _with_flag(given.arguments[owner], flag, changed[flag])
             return self.function(*given.args, **given.kwargs)
 
     def _bound(self) -> inspect.BoundArguments | None:
@@ -76,6 +89,20 @@ class Call:
             return inspect.signature(self.function).bind_partial(*self.arguments, **self.keywords)
         except (TypeError, ValueError):
             return None
+
+
+def _flags(value: object) -> Iterator[tuple[str, bool]]:
+    """The flags that a settings object holds: a dataclass, or a tuple with names."""
+    names: Iterable[str] = getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [each.name for each in dataclasses.fields(value) if each.init]
+    yield from ((name, on) for name in names if isinstance(on := getattr(value, name, None), bool))
+
+
+def _with_flag(value: Any, flag: str, on: object) -> Any:
+    """The settings object with this flag so."""
+    replaced = dataclasses.replace if dataclasses.is_dataclass(value) else type(value)._replace
+    return replaced(value, **{flag: on})
 
 
 def _row(value: Any) -> Any:

@@ -135,13 +135,18 @@ def _arrays(signature: Signature) -> dict[str, tuple[Shape, int]]:
 
 
 def with_other_entries(signature: Signature, name: str, hints: Hints) -> Iterator[Signature]:
-    """The signature with another integer at the end of one table: a size, which often marks padding, or a sign of it."""
+    """The signature with another integer at the end of one table: a size, which often marks padding, or a sign of it.
+
+    Integers that name no place are tried only where something says that there may be such.
+    """
     table = dict(signature.arguments).get(name)
     distinct = any(clue.distinct for clue in hints.clues.get(name, ()))
     if distinct or not isinstance(table, Fixed) or table.value.dtype.kind not in "iu":
         return  # a size is no place, and what is there already would be named twice
     sizes = dict.fromkeys(n for leaf in signature.leaves for n in leaf.shape)
-    for entry in dict.fromkeys((*sizes, *_MARKS)):
+    inside = range(int(table.value.max(initial=0)) + 1)
+    entries = [e for e in dict.fromkeys((*sizes, *_MARKS)) if e in inside or name in hints.outside]
+    for entry in entries:
         ending = table.value.copy()
         ending[-1] = entry
         yield signature.with_argument(name, replace(table, value=ending))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.infer.empty_rows import with_an_empty_row
 from gradcheck_cli.infer.other_sizes import other_sizes
 from gradcheck_cli.infer.others import (
     chooses,
@@ -159,6 +160,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]
         *_of_each(here, signature),
         *_one_alone(parameter, here, trial.hints),
         *_alike_in_pairs(parameter, here, trial.hints),
+        *_emptied(trial, signature, parameter.name),
         *_with_zeros(here, trial.hints.domains.get(parameter.name)),
         *other_values(parameter, here, signature, trial.hints),
     ]
@@ -246,6 +248,13 @@ def _alike_in_pairs(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed
         return []
     alike = np.concatenate([value[:, :-1], value[:, :1]], axis=1)
     return [replace(here, value=alike, source=f"{here.source}, one place twice")]
+
+
+def _emptied(trial: Trial, signature: Signature, name: str) -> list[Fixed]:
+    """For a mask, one with an empty row, unless a text says that there is none."""
+    if trial.hints.full_rows or name in trial.hints.specs:
+        return []
+    return with_an_empty_row(trial.gradient, signature, name, trial.dtype)
 
 
 def _with_zeros(here: Any, domain: Domain | None) -> list[Fixed]:

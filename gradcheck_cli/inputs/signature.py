@@ -169,6 +169,7 @@ class Hints:
     obstacle: str = ""  # why it cannot be called at all, whatever the inputs
     left_out: frozenset[str] = frozenset()  # integers whose places in a table do not count
     below_zero: frozenset[str] = frozenset()  # tables of which the text asks for entries below zero
+    outside: frozenset[str] = frozenset()  # tables that may hold integers which name no place
     paired: frozenset[str] = frozenset()  # tables whose rows the text compares with each other
     complex_numbers: frozenset[str] = frozenset()  # arguments that a source says are complex
     real_numbers: frozenset[str] = frozenset()  # arguments that a source says are real
@@ -182,6 +183,7 @@ class Hints:
         False  # it says that the cotangent passes as if a step were the identity
     )
     cast: frozenset[str] = frozenset()  # what a text turns into the type of another argument
+    full_rows: bool = False  # a text promises that no row of a mask is empty
     distinct: bool = False  # a text promises that no two places of a table are one
     single_elsewhere: frozenset[str] = frozenset()  # single numbers, by texts of other functions
     spec_source: str = ""  # where the specs stand

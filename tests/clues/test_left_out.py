@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.clues.left_out import left_out, marked_below_zero, paired, told_below_zero
+from gradcheck_cli.clues.left_out import (
+    left_out,
+    marked_below_zero,
+    outside,
+    paired,
+    told_below_zero,
+)
 
 NAMES = ("probs", "labels", "void", "smooth")
 
@@ -77,3 +83,27 @@ def test_a_method_compares_its_array_too() -> None:
         return probs * labels.unsqueeze(0).ne(labels.unsqueeze(1))
 
     assert paired([loss], NAMES) == {"labels"}
+
+
+def test_tables_that_may_hold_integers_which_name_no_place() -> None:
+    def spread(x: Any, seg: Any, ids: Any, bins: Any, rows: Any) -> Any:
+        """Sums.
+
+        Args:
+            x: [n, d].
+            seg: (n,) group of each row; numbers that are no group are dropped.
+            ids: (n,) cluster of each row; not all numbers need occur.
+            bins: (n,) the bin of each row.
+            rows: (n,) the row of each.
+        """
+        return np.where(bins < 5, x, 0.0) + ids + seg + rows
+
+    names = ("x", "seg", "ids", "bins", "rows")
+    assert outside([spread], names, spread) == {"seg", "bins"}
+
+
+def test_where_places_outside_are_dropped_any_table_may_hold_some() -> None:
+    def spread(x: Any, ids: Any) -> Any:
+        return x.at[ids].add(1.0, mode="drop")
+
+    assert outside([spread], ("x", "ids"), spread) == {"x", "ids"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from gradcheck_cli.infer.richer import larger, longer, odd, with_other_entries
 from gradcheck_cli.inputs.clue import Clue
@@ -40,13 +41,15 @@ def test_what_grows_too_large_is_left_out() -> None:
     assert list(larger(signature, NOTHING)) == []
 
 
-def test_a_table_ends_with_a_size_or_with_a_mark_of_what_does_not_count() -> None:
+@pytest.mark.parametrize(("outside", "expected"), [(["ids"], [4, 5, -1, 0, 1, -100]), ([], [0, 1])])
+def test_a_table_ends_with_a_size_or_with_a_mark_where_such_may_be(
+    outside: list[str], expected: list[int]
+) -> None:
+    hints = replace(NOTHING, outside=frozenset(outside))
     ids = Fixed(np.array([2, 0, 2], np.int32), "i32[3]", "")
     signature = Signature((("x", Leaf("x", (4, 5), "")), ("ids", ids)))
-    ends = [
-        dict(s.arguments)["ids"].value[-1] for s in with_other_entries(signature, "ids", NOTHING)
-    ]
-    assert ends == [4, 5, -1, 0, 1, -100]
+    ends = [dict(s.arguments)["ids"].value[-1] for s in with_other_entries(signature, "ids", hints)]
+    assert ends == expected
     assert ids.value.tolist() == [2, 0, 2]
     assert list(with_other_entries(signature, "x", NOTHING)) == []
 

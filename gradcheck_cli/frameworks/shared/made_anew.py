@@ -123,7 +123,7 @@ def settings_of(
     if maker is None or code is None:
         return {}
     read = names_behind(code.co_filename, code.co_firstlineno) - set(own)
-    return {name: setting for name, setting in maker.settings.items() if name in read}
+    return {n: setting for n, setting in maker.settings.items() if (setting.owner or n) in read}
 
 
 def _same(one: object, other: object) -> bool:
