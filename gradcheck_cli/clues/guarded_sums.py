@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
-from gradcheck_cli.clues.source_text.tree import last_word, text_of
+from gradcheck_cli.clues.source_text.tree import Text, last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.names import is_data
 
@@ -27,9 +28,32 @@ _ONES = frozenset({"ones_like", "ones", "zeros_like", "zeros", "full_like"})
 
 
 def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> dict[str, Clue]:
-    """For each parameter whose sum a function keeps above zero, that it is not negative."""
-    texts = (text for text in map(text_of, functions) if text is not None)
-    nodes = [node for text in texts for top in text.statements for node in ast.walk(top)]
+    """For each parameter whose sum a function keeps above zero, or a helper that it is handed to, that it is not negative."""
+    texts = [text for text in map(text_of, functions) if text is not None]
+    found = _guarded_in(texts, names)
+    for helper, handed in (pair for text in texts for pair in _helpers(text)):
+        found |= {handed[own] for own in _guarded_in([helper], handed)} & set(names)
+    return {name: Clue("the body, which keeps its sum above zero", domain=">= 0") for name in found}
+
+
+def _helpers(text: Text) -> Iterator[tuple[Text, dict[str, str]]]:
+    """The texts of functions beside this one that it calls, each with what it is handed by name: own name → name here."""
+    for node in _nodes([text]):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            helper = text.surroundings.get(node.func.id)
+            told = text_of(helper) if isinstance(helper, FunctionType) else None
+            if told is not None:
+                pairs = zip(told.parameters, node.args, strict=False)
+                yield told, {own: a.id for own, a in pairs if isinstance(a, ast.Name)}
+
+
+def _nodes(texts: Sequence[Text]) -> list[ast.AST]:
+    return [node for text in texts for top in text.statements for node in ast.walk(top)]
+
+
+def _guarded_in(texts: Sequence[Text], names: Collection[str]) -> set[str]:
+    """Those of the names whose sum these texts keep above zero."""
+    nodes = _nodes(texts)
     given = [pair for node in nodes for pair in _given(node)]
     asked = {name for node in nodes for name in _conditions(node)}
     casts = {name for name, value in given if _of_a_mask(value, asked)}
@@ -41,7 +65,7 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
     for sum_ in guarded:
         by_name = summed.get(sum_.id, set()) if isinstance(sum_, ast.Name) else set()
         found |= by_name or _summed(sum_, names, casts)
-    return {name: Clue("the body, which keeps its sum above zero", domain=">= 0") for name in found}
+    return found
 
 
 def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:

@@ -89,3 +89,23 @@ def cast_by_name(x: Any, w: Any, ids: Any) -> Any:
 def test_what_is_not_negative(function: Any, found: set[str]) -> None:
     told = clues([function], ["x", "w"])
     assert {name: clue.domain for name, clue in told.items()} == dict.fromkeys(found, ">= 0")
+
+
+def shares(parts: Any, group: Any) -> Any:
+    total = segment_sum(parts, group, 3)
+    return parts, jnp.where(total > 0, total, 1.0)
+
+
+def by_a_helper(x: Any, w: Any, ids: Any) -> Any:
+    mass, total = shares(w, ids)
+    return x * mass / total
+
+
+def by_a_helper_of_another(x: Any, w: Any, ids: Any) -> Any:
+    mass, total = shares(x * w, ids)
+    return mass / total
+
+
+def test_a_helper_keeps_the_sum_of_what_it_is_handed_above_zero() -> None:
+    assert {"x", "w"} & set(clues([by_a_helper], ("x", "w", "ids"))) == {"w"}
+    assert not {"x", "w"} & set(clues([by_a_helper_of_another], ("x", "w", "ids")))
