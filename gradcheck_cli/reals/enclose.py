@@ -119,7 +119,9 @@ def enclose(
         pending = pending[~(decided[pending] | hopeless)]
         bits *= 2
     if len(pending) and not widen:
-        estimated[pending] = _by_points(program, args, pending, outs, goal, most_bits)
+        agree, tied = _by_points(program, args, pending, outs, goal, most_bits)
+        estimated[pending] = agree
+        ties[pending] |= agree & tied
     decided |= estimated
     return Enclosed(outs, ties, decided, doubts, estimated, used)
 
@@ -183,13 +185,14 @@ def _pairs(args: Array) -> tuple[Array, Array]:
 
 def _by_points(
     program: Program, args: Sequence[Any], rows: Array, outs: Sequence[Array], goal: int, most: int
-) -> Array:
+) -> tuple[Array, Array]:
     """SEMANTICS C3: where balls are lost, plain multiprecision that is the same at p and 2p bits.
 
     Radii are dropped at each step: the middle of a ball that has been lost means nothing.
-    Rows that agree are written into `outs`, as accurate as they agreed.
+    Rows that agree are written into `outs`, as accurate as they agreed; which do, and which are tied at both.
     """
     runs = []
+    tied = np.ones(len(rows), bool)
     for bits in (most // 2, most):
         with working(bits):
             domain = Balls(len(rows), points=True)
@@ -201,6 +204,7 @@ def _by_points(
                     for r in results
                 ]
             )
+            tied &= domain.flags.ties
     before, after = (np.concatenate(run, axis=1) for run in runs)
     with working(most):
         agree = np.array(
@@ -213,7 +217,7 @@ def _by_points(
         for out, result in zip(outs, runs[1], strict=True):
             points = np.asarray(_POINTS(result[agree], goal), dtype=object)
             out[rows[agree]] = points.reshape(-1, *out.shape[1:])
-    return agree
+    return agree, tied
 
 
 def _meet(old: arb, new: arb, goal: int) -> bool:
