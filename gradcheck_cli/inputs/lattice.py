@@ -185,7 +185,9 @@ def _scalars(
     plain = values[: len(_PLAIN) + 2 * len(_WIDE)]
     singles = list(rows)
     random = [tuple(rng.choice(plain, count).tolist()) for _ in range(budget)]
-    core = list(itertools.product(_CORE, repeat=count)) if count <= 2 else []
+    # What a person would try first is never left out: 100 for one argument, the others plain.
+    first = singles[: min(len(_PLAIN) * count, budget // 3)]
+    core = list(itertools.product(_CORE, repeat=count)) if count <= 2 else first
     half = singles[:: max(1, math.ceil(len(singles) / max(1, budget - budget // 4)))]
     mixed_rows = list(dict.fromkeys([*core, *half, *random]))[:budget]
     return list(mixed_rows), ["value"] * len(mixed_rows)

@@ -245,9 +245,7 @@ def _too_far_apart(m: Measurements, excused: Array) -> Array:
     args = [a[rows] for a in (*m.points, *m.cotangents)]
     given = slice(len(m.cotangents), None)
     moved = [movement(p, args, m.reference.goal, given) for p in (traces.primal, traces.rule)]
-    if moved[0] is None or moved[1] is None:
-        return result
-    reach = sum(columns(each, len(rows)) for each in (moved[0], moved[1]))
+    reach = sum(columns(each, len(rows)) for each in moved)
     assert m.rule is not None
     truth = m.reference.balls(GRADIENTS)[rows]
     gap = np.abs(as_floats(truth - columns(m.rule.gradients, m.count)[rows]))

@@ -24,28 +24,30 @@ _WAYS: tuple[int | None, ...] = (1, -1, None, None)
 _STEPS = 2  # so many half ulps, so that float64 holds the ends of its own constants
 
 
-def movement(
-    program: Program, args: Sequence[Array], goal: int, outputs: slice
-) -> list[Array] | None:
-    """The most by which each output moves; None where steps have programs of their own, whose constants stay."""
-    if any(step.subs for step in program.steps):
-        return None
+def movement(program: Program, args: Sequence[Array], goal: int, outputs: slice) -> list[Array]:
+    """The most by which each output moves."""
     middle = enclose(program, args, goal=goal).outs[outputs]
     most = [np.zeros(out.shape) for out in middle]
     for seed, way in enumerate(_WAYS):
-        outs = enclose(_moved(program, way, seed), args, goal=goal).outs[outputs]
+        moving = _moved(program, way, np.random.default_rng(seed))
+        outs = enclose(moving, args, goal=goal).outs[outputs]
         moved = [np.abs(as_floats(out - old)) for out, old in zip(outs, middle, strict=True)]
         most = [np.fmax(*both) for both in zip(most, moved, strict=True)]
     return [out / _STEPS for out in most]
 
 
-def _moved(program: Program, way: int | None, seed: int) -> Program:
-    """The program with each rounded constant a whole ulp away, up, down, or either at random."""
-    random = np.random.default_rng(seed)
+def _moved(program: Program, way: int | None, random: np.random.Generator) -> Program:
+    """The program with each rounded constant a whole ulp away, up, down, or either at random; so in its loops."""
     constants = dict(program.constants)
     for slot, value in constants.items():
         if getattr(getattr(value, "dtype", None), "kind", "") == "f":
             array = np.asarray(value)
             signs = random.choice([-1.0, 1.0], array.shape) if way is None else float(way)
             constants[slot] = array.astype(np.float64) + signs * _STEPS * half_ulps(array)
-    return replace(program, constants=constants)
+    steps = tuple(
+        replace(step, subs=tuple(_moved(sub, way, random) for sub in step.subs))
+        if step.subs
+        else step
+        for step in program.steps
+    )
+    return replace(program, steps=steps, constants=constants)
