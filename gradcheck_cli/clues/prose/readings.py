@@ -33,6 +33,8 @@ _CHOSEN = re.compile(
     r"\s*(?:(?:is|are|can be|may be|must be|should be|in|:|=|,)\s*)?(?:either\s+|one of\s+)?[\[({]?['\"]"
 )
 _SEVERAL_INTEGERS = re.compile(r"\b(?:integer|whole)(?:-valued)?\s+[a-z]+s\s+$", re.IGNORECASE)
+_IS_TRUE = re.compile(r"\s+(?:is|are)\s+(?:True|False)\b")
+_WHERE = re.compile(r"\b(?:where|for which|in which|whose)\s+(?:the\s+)?$", re.IGNORECASE)
 _MARKED = re.compile(r"\b(?:marked|flagged|switched on)\s+(?:in|by)\s+(?:the\s+)?$", re.IGNORECASE)
 _MANY_AXES = 3  # `q: b h q d`: among so many, one may have the array's own letter
 _INDEX = re.compile(r"[a-z](?:[+-].*)?")  # as a formula has it: `z[b, q + 1]`
@@ -77,7 +79,8 @@ def reading_of(
         agreed = None
     if agreed is not None and agreed.dims is not None and not about:
         about = _beside(agreed, spoken)
-    about = about or _in_brackets(spoken) or _choice_in_sentence(spoken) or _kind_before(spoken)
+    about = about or _in_brackets(spoken) or _choice_in_sentence(spoken) or _integers_before(spoken)
+    about = f"{about} boolean mask".lstrip() if _is_true_or_false(spoken) else about
     return Reading(
         about=about,
         tree=tree(about, certain) or _mentioned_tree(spoken, certain),
@@ -120,12 +123,17 @@ def _choice_in_sentence(spoken: Sequence[Passage]) -> str:
     return next((text for text in behind if _CHOSEN.match(text) and words(text)), "")
 
 
-def _kind_before(spoken: Sequence[Passage]) -> str:
-    """What a sentence says before the name: that it is several integers, `integer counts y`, or what marks others."""
-    before = [p.before for p in spoken if not p.entry and not p.common_word]
-    if any(map(_MARKED.search, before)):
-        return "boolean mask"
+def _integers_before(spoken: Sequence[Passage]) -> str:
+    """What a sentence calls several integers: `integer counts y`."""
+    before = (p.before for p in spoken if not p.entry and not p.common_word)
     return "integers" if any(map(_SEVERAL_INTEGERS.search, before)) else ""
+
+
+def _is_true_or_false(spoken: Sequence[Passage]) -> bool:
+    """Does a sentence say what it marks, `marked in keep`, or where it is one of these: `where running is False`?"""
+    mentions = [p for p in spoken if not p.entry]
+    marks = (_MARKED.search(p.before) for p in mentions if not p.common_word)
+    return any(marks) or any(_IS_TRUE.match(p.after) and _WHERE.search(p.before) for p in mentions)
 
 
 def _agreed(shapes: Sequence[Shape]) -> Shape | None:

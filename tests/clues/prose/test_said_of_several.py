@@ -1,0 +1,79 @@
+"""What a text says of several arguments at once, and of one by what it marks."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradcheck_cli.clues.docstrings import read_text
+from gradcheck_cli.clues.documentation import Text
+from gradcheck_cli.inputs.clue import Clue
+
+
+def read(text: str, *names: str) -> dict[str, Clue]:
+    return read_text(Text("here", text, near=True), list(names))
+
+
+def specs(text: str, *names: str) -> dict[str, str]:
+    return {name: clue.spec for name, clue in read(text, *names).items()}
+
+
+def test_what_is_said_behind_the_second_is_said_of_the_first() -> None:
+    text = "kept (B, P) and skipped (B, N) are track ids, which may repeat; scores (B, V)."
+    said = specs(text, "kept", "skipped", "scores")
+    assert said == {"kept": "i32[B P]", "skipped": "i32[B N]", "scores": "f32[B V]"}
+
+
+def test_so_many_of_one_first_word_are_all_of_them() -> None:
+    names = ("resid", "log_sigma", "log_tau")
+    assert specs("resid is (N,), the two logs are scalars.", *names)["log_tau"] == "f32[]"
+    assert "log_tau" not in specs("resid is (N,), the three logs are scalars.", *names)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x (n, t) and live (n, t). Steps where live is False are skipped.",
+        "live (n, t) is True where a step counts.",
+        "live: (n, t) True for what counts",
+        "Steps marked in live count.",
+    ],
+)
+def test_what_is_true_or_false_is_a_mask(text: str) -> None:
+    assert read(text, "x", "live")["live"].kind.value == "bools"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "live (n, t), a share; keepdims=True keeps its axes",
+        "live (n, t) is the share of what is true",
+        "live: (n, t) of the steps; if strict is True all of them",
+    ],
+)
+def test_what_is_not_is_none(text: str) -> None:
+    assert read(text, "x", "live")["live"].kind.value != "bools"
+
+
+@pytest.mark.parametrize(
+    ("entry", "spec"),
+    [
+        ("matrix: [parts, 2, 2] transformation of each", "f32[parts 2 2]"),
+        ("matrix: [pieces, 3] shift", "f32[pieces 3]"),
+        ("matrix: [clamp, snap] how", None),
+    ],
+)
+def test_square_brackets_that_lead_an_entry_hold_what_axes_go_along(
+    entry: str, spec: str | None
+) -> None:
+    assert specs(f"Points.\n\n{entry}", "matrix").get("matrix") == spec
+
+
+@pytest.mark.parametrize(
+    ("entry", "spec"),
+    [
+        ("index: (P, 3) reciprocal vectors, 1/A", "f32[P 3]"),
+        ("index: (P, 3) rows and columns", "i32[P 3]"),
+    ],
+)
+def test_an_index_of_vectors_is_no_table(entry: str, spec: str) -> None:
+    assert specs(f"Sums.\n\n{entry}", "index")["index"] == spec
