@@ -137,7 +137,8 @@ def check(
         typer.echo("".join(f"{name}\n" for name in shown_names(targets, root)), nl=False)
         raise typer.Exit
     kept = kept_in(no_cache=no_cache)
-    results = None if kept is None or durations else kept / "results"
+    # What is found on nodes of a cluster may hold of their processors alone.
+    results = None if kept is None or durations or settings.cluster else kept / "results"
     session = Session(settings, root, asked, durations, compiled_in(kept), reads=True, plots=outputs.draws, results=results)  # fmt: skip
     with outputs.progress(len(targets)) as progress, heeding_termination():
         result = session.run(targets, progress)

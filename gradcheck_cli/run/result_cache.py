@@ -36,6 +36,7 @@ from gradcheck_cli.project.cache_folder import drop, held, keep
 from gradcheck_cli.project.reads import ALL
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.users import Sources
+from gradcheck_cli.run.durations import Durations
 from gradcheck_cli.run.state import digest, state_of, surroundings
 from gradcheck_cli.workers.pool import End, WorkerEnd
 
@@ -74,6 +75,7 @@ class ResultCache:
         self._grew = False
         self._projects: dict[str, Sources] = {}
         self._now: dict[str, str] = {}  # digests of files as they are
+        self.durations = Durations(folder)
 
     @functools.cached_property
     def _state(self) -> bytes:
@@ -97,7 +99,8 @@ class ResultCache:
         return WorkerEnd(End.FINISHED, events, None, 0, 0.0)
 
     def put(self, task: Task, end: WorkerEnd) -> None:
-        """Keep how a worker ended, if it can be asked for again."""
+        """Keep how a worker ended, if it can be asked for again, and how long it took."""
+        self.durations.note(task, end)
         reads = _reads(end)
         if reads is None or task.skip or task.alone is not None or not _is_kept(task):
             return
@@ -118,6 +121,7 @@ class ResultCache:
 
     def tidy(self) -> None:
         """Remove the oldest answers, where all together have become too many."""
+        self.durations.save()
         files = list(held(self._folder)) if self._grew else []
         totals = itertools.accumulate(status.st_size for _, status in files)
         drop(path for (path, _), total in zip(files, totals, strict=True) if total > _MOST_BYTES)
