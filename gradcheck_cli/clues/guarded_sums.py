@@ -52,7 +52,7 @@ def _nodes(texts: Sequence[Text]) -> list[ast.AST]:
 
 
 def _guarded_in(texts: Sequence[Text], names: Collection[str]) -> set[str]:
-    """Those of the names whose sum these texts keep above zero."""
+    """The parameters among these names whose sum the texts keep above zero."""
     nodes = _nodes(texts)
     given = [pair for node in nodes for pair in _given(node)]
     asked = {name for node in nodes for name in _conditions(node)}

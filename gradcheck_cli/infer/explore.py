@@ -495,11 +495,17 @@ class Explorer:
             yield candidate
 
     def _doubled(self, candidate: Candidate) -> Iterator[Candidate]:
-        """The candidate with the first axis doubled that may be a multiple, but not one longer."""
+        """The candidate with the first axis doubled that may be a multiple, but not one longer.
+
+        What a source calls the same in two arrays is as long in both.
+        """
+        named = [dim for hole in self.template.holes for dim in hole.dims or ()]
         axes = [(i, a) for i, shape in enumerate(candidate.shapes) for a in range(len(shape))]
         sizes = [candidate.solution.of(candidate.shapes[i][a]) for i, a in axes]
         for place, size in zip(axes, sizes, strict=True):
-            if sizes.count(size) < 2 or not size.terms:
+            dims = self.template.holes[place[0]].dims or ()
+            is_shared = place[1] < len(dims) and named.count(dims[place[1]]) > 1
+            if sizes.count(size) < 2 or not size.terms or is_shared:
                 continue
             twice = candidate.with_axis(place, Size().plus(size, 2))
             longer = candidate.with_axis(place, size.plus(Size(constant=1)))

@@ -24,7 +24,7 @@ class Durations:
         self._now: dict[str, float] = {}
 
     def expected(self, task: Task) -> float:
-        """Those of the last time, or a guess by how many gradients there are."""
+        """The seconds of the last time, or a guess by how many gradients there are."""
         gradients = max(1, sum(len(marks) for marks in task.marked.values()))
         return self._before.get(_name(task), _OF_A_GRADIENT * gradients)
 

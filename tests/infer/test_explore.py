@@ -203,6 +203,17 @@ def test_heads_that_share_keys_are_twice_as_many() -> None:
     assert found["q"][0] == 2 * found["k"][0]
 
 
+def test_what_a_source_calls_the_same_in_both_is_not_doubled_in_one() -> None:
+    def pooled(x, scores):
+        return x.reshape(len(scores), -1).sum(1) * scores[:, 0]
+
+    clues = {"x": [Clue("test", "f32[n d]")], "scores": [Clue("test", "f32[n h]")]}
+    taken = explored(Gradient(pooled), clues).subject
+    assert taken is not None
+    assert shapes(taken)["x"][0] == shapes(taken)["scores"][0]
+    assert rich(Gradient(pooled))["x"][0] == 2 * rich(Gradient(pooled))["scores"][0]
+
+
 def test_arrays_stay_small_while_they_are_explored() -> None:
     def halved(x):
         if np.ndim(x) != 4 or any(n % 12 for n in np.shape(x)):
