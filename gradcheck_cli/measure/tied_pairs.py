@@ -22,6 +22,7 @@ from gradcheck_cli.contract.limits import (
     TIED_ROWS,
 )
 from gradcheck_cli.inputs.cotangents import cotangent, one_hot_names
+from gradcheck_cli.inputs.lattice import generic
 from gradcheck_cli.measure.ball_truth import Ask, Truth
 from gradcheck_cli.measure.components import GRADIENTS, columns
 from gradcheck_cli.measure.derived import derived
@@ -57,13 +58,15 @@ def torn(m: Measurements) -> Torn | None:
 
 
 def _rows(m: Measurements) -> Iterator[tuple[int, int]]:
-    """Rows at a kink of an argument of which exactly two numbers are equal, with its place."""
+    """Rows at a kink of an argument of which exactly two numbers are equal, with its place; no other argument has equals or zeros."""
     states, start = m.reference.states(GRADIENTS), 0
     for leaf, points in enumerate(m.points):
         flat = np.sort(points.reshape(len(points), -1), axis=1)
         stop = start + flat.shape[1]
         pairs = (np.diff(flat, axis=1) == 0).sum(axis=1) == 1
+        others = [other for i, other in enumerate(m.points) if i != leaf]
         alone = pairs & (flat != 0).all(axis=1)
+        alone &= generic(others) if others else True
         kinks = (states[:, start:stop] == KINK).any(axis=1)
         start = stop
         yield from ((int(row), leaf) for row in m.base_rows if alone[row] and kinks[row])

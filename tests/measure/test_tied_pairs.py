@@ -85,3 +85,20 @@ def test_what_autodiff_gives_as_well_is_left_alone() -> None:
         return jax.vjp(span, *held)[1](g)
 
     assert torn(traced(ruled(span, rule), TIED)) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "is_torn"), [([0.25, 0.5], True), ([0.5, 0.5], False), ([0.0, 0.5], False)]
+)
+def test_where_another_argument_has_equals_or_zeros_nothing_is_said(
+    other: list[float], is_torn: bool
+) -> None:
+    def scaled(x: Any, y: Any) -> Any:
+        return largest(x) * y
+
+    def rule(held: Any, g: Any) -> Any:
+        x, y = held
+        return (*each_whole([x], g * y), g * largest(x))
+
+    m = traced(ruled(scaled, rule), TIED, np.array([other]))
+    assert (torn(m) is not None) is is_torn

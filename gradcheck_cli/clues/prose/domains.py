@@ -98,7 +98,8 @@ _FAMILIES = tuple(
             ">= 0",
         ),
         (
-            rf"(?:{_AT_START}|{_MUST}){_ADVERB}positive\b{_END}|\bstrictly positive\b|(?<!no )(?<!never )\bgreater than (?:0|zero)\b",
+            rf"(?:{_AT_START}|{_MUST}){_ADVERB}positive\b{_END}|\bstrictly positive\b|(?<!no )(?<!never )\bgreater than (?:0|zero)\b"
+            rf"|(?<!no )(?<!never )\b(?:above|larger than) zero\b{_END}",
             "> 0",
         ),
         (
