@@ -109,6 +109,11 @@ SCALE_FACTORS = Limit(
     (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 3 / 2, 2), "times the input", "A3",
     "Convention: nearby, and on the same side of 0, since a mirrored scale hides one-sided faults.",
 )  # fmt: skip
+DWARFED = Limit(
+    2.0**-8, "of the scale of all arguments", "A3, F",
+    "Convention: an argument whose gradients are so much smaller wherever it was tried has a unit of its own (a volume hangs on a "
+    "pressure by 1e-12, on a temperature by 1e-7), and its formula is measured by them.",
+)  # fmt: skip
 SPARE_BITS = Limit(
     16, "bits beyond those of the dtype", "A2, G",
     "Convention: the truth's own error is 2⁻¹⁶ ulp. A truth in floats must be so much finer than what "

@@ -13,6 +13,7 @@ from flint import arb
 from gradcheck_cli.contract.limits import (
     ASIDE,
     CONSTANTS_REACH,
+    DWARFED,
     FORMULA_EPS,
     PIECES_BITS,
     SAME_LIMIT_BITS,
@@ -299,7 +300,7 @@ def gaps(m: Measurements) -> Array:
     rows = rows[:: max(1, len(rows) // most)]
     if not len(rows):
         return gap
-    scale = m.reference.typical_scale(rows)
+    scale = _scales(m, rows)
     for i, row in enumerate(rows):
         for k in np.flatnonzero(differs[row]):
             size = abs(truth[row, k] - formula[row, k])
@@ -309,8 +310,30 @@ def gaps(m: Measurements) -> Array:
             if not np.isfinite(distance):
                 gap[row, k] = _beyond_float64(size, truth[row, k], formula[row, k])
             else:
-                gap[row, k] = distance / scale[i] if scale[i] > 0 else np.inf
+                gap[row, k] = distance / scale[i, k] if scale[i, k] > 0 else np.inf
     return gap
+
+
+def _scales(m: Measurements, rows: Array) -> Array:
+    """How large the gradients mostly are; those of an argument that is dwarfed by others are measured by themselves.
+
+    A volume hangs on a pressure by 1e-12, and on a temperature by 1e-7. What is zero nearly everywhere has no
+    scale of its own.
+    """
+    whole = m.reference.typical_scale(rows)[:, None]
+    size = np.abs(m.reference.middle(GRADIENTS))
+    size = np.where(np.isfinite(size) & (m.reference.states(GRADIENTS) == REGULAR), size, 0.0)
+    scales = np.broadcast_to(whole, (len(rows), size.shape[1])).copy()
+    start, parts = 0, m.components(GRADIENTS)
+    for _, elements in parts if len(parts) > 1 else ():
+        part = slice(start, start + len(elements))
+        start = part.stop
+        own = size[:, part].max(axis=1, initial=0.0)
+        usual = float(np.median(own[m.base_rows])) if len(m.base_rows) else 0.0
+        alone = np.maximum(own[rows], usual)[:, None]
+        if usual > 0:
+            scales[:, part] = np.where(alone < DWARFED.value * whole, alone, whole)
+    return scales
 
 
 def _beyond_float64(distance: arb, truth: arb, formula: arb) -> float:

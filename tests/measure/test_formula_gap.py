@@ -49,6 +49,30 @@ def test_a_steep_neighbourhood_hides_no_fault() -> None:
     assert (gaps(m)[m.base_rows, 0] > 0.01).all()
 
 
+def test_an_argument_of_small_gradients_is_measured_by_these() -> None:
+    """A volume hangs on a temperature by 1, on a pressure by 2⁻⁴⁰: half of that is no rounding of the other."""
+
+    def volume(t, p):
+        return t - 2.0**-40 * p
+
+    def rule(held, g):
+        return g, -(2.0**-41) * g
+
+    m = traced(ruled(volume, rule), np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]))
+    assert gaps(m)[m.base_rows].max(axis=0).tolist() == [0.0, 0.5]
+
+
+def test_one_of_nearly_their_size_is_not() -> None:
+    def both(t, p):
+        return t - 0.125 * p
+
+    def rule(held, g):
+        return g, -0.0625 * g
+
+    m = traced(ruled(both, rule), np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]))
+    assert 0 < gaps(m)[m.base_rows, 1].max() < 0.25
+
+
 def test_a_derivative_that_is_zero_wherever_it_was_compared() -> None:
     m = measured(POINTS, np.ones_like, lambda x, weight: 0 * weight, rule=slope)
     assert comparison(m).zero_truth.all()
