@@ -67,7 +67,7 @@ def _check_module(
         gradients = selection.gradients
         for finding in selection.findings:
             emit(finding)
-    selection = against_references(gradients, module, task)
+    selection = against_references(gradients, module, task, path)
     for finding in selection.findings:
         emit(finding)
     if task.device == "gpu" and framework.device != "gpu":

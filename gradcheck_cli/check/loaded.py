@@ -26,7 +26,7 @@ def check_loaded(
     """Check one gradient, as it was called; without a limit, for there is no worker to kill."""
     path = gradient.place.path
     home = next((m for m in list(sys.modules.values()) if _is_from(m, path)), ModuleType(""))
-    selection = against_references([gradient], home, task)
+    selection = against_references([gradient], home, task, path)
     for finding in selection.findings:
         emit(finding)
     for each in selection.gradients:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from gradcheck_cli.check.site import own_files
+from gradcheck_cli.check.site import own_files, site_of
+from gradcheck_cli.check.user_says import places_of
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import FileFinding, Mark, Task
 from gradcheck_cli.discover import importing
@@ -58,14 +59,14 @@ def named(
 
 
 def against_references(
-    gradients: Sequence[CustomGradient], module: ModuleType, task: Task
+    gradients: Sequence[CustomGradient], module: ModuleType, task: Task, path: str
 ) -> Selection:
-    """The gradients, held to plain functions for which the settings name one."""
+    """The gradients, held to plain functions for which a comment or the settings name one."""
     chosen: list[CustomGradient] = []
     findings: list[FileFinding] = []
     for gradient in gradients:
-        names = (gradient.place.qualname, gradient.name)
-        target = next((task.references[n] for n in names if n in task.references), None)
+        places = places_of(gradient, site_of(gradient, task, path)) if task.references else {}
+        target = next((task.references[p] for p in places if p in task.references), None)
         try:
             chosen.append(gradient if target is None else _against(gradient, module, target))
         except UserCodeError as raised:

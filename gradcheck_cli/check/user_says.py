@@ -37,7 +37,7 @@ def user_says(hints: Hints, gradient: CustomGradient, task: Task, site: Site) ->
 
     What a docstring takes as a constant, or says of its derivative, is declared in prose.
     """
-    places = _places(gradient, site)
+    places = places_of(gradient, site)
     texts = [task.expects[k] for k in places if k in task.expects]
     intents = [declared for text in texts for declared in parse_intents(text)]
     known = {declared.argument for declared in intents if declared.name == "zero"}
@@ -90,7 +90,7 @@ def _unknown(specs: Mapping[str, object], gradient: CustomGradient, site: Site) 
     return [replace(finding, severity=Severity.WARNING, gradient=site.qualname)]
 
 
-def _places(gradient: CustomGradient, site: Site) -> dict[str, str]:
+def places_of(gradient: CustomGradient, site: Site) -> dict[str, str]:
     """By what something may be said of this gradient: a line of its definition, or its name."""
     lines = range(gradient.place.line, max(site.line, site.header_end) + 1)
     return {str(n): f"the comment for line {n}" for n in lines} | dict.fromkeys(

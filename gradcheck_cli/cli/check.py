@@ -69,6 +69,7 @@ def check(
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of all random choices.", show_default=_default("seed"))] = None,
     max_time: Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds before a worker is killed.", show_default=_default("max_time"))] = None,
     at: Annotated[list[str] | None, typer.Option(metavar="POINT", help='Points to try first: "x=100" or "x=[1, 2], y=3". Repeatable.')] = None,
+    reference: Annotated[list[str] | None, typer.Option(metavar="[NAME=]MODULE:FUNCTION", help="A plain function that the rule of this name, or of the one that PATH names, is to differentiate. Repeatable.", show_default=False)] = None,
     reach: Annotated[float | None, typer.Option(metavar="NUMBER", help="Largest magnitude that inputs have.", show_default=_default("reach"))] = None,
     device: Annotated[Device | None, typer.Option(metavar="cpu|gpu", help="Where the floats run.", show_default=_default("device"))] = None,
     backend: Annotated[list[Backend] | None, typer.Option(metavar="BACKEND", help="Backends that Keras runs on. Repeatable.", show_default="all installed")] = None,
@@ -110,6 +111,7 @@ def check(
         points_of,
         shown_names,
         targets_of,
+        with_references,
     )
     from gradcheck_cli.cli.watch import watch as check_on_change
     from gradcheck_cli.project.finding_history import entries, remember
@@ -120,6 +122,7 @@ def check(
     settings, root = load_for(paths[0], config, isolated=isolated)
     settings = with_flags(settings, context.params, "command line")
     paths = named_paths(paths, settings, root)
+    settings = with_references(settings, reference or (), paths)
     if watch:
         raise typer.Exit(check_on_change(root))
     if show_settings:

@@ -13,7 +13,7 @@ _GROUPS = {
     "What is told": ("select", "ignore", "baseline", "update_baseline", "fail_on", "strict"),
     "How it is told": ("output_format", "statistics", "quiet", "verbose", "color", "durations"),
     "What is written": ("fix", "unsafe_fixes", "diff", "add_ignore"),
-    "How it is checked": ("dtype", "points", "search", "order", "seed", "at", "reach", "device"),
+    "How it is checked": ("dtype", "points", "search", "order", "seed", "at", "reach", "reference", "device"),
     "How it is run": ("jobs", "cluster", "max_time", "no_cache", "watch", "config", "isolated", "show_settings", "show_files"),
 }  # fmt: skip
 _TYPE = re.compile(r" <[^>]*>$")

@@ -34,6 +34,20 @@ def points_of(texts: Sequence[str]) -> list[AskedPoint]:
     return [parse_point(text) for text in texts]
 
 
+def with_references(settings: Settings, given: Sequence[str], paths: Sequence[str]) -> Settings:
+    """The settings with the functions of `--reference`, each for a rule of this name or for those that the paths name."""
+    named = [path.rpartition(":")[2] for path in paths if ":" in path]
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, function = text.rpartition("=")
+        if ":" not in function or not function.rpartition(":")[2]:
+            raise UsageError(f"`--reference {text}`: name a function, as module:function")
+        if not name and not named:
+            raise UsageError(f"`--reference {text}`: say of which rule, as NAME={text}")
+        found |= dict.fromkeys([name] if name else named, function)
+    return msgspec.structs.replace(settings, references=settings.references | found)
+
+
 def targets_of(
     paths: Sequence[str], settings: Settings, root: Path, since: str | None, *, changed: bool
 ) -> list[Target]:

@@ -17,6 +17,7 @@ from gradcheck_cli.project.rule_pages import matching
 WHOLE_FILE = 0  # instead of a line
 _DIRECTIVE = re.compile(r"#\s*cgcheck:\s*(?P<rest>\S.*?)\s*(?=#\s*cgcheck:|$)")
 _SPEC = re.compile(r"[A-Za-z_]\w*\s*[=:]")
+_REFERENCE = re.compile(r"reference\(\s*(?P<function>(?:[\w.]*:)?[\w.]+)\s*\)")
 _IGNORE = re.compile(r"\[(?P<rules>[^\]]*)\]\s*(?:--\s*(?P<reason>.*))?$")
 
 
@@ -57,7 +58,16 @@ class Expectation:
     text: str
 
 
-Directive = Ignore | Inputs | Expectation
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The function that the rule of a definition is to differentiate: `reference(my_package.plain:gelu)`."""
+
+    line: int
+    applies_to: int
+    text: str
+
+
+Directive = Ignore | Inputs | Expectation | Reference
 
 
 @dataclass(slots=True)
@@ -67,6 +77,7 @@ class Comments:
     ignores: list[Ignore] = field(default_factory=list)
     inputs: list[Inputs] = field(default_factory=list)
     expects: list[Expectation] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
     malformed: list[Malformed] = field(default_factory=list)
 
 
@@ -110,6 +121,8 @@ def _sort(directive: Directive | Malformed, comments: Comments) -> None:
         comments.inputs.append(directive)
     elif isinstance(directive, Expectation):
         comments.expects.append(directive)
+    elif isinstance(directive, Reference):
+        comments.references.append(directive)
     else:
         comments.malformed.append(directive)
 
@@ -134,6 +147,11 @@ def _directive(rest: str, line: int, applies_to: int) -> Directive | Malformed:
         except IntentError as error:
             return Malformed(line, text, str(error))
         return Expectation(line, applies_to, rest)
+    if rest.startswith("reference("):
+        target = _REFERENCE.fullmatch(rest)
+        if target is None:
+            return Malformed(line, text, "name the function: `reference(module:function)`")
+        return Reference(line, applies_to, target["function"])
     return _suppression(rest, line, applies_to)
 
 
@@ -141,7 +159,7 @@ def _suppression(rest: str, line: int, applies_to: int) -> Ignore | Malformed:
     text = f"# cgcheck: {rest}"
     verb = rest.partition("[")[0].split(" ")[0]
     if verb not in ("ignore", "ignore-file"):
-        directives = "`ignore[rule] -- reason`, `ignore-file[rule] -- reason`, `expect(…)`, or inputs such as `x=f32[b n]`"
+        directives = "`ignore[rule] -- reason`, `ignore-file[rule] -- reason`, `expect(…)`, `reference(module:function)`, or inputs such as `x=f32[b n]`"
         return Malformed(line, text, f"unknown directive `{verb}`; known: {directives}")
     inner = _IGNORE.match(rest.removeprefix(verb).strip())
     if inner is None:

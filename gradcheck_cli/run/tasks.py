@@ -86,8 +86,14 @@ class TargetReader:
             file.source = target.path
         inputs = {str(item.applies_to): item.text for item in comment.inputs}
         expects = {str(item.applies_to): item.text for item in comment.expects}
+        references = {str(item.applies_to): item.text for item in comment.references}
         file.tasks = [
-            replace(task, inputs=task.inputs | inputs, expects=task.expects | expects)
+            replace(
+                task,
+                inputs=task.inputs | inputs,
+                expects=task.expects | expects,
+                references=task.references | references,
+            )
             for task in file.tasks
         ]
         return file

@@ -59,16 +59,27 @@ def test_only_the_last_framework_says_that_a_name_leads_nowhere() -> None:
 
 def test_a_gradient_is_held_to_its_reference() -> None:
     both: Any = [SOFTPLUS, INNER]
-    selection = against_references(both, MODULE, replace(TASK, references={"softplus": "math:cos"}))
+    selection = against_references(
+        both, MODULE, replace(TASK, references={"softplus": "math:cos"}), "a.py"
+    )
     first, second = selection.gradients
     assert isinstance(first, FakeGradient)
     assert (first.reference, second) == (math.cos, INNER)
 
 
+def test_a_comment_at_its_definition_names_the_reference_too() -> None:
+    both: Any = [SOFTPLUS, INNER]
+    here = str(SOFTPLUS.place.line)
+    selection = against_references(
+        both, MODULE, replace(TASK, references={here: "math:cos"}), "a.py"
+    )
+    assert [getattr(g, "reference", None) for g in selection.gradients][0] is math.cos
+
+
 def test_a_reference_that_is_not_there_is_a_finding() -> None:
     gradients: Any = [SOFTPLUS]
     selection = against_references(
-        gradients, MODULE, replace(TASK, references={"softplus": "math:no_such"})
+        gradients, MODULE, replace(TASK, references={"softplus": "math:no_such"}), "a.py"
     )
     (event,) = selection.findings
     assert selection.gradients == []

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gradcheck_cli.cli.scope import with_references
+from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.project.settings import Settings, parse
 from tests.conftest import cgcheck
 
@@ -83,3 +85,18 @@ def test_what_is_no_report_is_not_merged(project: Path, text: str) -> None:
     run = cgcheck("merge", "1.json", cwd=project)
     assert (run.code, "1.json" in run.err) == (2, True)
     assert "Traceback" not in run.err
+
+
+def test_references_of_this_run_stand_beside_those_of_the_settings() -> None:
+    before = Settings(references={"f": "plain:f", "g": "plain:g"})
+    given = with_references(before, ["g=other:g", "plain:h"], ["ops.py:h", "pkg/"])
+    assert given.references == {"f": "plain:f", "g": "other:g", "h": "plain:h"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("plain", "name a function"), ("plain:", "name a function"), ("plain:f", "say of which rule")],
+)
+def test_a_reference_names_a_function_and_a_rule(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        with_references(Settings(), [text], ["ops.py"])

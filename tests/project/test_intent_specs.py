@@ -50,3 +50,19 @@ def test_the_settings_are_read_in_the_same_words() -> None:
     assert settings.expects == {"rounded": "expect(straight-through)"}
     with pytest.raises(SettingsError, match="no intent is called `straight`"):
         parse_settings({"expects": {"rounded": "expect(straight)"}}, "here")
+
+
+def test_a_comment_names_the_function_that_a_rule_is_to_differentiate() -> None:
+    source = "@rule  # cgcheck: reference(plain.ops:gelu)\ndef f(x): ...\n# cgcheck: reference(own)\ndef g(x): ...\n"
+    comments = parse_comments(source)
+    assert [(r.applies_to, r.text) for r in comments.references] == [
+        (1, "plain.ops:gelu"),
+        (4, "own"),
+    ]
+    assert not comments.malformed
+
+
+@pytest.mark.parametrize("inside", ["", "plain ops", "plain:"])
+def test_a_reference_that_names_no_function_means_nothing(inside: str) -> None:
+    (malformed,) = parse_comments(f"def f(x): ...  # cgcheck: reference({inside})\n").malformed
+    assert malformed.problem == "name the function: `reference(module:function)`"
