@@ -83,7 +83,7 @@ class Session:
 def _work(
     files: Sequence[File], kind: Kind, workers: Crew, progress: Progress, kept: ResultCache | None
 ) -> None:
-    """Do the tasks of one kind, the longest first, and what is left of them when a worker ends early."""
+    """Do the tasks of one kind, the longest first where that is known, and what is left when a worker ends early."""
     todo = [(file, task) for file in files for task in file.due if needs(task) == kind]
     if kept is not None:
         todo.sort(key=lambda pair: -kept.durations.expected(pair[1]))

@@ -31,6 +31,12 @@ _GONE = (CancelledError, OSError, RuntimeError)  # what asking a cluster raises 
 _INTERRUPTED = WorkerEnd(End.INTERRUPTED, (), None, None, 0.0)
 
 
+class _Written(msgspec.Struct):
+    """What a scheduler writes of itself."""
+
+    address: str
+
+
 @dataclass
 class Cluster:
     """A scheduler by its address, or by the file that it wrote; or `local:N`. It is asked when it is needed."""
@@ -92,26 +98,19 @@ class Cluster:
             client = distributed.Client(set_as_default=False, timeout=_ANSWER, **self._named())
             self._open.append(client)
             client.wait_for_workers(1, timeout=_NODES)
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, ValueError, TypeError, RuntimeError) as error:  # by what is wrong with it
             reason = str(error) or "it does not answer"
             raise UserError(f"the cluster at {self.address}: {reason}") from None
         return client
 
     def _named(self) -> dict[str, Any]:
         """The scheduler as dask's client takes it."""
-        if Path(self.address).is_file():
-            return {"scheduler_file": self.address}
         if not self.address.startswith(_LOCAL):
-            if not _ADDRESS.fullmatch(self.address):
-                raise UsageError(
-                    f"`{self.address}` is no scheduler: its address, as in `tcp://host:8786`, the file that it "
-                    "wrote, or `local:4`"
-                )
-            return {"address": self.address}
+            return {"address": self._scheduler()}
         from distributed import LocalCluster
 
         count = self.address.removeprefix(_LOCAL)
-        if not count.isdigit() or not int(count):
+        if not count.isdecimal() or not int(count):
             raise UsageError(f"`{self.address}`: say how many nodes, as in `local:4`")
         cluster = LocalCluster(
             n_workers=int(count), threads_per_worker=1, dashboard_address="127.0.0.1:0",
@@ -119,6 +118,19 @@ class Cluster:
         )  # fmt: skip
         self._open.append(cluster)
         return {"address": cluster}
+
+    def _scheduler(self) -> str:
+        """The address of a scheduler, as it is given or as a scheduler wrote it into a file."""
+        address = self.address
+        if Path(address).is_file():
+            with suppress(OSError, msgspec.MsgspecError):
+                address = msgspec.json.decode(Path(address).read_bytes(), type=_Written).address
+        if _ADDRESS.fullmatch(address):
+            return address
+        raise UsageError(
+            f"`{self.address}` is no scheduler: its address, as in `tcp://host:8786`, the file that it wrote, or "
+            "`local:4`"
+        )
 
     def _submit(self, kind: Kind, task: Task) -> Any:
         self._sent += 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from gradcheck_cli.contract.errors import UserError
+from gradcheck_cli.contract.errors import InternalError, UserError
 from gradcheck_cli.contract.version import __version__
 from gradcheck_cli.contract.worker import Kind, Task
 from gradcheck_cli.project.cache_folder import folder
@@ -62,8 +62,27 @@ def do(sender: str, order: bytes) -> bytes:
         )
     kept = folder() if asked.task.cache else None  # compiled code is this machine's
     task = msgspec.structs.replace(asked.task, cache=kept)
+    try:
+        return _done(asked, task)
+    except (OSError, InternalError):
+        _let_go(asked)  # its server may have been killed
+    try:
+        return _done(asked, task)
+    except (OSError, InternalError) as error:
+        _let_go(asked)
+        raise UserError(f"{platform.node()} of the cluster: {error}") from None
+
+
+def _done(asked: Order, task: Task) -> bytes:
     (end,) = _machine(asked).run(asked.kind, [task], lambda task, event: None)
     return msgspec.msgpack.encode(end)
+
+
+def _let_go(asked: Order) -> None:
+    """End this thread's machine: the next task begins another."""
+    machine = _MACHINES.pop((asked.run, threading.get_ident()), None)
+    if machine is not None:
+        machine.close()
 
 
 def ended(answer: bytes) -> WorkerEnd:

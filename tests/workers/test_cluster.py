@@ -180,6 +180,28 @@ def test_nodes_of_this_machine_are_counted(address: str) -> None:
         Cluster(address, 8192).expect(KIND)
 
 
+@pytest.mark.parametrize("text", ["", "[1]", '{"type": "Scheduler"}', '{"address": "nobody"}'])
+def test_a_file_that_no_scheduler_wrote_is_said(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "scheduler.json"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="is no scheduler"):
+        Cluster(str(file), 8192).expect(KIND)
+
+
+def test_a_node_that_cannot_work_is_named(
+    project: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Session(Settings(), project).reader
+    (task,) = reader.tasks(resolve([str(project / "a.py")], [])[0])
+    crew = Cluster(nodes.scheduler_address, 8192)
+    monkeypatch.setattr(cluster.Path, "cwd", lambda: project / "nowhere")
+    try:
+        with pytest.raises(UserError, match=r"of the cluster: .*nowhere"):
+            crew.run(needs(task), [task], lambda task, event: None)
+    finally:
+        crew.close()
+
+
 @pytest.mark.parametrize("address", ["nonsense", "tcp://host", "no/such/scheduler.json"])
 def test_what_is_no_address_is_said(address: str) -> None:
     with pytest.raises(UsageError, match="is no scheduler"):
