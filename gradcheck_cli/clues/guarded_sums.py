@@ -31,8 +31,9 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
     """For each parameter whose sum a function keeps above zero, or a helper that it is handed to, that it is not negative."""
     texts = [text for text in map(text_of, functions) if text is not None]
     found = _guarded_in(texts, names)
+    changed = {name for node in _nodes(texts) for name in _changed(node)}
     for helper, handed in (pair for text in texts for pair in _helpers(text)):
-        found |= {handed[own] for own in _guarded_in([helper], handed)} & set(names)
+        found |= {handed[own] for own in _guarded_in([helper], handed)} & set(names) - changed
     return {name: Clue("the body, which keeps its sum above zero", domain=">= 0") for name in found}
 
 
@@ -45,6 +46,17 @@ def _helpers(text: Text) -> Iterator[tuple[Text, dict[str, str]]]:
             if told is not None:
                 pairs = zip(told.parameters, node.args, strict=False)
                 yield told, {own: a.id for own, a in pairs if isinstance(a, ast.Name)}
+
+
+def _changed(node: ast.AST) -> Iterator[str]:
+    """The name to which a statement gives another value: what is handed on after `x = abs(x)` is not x."""
+    match node:
+        case ast.Assign(targets=targets):
+            yield from (
+                n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)
+            )
+        case ast.AugAssign(target=ast.Name(id=name)) | ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
 
 
 def _nodes(texts: Sequence[Text]) -> list[ast.AST]:

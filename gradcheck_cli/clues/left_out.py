@@ -23,12 +23,15 @@ _MINUS_ONE = re.compile(
 # What is said of integers that name no place, or stand for none.
 _OUTSIDE = re.compile(
     r"\b(?:outside|out[ -]of[ -](?:range|bounds)|beyond|padd(?:ed|ing)|pad|ignored|dropped|discarded|skipped|left out|unassigned|unused|sentinel"
-    r"|invalid|missing|masked|absent|no (?:group|segment|cluster|parent|neighbou?r|one)|none)\b",
+    r"|invalid|missing|masked|absent|no (?:group|segment|cluster|parent|neighbou?r|one)|none|falls? off|vanish\w*|lost)\b",
     re.IGNORECASE,
 )
-_FAR = (
-    120  # characters behind a name in a sentence: what stands farther off is about something else
-)
+# Characters behind a name in a sentence: what stands farther off is about something else.
+_FAR = 120
+_BOUNDS = frozenset(
+    {"less", "less_equal", "greater", "greater_equal", "lt", "le", "gt", "ge", "eq", "ne", "equal", "not_equal", "isin"}
+    | {"clip", "clamp", "clip_by_value", "minimum", "maximum", "remainder", "mod", "floormod", "logical_not"}
+)  # fmt: skip
 _DROPS = ("drop", "fill")  # as JAX calls what it does with places outside
 _COMPARES = frozenset({"eq", "ne", "equal", "not_equal"})
 _SIZES = frozenset({"shape", "size", "ndim", "dtype"})
@@ -58,12 +61,24 @@ def outside(
     texts = [text for text in map(text_of, functions) if text is not None]
     nodes = [node for text in texts for top in text.statements for node in ast.walk(top)]
     drops = any(n.arg == "mode" and _value(n.value) in _DROPS for n in nodes if isinstance(n, ast.keyword))  # fmt: skip
-    compares = [n for n in nodes if isinstance(n, ast.Compare)]
-    compared = {s.id for c in compares for s in (c.left, *c.comparators) if isinstance(s, ast.Name)}
+    compared = {side.id for n in nodes for side in _bounded(n) if isinstance(side, ast.Name)}
     near = [plain(text.text) for text in texts_about(about) if text.near]
     spoken = {n: [p for t in near for p in passages(t, n, list(names))] for n in names}
     told = {n for n, all_ in spoken.items() for p in all_ if _OUTSIDE.search(p.after if p.entry else p.after[:_FAR])}  # fmt: skip
     return frozenset(names if drops else (compared | told) & set(names))
+
+
+def _bounded(node: ast.AST) -> Iterator[ast.expr]:
+    """What is compared, or kept within bounds: `ids < n`, `jnp.less(ids, n)`, `ids.clamp(max=n - 1)`, `ids % n`."""
+    match node:
+        case ast.Compare(left=left, comparators=others):
+            yield from (left, *others)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            yield left
+        case ast.Call(func=called, args=args) if last_word(called) in _BOUNDS:
+            yield from args
+            if isinstance(called, ast.Attribute):
+                yield called.value
 
 
 def _value(node: ast.expr) -> object:

@@ -10,7 +10,7 @@ from gradcheck_cli.clues.casts import cast_like_others
 from gradcheck_cli.clues.constants import learned
 from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
 from gradcheck_cli.clues.distinct import places_are_distinct
-from gradcheck_cli.clues.full_rows import rows_are_full
+from gradcheck_cli.clues.empty_rows import speaks_of_empty_rows
 from gradcheck_cli.clues.siblings import single_elsewhere
 from gradcheck_cli.clues.sizes import counts_axes, halves, loops, sizes
 from gradcheck_cli.clues.windows import windows
@@ -40,6 +40,6 @@ def with_traits(
         straight_through=straight_through(function, rule),
         cast=cast_like_others(both, names),
         distinct=places_are_distinct(function),
-        full_rows=rows_are_full(function),
+        empty_rows=speaks_of_empty_rows(function, rule),
         single_elsewhere=single_elsewhere(function, names),
     )

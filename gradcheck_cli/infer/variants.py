@@ -251,8 +251,8 @@ def _alike_in_pairs(parameter: Parameter, here: Any, hints: Hints) -> list[Fixed
 
 
 def _emptied(trial: Trial, signature: Signature, name: str) -> list[Fixed]:
-    """For a mask, one with an empty row, unless a text says that there is none."""
-    if trial.hints.full_rows or name in trial.hints.specs:
+    """For a mask, one with an empty row, where something says that there may be one."""
+    if not trial.hints.empty_rows or name in trial.hints.specs:
         return []
     return with_an_empty_row(trial.gradient, signature, name, trial.dtype)
 

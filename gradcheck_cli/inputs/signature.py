@@ -183,7 +183,9 @@ class Hints:
         False  # it says that the cotangent passes as if a step were the identity
     )
     cast: frozenset[str] = frozenset()  # what a text turns into the type of another argument
-    full_rows: bool = False  # a text promises that no row of a mask is empty
+    empty_rows: bool = (
+        False  # a text speaks of rows of a mask that are empty, or does something about them
+    )
     distinct: bool = False  # a text promises that no two places of a table are one
     single_elsewhere: frozenset[str] = frozenset()  # single numbers, by texts of other functions
     spec_source: str = ""  # where the specs stand

@@ -99,7 +99,7 @@ _FAMILIES = tuple(
         ),
         (
             rf"(?:{_AT_START}|{_MUST}){_ADVERB}positive\b{_END}|\bstrictly positive\b|(?<!no )(?<!never )\bgreater than (?:0|zero)\b"
-            rf"|(?<!no )(?<!never )\b(?:above|larger than) zero\b{_END}",
+            rf"|(?:^|[,;:(]\s*)(?:(?:all|expected|mean|real)\s+)*(?:(?:numbers?|values?|counts?|floats?|weights?)\s+)?above zero\b{_END}",
             "> 0",
         ),
         (

@@ -31,7 +31,7 @@ _SORTS = tuple(
     )
 )  # fmt: skip
 _BOOLEANS = re.compile(
-    r"\b(?:bool|booleans?|bool_|booltensor|binary masks?)\b|\b(?-i:True|False)\b(?=\s+(?:where|for|at|if|when|on|marks?)\b)",
+    r"\b(?:bool|booleans?|bool_|booltensor|binary masks?)\b|^\W*(?:(?:is|are)\s+)?(?-i:True|False)\b(?=\s+(?:where|for|at|if|when|on|marks?)\b)",
     re.IGNORECASE,
 )
 _INTEGERS = re.compile(

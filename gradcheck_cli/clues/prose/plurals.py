@@ -22,8 +22,11 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
     text = _STARRED.sub(lambda match: _all_of(match["stem"], names) or match[0], text)
     text = _OF_BOTH.sub(lambda match: _said_twice(match, names), text)
     for plural, members in _plurals(names, first=True):  # `the two logs are scalars`
-        count = rf"(?:{_COUNTS.get(len(members), '(?!)')})\s+"
-        said = re.compile(rf"(?<![\w.]){count}{plural}\s+(?:are\s+)?(?P<said>[^,.;\n]*)")
+        count = _COUNTS.get(len(members), "(?!)")
+        said = re.compile(
+            rf"(?:(?<=[,;:.]\s)|^)(?:and\s+)?(?:[Tt]he\s+)?(?:{count})\s+{plural}\s+are\s+(?P<said>(?:[^,.;()\n]|\([^()]*\))*)",
+            re.MULTILINE,
+        )
         text = said.sub(lambda match, of=members: _entries(of, match["said"], names), text)  # type: ignore[misc]
     for plural, members in _plurals(names):
         if all(_is_named(member, text) for member in members):

@@ -35,7 +35,8 @@ _CHOSEN = re.compile(
 _SEVERAL_INTEGERS = re.compile(r"\b(?:integer|whole)(?:-valued)?\s+[a-z]+s\s+$", re.IGNORECASE)
 _IS_TRUE = re.compile(r"\s+(?:is|are)\s+(?:True|False)\b")
 _WHERE = re.compile(r"\b(?:where|for which|in which|whose)\s+(?:the\s+)?$", re.IGNORECASE)
-_MARKED = re.compile(r"\b(?:marked|flagged|switched on)\s+(?:in|by)\s+(?:the\s+)?$", re.IGNORECASE)
+_MARKED = re.compile(r"\bmarked\s+in\s+(?:the\s+)?$", re.IGNORECASE)
+_NUMBERED = re.compile(r"label|class|ids?$|index|indices|kind|type|code|target", re.IGNORECASE)
 _MANY_AXES = 3  # `q: b h q d`: among so many, one may have the array's own letter
 _INDEX = re.compile(r"[a-z](?:[+-].*)?")  # as a formula has it: `z[b, q + 1]`
 PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
@@ -80,7 +81,9 @@ def reading_of(
     if agreed is not None and agreed.dims is not None and not about:
         about = _beside(agreed, spoken)
     about = about or _in_brackets(spoken) or _choice_in_sentence(spoken) or _integers_before(spoken)
-    about = f"{about} boolean mask".lstrip() if _is_true_or_false(spoken) else about
+    has_axes = agreed is not None and agreed.dims is not None and bool(agreed.dims.names)
+    if (has_axes and _is_true_or_false(spoken)) or _is_marked(spoken, name):
+        about = f"{about} boolean mask".lstrip()
     return Reading(
         about=about,
         tree=tree(about, certain) or _mentioned_tree(spoken, certain),
@@ -130,10 +133,15 @@ def _integers_before(spoken: Sequence[Passage]) -> str:
 
 
 def _is_true_or_false(spoken: Sequence[Passage]) -> bool:
-    """Does a sentence say what it marks, `marked in keep`, or where it is one of these: `where running is False`?"""
-    mentions = [p for p in spoken if not p.entry]
-    marks = (_MARKED.search(p.before) for p in mentions if not p.common_word)
-    return any(marks) or any(_IS_TRUE.match(p.after) and _WHERE.search(p.before) for p in mentions)
+    """Does a sentence say where it is one of these: `where running is False`?"""
+    mentions = (p for p in spoken if not p.entry)
+    return any(_IS_TRUE.match(p.after) and _WHERE.search(p.before) for p in mentions)
+
+
+def _is_marked(spoken: Sequence[Passage], name: str) -> bool:
+    """Does a sentence say that things are marked in it: `at the times that are marked in keep`? Labels mark with numbers."""
+    mentions = (p for p in spoken if not p.entry and not p.common_word)
+    return not _NUMBERED.search(name) and any(_MARKED.search(p.before) for p in mentions)
 
 
 def _agreed(shapes: Sequence[Shape]) -> Shape | None:

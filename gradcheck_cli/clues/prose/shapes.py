@@ -289,12 +289,13 @@ def _sure(written: str) -> Dims | None:
 
 
 def _mostly_usual(written: str) -> Dims | None:
-    """`[batch, time, whatever]`, which leads an entry: most of the names are usual for axes, or in the plural."""
+    """`[batch, time, whatever]`, which leads an entry: most are usual for axes, or all in the plural beside a number."""
     dims = stated(written) if written.startswith("[") else None
     if dims is None or len(dims.names) < 2:
         return None
     unusual = [n for n in dims.names if not n.isdigit() and probable(f"({n}, {n})") is None]
-    if unusual and all(map(_PLURAL.fullmatch, unusual)):  # `[parts, 2, 2]`
+    counted = any(name.isdigit() for name in dims.names)
+    if counted and unusual and all(map(_PLURAL.fullmatch, unusual)):  # `[parts, 2, 2]`
         return dims
     return dims if len(dims.names) > 2 and 2 * len(unusual) < len(dims.names) else None
 
