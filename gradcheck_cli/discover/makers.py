@@ -8,6 +8,7 @@ import dataclasses
 import doctest
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,10 @@ from gradcheck_cli.inputs.parameters import annotation
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _MOST_CALLS = 40
+# Flags by which a derivative is meant to be another.
+_ON_PURPOSE = re.compile(
+    r"detach|stop|frozen|freeze|straight|(?:^|_)ste(?:$|_)|no_?grad|surrogate|hold|held"
+)
 _EXAMPLES = doctest.DocTestParser()
 _DEPTH = 2
 
@@ -61,13 +66,7 @@ class Call:
             if plain is None or type(plain) in (bool, int, float, str, tuple):
                 hint = annotation(given.signature.parameters[name])
                 found[name] = Setting(plain, hint, name in chosen, arrays.get(name))
-        flags = {
-            flag: Setting(on, "bool", owner=name)
-            for name, value in given.arguments.items()
-            for flag, on in _flags(value)
-            if flag not in given.signature.parameters
-        }
-        return flags | found
+        return _of_objects(given, _source(self.function)) | found
 
     def again(self, changed: Mapping[str, object]) -> Any:
         """What the call gives with other settings."""
@@ -89,6 +88,24 @@ class Call:
             return inspect.signature(self.function).bind_partial(*self.arguments, **self.keywords)
         except (TypeError, ValueError):
             return None
+
+
+def _of_objects(given: inspect.BoundArguments, text: str) -> dict[str, Setting]:
+    """The flags of objects among the arguments that the text reads, `rules.squared`, but those that change what is meant."""
+    found: dict[str, list[Setting]] = {}
+    for name, value in given.arguments.items():
+        for flag, on in _flags(value):
+            is_read = re.search(rf"\.{flag}\b", text) is not None
+            if is_read and flag not in given.signature.parameters and not _ON_PURPOSE.search(flag):
+                found.setdefault(flag, []).append(Setting(on, "bool", owner=name))
+    return {flag: of_one[0] for flag, of_one in found.items() if len(of_one) == 1}
+
+
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return ""
 
 
 def _flags(value: object) -> Iterator[tuple[str, bool]]:

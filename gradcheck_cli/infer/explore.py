@@ -118,6 +118,8 @@ class Explorer:
     refusals: dict[tuple[object, ...], str | None] = field(default_factory=dict)
     reads: dict[tuple[object, ...], str] = field(default_factory=dict)  # beyond an array
     may_overread: bool = False
+    parts: int = 2  # elements of each part, where an axis is cut into parts of any size
+    cut: bool = False  # was one?
     asked: int = 0  # subjects of which it was asked whether they read beyond an array
 
     def explored(self) -> Exploration:
@@ -175,14 +177,23 @@ class Explorer:
         return sorted(fitting, key=partial(unlike_fields, self.template.holes))[:_MOST_RANKS]
 
     def _solutions(self, ranks: Sequence[int]) -> Iterator[Candidate]:
-        """The first solution of these ranks, if there is one."""
+        """The first solution of these ranks, if there is one; where an axis is cut into parts, one of single elements, too."""
         shapes = tuple(unknown_shapes(self.template.holes, ranks))
         called = tuple(unknown_shapes(as_called(self.template.holes), ranks))
         for wanted in dict.fromkeys((shapes, called)):
-            self.steps = 0
-            candidate = self._solve(wanted, Solution(), False) or self._with_short_windows(wanted)
-            if candidate is not None:
-                yield self._tied(candidate)
+            self.cut, found = False, False
+            for self.parts in (2, 1):
+                self.steps = 0
+                candidate = self._solve(wanted, Solution(), False) or self._with_short_windows(
+                    wanted
+                )
+                if candidate is not None:
+                    found = True
+                    yield self._tied(candidate)
+                if not self.cut:
+                    break
+            self.parts = 2
+            if found:
                 return
 
     def _with_short_windows(self, shapes: Shapes) -> Candidate | None:
@@ -252,7 +263,9 @@ class Explorer:
         if asks_to_sort(refusal) and not ascending:
             return self._solve(shapes, solution, True)
         sizes = [size for shape in shapes for size in shape]
-        filled = list(refilled(refusal, sizes, solution)) or divided(refusal, sizes, solution)
+        filled = list(refilled(refusal, sizes, solution, self.parts))
+        self.cut |= len(filled) > 1
+        filled = filled or divided(refusal, sizes, solution)
         candidate = self._first_of(shapes, filled, ascending)
         if candidate is not None:
             return candidate

@@ -93,7 +93,9 @@ def _solved(chosen: Sequence[Equation], solution: Solution) -> Iterator[Solution
         yield from (following for following in each if following is not None)
 
 
-def refilled(message: str, sizes: Sequence[Size], solution: Solution) -> Iterator[Solution]:
+def refilled(
+    message: str, sizes: Sequence[Size], solution: Solution, most: int = 2
+) -> Iterator[Solution]:
     """The solutions under which an array fills its new shape: `[1, 17, 1, 1] is invalid for input of size 7`.
 
     `[19, 1, 35] is invalid for input of size 385` lacks 19 where it has 11. What is cut into parts of any size,
@@ -112,19 +114,19 @@ def refilled(message: str, sizes: Sequence[Size], solution: Solution) -> Iterato
         share = Fraction(counts[0], counts[1])
         both = (share.numerator, share.denominator)
         pairs += [both] if set(both) <= {solution.number(size) for size in sizes} else []
-    for one, other in _multiples(message, counts):
+    for one, other in _multiples(message, counts, most):
         readings = (equation for a, b in pairs for equation in equations(sizes, solution, a, b))
         multiples = ((Size().plus(a, one), Size().plus(b, other)) for a, b in readings)
         solutions = (solution.with_equations([equation]) for equation in multiples)
         yield from itertools.islice((each for each in solutions if each is not None), 1)
 
 
-def _multiples(message: str, counts: Sequence[int]) -> list[tuple[int, int]]:
-    """How many times one size is another, of which the numbers of elements are to be equal: twice, if one may be so."""
+def _multiples(message: str, counts: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """How many times one size is another, of which the numbers of elements are to be equal: `most` times, if one may be so."""
     match = _OPEN_SHAPE.search(message)
     part = 0 if match is None else math.prod(_numbers(match["sizes"]))
-    twice = [(2, 1) if part == counts[0] else (1, 2)] if part in counts else []
-    return [*twice, (1, 1)]
+    several = [(most, 1) if part == counts[0] else (1, most)] if part in counts else []
+    return list(dict.fromkeys([*several, (1, 1)]))
 
 
 def in_parts(message: str, shapes: Sequence[Sequence[Size]], solution: Solution) -> list[Equation]:

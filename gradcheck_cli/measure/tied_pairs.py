@@ -35,6 +35,7 @@ from gradcheck_cli.reals.enclose import working
 Array = np.ndarray[Any, Any]
 
 _BITS = 512
+_MARKS = (-1.0, 0.0, 1.0)  # of an argument that says which, not how much
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,16 @@ def torn(m: Measurements) -> Torn | None:
 
 
 def _rows(m: Measurements) -> Iterator[tuple[int, int]]:
-    """Rows at a kink of an argument of which exactly two numbers are equal, with its place; no other argument has equals or zeros."""
+    """Rows at a kink of an argument of which exactly two numbers are equal, with its place.
+
+    No other argument has equals or zeros there, but for one that has nothing but zeros, ones and signs anywhere.
+    """
     states, start = m.reference.states(GRADIENTS), 0
     for leaf, points in enumerate(m.points):
         flat = np.sort(points.reshape(len(points), -1), axis=1)
         stop = start + flat.shape[1]
         pairs = (np.diff(flat, axis=1) == 0).sum(axis=1) == 1
-        others = [other for i, other in enumerate(m.points) if i != leaf]
+        others = [p for i, p in enumerate(m.points) if i != leaf and not np.isin(p, _MARKS).all()]
         alone = pairs & (flat != 0).all(axis=1)
         alone &= generic(others) if others else True
         kinks = (states[:, start:stop] == KINK).any(axis=1)

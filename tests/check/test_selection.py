@@ -73,7 +73,7 @@ def test_a_comment_at_its_definition_names_the_reference_too() -> None:
     selection = against_references(
         both, MODULE, replace(TASK, references={here: "math:cos"}), "a.py"
     )
-    assert [getattr(g, "reference", None) for g in selection.gradients][0] is math.cos
+    assert next(getattr(g, "reference", None) for g in selection.gradients) is math.cos
 
 
 def test_a_reference_that_is_not_there_is_a_finding() -> None:

@@ -1,0 +1,49 @@
+"""Flags of settings objects that a factory takes: settings of the call, like its own flags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from gradcheck_cli.discover.makers import Call
+
+
+@dataclass(frozen=True)
+class Rules:
+    squared: bool = False
+    verbose: bool = False
+    detached: bool = False
+    share: float = 0.5
+
+
+class Options(NamedTuple):
+    centred: bool = True
+
+
+def make(rules: Rules = Rules(), options: Options = Options(), *, mean: bool = True) -> Any:  # noqa: B008
+    return rules.squared, rules.detached, options.centred, mean
+
+
+def make_of_two(first: Rules = Rules(), second: Rules = Rules()) -> Any:
+    return first.squared, second.squared
+
+
+def test_flags_that_the_text_reads_are_settings() -> None:
+    """Not those that nothing reads, nor those by which a derivative is meant to be another."""
+    settings = Call(make, ()).settings
+    assert {name: (s.value, s.owner) for name, s in settings.items()} == {
+        "squared": (False, "rules"),
+        "centred": (True, "options"),
+        "mean": (True, ""),
+    }
+
+
+def test_a_call_is_made_again_with_a_flag_the_other_way() -> None:
+    call = Call(make, ())
+    assert call.again({"squared": True, "mean": False}) == (True, False, True, False)
+    assert call.again({"centred": False}) == (False, False, False, True)
+    assert Call(make, (Rules(detached=True),)).again({"squared": True})[:2] == (True, True)
+
+
+def test_a_flag_of_two_objects_is_neithers() -> None:
+    assert Call(make_of_two, ()).settings == {}
