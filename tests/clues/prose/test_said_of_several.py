@@ -77,3 +77,48 @@ def test_square_brackets_that_lead_an_entry_hold_what_axes_go_along(
 )
 def test_an_index_of_vectors_is_no_table(entry: str, spec: str) -> None:
     assert specs(f"Sums.\n\n{entry}", "index")["index"] == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("x: (n,) floats; the returned mask is True where x > 0", "x"),
+        ("x: (n, d) float, True where padded in mask", "x"),
+        ("x: (b,) number of steps; the mask is True for t < x", "x"),
+        ("Dropped in the case where causal is True.", "causal"),
+        ("Outliers flagged by threshold count once.", "threshold"),
+        ("Rows marked in labels count.", "labels"),
+    ],
+)
+def test_what_is_true_of_something_else_makes_no_mask(text: str, name: str) -> None:
+    clue = read(text, name).get(name)
+    assert clue is None or clue.kind.value != "bools"
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        ("x: (n,), expected numbers above zero.", "> 0"),
+        ("x: (n,), above zero.", "> 0"),
+        ("x: pre-activations; squares what lies above zero.", ""),
+        ("x: input; slope one above zero", ""),
+        ("x: temperatures, none above zero", ""),
+        ("x: (n,) numbers, whose sum is above zero", ""),
+    ],
+)
+def test_above_zero_is_said_of_the_numbers_themselves(text: str, domain: str) -> None:
+    clue = read(text, "x").get("x")
+    assert (clue.domain if clue else "") == domain
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The distance between the two logits is non-negative.", "Cuts both logits into bool masks."],
+)
+def test_a_plural_inside_a_sentence_is_of_something_else(text: str) -> None:
+    assert not read(text, "logits_a", "logits_b")
+
+
+def test_a_plural_runs_over_brackets() -> None:
+    said = specs("Sums. The two logs are arrays of shape (n, k).", "log_a", "log_b")
+    assert said == {"log_a": "f32[n k]", "log_b": "f32[n k]"}
