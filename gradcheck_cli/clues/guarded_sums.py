@@ -24,6 +24,7 @@ _LOWER = ("min", "a_min", "clip_value_min")
 _EPSILON = re.compile(r"(?:\w*_)?(?:eps|epsilon|tiny|small)", re.IGNORECASE)
 _CASTS = frozenset({"cast", "astype", "to", "float", "double", "type_as", "convert_to_tensor"})
 _FUNCTIONS = frozenset({"cast", "convert_to_tensor"})  # of a library: `tf.cast(mask, x.dtype)`
+_TURNS = frozenset({"abs", "absolute", "square", "exp", "exp2", "expm1", "softplus", "relu", "relu6", "sigmoid", "softmax", "cosh", "abs_"})  # fmt: skip
 _ONES = frozenset({"ones_like", "ones", "zeros_like", "zeros", "full_like"})
 
 
@@ -77,7 +78,7 @@ def _guarded_in(texts: Sequence[Text], names: Collection[str]) -> set[str]:
     for sum_ in guarded:
         by_name = summed.get(sum_.id, set()) if isinstance(sum_, ast.Name) else set()
         found |= by_name or _summed(sum_, names, casts)
-    return found
+    return found - {name for name, value in given if _turns(value, name)}
 
 
 def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -85,6 +86,21 @@ def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             yield name, value
+
+
+def _turns(value: ast.expr, name: str) -> bool:
+    """Is it what no number below zero comes out of: the sum of `x = abs(x)` says nothing of x?"""
+    match value:
+        case ast.Call(func=called, args=args):
+            own = called.value if isinstance(called, ast.Attribute) else None
+            return last_word(called) in _TURNS and any(_is(each, name) for each in (*args, own))
+        case ast.BinOp(left=left, op=ast.Pow() | ast.Mult(), right=right):
+            return _is(left, name) and (isinstance(value.op, ast.Pow) or _is(right, name))
+    return False
+
+
+def _is(node: ast.expr | None, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _conditions(node: ast.AST) -> Iterator[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import platform
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,8 +19,18 @@ from gradcheck_cli.project.cache_folder import folder
 from gradcheck_cli.workers.machine import Machine
 from gradcheck_cli.workers.pool import WorkerEnd
 
+_IDLE = 600.0  # seconds after which a run that does not say so is over, too: its command line was killed
+
+
+class _Kept(msgspec.Struct):
+    """A machine, and since when it has done nothing; infinity while it works."""
+
+    machine: Machine
+    since: float = math.inf
+
+
 # Of each run, and of each thread of this node that works for it: servers are not shared between threads.
-_MACHINES: dict[tuple[str, int], Machine] = {}
+_MACHINES: dict[tuple[str, int], _Kept] = {}
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +66,7 @@ def do(sender: str, order: bytes) -> bytes:
     """Do one task, and return how its worker ended; both ends speak msgpack, as they do with workers."""
     if sender != release():
         raise UserError(f"{platform.node()} of the cluster has {release()}, not {sender} as here")
+    forget_idle()
     asked = msgspec.msgpack.decode(order, type=Order)
     if asked.task.path and digest(asked.task.path) != asked.content:
         raise UserError(
@@ -74,15 +87,20 @@ def do(sender: str, order: bytes) -> bytes:
 
 
 def _done(asked: Order, task: Task) -> bytes:
-    (end,) = _machine(asked).run(asked.kind, [task], lambda task, event: None)
+    kept = _machine(asked)
+    kept.since = math.inf
+    try:
+        (end,) = kept.machine.run(asked.kind, [task], lambda task, event: None)
+    finally:
+        kept.since = time.monotonic()
     return msgspec.msgpack.encode(end)
 
 
 def _let_go(asked: Order) -> None:
     """End this thread's machine: the next task begins another."""
-    machine = _MACHINES.pop((asked.run, threading.get_ident()), None)
-    if machine is not None:
-        machine.close()
+    kept = _MACHINES.pop((asked.run, threading.get_ident()), None)
+    if kept is not None:
+        kept.machine.close()
 
 
 def ended(answer: bytes) -> WorkerEnd:
@@ -94,12 +112,19 @@ def leave(run: str) -> None:
     """End whatever still works for a run."""
     for name, thread in list(_MACHINES):
         if name == run:
-            _MACHINES.pop((name, thread)).close()
+            _MACHINES.pop((name, thread)).machine.close()
 
 
-def _machine(asked: Order) -> Machine:
+def forget_idle() -> None:
+    """End what has worked for nobody for long."""
+    for key, kept in list(_MACHINES.items()):
+        if time.monotonic() - kept.since > _IDLE:
+            _MACHINES.pop(key).machine.close()
+
+
+def _machine(asked: Order) -> _Kept:
     """This thread's for the run."""
     key = asked.run, threading.get_ident()
     if key not in _MACHINES:
-        _MACHINES[key] = Machine(asked.task.device, 1, asked.memory_limit, asked.folder)
+        _MACHINES[key] = _Kept(Machine(asked.task.device, 1, asked.memory_limit, asked.folder))
     return _MACHINES[key]

@@ -109,3 +109,25 @@ def by_a_helper_of_another(x: Any, w: Any, ids: Any) -> Any:
 def test_a_helper_keeps_the_sum_of_what_it_is_handed_above_zero() -> None:
     assert {"x", "w"} & set(clues([by_a_helper], ("x", "w", "ids"))) == {"w"}
     assert not {"x", "w"} & set(clues([by_a_helper_of_another], ("x", "w", "ids")))
+
+
+def turned_before(x: Any, w: Any, ids: Any) -> Any:
+    x = jnp.abs(x)
+    return x / jnp.maximum(jnp.sum(x), EPS)
+
+
+def reshaped_before(x: Any, w: Any, ids: Any) -> Any:
+    w = w[:, None]
+    return x / jnp.maximum(jnp.sum(w), EPS)
+
+
+def turned_before_a_helper(x: Any, w: Any, ids: Any) -> Any:
+    w = jnp.abs(w)
+    mass, total = shares(w, ids)
+    return x * mass / total
+
+
+def test_what_is_turned_before_it_is_added_up_may_be_negative() -> None:
+    assert not clues([turned_before], ("x", "w"))
+    assert not clues([turned_before_a_helper], ("x", "w"))
+    assert set(clues([reshaped_before], ("x", "w"))) == {"w"}
