@@ -118,8 +118,9 @@ def leave(run: str) -> None:
 def forget_idle() -> None:
     """End what has worked for nobody for long."""
     for key, kept in list(_MACHINES.items()):
-        if time.monotonic() - kept.since > _IDLE:
-            _MACHINES.pop(key).machine.close()
+        # Another thread may have ended it meanwhile.
+        if time.monotonic() - kept.since > _IDLE and _MACHINES.pop(key, None) is not None:
+            kept.machine.close()
 
 
 def _machine(asked: Order) -> _Kept:
