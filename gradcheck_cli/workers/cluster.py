@@ -21,9 +21,8 @@ from gradcheck_cli.workers.cluster_node import Order, digest, do, ended, leave, 
 from gradcheck_cli.workers.pool import End, Interrupted, WorkerEnd
 
 _LOCAL = "local:"  # and a number: that many nodes on this machine, for trial
-_ADDRESS = re.compile(
-    r"(?:\w+://)?[^/]+:\d+/?|wss?://.+"
-)  # of a scheduler: without a scheme it is TCP
+# Of a scheduler; without a scheme it is TCP.
+_ADDRESS = re.compile(r"(?:\w+://)?[^/]+:\d+/?|wss?://.+")
 _SHARES = 4  # of a long task for each thread of the cluster: so much is lost with a node at most
 _ANSWER = 20.0  # seconds until the cluster has to answer
 _NODES = 60.0  # seconds until its first node has to be there
