@@ -27,6 +27,7 @@ def test_a_report_has_a_field_for_the_version_of_each() -> None:
 def test_all_but_the_default_are_extras() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(project["optional-dependencies"]) - {
+        "cluster",
         "dev",
         "editor",
         "test",
