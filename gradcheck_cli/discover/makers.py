@@ -75,7 +75,8 @@ class Call:
             if given is None:
                 return self.function(*self.arguments, **self.keywords)
             parameters = given.signature.parameters
-            owners = {n: s.owner for n, s in self.settings.items() if s.owner and n in changed}
+            settings = self.settings if changed else {}
+            owners = {n: s.owner for n, s in settings.items() if s.owner and n in changed}
             given.arguments.update({n: v for n, v in changed.items() if n in parameters})
             if owners:
                 given.apply_defaults()

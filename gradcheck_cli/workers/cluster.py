@@ -80,7 +80,7 @@ class Cluster:
 
     def close(self) -> None:
         """Nodes let go of the run; the cluster itself stays, if it is not this run's own."""
-        if self._open:
+        if "_client" in vars(self):  # one that never answered is not asked again
             with suppress(*_GONE):
                 self._client.run(leave, self._run)
         while self._open:

@@ -20,11 +20,14 @@ class Options(NamedTuple):
     centred: bool = True
 
 
-def make(rules: Rules = Rules(), options: Options = Options(), *, mean: bool = True) -> Any:  # noqa: B008
+RULES, OPTIONS = Rules(), Options()
+
+
+def make(rules: Rules = RULES, options: Options = OPTIONS, *, mean: bool = True) -> Any:
     return rules.squared, rules.detached, options.centred, mean
 
 
-def make_of_two(first: Rules = Rules(), second: Rules = Rules()) -> Any:
+def make_of_two(first: Rules = RULES, second: Rules = RULES) -> Any:
     return first.squared, second.squared
 
 

@@ -174,6 +174,18 @@ def test_a_cluster_that_goes_away_is_told(project: Path) -> None:
             session.run(resolve([str(project)], []), end_all)
 
 
+def test_a_scheduler_without_nodes_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(cluster, "_NODES", 0.5)
+    settings = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with LocalCluster(n_workers=0, **settings) as made:
+        crew = Cluster(made.scheduler_address, 8192)
+        with pytest.raises(UserError, match="the cluster at"):
+            crew.expect(KIND)
+        crew.close()  # and says nothing more
+
+
 @pytest.mark.parametrize("address", ["local:", "local:many", "local:0"])
 def test_nodes_of_this_machine_are_counted(address: str) -> None:
     with pytest.raises(UsageError, match="as in `local:4`"):

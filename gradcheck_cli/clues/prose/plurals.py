@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from gradcheck_cli.clues.prose.dims import BRACKETS
 
@@ -27,12 +28,12 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
             rf"(?:(?<=[,;:.]\s)|^)(?:and\s+)?(?:[Tt]he\s+)?(?:{count})\s+{plural}\s+are\s+(?P<said>(?:[^,.;()\n]|\([^()]*\))*)",
             re.MULTILINE,
         )
-        text = said.sub(lambda match, of=members: _entries(of, match["said"], names), text)  # type: ignore[misc]
+        text = said.sub(partial(_spelled, members, names), text)
     for plural, members in _plurals(names):
         if all(_is_named(member, text) for member in members):
             continue  # each has words of its own, in which the plural is another word
         said = re.compile(rf"(?<![\w.])(?:both\s+)?{plural}\b(?![_(])(?P<said>[^,.;\n]*)")
-        text = said.sub(lambda match, of=members: _entries(of, match["said"], names), text)  # type: ignore[misc]
+        text = said.sub(partial(_spelled, members, names), text)
     return text
 
 
@@ -64,9 +65,9 @@ def _plurals(names: Sequence[str], *, first: bool = False) -> Iterator[tuple[str
             yield plural, those
 
 
-def _entries(members: Sequence[str], said: str, names: Sequence[str]) -> str:
-    """`pos_mask: bool of the same shape as pos; neg_mask: …`."""
-    return "; ".join(f"{name}: {_of_its_own(name, said, names)}" for name in members)
+def _spelled(members: Sequence[str], names: Sequence[str], match: re.Match[str]) -> str:
+    """`pos_mask: bool of the same shape as pos; neg_mask: …` for what is said of both."""
+    return "; ".join(f"{name}: {_of_its_own(name, match['said'], names)}" for name in members)
 
 
 def _of_its_own(name: str, said: str, names: Sequence[str]) -> str:
