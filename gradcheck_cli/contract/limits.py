@@ -111,7 +111,7 @@ SCALE_FACTORS = Limit(
 )  # fmt: skip
 DWARFED = Limit(
     2.0**-8, "of the scale of all arguments", "A3, F",
-    "Convention: an argument whose gradients are so much smaller wherever it was tried has a unit of its own (a volume hangs on a "
+    "Convention: an argument whose gradients are so much smaller, at a point and mostly, has a unit of its own (a volume hangs on a "
     "pressure by 1e-12, on a temperature by 1e-7), and its formula is measured by them.",
 )  # fmt: skip
 SPARE_BITS = Limit(
