@@ -12,6 +12,7 @@ from gradcheck_cli.project.cache_folder import keep
 from gradcheck_cli.run.state import digest
 from gradcheck_cli.workers.pool import End, WorkerEnd
 
+_BETWEEN = "::"  # the parts of a name, of which a file's is the first
 _OF_A_GRADIENT = 3.0  # seconds, where nothing is known
 
 
@@ -34,14 +35,19 @@ class Durations:
             self._now[_name(task)] = round(end.seconds, 1)
 
     def save(self) -> None:
-        """Keep what is new of it."""
+        """Keep what is new of it, and forget the files that are no more."""
         if self._now:
-            keep(self._path, msgspec.json.encode(self._before | self._now, order="sorted"))
+            known = {name: seconds for name, seconds in self._before.items() if _is_there(name)}
+            keep(self._path, msgspec.json.encode(known | self._now, order="sorted"))
 
 
 def _name(task: Task) -> str:
     functions = ",".join(task.functions)
-    return ":".join(filter(None, (task.display, functions, task.backend)))
+    return _BETWEEN.join(filter(None, (task.display, functions, task.backend)))
+
+
+def _is_there(name: str) -> bool:
+    return Path(name.split(_BETWEEN)[0]).exists()
 
 
 def _read(path: Path) -> dict[str, float]:

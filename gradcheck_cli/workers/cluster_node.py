@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import platform
@@ -20,6 +21,7 @@ from gradcheck_cli.workers.machine import Machine
 from gradcheck_cli.workers.pool import WorkerEnd
 
 _IDLE = 600.0  # seconds after which a run that does not say so is over, too: its command line was killed
+_LOOK = 30.0  # seconds between two looks for such runs
 
 
 class _Kept(msgspec.Struct):
@@ -66,7 +68,7 @@ def do(sender: str, order: bytes) -> bytes:
     """Do one task, and return how its worker ended; both ends speak msgpack, as they do with workers."""
     if sender != release():
         raise UserError(f"{platform.node()} of the cluster has {release()}, not {sender} as here")
-    forget_idle()
+    _watch()
     asked = msgspec.msgpack.decode(order, type=Order)
     if asked.task.path and digest(asked.task.path) != asked.content:
         raise UserError(
@@ -121,6 +123,18 @@ def forget_idle() -> None:
         # Another thread may have ended it meanwhile.
         if time.monotonic() - kept.since > _IDLE and _MACHINES.pop(key, None) is not None:
             kept.machine.close()
+
+
+@functools.cache
+def _watch() -> None:
+    """From the first task on, look for what has worked for nobody: there may be no other task to do so."""
+
+    def look() -> None:
+        while True:
+            time.sleep(_LOOK)
+            forget_idle()
+
+    threading.Thread(target=look, daemon=True).start()
 
 
 def _machine(asked: Order) -> _Kept:

@@ -33,6 +33,23 @@ def test_what_took_long_is_known_the_next_time(tmp_path: Path) -> None:
     assert again.expected(task("slow.py", backend="jax")) == 9.0
 
 
+def test_files_that_are_no_more_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stays.py").touch()
+    first = Durations(tmp_path / "kept")
+    for name in ("stays.py", "goes.py"):
+        first.note(task(name), ended(90.0))
+    first.save()
+    second = Durations(tmp_path / "kept")
+    second.note(task("new.py"), ended(9.0))
+    second.save()
+    known = Durations(tmp_path / "kept")
+    assert known.expected(task("stays.py")) == 90.0
+    assert known.expected(task("goes.py")) < 90.0
+
+
 def test_more_gradients_are_expected_to_take_longer(tmp_path: Path) -> None:
     known = Durations(tmp_path)
     one, three = (task(marked={"jax": [MARK] * count}) for count in (1, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,31 @@ def test_nodes_keep_nothing_of_a_run_that_is_over(project: Path, nodes: Any) -> 
     report_of(project, nodes.scheduler_address)
     with distributed.Client(nodes.scheduler_address, set_as_default=False) as client:
         assert set(client.run(_machines).values()) == {0}
+
+
+def test_nodes_end_a_run_whose_command_line_was_killed(project: Path) -> None:
+    from distributed import LocalCluster
+
+    reader = Session(Settings(), project).reader
+    (task,) = reader.tasks(resolve([str(project / "a.py")], [])[0])
+    settings = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with LocalCluster(n_workers=1, **settings) as made, made.get_client() as client:
+        client.run(_hurry)
+        crew = Cluster(made.scheduler_address, 8192)
+        crew.run(needs(task), [task], lambda task, event: None)  # and it is not closed
+        before = set(client.run(_machines).values())
+        for _ in range(100):
+            if set(client.run(_machines).values()) == {0}:
+                break
+            time.sleep(0.2)
+        after = set(client.run(_machines).values())
+        crew.close()
+    assert (before, after) == ({1}, {0})
+
+
+def _hurry() -> None:
+    cluster_node._IDLE = 5.0
+    cluster_node._LOOK = 0.2
 
 
 def _machines() -> int:
