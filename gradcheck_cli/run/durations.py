@@ -47,7 +47,7 @@ def _name(task: Task) -> str:
 
 
 def _is_there(name: str) -> bool:
-    return Path(name.split(_BETWEEN)[0]).exists()
+    return Path(name.split(_BETWEEN, maxsplit=1)[0]).exists()
 
 
 def _read(path: Path) -> dict[str, float]:
