@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,12 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+
+from gradcheck_cli.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
 COOKBOOK = runpy.run_path(str(ROOT / "scripts" / "cookbook.py"))
 PICTURES = runpy.run_path(str(ROOT / "scripts" / "pictures.py"))
 BLOCKS = runpy.run_path(str(ROOT / "scripts" / "blocks.py"))
+
+OF_THE_SHELL = {"cgcheck --install-completion", "cgcheck --help", "cgcheck --version"}
 
 
 def shown(page: Path) -> str:
@@ -80,6 +86,36 @@ def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
     )  # fmt: skip
     assert built.returncode != 0
     assert "cobol" in built.stderr + built.stdout
+
+
+def commands_named_in(page: Path) -> set[str]:
+    """Every command of ours that a page writes down, also those of which it does not show what they print."""
+    text = page.read_text(encoding="utf-8")
+    fenced = [b.text for b in BLOCKS["blocks"](text) if b.kind in ("sh", "yaml", "console")]
+    lines = re.findall(r"^\s*(?:- |\$ )?(cgcheck [^\n]*)$", "\n".join(fenced), re.M)
+    named = re.findall(r"`(cgcheck [^`\n]*)`|^    (cgcheck [^\n]*)$", text, re.M)
+    alone = [line.split("  #")[0].split(";")[0].split(" | ")[0] for line in lines]
+    return {line.split("  #")[0].strip() for line in (*alone, *("".join(pair) for pair in named))}
+
+
+@pytest.mark.parametrize("page", BLOCKS["pages"](), ids=shown)
+def test_every_command_that_a_page_names_is_one(page: Path) -> None:
+    group: Any = typer.main.get_command(app)
+    for command in commands_named_in(page) - OF_THE_SHELL:
+        _, *arguments = shlex.split(command)
+        name = arguments.pop(0) if arguments[0] in group.commands else "check"
+        try:
+            group.commands[name].make_context(name, arguments)
+        except Exception as error:
+            # A text may name a command without its arguments.
+            if type(error).__name__ != "MissingParameter":
+                raise
+
+
+def test_a_flag_that_is_none_is_noticed() -> None:
+    check: Any = typer.main.get_command(app)
+    with pytest.raises(Exception, match="No such option"):
+        check.commands["check"].make_context("check", ["model.py", "--no-such-flag"])
 
 
 @pytest.mark.parametrize("page", list(filter(has_commands, BLOCKS["pages"]())), ids=shown)
