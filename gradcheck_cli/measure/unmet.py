@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from gradcheck_cli.contract.limits import EVERYDAY, TINY_AT_ONCE, half_of_the_di
 from gradcheck_cli.inputs.quantities import Quantity, quantity_of
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.measure.derived import derived
+from gradcheck_cli.measure.divisors import divided_by_zero
 from gradcheck_cli.measure.measurements import Measurements
 
 Array = np.ndarray[Any, Any]
@@ -33,18 +34,21 @@ def unmet(m: Measurements) -> Array:
 def uncommon(m: Measurements) -> Array:
     """Rows at which an argument is no number that it has in practice, so far as anybody can say."""
     found = np.zeros(m.count, bool)
-    for far, _ in (*_of_no_everyday_size(m), *_unnatural(m)):
+    for far, _ in _far_off(m):
         found |= far
     return found
 
 
 def why_uncommon(m: Measurements, row: int) -> str:
     """The first argument that is far off in a row, and how."""
-    return _first((*_of_no_everyday_size(m), *_unnatural(m)), row)
+    return next((why for far, why in _far_off(m) if far[row]), "")
 
 
-def _first(far_off: Iterable[tuple[Array, str]], row: int) -> str:
-    return next((why for far, why in far_off if far[row]), "")
+def _far_off(m: Measurements) -> Iterator[tuple[Array, str]]:
+    """Rows that nobody means, and why."""
+    yield from _of_no_everyday_size(m)
+    yield from _unnatural(m)
+    yield from _dividing(m)
 
 
 def _of_no_everyday_size(m: Measurements) -> Iterator[tuple[Array, str]]:
@@ -58,6 +62,13 @@ def _of_no_everyday_size(m: Measurements) -> Iterator[tuple[Array, str]]:
             size = np.abs(points.reshape(m.count, -1))
             far = ((size > high) | ((size > 0) & (size < low))).any(axis=1)
             yield np.asarray(far), f"`{leaf.path}` has no everyday size"
+
+
+def _dividing(m: Measurements) -> Iterator[tuple[Array, str]]:
+    """For each argument that divides: the rows in which it is 0, unless its domain says that it may be."""
+    for place, leaf in enumerate(m.subject.leaves):
+        if leaf.domain is None:
+            yield divided_by_zero(m, place), f"`{leaf.path}` divides, and is 0"
 
 
 def _unnatural(m: Measurements) -> Iterator[tuple[Array, str]]:

@@ -1,0 +1,85 @@
+"""Arguments that divide as they stand: who writes `freq / centre` means no `centre` of 0.
+
+A quotient whose numerator rests on the argument as well, `sin(x) / x`, may have a value there, and is
+no such division. Nor is `exp(-1 / x**2)`, where it has a value in floats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradcheck_cli.measure.components import VALUES, columns
+from gradcheck_cli.measure.derived import derived
+from gradcheck_cli.measure.measurements import Array, Measurements
+from gradcheck_cli.reals.facts import FACTS, Facts, Law
+from gradcheck_cli.reals.program import Program, Slot, Step, alive
+
+_ZERO_AT_ZERO = frozenset({"abs", "mul", "neg", "sqrt", "square"})
+_NOTHING: frozenset[int] = frozenset()
+
+
+def divided_by_zero(m: Measurements, place: int) -> Array:
+    """Rows at which this argument is 0 and divides another one, or a number where no number comes out."""
+    divisors = _divisors(m)
+    zero = np.asarray((m.points[place].reshape(m.count, -1) == 0).any(axis=1))
+    if place in divisors.of_others:
+        return zero
+    return zero & _valueless(m) if place in divisors.of_numbers else np.zeros(m.count, bool)
+
+
+@derived
+def _valueless(m: Measurements) -> Array:
+    """Rows at which the function itself gives no number in floats."""
+    lost = [~np.isfinite(columns(floats.rule_value, m.count)) for floats in m.floats.values()]
+    return np.asarray(np.any([of_mode.any(axis=1) for of_mode in lost], axis=0))
+
+
+@derived
+def _divisors(m: Measurements) -> _Walk:
+    walk = _Walk()
+    program = m.subject.traces().primal
+    if program is not None:
+        walk.through(program, len(m.components(VALUES)))
+    return walk
+
+
+@dataclass
+class _Walk:
+    """The places of the arguments that divide in what gives the value."""
+
+    of_others: set[int] = field(default_factory=set)
+    of_numbers: set[int] = field(default_factory=set)
+    _rests_on: dict[Slot, frozenset[int]] = field(default_factory=dict)
+    # The arguments of which an element that is 0 makes one of a slot 0.
+    _zero_with: dict[Slot, frozenset[int]] = field(default_factory=dict)
+
+    def through(self, program: Program, values: int) -> None:
+        """Look at each step that a value rests on."""
+        self._rests_on = {slot: frozenset({place}) for place, slot in enumerate(program.inputs)}
+        self._zero_with = dict(self._rests_on)
+        for step in alive(program.steps, program.outputs[:values]):
+            self._look_at(step)
+            rests = _NOTHING.union(*(self._rests_on.get(slot, _NOTHING) for slot in step.ins))
+            zero = self._zeros_of(step, program)
+            self._rests_on.update(dict.fromkeys(step.outs, rests))
+            self._zero_with.update(dict.fromkeys(step.outs, zero))
+
+    def _look_at(self, step: Step) -> None:
+        above, below = _NOTHING, step.ins[-1:]
+        if step.name == "div":
+            above = self._rests_on.get(step.ins[0], _NOTHING)
+        elif not (step.name == "rsqrt" or (step.name == "integer_pow" and step.params["y"] < 0)):
+            return
+        divisors = self._zero_with.get(below[0], _NOTHING) - above
+        (self.of_others if above else self.of_numbers).update(divisors)
+
+    def _zeros_of(self, step: Step, program: Program) -> frozenset[int]:
+        facts = FACTS.get(step.name, Facts(Law.SPECIAL))
+        power = step.name == "integer_pow" and step.params["y"] > 0
+        same = facts.moves or facts.law in (Law.IDENTITY, Law.CAST)
+        if not (same or power or step.name in _ZERO_AT_ZERO):
+            return _NOTHING
+        numbers = [slot for slot in step.ins if slot not in program.constants]
+        return _NOTHING.union(*(self._zero_with.get(slot, _NOTHING) for slot in numbers))
