@@ -11,8 +11,9 @@ from pathlib import Path
 from gradcheck_cli.clues.annotations import clues_of_texts
 from gradcheck_cli.clues.call_sites import clues_of_fields
 from gradcheck_cli.clues.classes import field_names, field_texts
-from gradcheck_cli.clues.docstrings import NOT_OF_ALL, read_text
+from gradcheck_cli.clues.docstrings import read_text
 from gradcheck_cli.clues.documentation import text_of_class
+from gradcheck_cli.clues.prose.said_of_several import NOT_OF_ALL
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.project.users import root_of
 

@@ -23,7 +23,7 @@ from gradcheck_cli.clues.prose.kinds import (
 )
 from gradcheck_cli.clues.prose.passages import plain
 from gradcheck_cli.clues.prose.readings import PREVIOUS, Reading, reading_of
-from gradcheck_cli.clues.prose.relations import with_relations
+from gradcheck_cli.clues.prose.said_of_several import with_what_is_said_of_several
 from gradcheck_cli.clues.prose.shapes import Shape, certain_names
 from gradcheck_cli.clues.prose.together import unnamed_shapes
 from gradcheck_cli.clues.trees import arrays_of
@@ -33,25 +33,9 @@ from gradcheck_cli.inputs.clue import Clue, Kind
 
 _SQUARE = ("in spd", "in lower", "in upper", "in symmetric")
 _ANY_SHAPE = re.compile(r"\b(?:any|arbitrary) shapes?\b|\barbitrarily shaped\b", re.IGNORECASE)
-_ALL = re.compile(
-    r"\ball\s+(?:arguments|inputs|parameters|arrays|tensors|of them)\s+(?:(?:are|must be|have to be|should be)\s+)?"
-    r"(?:strictly\s+)?(?P<sign>positive|non-?negative)\b(?!\W+(?:semi|definite))"
-    r"|(?:\A|\n\s*\n|[.;]\s)[ \t]*all\s*(?P<least>>=?|≥)\s*0(?!\.?\d)",
-    re.IGNORECASE,
-)
 _WORD_FIRST = re.compile(
     r"[\s`]*['\"]\w+['\"]"
 )  # `"none"` for `(n,)`: the shape is that of the result
-_SEVERAL = re.compile(
-    r"\((?P<many>both|all)\s+(?:are\s+)?(?P<bound>(?:>=?|≥)\s*0(?:\.0*)?|(?:strictly\s+)?positive|non-?negative)\)",
-    re.IGNORECASE,
-)
-_TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|\n\s*\n|[.;:](?=\s)|[^\w\s]")
-_ENDS = (".", ";", ":", "=")
-_POWER = re.compile(r"(?:\*\*|\^)\s*[^\W\d]\w*")
-_FROM_ZERO = re.compile(
-    r"\b(?:in|to|within|range|interval)\s*[\[(]\s*0(?:\.0*)?\s*,\s*(?P<name>[^\W\d]\w*)\s*(?P<end>[\])])"
-)
 # A shape by that of another: `shape x.shape[:-1]`, `idx.shape + (width,)`.
 _PART_OF_SHAPE = re.compile(
     r"(?P<other>[^\W\d]\w*)\.shape(?:\[(?P<first>-?\d?):(?P<last>-?\d?)\])?(?!\[|\w)"
@@ -59,11 +43,6 @@ _PART_OF_SHAPE = re.compile(
 )
 _IN_A_ROW = re.compile(
     r"\b(?:sequence|list|tuple|iterable)\s+of\s+(?P<dim>[^\W\d]\w*)\s+(?:floats|numbers|weights)\b"
-)
-# Where a text makes exceptions or speaks of signs, what it says of all inputs is not said of all that they hold.
-NOT_OF_ALL = re.compile(
-    r"\b(?:but|except|apart from|unless|either sign|any sign|signed|(?<!non-)negative)\b",
-    re.IGNORECASE,
 )
 _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
@@ -148,76 +127,8 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
         name: _with_distinct_places(_with_mate(_clue(name, reading, text.source), reading), reading)
         for name, reading in readings.items()
     }
-    told = _with_domain_of_several(_with_domain_of_all(told, written, text), written, text)
-    told = _with_upper_ends(told, written)
-    related = with_relations(told, written)
+    related = with_what_is_said_of_several(told, written, text.source, near=text.near)
     return {name: clue for name, clue in related.items() if clue != Clue(clue.source)}
-
-
-def _with_domain_of_all(told: Mapping[str, Clue], written: str, text: Text) -> dict[str, Clue]:
-    """The clues, with what the text says of all arguments at once for those of which it says no domain."""
-    said = _ALL.search(written) if text.near else None
-    if said is None:
-        return dict(told)
-    positive = said["least"] == ">" or (said["sign"] or "").lower() == "positive"
-    domain = "> 0" if positive else ">= 0"
-    about = Clue(
-        f"{text.source} `{said.group()}`", domain=domain, for_all=not NOT_OF_ALL.search(written)
-    )
-    return {
-        name: about
-        if clue == Clue(clue.source)
-        else replace(clue, domain=clue.domain or domain)
-        if clue.kind in (Kind.NOTHING, Kind.ARRAY, Kind.NUMBER)
-        else clue
-        for name, clue in told.items()
-    }
-
-
-def _with_domain_of_several(told: Mapping[str, Clue], written: str, text: Text) -> dict[str, Clue]:
-    """The clues, with what is said in brackets of the names before it: `tonnes * km**gamma (both > 0)`."""
-    found = dict(told)
-    for said in _SEVERAL.finditer(written) if text.near else ():
-        listed = _listed(_POWER.sub(" ", written[: said.start()]), told)
-        named = [name for name in told if name in listed]
-        if said["many"].lower() == "both" and len(named) != 2:
-            continue
-        domain = ">= 0" if "=" in said["bound"] or said["bound"][0] in "≥nN" else "> 0"
-        for name in named:
-            clue = found[name]
-            about = f"{text.source} `{said.group()}`"
-            if clue == Clue(clue.source):
-                found[name] = Clue(about, domain=domain)
-            elif clue.kind in (Kind.NOTHING, Kind.ARRAY, Kind.NUMBER):
-                found[name] = replace(clue, domain=clue.domain or domain)
-    return found
-
-
-def _listed(before: str, names: Collection[str]) -> set[str]:
-    """The names at the end of a text, in a list or a formula: no other word stands between them."""
-    listed: set[str] = set()
-    for token in reversed(_TOKEN.findall(before)):
-        if token in names:
-            listed.add(token)
-        elif (
-            not token.strip()
-            or token in _ENDS
-            or (token[0].isalpha() and token not in ("and", "or"))
-        ):
-            break
-    return listed
-
-
-def _with_upper_ends(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
-    """The clues, with a bound for numbers that are the upper end of what begins at zero: `limited to [0, capacity]`."""
-    found = list(_FROM_ZERO.finditer(written))
-    ends, closed = {m["name"] for m in found}, {m["name"] for m in found if m["end"] == "]"}
-
-    def is_one(name: str, clue: Clue) -> bool:
-        numbers = clue.kind in (Kind.ARRAY, Kind.NUMBER)
-        return not clue.domain and (name in ends if numbers else name in closed and clue.kind is Kind.NOTHING)  # fmt: skip
-
-    return {n: replace(c, domain="> 0") if is_one(n, c) else c for n, c in told.items()}
 
 
 def _has_dims(reading: Reading) -> bool:
