@@ -37,6 +37,8 @@ _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(
 _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
 # In a sentence: `coefficients [A, 4], aircraft int [N]`. One word alone may be a unit: `height [m]`.
 _SHAPE_BESIDE = r"`*\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?\]"
+# `Cells of the raster [G, 2]`.
+_OF_A_WHOLE = r"`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)+)\]"
 # Where a word is a dimension in any case: among several, or behind a kind.
 _CERTAIN = re.compile(
     r"\b(?:(?:int|bool)\w*\s*[\[(](?P<one>[^\W\d]\w*)[\])]|\w+\s*\[(?P<several>\w+(?:,\s*\w+)+)\])"
@@ -57,6 +59,8 @@ _OF_A_CLASS = r"\b{name}`*\s*[(:]\s*(?:an?\s+|the\s+)?[`:~]*(?P<cls>[A-Z]\w+)"
 # A comment beside a field: `members: np.ndarray  # (E, 2) joint ids`.
 _BESIDE = re.compile(r"^\s*(?P<name>\w+)\s*:[^#\n]*#\s*(?P<said>.*)$", re.MULTILINE)
 _NONE_OF_THEM = re.compile(r"(?<![\w.])-1\b")
+# `years: number of calendar years in the series`.
+_COUNTS = r"\b{name}\b`*(?:\s*\([^()\n]*\))?\s*:\s*(?:the\s+)?(?:total\s+)?(?:number of|how many)\b"
 _FEW = 3  # integers are below this: places in something that is not small
 _MOST_WITHIN = 2  # objects in objects
 _MOST_NUMBERS = 4096  # of an array; what a text calls so large is none of a few axes
@@ -86,7 +90,7 @@ def guesses(
         else [
             *arrays.get(p.name, ()),
             *(_objects(p, function, functions, within) if within < _MOST_WITHIN else ()),
-            *_numbers(p, counts),
+            *(_numbers(p, counts) or _counted(p, function)),
             *_named(p, functions),
         ]
         for p, is_called in zip(parameters, called, strict=True)
@@ -142,7 +146,8 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
     for name in names:
         patterns = (_OF_A_KIND, _SHAPE_FIRST, _SHAPE, _SHAPE_BESIDE)
         said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
-        match = next(filter(None, said), None)
+        begun = re.search(rf"\b(?i:{re.escape(name)})\b{_OF_A_WHOLE}", text)
+        match = next(filter(None, (*said, begun)), None)
         if match is not None and match is said[-1] and "," not in match["dims"]:
             match = match if match["dims"] in certain else None
         dims = [] if match is None else re.findall(r"\w+", match["dims"])
@@ -246,6 +251,13 @@ def _numbers(parameter: inspect.Parameter, counts: Mapping[str, int]) -> list[An
     fixed = match is not None and match["kind"].lower() == "tuple" and "..." not in kinds
     chosen = numbers[: len(kinds) if fixed else _SEVERAL]
     return [chosen if match is not None and match["kind"].lower() == "tuple" else list(chosen)]
+
+
+def _counted(parameter: inspect.Parameter, function: Function) -> list[Any]:
+    """Whole numbers, where the docstring says that it is how many there are of something."""
+    said = "\n".join(filter(None, (function.__doc__, getattr(function.__init__, "__doc__", ""))))
+    told = re.search(_COUNTS.format(name=re.escape(parameter.name)), said)
+    return list(_OF_KIND["int"]) if told is not None else []
 
 
 def _named(parameter: inspect.Parameter, functions: Sequence[Function]) -> list[Any]:

@@ -12,6 +12,7 @@ from gradcheck_cli.inputs.clue import Entry
 from gradcheck_cli.inputs.signature import Fixed, Hints
 
 _LARGEST = 16  # what an axis is called by and is larger may be the size of real data
+_COUNTED = re.compile(r"(?:n|num|number_of)_(?P<what>\w+)|(?P<one>\w+)_count")
 _PRODUCT = re.compile(r"\w+(?:\*\w+)+")
 
 
@@ -20,6 +21,7 @@ def with_given_sizes(opened: Template, hints: Hints, defaults: Mapping[str, obje
     numbers = {
         name: value for name, value in given_numbers(opened, hints, defaults) if name and value > 0
     }
+    numbers = {c: n for name, n in numbers.items() if (c := _counted_by(name))} | numbers
     holes = (
         replace(
             hole, dims=None if hole.dims is None else tuple(_put(d, numbers) for d in hole.dims)
@@ -27,6 +29,12 @@ def with_given_sizes(opened: Template, hints: Hints, defaults: Mapping[str, obje
         for hole in opened.holes
     )
     return replace(opened, holes=tuple(holes))
+
+
+def _counted_by(name: str) -> str:
+    """What a number of this name counts: `nodes` for `n_nodes`."""
+    match = _COUNTED.fullmatch(name)
+    return match["what"] or f"{match['one']}s" if match else ""
 
 
 def given_numbers(
@@ -43,9 +51,9 @@ def given_numbers(
 def given_values(
     opened: Template, hints: Hints, defaults: Mapping[str, object]
 ) -> Iterator[tuple[str, object]]:
-    """What each argument is that sources speak of: its value in the call, or its default."""
+    """What each argument is: its value in the call, or its default, if sources speak of it."""
     given = dict(opened.signature.arguments)
-    for name in hints.clues:
+    for name in dict.fromkeys((*hints.clues, *given)):
         value = given.get(name)
         yield name, value.value if isinstance(value, Fixed) else defaults.get(name)
 

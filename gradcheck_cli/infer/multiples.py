@@ -37,7 +37,7 @@ def _divided(
     """Whole numbers among the arguments, each with a dimension that it divides."""
     for name, value in given_values(opened, hints, defaults):
         if type(value) is int:
-            dims = {dim for clue in hints.clues[name] for dim in clue.divides}
+            dims = {dim for clue in hints.clues.get(name, ()) for dim in clue.divides}
             yield from ((value, dim) for dim in dims)
         for entry, each in entries(name, value, hints):
             yield from ((each, dim) for dim in entry.divides)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -37,7 +38,27 @@ def written_into(x: Any) -> Any:
     return made
 
 
-@pytest.mark.parametrize("function", [in_segments, in_segments_of_numbers, written_into])
+def repeated(x: Any) -> Any:
+    return x.repeat_interleave(COUNTS, 0) * x.repeat_interleave(torch.tensor([2]), dim=1)[:, :2]
+
+
+def repeated_flat(x: Any) -> Any:
+    return x.repeat_interleave(torch.tensor([1, 2, 0, 1, 1, 1]))
+
+
+def of_a_table(x: Any) -> Any:
+    """What numpy holds is known as well, and so is how long it is repeated."""
+    places = torch.as_tensor(np.array([0, 2], "int32")).repeat_interleave(torch.tensor(2))
+    return x[places.long()]
+
+
+COUNTS = torch.tensor([1, 2, 0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [in_segments, in_segments_of_numbers, written_into, repeated, repeated_flat, of_a_table],
+)
 def test_sizes_that_stand_in_tensors_are_known(function: Any) -> None:
     from gradcheck_cli.frameworks.torch.trace import traced
 

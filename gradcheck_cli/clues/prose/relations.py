@@ -19,6 +19,10 @@ _NOT_ABOVE = re.compile(r"\b(?P<lesser>[^\W\d]\w*)\s*(?:<=|≤)\s*(?P<greater>[^
 _NAME = r"(?<![\w.`])`*([^\W\d]\w*)`*"
 _LESSER_FIRST = re.compile(rf"{_NAME}\s*(?:<=?|≤)\s*{_NAME}(?!\s*//)")
 _GREATER_FIRST = re.compile(rf"{_NAME}\s*(?:>=?|≥)\s*{_NAME}")
+# `K >= 4`, `at least 4 frames`; the axis in the plural is its size.
+_NUMBER_FIRST = re.compile(
+    rf"\b(?P<least>\d+)\s*(?:<=|≤)\s*{_NAME}|{_NAME}\s*(?:>=|≥)\s*(?P<number>\d+)\b(?!\.\d)|\bat least (?P<count>\d+) ([^\W\d]\w*)"
+)
 # `more anchors than dimensions`, `at least as many rows as columns`.
 _MORE = re.compile(
     r"(?<!no )(?<!not )(?<!never )\b(?:more|at least as many)\s+([^\W\d]\w*)\s+(?:than|as)\s+([^\W\d]\w*)"
@@ -105,7 +109,7 @@ def _with_related_sizes(told: Mapping[str, Clue], written: str) -> dict[str, Clu
     free = axes - set(_LETTERS.findall(ranges))
     larger: dict[str, str] = {}
     for lesser, greater, form in _relations(written):
-        known = lesser in axes and greater in free and lesser != greater
+        known = (lesser in axes or lesser.isdecimal()) and greater in free and lesser != greater
         if known and not {lesser, greater} & larger.keys():
             larger[greater] = form.format(lesser, greater)
     if not larger:
@@ -123,6 +127,10 @@ def _relations(written: str) -> Iterator[tuple[str, str, str]]:
         yield match[1], match[2], "{0}+{1}_rest"
     for match in _GREATER_FIRST.finditer(written):
         yield match[2], match[1], "{0}+{1}_rest"
+    for match in _NUMBER_FIRST.finditer(written):
+        least = match["least"] or match["number"] or match["count"]
+        if int(least) > 1:
+            yield least, match[2] or match[3] or match[5], "{1}_rest+{0}"
     for match in _MORE.finditer(written):
         greater, lesser = (_called(word) for word in match.groups())
         yield from ((b, a, "{0}+{1}_rest") for b in lesser for a in greater)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from gradcheck_cli.clues.prose.passages import SENTENCE_END
 from gradcheck_cli.clues.prose.relations import with_relations
 from gradcheck_cli.inputs.clue import Clue, Kind
 
@@ -22,6 +23,7 @@ _SEVERAL = re.compile(
 _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|\n\s*\n|[.;:](?=\s)|[^\w\s]")
 _ENDS = (".", ";", ":", "=")
 _POWER = re.compile(r"(?:\*\*|\^)\s*[^\W\d]\w*")
+_ITEM_END = re.compile(r",\s*(?:and\b)?|\band\b")
 _FROM_ZERO = re.compile(
     r"\b(?:in|to|within|range|interval)\s*[\[(]\s*0(?:\.0*)?\s*,\s*(?P<name>[^\W\d]\w*)\s*(?P<end>[\])])"
 )
@@ -66,6 +68,8 @@ def _of_several(told: Mapping[str, Clue], written: str, source: str) -> dict[str
     found = dict(told)
     for said in _SEVERAL.finditer(written):
         listed = _listed(_POWER.sub(" ", written[: said.start()]), told)
+        if said["many"].lower() == "all":
+            listed |= _last_words(written[: said.start()], told)
         named = [name for name in told if name in listed]
         if said["many"].lower() == "both" and len(named) != 2:
             continue
@@ -93,6 +97,17 @@ def _listed(before: str, names: Collection[str]) -> set[str]:
         ):
             break
     return listed
+
+
+def _last_words(before: str, names: Collection[str]) -> set[str]:
+    """The names at the end of a list whose items have words before them: `critical area, defect density and alpha`."""
+    found: set[str] = set()
+    for item in reversed(_ITEM_END.split(SENTENCE_END.split(before)[-1])):
+        words = re.findall(r"\w+", item)
+        if not words or words[-1] not in names:
+            break
+        found.add(words[-1])
+    return found
 
 
 def _with_upper_ends(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:

@@ -107,6 +107,11 @@ _SPACE = re.compile(r"(?:∈|\bin)\s*[Rℝ]\^?\{?(?P<dims>\((?:[^()]*)\)|[\w ×x
 _GLUE = r"(?:\s|,|:|-|(?:strictly\s+)?(?:positive|non-?negative|nonzero|finite)(?:\s+and\b)?|is|are|be|has|have|having|with|of|an?|the|both|each|all|some|real|input|output|integer|bool(?:ean)?|u?int\d*|float\w*|jnp\.|jax\.|np\.|torch\.|tf\.|" + _NOUN + r")*"  # fmt: skip
 # `the edge lists [E]`: one axis, right behind what it is of.
 _ONE_LETTER, _NOUN_LAST = re.compile(r"\[[A-Z]\]"), re.compile(_NOUN + r"\s*$")
+# `limits [S, 2] and ends [2]`: behind a shape with several axes, in a list.
+_ONE_AXIS_LISTED = re.compile(r"\[(?:[A-Z]|[2-9]|1\d|[a-z_]{3,})\]")
+_BEHIND_A_SHAPE = re.compile(
+    r"\[[^\[\]]*,[^\[\]]*\]\s*(?:,\s*(?:and\s+)?|and\s+)(?:the\s+)?[`\"'*]*$"
+)
 _TIGHT_GLUE = r"(?:\s|:|is|has|of|with)*"
 _OTHER_SHAPE = re.compile(
     r"\b(outputs?|results?|returns?|gradients?|cotangents?|reshaped?|broadcast\w*|becomes?"
@@ -322,7 +327,9 @@ def _behind(passage: Passage, elsewhere: Collection[str]) -> Shape | None:
         return _at_once(match.group(), elsewhere)
     match = re.match(rf"(?P<glue>{glue})(?P<dims>{BRACKETS})", text)
     if match is not None:
-        one_axis = _ONE_LETTER.fullmatch(match["dims"]) and _NOUN_LAST.search(match["glue"])
+        one_axis = (_ONE_LETTER.fullmatch(match["dims"]) and _NOUN_LAST.search(match["glue"])) or (
+            _ONE_AXIS_LISTED.fullmatch(match["dims"]) and _BEHIND_A_SHAPE.search(passage.before)
+        )
         dims = stated(match["dims"]) if one_axis else probable(match["dims"], elsewhere)
         return None if dims is None else Shape(match["dims"], dims)
     return _in_words(passage, glue, elsewhere)

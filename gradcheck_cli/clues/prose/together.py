@@ -25,6 +25,15 @@ _COUNTED = re.compile(
 _OF_SUCH = re.compile(
     rf"\b(?:for|of|along|over|on)\s+(?:an?\s+)?(?P<dims>{BRACKETS})\s+(?!->|→|and\b|or\b|to\b|is\b|in\b)[a-z]"
 )
+# `f(xy, speed, noise) with shapes (B, N, 2), (B,), (B, N)`.
+_CALL = re.compile(
+    rf"\((?P<names>[^\W\d]\w*(?:\s*,\s*[^\W\d]\w*)+)\)\W{{0,3}}\s*(?:with|of|for|on)\s+(?:the\s+)?shapes\s+"
+    rf"(?P<shapes>{BRACKETS}(?:\s*(?:,\s*and\b|,|\band\b|&)\s*{BRACKETS})*)"
+)
+# `Cells of the raster [G, 2]`, where a sentence begins.
+_OF_A_WHOLE = re.compile(
+    r"(?:\A|[.\n])\s*(?P<name>[A-Z][a-z_]{3,})\s+of\s+(?:the|an?|each)\s+[a-z]+\s+(?P<dims>\[[^\[\]]*,[^\[\]]*\])"
+)
 _LEAST_AXES, _MOST_BRACKETS = (
     2,
     3,
@@ -58,6 +67,8 @@ def unnamed_shapes(
         found = {} if plain else _before_the_arrow(text, left, certain)
         if found := found or _of_such(text, left, certain):
             return found
+    if found := _of_a_call(text, left) | _of_wholes(text, left):
+        return found
     match = _OTHERS.search(text)
     dims = None if match is None else probable(match["dims"], certain)
     if match is None or dims is None or len(left) != _NUMBERS.get(match["count"] or "", len(left)):
@@ -79,6 +90,24 @@ def _before_the_arrow(
     }
     shapes = {n: _unnamed(dims, kind) for n, (kind, dims) in known.items() if dims is not None}
     return shapes if len(shapes) == len(known) and len(parts) <= len(names) else {}
+
+
+def _of_a_call(text: str, names: Collection[str]) -> dict[str, Unnamed]:
+    """The shapes of what a call names, told in its order behind it."""
+    found: dict[str, Unnamed] = {}
+    for match in _CALL.finditer(text):
+        called = re.findall(r"\w+", match["names"])
+        shapes = [stated(written) for written in re.findall(BRACKETS, match["shapes"])]
+        if len(called) == len(shapes):
+            pairs = zip(called, shapes, strict=True)
+            found |= {name: _unnamed(dims) for name, dims in pairs if name in names and dims}
+    return found
+
+
+def _of_wholes(text: str, names: Collection[str]) -> dict[str, Unnamed]:
+    """The shapes of parameters by which a sentence begins, with a capital."""
+    said = {m["name"].lower(): stated(m["dims"]) for m in _OF_A_WHOLE.finditer(text)}
+    return {name: _unnamed(dims) for name, dims in said.items() if name in names and dims}
 
 
 def _of_such(text: str, names: Sequence[str], certain: Collection[str]) -> dict[str, Unnamed]:

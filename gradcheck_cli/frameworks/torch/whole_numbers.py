@@ -10,13 +10,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import torch
 
 from gradcheck_cli.frameworks.torch.native_ops import operation
 from gradcheck_cli.frameworks.torch.private_api import tree_flatten
 
 _CASTS = frozenset({"_to_copy", "to"})
-_WRITTEN = frozenset({"tensor", "arange", "zeros", "ones", "full"})  # by the text alone
+_WRITTEN = frozenset(
+    {"tensor", "as_tensor", "arange", "zeros", "ones", "full"}
+)  # by the text alone
 
 
 def compute_whole_numbers(environment: Any) -> None:
@@ -24,6 +27,10 @@ def compute_whole_numbers(environment: Any) -> None:
     dispatch = environment.dispatch
 
     def at_once(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if operation(func) == "repeat_interleave":
+            repeated = _repeated(*args, **(kwargs or {}))
+            if repeated is not None:
+                return repeated
         arrays = list(_arrays((args, kwargs or {})))
         written = not arrays and operation(func) in _WRITTEN
         known = bool(arrays) and (
@@ -35,6 +42,19 @@ def compute_whole_numbers(environment: Any) -> None:
             return dispatch(func, types, args, kwargs)
 
     environment.dispatch = at_once
+
+
+def _repeated(x: Any, repeats: Any = None, dim: int | None = None, **_: Any) -> Any:
+    """The elements along an axis, or all, each as often as a known tensor says; None where it is not known."""
+    if not isinstance(repeats, torch.Tensor):
+        return None
+    (counts,) = _arrays(repeats)
+    if not _is_known(counts):
+        return None
+    flat, axis = (x.reshape(-1), 0) if dim is None else (x, dim)
+    with jax.ensure_compile_time_eval():
+        places = np.repeat(np.arange(flat.shape[axis]), np.asarray(counts))
+    return flat.index_select(axis, torch.tensor(places.tolist()))
 
 
 def _arrays(tree: Any) -> Iterator[Any]:
