@@ -44,5 +44,12 @@ def test_an_axis_of_the_name_of_an_argument_is_as_long_as_that_says() -> None:
     assert dims(("T", "heads"), heads=64) == [("T", "heads")]
 
 
+def test_an_axis_is_as_long_as_a_number_counts() -> None:
+    assert dims(("T", "nodes"), n_nodes=5) == [("T", "5")]
+    assert dims(("T", "12*years"), num_years=2) == [("T", "24")]
+    assert dims(("T", "stops"), stop_count=3) == [("T", "3")]
+    assert dims(("T", "nodes"), nodes=4, n_nodes=5) == [("T", "4")]
+
+
 def test_another_number_of_entries_says_nothing() -> None:
     assert dims(("C", "H", "W"), ("D", "C*ph"), patch=(3, 2, 2)) == [("C", "H", "W"), ("D", "C*ph")]
