@@ -173,6 +173,20 @@ def test_an_object_that_refuses_its_fields_is_no_guess() -> None:
     assert first(factory) == [0.5]
 
 
+def ranges(cells, years):
+    """Ranges over a raster.
+
+    Cells of the raster [G, 2] that are flagged get nothing.
+
+    :param years: number of calendar years in the series
+    """
+
+
+def test_what_begins_a_sentence_and_what_counts() -> None:
+    cells, years = first(ranges)
+    assert (cells.shape, years) == ((4, 2), 3)
+
+
 def compensate(reading, table, craft):
     """reading [N] (rad), table [A, 4], craft int [N]."""
 
