@@ -130,7 +130,7 @@ def _relations(written: str) -> Iterator[tuple[str, str, str]]:
     for match in _NUMBER_FIRST.finditer(written):
         least = match["least"] or match["number"] or match["count"]
         if int(least) > 1:
-            yield least, match[2] or match[3] or match[5], "{1}_rest+{0}"
+            yield least, match[2] or match[3] or match[6], "{1}_rest+{0}"
     for match in _MORE.finditer(written):
         greater, lesser = (_called(word) for word in match.groups())
         yield from ((b, a, "{0}+{1}_rest") for b in lesser for a in greater)

@@ -42,6 +42,18 @@ def test_what_is_no_pair_of_axes_says_nothing_or_one_thing(said: str) -> None:
     assert second in ("f32[B S G D]", "f32[B T+S_rest G D]")
 
 
+@pytest.mark.parametrize(
+    "said", ["S >= 4", "``S`` ≥ 4", "4 <= S", "at least 4 S", "S >= 4, T >= 1"]
+)
+def test_a_size_that_is_not_below_a_number(said: str) -> None:
+    assert specs(f"{ATTENTION}{said}", "q", "k") == ["f32[B T H D]", "f32[B S_rest+4 G D]"]
+
+
+@pytest.mark.parametrize("said", ["S >= 1", "S >= 4.5", "x >= 4", "at least 4 points"])
+def test_what_bounds_no_size(said: str) -> None:
+    assert specs(f"{ATTENTION}{said}", "q", "k") == ["f32[B T H D]", "f32[B S G D]"]
+
+
 def test_an_axis_that_ends_a_range_stays() -> None:
     found = specs("x: (n, C)\nids: (m,) int in [0, n)\nm <= n", "x", "ids")
     assert found == ["f32[n C]", "i32[m] in 0..n"]
