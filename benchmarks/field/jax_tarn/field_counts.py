@@ -14,6 +14,7 @@ def _fit(g, like):
 
 # thermal performance ---------------------------------------------------------
 
+
 @jax.custom_jvp
 def briere_rate(temp, a, t_low, t_high):
     """a T (T - t_low) sqrt(t_high - T) inside (t_low, t_high), 0 outside."""
@@ -29,14 +30,17 @@ def _briere_jvp(primals, tangents):
     inside = (temp > lo) & (temp < hi)
     s = jnp.sqrt(jnp.where(inside, hi - temp, 1.0))
     k = temp * (temp - lo)
-    tan = (a * ((2 * temp - lo) * s - 0.5 * k / s) * dtemp
-           + k * s * da
-           - a * temp * s * dlo
-           + 0.5 * a * k / s * dhi)
+    tan = (
+        a * ((2 * temp - lo) * s - 0.5 * k / s) * dtemp
+        + k * s * da
+        - a * temp * s * dlo
+        + 0.5 * a * k / s * dhi
+    )
     return jnp.where(inside, a * k * s, 0.0), jnp.where(inside, tan, 0.0)
 
 
 # diversity -------------------------------------------------------------------
+
 
 @jax.custom_vjp
 def rao_entropy(counts, cost):
@@ -65,6 +69,7 @@ rao_entropy.defvjp(_rao_fwd, _rao_bwd)
 
 
 # distance sampling -----------------------------------------------------------
+
 
 def _log_area(sigma, w, transect):
     if transect == "line":
@@ -110,6 +115,7 @@ detection_nll.defvjp(_det_fwd, _det_bwd)
 
 
 # Conway-Maxwell-Poisson ------------------------------------------------------
+
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def com_poisson_logpmf(y, log_lam, nu, terms=100):

@@ -1,4 +1,5 @@
 """Pieces of the session / slate recommender."""
+
 from __future__ import annotations
 
 from functools import partial
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 
 
 # candidates' risk
+
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def minimum_risk_loss(logp, cost, sharpness=1.0):
@@ -33,6 +35,7 @@ minimum_risk_loss.defvjp(_risk_fwd, _risk_bwd)
 
 
 # pooling of a session
+
 
 def _bin_edges(length: int, bins: int):
     return [((i * length) // bins, -((-(i + 1) * length) // bins)) for i in range(bins)]
@@ -61,7 +64,8 @@ def pyramid_max_pool(x: jax.Array, levels: Sequence[int] = (1, 2, 4)) -> jax.Arr
         the maximum, the first one receives the gradient.
     """
     return jnp.concatenate(
-        [jnp.take_along_axis(x, _level_argmax(x, n), axis=1) for n in levels], axis=1)
+        [jnp.take_along_axis(x, _level_argmax(x, n), axis=1) for n in levels], axis=1
+    )
 
 
 def _pyramid_fwd(x, levels):
@@ -76,7 +80,7 @@ def _pyramid_bwd(levels, res, g):
     d = jnp.arange(blank.shape[2])
     gx, start = blank, 0
     for n, idx in zip(levels, index):
-        gx = gx + blank.at[b, idx, d].set(g[:, start:start + n])
+        gx = gx + blank.at[b, idx, d].set(g[:, start : start + n])
         start += n
     return (gx,)
 
@@ -85,6 +89,7 @@ pyramid_max_pool.defvjp(_pyramid_fwd, _pyramid_bwd)
 
 
 # biased matrix factorisation
+
 
 def _live(items, pad_id, dtype):
     return (items != pad_id).astype(dtype)
@@ -108,13 +113,17 @@ def _score_bwd(pad_id, res, g):
     g = g * _live(items, pad_id, g.dtype)
     p, q = params["user"][users], params["item"][items]
     out = jax.tree_util.tree_map(jnp.zeros_like, params)
-    return {
-        "user": out["user"].at[users].add(jnp.einsum("bl,blk->bk", g, q)),
-        "item": out["item"].at[items].add(g[..., None] * p[:, None, :]),
-        "user_bias": out["user_bias"].at[users].add(g.sum(1)),
-        "item_bias": out["item_bias"].at[items].add(g),
-        "mu": g.sum(),
-    }, None, None
+    return (
+        {
+            "user": out["user"].at[users].add(jnp.einsum("bl,blk->bk", g, q)),
+            "item": out["item"].at[items].add(g[..., None] * p[:, None, :]),
+            "user_bias": out["user_bias"].at[users].add(g.sum(1)),
+            "item_bias": out["item_bias"].at[items].add(g),
+            "mu": g.sum(),
+        },
+        None,
+        None,
+    )
 
 
 biased_score.defvjp(_score_fwd, _score_bwd)
@@ -132,6 +141,7 @@ def init_factors(key, num_users, num_items, rank=16):
 
 
 # slot assignment
+
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def harden_assignment(logits: jax.Array, temperature: float = 1.0) -> jax.Array:

@@ -43,6 +43,7 @@ def level_normalize(x, target):
 
 # row convolution (Deep Speech 2)
 
+
 def _keep(lengths, t, dtype):
     return (jnp.arange(t) < lengths[:, None]).astype(dtype)[..., None]
 
@@ -52,7 +53,7 @@ def lookahead_conv(x, w, lengths):
     m = _keep(lengths, x.shape[1], x.dtype)
     t, c = x.shape[1], w.shape[0]
     xp = jnp.pad(x * m, ((0, 0), (0, c - 1), (0, 0)))
-    return m * sum(w[i] * xp[:, i:i + t] for i in range(c))
+    return m * sum(w[i] * xp[:, i : i + t] for i in range(c))
 
 
 def _look_fwd(x, w, lengths):
@@ -65,9 +66,9 @@ def _look_bwd(res, g):
     m = _keep(lengths, t, x.dtype)
     gm = g * m
     xp = jnp.pad(x * m, ((0, 0), (0, c - 1), (0, 0)))
-    gw = jnp.stack([jnp.einsum("btd,btd->d", gm, xp[:, i:i + t]) for i in range(c)])
+    gw = jnp.stack([jnp.einsum("btd,btd->d", gm, xp[:, i : i + t]) for i in range(c)])
     gp = jnp.pad(gm, ((0, 0), (c - 1, 0), (0, 0)))
-    gx = sum(w[i] * gp[:, c - 1 - i:c - 1 - i + t] for i in range(c))
+    gx = sum(w[i] * gp[:, c - 1 - i : c - 1 - i + t] for i in range(c))
     return gx * m, gw, None
 
 

@@ -1,4 +1,5 @@
 """Mean-field magnetism, phase oscillators and ionisation equilibrium."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -142,7 +143,9 @@ def _fraction(log_s):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))
-def saha_ionization(kt: jax.Array, log_n: jax.Array, chi: jax.Array, log_g: float = 0.0) -> jax.Array:
+def saha_ionization(
+    kt: jax.Array, log_n: jax.Array, chi: jax.Array, log_g: float = 0.0
+) -> jax.Array:
     """Ionised fraction of a one-level gas from the Saha equation.
 
     Args:

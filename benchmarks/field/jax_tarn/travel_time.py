@@ -4,6 +4,7 @@ The functions here sit in the inner loop of a tomography code.  They carry their
 derivatives so that the intermediate arrays (radicands, upwind switches, iteration
 history) do not have to be stored on the tape.
 """
+
 from __future__ import annotations
 
 from functools import partial

@@ -1,4 +1,5 @@
 """Differentiable grading ops used by the look-matching scripts."""
+
 import numpy as np
 import tensorflow as tf
 

@@ -98,9 +98,7 @@ def friedkin_johnsen(
             d_stub = ops.zeros_like(stubbornness)
             anchor = stubbornness * upstream
             for t in reversed(range(steps)):
-                d_stub = d_stub + ops.sum(
-                    lam * (beliefs - averages[t]), axis=-1, keepdims=True
-                )
+                d_stub = d_stub + ops.sum(lam * (beliefs - averages[t]), axis=-1, keepdims=True)
                 pulled = (1.0 - stubbornness) * lam
                 d_trust = d_trust + ops.matmul(pulled, ops.transpose(states[t]))
                 lam = ops.matmul(ops.transpose(trust), pulled)

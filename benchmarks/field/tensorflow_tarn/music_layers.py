@@ -22,9 +22,7 @@ def velocity_curve(velocity, log_gamma, program):
             d_vel = upstream * gamma * out / velocity
             d_note = upstream * out * logv * gamma
             ids = ops.reshape(program, (-1, 1))
-            d_table = ops.scatter_update(
-                ops.zeros_like(log_gamma), ids, ops.reshape(d_note, (-1,))
-            )
+            d_table = ops.scatter_update(ops.zeros_like(log_gamma), ids, ops.reshape(d_note, (-1,)))
             return d_vel, d_table
 
         return out, grad

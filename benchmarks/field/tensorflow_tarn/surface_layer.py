@@ -4,6 +4,7 @@ All routines are pure TensorFlow, accept ``float32`` or ``float64`` and carry
 analytic gradients, because the taped versions were the memory bottleneck of
 the variational assimilation runs.
 """
+
 from __future__ import annotations
 
 import math

@@ -66,7 +66,11 @@ class BehlerRadial(Function):
         if ctx.needs_input_grad[0]:
             radial = (up * (dfc - 2 * eta * x * fc)).sum(-1, keepdim=True)
             force = radial * d / r
-            grad_pos = torch.zeros_like(pos).index_add(0, pairs[:, 1], force).index_add(0, pairs[:, 0], -force)
+            grad_pos = (
+                torch.zeros_like(pos)
+                .index_add(0, pairs[:, 1], force)
+                .index_add(0, pairs[:, 0], -force)
+            )
         if ctx.needs_input_grad[1]:
             grad_eta = -(up * x * x * fc).sum(0)
         if ctx.needs_input_grad[2]:
@@ -137,7 +141,9 @@ class FENEBond(Function):
 class BeadSpringChain(nn.Module):
     """Total bonded energy of bead-spring polymers, ``bonds`` being ``(M, 2)`` atom indices."""
 
-    def __init__(self, k: float = 30.0, r_max: float = 1.5, epsilon: float = 1.0, sigma: float = 1.0):
+    def __init__(
+        self, k: float = 30.0, r_max: float = 1.5, epsilon: float = 1.0, sigma: float = 1.0
+    ):
         super().__init__()
         self.k = nn.Parameter(torch.tensor(k))
         self.consts = (r_max, epsilon, sigma)
@@ -268,9 +274,13 @@ class TripleDipole(Function):
             gc = w * (v5 * (q * r + p * r - p * q) - radial / c)
             fij, fjk, fki = 2 * ga[:, None] * dij, 2 * gb[:, None] * djk, 2 * gc[:, None] * dki
             pieces = torch.stack([fij - fki, fjk - fij, fki - fjk], 1)
-            grad_pos = torch.zeros_like(pos).index_add(0, triplets.reshape(-1), pieces.reshape(-1, 3))
+            grad_pos = torch.zeros_like(pos).index_add(
+                0, triplets.reshape(-1), pieces.reshape(-1, 3)
+            )
         if ctx.needs_input_grad[1]:
             w = up * (v3 + v5 * pqr)
             pieces = torch.stack([w * nj * nk, w * ni * nk, w * ni * nj], 1)
-            grad_strength = torch.zeros_like(strength).index_add(0, species[triplets].reshape(-1), pieces.reshape(-1))
+            grad_strength = torch.zeros_like(strength).index_add(
+                0, species[triplets].reshape(-1), pieces.reshape(-1)
+            )
         return grad_pos, grad_strength, None, None, None, None

@@ -11,8 +11,8 @@ def _shift(x, s):
     # y[t] = x[t + s] along dim 0, zeros outside
     T = x.shape[0]
     if s >= 0:
-        return F.pad(x[min(s, T):], (0, 0) * (x.dim() - 1) + (0, min(s, T)))
-    return F.pad(x[:max(T + s, 0)], (0, 0) * (x.dim() - 1) + (min(-s, T), 0))
+        return F.pad(x[min(s, T) :], (0, 0) * (x.dim() - 1) + (0, min(s, T)))
+    return F.pad(x[: max(T + s, 0)], (0, 0) * (x.dim() - 1) + (min(-s, T), 0))
 
 
 class LightweightConvFunction(Function):
@@ -77,7 +77,7 @@ def _overlap_add(frames, length):
     n = frames.shape[-1] // 2
     out = frames.new_zeros(*frames.shape[:-2], length)
     for i in range(frames.shape[-2]):
-        out[..., i * n:i * n + 2 * n] += frames[..., i, :]
+        out[..., i * n : i * n + 2 * n] += frames[..., i, :]
     return out
 
 

@@ -1,4 +1,5 @@
 """Simulators and likelihoods that we differentiate through often enough to want a hand-written backward."""
+
 import math
 
 import torch
@@ -51,7 +52,9 @@ class BicycleRollout(Function):
 
 
 def rollout(state, controls, wheelbase=2.7, dt=0.1, v_max=30.0):
-    return BicycleRollout.apply(state, controls, torch.as_tensor(wheelbase, dtype=state.dtype), dt, v_max)
+    return BicycleRollout.apply(
+        state, controls, torch.as_tensor(wheelbase, dtype=state.dtype), dt, v_max
+    )
 
 
 class NMixtureLogLik(Function):
@@ -64,7 +67,13 @@ class NMixtureLogLik(Function):
         pp = p.expand(counts.shape)[..., None]
         log_prior = n * rate.log()[:, None] - rate[:, None] - torch.lgamma(n + 1)
         rest = (n - y).clamp(min=0)
-        ll = torch.lgamma(n + 1) - torch.lgamma(y + 1) - torch.lgamma(rest + 1) + y * pp.log() + rest * torch.log1p(-pp)
+        ll = (
+            torch.lgamma(n + 1)
+            - torch.lgamma(y + 1)
+            - torch.lgamma(rest + 1)
+            + y * pp.log()
+            + rest * torch.log1p(-pp)
+        )
         ll = ll.masked_fill(n < y, float("-inf"))
         ll = torch.where(seen[..., None], ll, torch.zeros_like(ll)).sum(1)
         joint = log_prior + ll
@@ -162,7 +171,9 @@ class MertonCall(Function):
     def backward(ctx, grad_price: Tensor):
         spot, strike, sigma, intensity = ctx.saved_tensors
         kappa, _, _, maturity, _ = ctx.params
-        n, weight, s_n, d1, d2, discount = MertonCall._components(spot, strike, sigma, intensity, *ctx.params)
+        n, weight, s_n, d1, d2, discount = MertonCall._components(
+            spot, strike, sigma, intensity, *ctx.params
+        )
         S, K = spot[..., None], strike[..., None]
         grads = [None] * 9
         if ctx.needs_input_grad[0]:

@@ -41,7 +41,13 @@ def _corners(flow: Tensor) -> Iterator[Tuple[Tensor, Tensor, Tensor, Tensor, Ten
             sy = 1.0 if dy else -1.0
             inside = (xi >= 0) & (xi < w) & (yi >= 0) & (yi < h)
             index = yi.clamp(0, h - 1) * w + xi.clamp(0, w - 1)
-            yield index.flatten(1), inside.flatten(1), (wx * wy).flatten(1), (sx * wy).flatten(1), (sy * wx).flatten(1)
+            yield (
+                index.flatten(1),
+                inside.flatten(1),
+                (wx * wy).flatten(1),
+                (sx * wy).flatten(1),
+                (sy * wx).flatten(1),
+            )
 
 
 class ForwardSplat(Function):
@@ -136,7 +142,12 @@ class EssentialFromPose(Function):
         if ctx.needs_input_grad[1]:
             s = grad_e @ rotation.transpose(-1, -2)
             g = torch.stack(
-                [s[..., 2, 1] - s[..., 1, 2], s[..., 0, 2] - s[..., 2, 0], s[..., 1, 0] - s[..., 0, 1]], -1
+                [
+                    s[..., 2, 1] - s[..., 1, 2],
+                    s[..., 0, 2] - s[..., 2, 0],
+                    s[..., 1, 0] - s[..., 0, 1],
+                ],
+                -1,
             )
             if ctx.unit:
                 g = (g - t * (t * g).sum(-1, keepdim=True)) / length
@@ -150,7 +161,8 @@ class RotationLog(Function):
     @staticmethod
     def _pieces(R):
         v = 0.5 * torch.stack(
-            [R[..., 2, 1] - R[..., 1, 2], R[..., 0, 2] - R[..., 2, 0], R[..., 1, 0] - R[..., 0, 1]], -1
+            [R[..., 2, 1] - R[..., 1, 2], R[..., 0, 2] - R[..., 2, 0], R[..., 1, 0] - R[..., 0, 1]],
+            -1,
         )
         c = 0.5 * (R.diagonal(dim1=-2, dim2=-1).sum(-1) - 1)
         s = v.norm(dim=-1)
@@ -181,14 +193,20 @@ class RotationLog(Function):
         gv_dot = (g * v).sum(-1)
         gv = f[..., None] * g + (gv_dot * h)[..., None] * v
         gc = -gv_dot / (s * s + c * c)
-        return 0.5 * _skew(gv) + 0.5 * gc[..., None, None] * torch.eye(3, dtype=g.dtype, device=g.device)
+        return 0.5 * _skew(gv) + 0.5 * gc[..., None, None] * torch.eye(
+            3, dtype=g.dtype, device=g.device
+        )
 
 
 class SmoothnessFn(Function):
     @staticmethod
     def forward(ctx, disp, image, alpha, normalize):
         ctx.alpha = alpha
-        scale = disp.mean((2, 3), keepdim=True) + 1e-7 if normalize else torch.ones_like(disp[:, :, :1, :1])
+        scale = (
+            disp.mean((2, 3), keepdim=True) + 1e-7
+            if normalize
+            else torch.ones_like(disp[:, :, :1, :1])
+        )
         ctx.save_for_backward(disp, image, scale)
         d = disp / scale
         loss = disp.new_zeros(())
@@ -227,7 +245,9 @@ def _neighbour_differences(gray: Tensor, radius: int) -> Tensor:
     _, _, h, w = gray.shape
     padded = F.pad(gray, (radius,) * 4, mode="replicate")
     span = range(2 * radius + 1)
-    shifted = [padded[:, :, i:i + h, j:j + w] for i in span for j in span if (i, j) != (radius, radius)]
+    shifted = [
+        padded[:, :, i : i + h, j : j + w] for i in span for j in span if (i, j) != (radius, radius)
+    ]
     return torch.cat(shifted, 1) - gray
 
 
@@ -268,15 +288,15 @@ class TernaryCensus(Function):
             for j in range(2 * r + 1):
                 if (i, j) == (r, r):
                     continue
-                padded[:, :, i:i + h, j:j + w] += g[:, k:k + 1]
+                padded[:, :, i : i + h, j : j + w] += g[:, k : k + 1]
                 k += 1
         # replicate padding: the border row / column collects what its copies received
         if r:
             padded[:, :, r] += padded[:, :, :r].sum(2)
-            padded[:, :, r + h - 1] += padded[:, :, r + h:].sum(2)
+            padded[:, :, r + h - 1] += padded[:, :, r + h :].sum(2)
             padded[..., r] += padded[..., :r].sum(3)
-            padded[..., r + w - 1] += padded[..., r + w:].sum(3)
-        grad = padded[:, :, r:r + h, r:r + w] - g.sum(1, keepdim=True)
+            padded[..., r + w - 1] += padded[..., r + w :].sum(3)
+        grad = padded[:, :, r : r + h, r : r + w] - g.sum(1, keepdim=True)
         return grad, None, None, None
 
 
