@@ -52,7 +52,9 @@ def _found(report: Report) -> str:
     certified = [
         g
         for g in report.gradients
-        if g.evidence is Evidence.CERTIFIED and not (g.adequacy and g.adequacy.at_shapes_only)
+        if g.evidence is Evidence.CERTIFIED
+        and g.verdict is not Verdict.INCONCLUSIVE
+        and not (g.adequacy and g.adequacy.at_shapes_only)
     ]
     ignored = any(g.ignored for g in report.gradients)
     if (

@@ -217,6 +217,13 @@ def test_what_no_input_would_have_shown_is_told_and_is_not_called_certified(tmp_
     assert text.count("sum over axis") == 1  # the note says nothing more
 
 
+def test_what_is_open_is_not_called_certified(tmp_path: Path) -> None:
+    open_one = checked(
+        note("blind-inputs"), evidence=Evidence.CERTIFIED, verdict=Verdict.INCONCLUSIVE
+    )
+    assert "all certified" not in shown(open_one, folder=tmp_path)
+
+
 def test_where_everything_shows_only_verbose_counts_it(tmp_path: Path) -> None:
     fine = checked(adequacy=seen(), evidence=Evidence.CERTIFIED)
     assert "small changes" not in shown(fine, folder=tmp_path)
