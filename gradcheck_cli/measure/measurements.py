@@ -99,6 +99,13 @@ class Rows:
         each = {n for shape in shapes for n in (*shape, int(np.prod(shape, dtype=int)))}
         return frozenset(n for n in each if n > 1)
 
+    @functools.cached_property
+    def settings(self) -> dict[str, float]:
+        """The plain numbers among the arguments that are not differentiated, but those that change nothing as a factor."""
+        given = ((name, getattr(v, "value", None)) for name, v in self.subject.signature.arguments)
+        numbers = {name: v for name, v in given if isinstance(v, int | float)}
+        return {name: float(v) for name, v in numbers.items() if abs(v) not in (0, 1)}
+
     def components(self, what: str) -> list[tuple[tuple[int, ...], Array]]:
         """For each output or argument: its shape, and which of its elements are judged."""
         values = what == VALUES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from flint import arb
 
@@ -22,11 +22,15 @@ _NAMED = {
 
 
 def describe_factor(
-    truth: Sequence[arb], formula: Sequence[arb], sizes: Collection[int] = ()
+    truth: Sequence[arb],
+    formula: Sequence[arb],
+    sizes: Collection[int] = (),
+    settings: Mapping[str, float] | None = None,
 ) -> str | None:
     """ "its sign is reversed", "it is 2 times the truth", "it is zero"; None if it is none of these.
 
-    `sizes` are numbers of elements in the call: a factor of that size is one of a mean.
+    `sizes` are numbers of elements in the call: a factor of that size is one of a mean. `settings` are plain
+    arguments: a factor that is one of them, or one over it, is that where it is another number, too.
     """
     if all(f.is_zero() for f in formula):
         return "it is zero everywhere, the truth is not"
@@ -39,13 +43,36 @@ def describe_factor(
         return "its sign is reversed"
     for name, value in _NAMED.items():
         if factor.overlaps(value):
-            return f"it is {name} times the truth{_as_size(factor, sizes)}"
-    return f"it is {float(factor.mid()):.6g} times the truth{_as_size(factor, sizes)}"
+            return f"it is {name} times the truth{_as_size(factor, sizes) or _as_setting(factor, settings)}"
+    number = f"{float(factor.mid()):.6g}"
+    return (
+        f"it is {number} times the truth{_as_size(factor, sizes) or _as_setting(factor, settings)}"
+    )
 
 
 def size_of(factor: arb, sizes: Collection[int]) -> int | None:
     """The size that a factor, or one over it, is; none where it is another number."""
     return next((n for n in sizes if factor.overlaps(arb(n)) or factor.overlaps(arb(1) / n)), None)
+
+
+def is_a_share(factor: arb, sizes: Collection[int]) -> bool:
+    """Is it one size of the call over another: three quarters, where three of four rows count?"""
+    return any(abs(factor).overlaps(arb(n) / d) for n in sizes for d in sizes if n != d)
+
+
+def setting_of(factor: arb, settings: Mapping[str, float]) -> str:
+    """The argument that a factor is, or one over it, but for the sign: `1/scale`; nothing where it is none."""
+    for name, number in settings.items():
+        if abs(factor).overlaps(abs(arb(number))):
+            return name
+        if abs(factor).overlaps(1 / abs(arb(number))):
+            return f"1/{name}"
+    return ""
+
+
+def _as_setting(factor: arb, settings: Mapping[str, float] | None) -> str:
+    named = setting_of(factor, settings or {})
+    return f" ({float(abs(factor).mid()):.6g} is `{named}` here)" if named else ""
 
 
 def _as_size(factor: arb, sizes: Collection[int]) -> str:

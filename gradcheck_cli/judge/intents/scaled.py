@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flint import arb
 
 from gradcheck_cli.contract.rule_names import RuleName
-from gradcheck_cli.judge.diagnose.constant_factor import size_of
+from gradcheck_cli.judge.diagnose.constant_factor import is_a_share, setting_of, size_of
 from gradcheck_cli.judge.intents.intent import at, common_cells, formula, shown
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, component_name
@@ -34,13 +34,21 @@ class Scaled:
         return None
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
-        """The one constant that all gradients have in common, but none that is a size of the arrays tried."""
+        """The one constant that all gradients have in common, but none that the call has: a size, a setting."""
         pairs = list(common_cells(m))
         truth, ours = m.reference.balls(GRADIENTS), formula(m)
         factor = ratio([truth[p] for p in pairs], [ours[p] for p in pairs])
-        # What is only handed on has no mean whose size this could be.
-        sized = factor is not None and size_of(abs(factor), m.sizes) and origins(m) is None
-        if factor is not None and not sized and not factor.overlaps(arb(1)):
+        # What is only handed on has no mean whose size this could be, nor another number that it lacks.
+        of_call = (
+            factor is not None
+            and origins(m) is None
+            and (
+                size_of(abs(factor), m.sizes)
+                or is_a_share(factor, m.sizes)
+                or setting_of(factor, m.settings)
+            )
+        )
+        if factor is not None and not of_call and not factor.overlaps(arb(1)):
             yield m.fmt.show(float(factor.mid()))
         for leaf in m.subject.leaves:  # gradient reversal is mostly by one of its arguments
             if len(m.subject.leaves) > 1:

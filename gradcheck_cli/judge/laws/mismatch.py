@@ -349,6 +349,7 @@ def _explanation(mismatch: Mismatch) -> str | None:
         [t for r in rows for t in truth[r, part]],
         [f for r in rows for f in formula[r, part]],
         m.sizes,
+        m.settings,
     )
     if factor is not None:
         return factor

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from flint import arb
 
-from gradcheck_cli.judge.diagnose.constant_factor import describe_factor, leaves_out_data
+from gradcheck_cli.judge.diagnose.constant_factor import (
+    describe_factor,
+    is_a_share,
+    leaves_out_data,
+)
 
 TRUTH = [1.0, -3.0, 0.0, 7.0]
 
@@ -75,3 +79,24 @@ def test_a_factor_that_is_a_size_of_the_call_is_said_to_be_one() -> None:
     share = describe_factor(truth, [t / 3 for t in truth], sizes=(3, 6))
     assert share == "it is 1/3 times the truth (3 is a number of elements here: for a mean, it has a 1/n too many)"  # fmt: skip
     assert describe_factor(truth, [5 * t for t in truth], sizes=(3, 6)) == "it is 5 times the truth"
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"),
+    [
+        (2, "it is 2 times the truth (2 is `1/scale` here)"),
+        (0.5, "it is 1/2 times the truth (0.5 is `scale` here)"),
+        (-7, "it is -7 times the truth (7 is `heads` here)"),
+        (3, "it is 3 times the truth"),
+    ],
+)
+def test_a_factor_that_is_a_setting_of_the_call_is_said_to_be_one(factor: float, said: str) -> None:
+    truth = [arb(1), arb(2)]
+    settings = {"scale": 0.5, "heads": 7.0}
+    assert describe_factor(truth, [factor * t for t in truth], settings=settings) == said
+
+
+def test_shares_are_ratios_of_sizes() -> None:
+    assert is_a_share(arb(-0.75), (3, 4))
+    assert not is_a_share(arb(0.7), (3, 4))
+    assert not is_a_share(arb(1), (3, 4))
