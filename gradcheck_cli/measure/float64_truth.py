@@ -31,6 +31,8 @@ from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Floats
 
 Array = np.ndarray[Any, Any]
+# The smallest normal number of the dtype with so many digits.
+_LEAST = {53: 2.0**-1022, 24: 2.0**-126, 11: 2.0**-14, 8: 2.0**-126}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ class Wide:
         balls, states = [], []
         for k in range(len(results[0])):
             runs = np.stack([out[k].reshape(-1, count, *out[k].shape[1:]) for out in results])
-            ball, state = balls_of(runs[:, : len(samples)], self.digits)
+            floor = self._floor(weights, runs.shape[2:] if k >= outputs else None)
+            ball, state = balls_of(runs[:, : len(samples)], self.digits, floor)
             if ask.ties and k >= outputs:
                 jumps = _jumps(runs[0, -2], runs[0, -1])
                 state[(state == REGULAR) & jumps] = KINK
@@ -91,6 +94,16 @@ class Wide:
         truth = Truth(balls[:outputs], balls[outputs:], states[:outputs], states[outputs:])
         _value_rules(truth)
         return truth
+
+    def _floor(self, cotangents: Sequence[Array], gradients: tuple[int, ...] | None) -> Array:
+        """Below which nothing is known: what is no normal number of the dtype has fewer digits, times the cotangents."""
+        least = np.array(_LEAST.get(self.digits, 0.0))
+        if gradients is None:
+            return least
+        count, *axes = gradients
+        sizes = [np.abs(c.reshape(count, -1)).max(axis=1, initial=1.0) for c in cotangents]
+        largest = np.max([np.ones(count), *sizes], axis=0)
+        return np.asarray(largest.reshape(count, *(1 for _ in axes)) * least)
 
     def _values(self, floats: Floats) -> list[Array]:
         return floats.rule_value if self.who == "custom" else floats.value
@@ -104,15 +117,15 @@ def numbers(array: Array) -> Array:
     return as_floats(array) if array.dtype == object else np.asarray(array, np.float64)
 
 
-def balls_of(runs: Array, digits: int) -> tuple[Array, Array]:
-    """Ball and state of each component, from its results in modes × samples."""
+def balls_of(runs: Array, digits: int, floor: Array | float = 0.0) -> tuple[Array, Array]:
+    """Ball and state of each component, from its results in modes × samples; none is narrower than the floor."""
     with np.errstate(all="ignore"):
         flat = runs.reshape(-1, *runs.shape[2:])
         finite = np.isfinite(flat)
         low, high = flat.min(axis=0), flat.max(axis=0)
         middle = runs[0, 0]
         radius = np.maximum(high - middle, middle - low)
-        radius = radius + 2.0 ** (DOUBTED_BITS.value - digits) * np.abs(middle)
+        radius = radius + 2.0 ** (DOUBTED_BITS.value - digits) * np.abs(middle) + floor
     sure = finite.all(axis=0)
     lost = np.isnan(flat[:1]).all(axis=0)
     states = np.where(sure, REGULAR, np.where(lost, OUTSIDE, UNDECIDED)).astype(np.int8)
