@@ -51,7 +51,7 @@ _MADE_WHOLE = r"\(\s*(?:self\.)?{name}\s*,\s*(?:dtype\s*=\s*)?['\"\w.]*\bu?int\d
 # `table: int (rows, members)`: the kind before the shape; and what says that some of them are none.
 _OF_A_KIND = (
     r"(?:`*\s*:\s*`*(?:optional\s+)?|\s+(?=(?:int|bool)\s*\[))(?P<kind>[Ii]nt|[Bb]ool)(?:\d+|eger|ean)?s?\b"
-    r"(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*`*[\[("
+    r"(?:\s+(?:array|tensor|table|matrix|mask)s?)?(?:\s+of\s+shape)?\s*,?\s*`*[\[("
     r"](?P<dims>(?!(?:optional|default|required)\b)[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
 )
 # `field` (a MainField), `field: the MainField of the survey`.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import dataclasses
 import doctest
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,12 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.discover.guesses import documented, guesses
+from gradcheck_cli.discover.settings_objects import flags, with_settings
 from gradcheck_cli.discover.written_values import Scope, UnreadableError
 from gradcheck_cli.inputs.parameters import annotation
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _MOST_CALLS = 40
-# Flags by which a derivative is meant to be another.
-_ON_PURPOSE = re.compile(
-    r"detach|stop|frozen|freeze|straight|(?:^|_)ste(?:$|_)|no_?grad|surrogate|hold|held"
-)
 _EXAMPLES = doctest.DocTestParser()
 _DEPTH = 2
 
@@ -81,7 +77,9 @@ class Call:
             if owners:
                 given.apply_defaults()
             for flag, owner in owners.items():
-                given.arguments[owner] = _with_flag(given.arguments[owner], flag, changed[flag])
+                given.arguments[owner] = with_settings(
+                    given.arguments[owner], {flag: changed[flag]}
+                )
             return self.function(*given.args, **given.kwargs)
 
     def _bound(self) -> inspect.BoundArguments | None:
@@ -95,9 +93,9 @@ def _of_objects(given: inspect.BoundArguments, text: str) -> dict[str, Setting]:
     """The flags of objects among the arguments that the text reads, `rules.squared`, but those that change what is meant."""
     found: dict[str, list[Setting]] = {}
     for name, value in given.arguments.items():
-        for flag, on in _flags(value):
+        for flag, on in flags(value):
             is_read = re.search(rf"\.{flag}\b", text) is not None
-            if is_read and flag not in given.signature.parameters and not _ON_PURPOSE.search(flag):
+            if is_read and flag not in given.signature.parameters:
                 found.setdefault(flag, []).append(Setting(on, "bool", owner=name))
     return {flag: of_one[0] for flag, of_one in found.items() if len(of_one) == 1}
 
@@ -107,20 +105,6 @@ def _source(function: Any) -> str:
         return inspect.getsource(function)
     except (OSError, TypeError):
         return ""
-
-
-def _flags(value: object) -> Iterator[tuple[str, bool]]:
-    """The flags that a settings object holds: a dataclass, or a tuple with names."""
-    names: Iterable[str] = getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [each.name for each in dataclasses.fields(value) if each.init]
-    yield from ((name, on) for name in names if isinstance(on := getattr(value, name, None), bool))
-
-
-def _with_flag(value: Any, flag: str, on: object) -> Any:
-    """The settings object with this flag so."""
-    replaced = dataclasses.replace if dataclasses.is_dataclass(value) else type(value)._replace
-    return replaced(value, **{flag: on})
 
 
 def _row(value: Any) -> Any:

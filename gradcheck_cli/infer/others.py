@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gradcheck_cli.discover.settings_objects import holds_settings, otherwise
 from gradcheck_cli.infer.given import given_numbers
 from gradcheck_cli.infer.remade import remade
 from gradcheck_cli.infer.static_values import plain_values, several, source_of, stated_kind
@@ -64,9 +65,11 @@ def _other_values(
     if isinstance(here, Leaf) or (not isinstance(here, Fixed) and here is not OMITTED):
         return
     value = value_of(parameter, here)
-    if hasattr(value, "shape"):
+    if hasattr(value, "shape") or parameter.name in hints.specs:
         return
-    if parameter.name in hints.specs:
+    settings = list(otherwise(value))
+    if settings:
+        yield from settings
         return
     shapes = _shapes(signature)
     plain = _of_its_type(plain_values(parameter.name, shapes[0], hints), here)
@@ -225,6 +228,12 @@ def chooses(name: str, hints: Hints) -> bool:
 
 def moves_axis(name: str, hints: Hints) -> bool:
     return stated_kind(hints.clues.get(name, ())) is Kind.AXIS or is_axis(name)
+
+
+def has_ways(parameter: Parameter, here: Any, hints: Hints) -> bool:
+    """Does it choose among ways of computing, by a word or by what it holds?"""
+    word = stated_kind(hints.clues.get(parameter.name, ())) is Kind.WORD
+    return word or holds_settings(value_of(parameter, here))
 
 
 def value_of(parameter: Parameter, here: Any) -> Any:

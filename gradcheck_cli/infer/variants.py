@@ -13,6 +13,7 @@ from gradcheck_cli.infer.empty_rows import with_an_empty_row
 from gradcheck_cli.infer.other_sizes import other_sizes
 from gradcheck_cli.infer.others import (
     chooses,
+    has_ways,
     may_be_floats,
     moves_axis,
     optional,
@@ -168,7 +169,7 @@ def _vary(trial: Trial, signature: Signature, parameter: Parameter) -> list[Any]
     counts = type(value_of(parameter, here)) is int
     chosen = _selects(parameter.name, trial.hints) or bool(special_values(parameter, trial.hints))
     wanted = _MOST_EACH if plain and (counts or chosen) else 1
-    if stated_kind(trial.hints.clues.get(parameter.name, ())) is Kind.WORD:
+    if has_ways(parameter, here, trial.hints):
         wanted = _MOST_WORDS
     fitting: list[Any] = []
     for other in others:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gradcheck_cli.discover.makers import Call
+from gradcheck_cli.discover.settings_objects import holds_settings, otherwise
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,34 @@ def test_a_call_is_made_again_with_a_flag_the_other_way() -> None:
     assert call.again({"squared": True, "mean": False}) == (True, False, True, False)
     assert call.again({"centred": False}) == (False, False, False, True)
     assert Call(make, (Rules(detached=True),)).again({"squared": True})[:2] == (True, True)
+
+
+@dataclass(frozen=True)
+class Layers:
+    groups: int = 1
+    width: int = 64
+    first: bool = False
+    centred: bool = False
+    stop_gradient: bool = False
+    eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.groups > 1 and self.first:
+            raise ValueError(self.groups)
+
+
+def test_a_settings_object_has_others_beside_it() -> None:
+    """Its flags the other way, at once and each, and one more of a small count; not what makes another derivative."""
+    assert [other.text for other in otherwise(Layers())] == [
+        "Layers(first=True, centred=True)",
+        "Layers(first=True)",
+        "Layers(centred=True)",
+        "Layers(groups=2)",
+    ]
+    assert [other.text for other in otherwise(Layers(first=True))][-1] == "Layers(centred=True)"
+    assert [other.value for other in otherwise(OPTIONS)] == [Options(centred=False)]
+    assert holds_settings(RULES)
+    assert not any(map(holds_settings, (None, 2, "mean", (1, 2), Layers)))
 
 
 def test_a_flag_of_two_objects_is_neithers() -> None:
