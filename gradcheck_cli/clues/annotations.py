@@ -62,13 +62,19 @@ _TWO_ARRAYS = "[f32[n d], f32[n d]]"
 
 
 def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, list[Clue]]:
-    """What the annotation of each parameter says, if it has one that says something."""
+    """What the annotation of each parameter says, if it has one that says something, and a default of an enumeration."""
     texts = {p.name: p.annotation or "" for p in parameters}
     said = clues_of_texts(texts)
     for name, members in _enums(function).items():
         if name in texts:
-            first = members[0]
-            said[name] = Clue(f"its annotation `{type(first).__name__}`", values=members)
+            cls = type(members[0]).__name__
+            said[name] = Clue(f"its annotation `{cls}`", values=members, kind=Kind.WORD)
+    for parameter in parameters:
+        default = parameter.default
+        if isinstance(default, enum.Enum) and parameter.name not in said:
+            members = (default, *(member for member in type(default) if member is not default))
+            source = f"its default `{default}`"
+            said[parameter.name] = Clue(source, values=members, kind=Kind.WORD)
     return {name: [clue] for name, clue in said.items()}
 
 

@@ -48,8 +48,10 @@ _PLAIN = (Kind.WHOLE, Kind.FLAG, Kind.NUMBER)
 _NO_ARRAY = re.compile(
     r"(?:\w+_)?(?:shape|size|axes|axis|dtype|dims|numbers|strides?|padding|dilations?|perm)"
 )
+# What a sentence has before a shape that is taken out of it.
+_WORDS_OF_A_SENTENCE = re.compile(r"\A(?:[\s`]|\b(?:and|is|are|either|the|has|shape|of)\b)+")
 _OR_SHAPE = re.compile(
-    rf"[`'\")\]]*(?:\s*\b(?:shared|common|global|fixed|for all)\b)?\s*,?\s*or\s+(?:of\s+shape\s+)?`*(?P<dims>{BRACKETS})"
+    rf"[`'\")\]]*(?:\s*\b(?:shared|common|global|fixed|for all)\b|,\s*[^,;.()\[\]]{{1,60}})?\s*,?\s*or\s+(?:of\s+shape\s+)?`*(?P<dims>{BRACKETS})"
 )
 _WORD_OR_NONE = re.compile(
     r"[\W_]*['\"](?P<word>[A-Za-z_][\w-]*)['\"]`*\s*(?:\([^()]*\)\s*)?(?:or|\|)\s*`*None\b"
@@ -255,7 +257,7 @@ def _array(name: str, reading: Reading, source: str) -> Clue:
     first, last = dims.ends
     return Clue(
         shown, spec, least_rank=dims.least_rank, domain=where, kind=kind, first=first, last=last, avoids=avoids,
-        otherwise=_otherwise(dtype, axes, behind or ahead.lstrip()),
+        otherwise=_otherwise(dtype, axes, behind or _WORDS_OF_A_SENTENCE.sub("", ahead)),
     )  # fmt: skip
 
 

@@ -108,6 +108,13 @@ class Mode(enum.Enum):
     HARD = 2
 
 
+def test_a_default_of_an_enumeration_has_others_beside_it() -> None:
+    parameter = Parameter("kind", 0, True, False, default=Mode.HARD)
+    (clue,) = clues(nothing, [parameter])["kind"]
+    assert clue.kind is Kind.WORD
+    assert clue.values == (Mode.HARD, Mode.SOFT)
+
+
 def test_words_of_a_literal_and_members_of_an_enumeration_are_values() -> None:
     def function(
         how: Literal["mean", "sum"], mode: Mode, f: Callable[[int], int], c: float | None

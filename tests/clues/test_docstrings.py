@@ -692,6 +692,31 @@ def test_a_parameter_may_be_called_returns() -> None:
     assert read_one(text, "returns", "mask")["returns"].spec == "f32[assets time]"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "x (T, C) and alpha is (T, T) or (T, T, C).",
+        "x (T, C) and ``alpha`` either (T, T) or (T, T, C).",
+        "x (T, C) and alpha either (T, T), one number per pair of towers, or (T, T, C).",
+    ],
+)
+def test_a_second_shape_behind_words(said: str) -> None:
+    found = read_one(said, "x", "alpha")
+    assert (found["alpha"].spec, found["alpha"].otherwise) == ("f32[T T]", "f32[T T C]")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "bool of the shape of ``x``, the entries that are spared, or ``None``",
+        "bool of x's shape",
+        "bool, with the shape of x",
+    ],
+)
+def test_a_mask_of_the_shape_of_another(said: str) -> None:
+    assert read_one(f"x: (B, T)\nkeep: {said}", "x", "keep")["keep"].spec == "bool[B T]"
+
+
 def test_a_second_shape_with_more_axes_is_kept() -> None:
     found = read_one("statistics of a batch; x (B, C) or (B, T, C), alpha (C,).", "x", "alpha")
     assert (found["x"].spec, found["x"].otherwise) == ("f32[B C]", "f32[B T C]")

@@ -17,7 +17,7 @@ _SORTS = tuple(
          r"(?:int|integer)\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
          r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?))"
          r"|(?:the )?index of (?:the|a|an)\b(?! (?:each|every|row))"),
-        (Kind.FLAG, r"(?:bool|boolean)\b(?!,?\s*broadcast)(?!\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of shape|\[))"),
+        (Kind.FLAG, r"(?:bool|boolean)\b(?!,?\s*broadcast)(?!\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of (?:the )?(?:same )?shape|of `*\w+`*(?:'s|')? shape|\[))"),
         (Kind.WORD, r"(?:str|string)\b(?!\s*(?:or\s|\||array|\[))"),
         (Kind.FUNCTION, r"(?:callable|function)\b(?! values?)"),
         (Kind.DTYPE, r"(?:[\w.]+\.)?dtype\b"),

@@ -10,14 +10,14 @@ from gradcheck_cli.clues.prose.distinct import are_distinct
 from gradcheck_cli.clues.prose.domains import branches, domain
 from gradcheck_cli.clues.prose.kinds import sort_in_sentence, sort_of, words
 from gradcheck_cli.clues.prose.passages import Passage, passages
-from gradcheck_cli.clues.prose.shapes import Shape, shape
+from gradcheck_cli.clues.prose.shapes import ALTERNATIVE, Shape, shape
 from gradcheck_cli.clues.prose.trees import tree
 from gradcheck_cli.inputs.clue import Kind
 
 _SAME = re.compile(
     r"\bsame (?:shape|size|dimensions?)(?: and (?:d?type|size))? (?:as|of|with) (?:the "
     r"|that of )?(?P<other>\w+)|\bshape(?: of)?\W{1,3}(?P<attribute>\w+)\.shape\b"
-    r"|\b(?:of|with|has|have) (?P<owner>\w+)'s shape\b"
+    r"|\b(?:of|with|has|have) (?P<owner>\w+)(?:'s|(?<=s)') shape\b|\b(?:of|with) the (?:shape|size) of (?:the )?(?P<shaped>\w+)"
     r"|\bshaped like (?P<like>\w+)|\blike (?P<alike>\w+)\b",
     re.IGNORECASE,
 )
@@ -37,6 +37,7 @@ _IS_TRUE = re.compile(r"\s+(?:is|are)\s+(?:True|False)\b")
 _WHERE = re.compile(r"\b(?:where|for which|in which|whose)\s+(?:the\s+)?$", re.IGNORECASE)
 _MARKED = re.compile(r"\bmarked\s+in\s+(?:the\s+)?$", re.IGNORECASE)
 _NUMBERED = re.compile(r"label|class|ids?$|index|indices|kind|type|code|target", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"\b(?:at|by|with|over|from|to|and|for|of)\b")
 _MANY_AXES = 3  # `q: b h q d`: among so many, one may have the array's own letter
 _INDEX = re.compile(r"[a-z](?:[+-].*)?")  # as a formula has it: `z[b, q + 1]`
 PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
@@ -108,7 +109,9 @@ def _beside(shape_said: Shape, spoken: Sequence[Passage]) -> str:
         if 0 <= at < 60:
             noun = re.search(r"(?:[\w-]+\s+){0,2}$", passage.before)
             behind = passage.after[at + len(shape_said.written) :]
-            end = re.search(r"\b(?:at|by|with|over|from|to|and|for|of)\b", behind)
+            other = ALTERNATIVE.match(behind)
+            start = 0 if other is None else other.end()
+            end = _ELSEWHERE.search(behind, start)
             kept = passage.after[:at] + (behind[: end.start()] if end else behind)
             return f"{noun.group() if noun else ''}{kept}"
     return ""

@@ -104,13 +104,17 @@ _BY = re.compile(
 )
 _SPACE = re.compile(r"(?:∈|\bin)\s*[Rℝ]\^?\{?(?P<dims>\((?:[^()]*)\)|[\w ×x*]+)\}?")
 # Words between a name and its shape in a sentence.
-_GLUE = r"(?:\s|,|:|-|(?:strictly\s+)?(?:positive|non-?negative|nonzero|finite)(?:\s+and\b)?|is|are|be|has|have|having|with|of|an?|the|both|each|all|some|real|input|output|integer|bool(?:ean)?|u?int\d*|float\w*|jnp\.|jax\.|np\.|torch\.|tf\.|" + _NOUN + r")*"  # fmt: skip
+_GLUE = r"(?:\s|,|:|-|either|(?:strictly\s+)?(?:positive|non-?negative|nonzero|finite)(?:\s+and\b)?|is|are|be|has|have|having|with|of|an?|the|both|each|all|some|real|input|output|integer|bool(?:ean)?|u?int\d*|float\w*|jnp\.|jax\.|np\.|torch\.|tf\.|" + _NOUN + r")*"  # fmt: skip
 # `the edge lists [E]`: one axis, right behind what it is of.
 _ONE_LETTER, _NOUN_LAST = re.compile(r"\[[A-Z]\]"), re.compile(_NOUN + r"\s*$")
 # `limits [S, 2] and ends [2]`: behind a shape with several axes, in a list.
 _ONE_AXIS_LISTED = re.compile(r"\[(?:[A-Z]|[2-9]|1\d|[a-z_]{3,})\]")
 _BEHIND_A_SHAPE = re.compile(
     r"\[[^\[\]]*,[^\[\]]*\]\s*(?:,\s*(?:and\s+)?|and\s+)(?:the\s+)?[`\"'*]*$"
+)
+# Behind one shape: `, or (C,)`, `, one number per pair, or (C, D)`.
+ALTERNATIVE = re.compile(
+    rf"[`*]*\s*(?:,[^,;.()\[\]]{{0,60}},\s*or|,\s*or|,|or)\s*[`*]*(?P<dims>{BRACKETS})"
 )
 _TIGHT_GLUE = r"(?:\s|:|is|has|of|with)*"
 _OTHER_SHAPE = re.compile(
@@ -278,7 +282,7 @@ def _is_about_others(lead: str, written: str, dims: Dims, elsewhere: Collection[
 def _richest(dims: Dims, following: str) -> Dims:
     """Of alternatives, as `(C), (N, C) or (N, C, ...)`, the one with the most named axes; `(d,)` rather than `(1,)`."""
     choices = [dims]
-    while match := re.match(rf"\s*(?:,\s*or|,|or)\s*(?P<dims>{BRACKETS})", following):
+    while match := ALTERNATIVE.match(following):
         other = stated(match["dims"])
         choices += [] if other is None else [other]
         following = following[match.end() :]
