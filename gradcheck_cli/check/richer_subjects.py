@@ -24,6 +24,7 @@ from gradcheck_cli.subject.user_code import UserCodeError
 
 _MOST_TRIES = 5
 _MOST_AXES = 3  # that are made several blocks long, one after the other
+_MOST_GROWN = 4  # lengths of an axis whose block grows with it
 _MOST_PROGRAMS = 24  # of a kernel each of whose programs is walked by itself
 
 
@@ -66,8 +67,7 @@ def richer_subjects(
 
 def _in_blocks(request: Request, last: Subject, hints: Hints) -> Richer:
     """For each axis that is one block for the last subject's kernels, one in which it is several."""
-    seen = [cut for kernel in last.kernels for cut in kernel.cuts]
-    whole = list(dict.fromkeys(c for c in seen if 1 < c.size <= c.block))[:_MOST_AXES]
+    whole = list(dict.fromkeys(c for c in _cuts(last) if 1 < c.size <= c.block))[:_MOST_AXES]
     found: list[Subject] = []
     for cut in whole:
         try:
@@ -87,23 +87,54 @@ class _AtFault(Exception):
 
 
 def _over_blocks(request: Request, last: Subject, hints: Hints, cut: Cut) -> Subject | None:
-    """The subject of several blocks of which the kernels leave nothing unwritten: else all they give there is NaN."""
+    """The subject of several blocks of which the kernels leave nothing unwritten: else all they give there is NaN.
+
+    A block that grows with its axis, up to an end of its own, is followed until it ends.
+    """
+    grown: Cut | None = cut
+    for _ in range(_MOST_GROWN):
+        if grown is None:
+            return None
+        there, grown = _over(request, last, hints, grown)
+        if there is not None:
+            return there
+    return None
+
+
+def _over(
+    request: Request, last: Subject, hints: Hints, cut: Cut
+) -> tuple[Subject | None, Cut | None]:
+    """The subject of several blocks; else the cut with the block that grew until it took the longer axis whole."""
+    grown: Cut | None = None
     for there in _fitting(request, last, over_blocks(last.signature, hints, cut)):
         if max((kernel.programs for kernel in there.kernels), default=1) > _MOST_PROGRAMS:
             continue
-        with suppress(Rejected, RuleError, UserCodeError):
-            try:
-                there.traces()
-            except RuleError as error:
-                if error.certain:
-                    raise _AtFault(there.signature, error) from None
-                raise
-            values = there.primal_values([np.ones((1, *leaf.shape)) for leaf in there.leaves])
-            cuts = [c for kernel in there.kernels for c in kernel.cuts]
-            several = any(c.block == cut.block < c.size for c in cuts)
-            if several and all(np.isfinite(v).all() for v in values):
-                return there
-    return None
+        gives_numbers = _gives_numbers(there)  # what its rule launches is known from then on
+        longer = [c for c in _cuts(there) if c.size in cut.longer and cut.block <= c.block]
+        if gives_numbers and any(c.block < c.size for c in longer):
+            return there, None
+        whole = [c.block for c in longer if c.size <= c.block]
+        if grown is None and whole:
+            grown = Cut(cut.size, min(whole))
+    return None, grown
+
+
+def _gives_numbers(there: Subject) -> bool:
+    """Does the function give numbers at ones, and its rule leave nothing unwritten?"""
+    with suppress(Rejected, RuleError, UserCodeError):
+        try:
+            there.traces()
+        except RuleError as error:
+            if error.certain:
+                raise _AtFault(there.signature, error) from None
+            raise
+        values = there.primal_values([np.ones((1, *leaf.shape)) for leaf in there.leaves])
+        return all(np.isfinite(v).all() for v in values)
+    return False
+
+
+def _cuts(subject: Subject) -> list[Cut]:
+    return [cut for kernel in subject.kernels for cut in kernel.cuts]
 
 
 def _first(

@@ -13,6 +13,7 @@ from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.results import Cut
 
 _MOST_NUMBERS = 400  # in all arrays of a call
+_LONG = 64
 _MOST_IN_BLOCKS = 2000  # where a kernel's blocks are large
 _SHORT, _MORE = 5, 4
 _LONGER = ", longer for a text that loops"
@@ -51,9 +52,26 @@ def longer(signature: Signature, hints: Hints) -> Iterator[Signature]:
 
 
 def over_blocks(signature: Signature, hints: Hints, cut: Cut) -> Iterator[Signature]:
-    """The signature with an axis that is one block so long that there are three, the last one ragged, else two."""
-    for size in (2 * cut.block + 1, 2 * cut.block):
-        yield from _at_once(signature, hints, _instead(cut.size, size), _MOST_IN_BLOCKS)
+    """The signature with an axis that is one block so long that there are three, the last one ragged, else two.
+
+    The kernel may take but a part of an axis, as a gate takes half of it: then that is so many times as long.
+    """
+    for size in cut.longer:
+        for axis, times in _cut_axes(signature, hints, cut.size):
+            long = _instead(axis, times * size)
+            if times * size > _LONG:  # beside which few rows are enough
+                few = _few_beside(axis, times * size)
+                yield from _at_once(signature, hints, few, _MOST_IN_BLOCKS)
+            yield from _at_once(signature, hints, long, _MOST_IN_BLOCKS)
+
+
+def _cut_axes(signature: Signature, hints: Hints, size: int) -> list[tuple[int, int]]:
+    """The axes that a kernel cuts where it sees this size: those of it, else those of which it is a part, with how many parts."""
+    free = {n for axes in _free_axes(signature, hints) for n in axes}
+    if size in free:
+        return [(size, 1)]
+    parts = {n: n // size for n in sorted(free) if n > size}
+    return [(n, times) for n, times in parts.items() if times > 1 and n // times == size]
 
 
 def is_longer(signature: Signature) -> bool:
@@ -79,6 +97,11 @@ def _resized(
 def _of_one(size: int, other: Callable[[int], int]) -> Callable[[int], int]:
     """The other size for one size, each other one as it is."""
     return lambda n: other(n) if n == size else n
+
+
+def _few_beside(size: int, other: int) -> Callable[[int], int]:
+    """The other size for one size, two at most for each other one."""
+    return lambda n: other if n == size else min(n, 2)
 
 
 def _instead(size: int, other: int) -> Callable[[int], int]:

@@ -136,6 +136,11 @@ class Cut:
     size: int
     block: int
 
+    @property
+    def longer(self) -> tuple[int, int]:
+        """Sizes that would be three blocks, the last one ragged, and two."""
+        return 2 * self.block + 1, 2 * self.block
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:

@@ -67,3 +67,16 @@ def test_an_axis_of_one_block_becomes_one_of_three_or_of_two() -> None:
     signature = Signature((("x", Leaf("x", (4,), "test")),))
     sizes = [s.leaves[0].shape for s in over_blocks(signature, Hints({}, {}, []), Cut(4, 4))]
     assert sizes == [(9,), (8,)]
+
+
+def test_so_does_an_axis_of_which_a_kernel_takes_a_part() -> None:
+    signature = Signature((("x", Leaf("x", (5, 7), "test")),))
+    sizes = [s.leaves[0].shape for s in over_blocks(signature, Hints({}, {}, []), Cut(3, 4))]
+    assert sizes == [(5, 18), (5, 16)]
+    assert not list(over_blocks(signature, Hints({}, {}, []), Cut(4, 4)))
+
+
+def test_beside_long_axes_the_others_are_short() -> None:
+    signature = Signature((("x", Leaf("x", (5, 7), "test")),))
+    sizes = [s.leaves[0].shape for s in over_blocks(signature, Hints({}, {}, []), Cut(7, 64))]
+    assert sizes == [(2, 129), (5, 129), (2, 128), (5, 128)]

@@ -27,6 +27,8 @@ from gradcheck_cli.subject.protocol import CustomGradient
 Array = np.ndarray[Any, Any]
 
 _MOST_TRIES = 200
+_LEAST_BLOCK = 4
+_BLOCK = re.compile(r"block|tile|chunk|warps|stages", re.IGNORECASE)
 
 
 # `+ 1e-6`, `+ eps`, `clip(…)`
@@ -85,10 +87,19 @@ def _promising(
     gradient: CustomGradient, trials: Sequence[Trial], screens: Sequence[list[int]]
 ) -> Iterator[tuple[FunctionType, Edit]]:
     """The changes at places that can be at fault."""
-    known = reach(trials, screens)
+    known, in_blocks = reach(trials, screens), any(trial.m.subject.kernels for trial in trials)
     for function, edit in _changes(gradient):
+        if in_blocks and _is_a_block(edit):
+            continue
         if known is None or known.allows(function, edit):
             yield function, edit
+
+
+def _is_a_block(edit: Edit) -> bool:
+    """Does it change a block, or a number that may be one? A larger one hides what is wrong beyond the first."""
+    number = int(edit.old) if edit.old.isdecimal() else 0
+    is_size = number >= _LEAST_BLOCK and number.bit_count() == 1
+    return is_size or _BLOCK.search(f"{edit.old} {edit.new}") is not None
 
 
 def _changes(gradient: CustomGradient) -> Iterator[tuple[FunctionType, Edit]]:
