@@ -86,8 +86,10 @@ def _nothing_named(
     message = f"there is no function `{name}` in {task.display}"
     if inspect.isclass(getattr(module, name, None)):
         message = f"`{name}` in {task.display} is a class: name a function or a method"
-    others = [n for n in [g.name for g in gradients] + dir(module) if n != name]
-    close = difflib.get_close_matches(name, others, n=1)
+    rules = [g.name for g in gradients]
+    others = [n for n in dict.fromkeys((*rules, *dir(module))) if n != name]
+    alike = [n for n in others if n.lower() == name.lower()]  # a rule before the function around it
+    close = alike or difflib.get_close_matches(name, others, n=1)
     hint = f"did you mean `{close[0]}`?" if close else "check the name"
     rule = find(RuleName.IMPORT_FAILED)
     return FileFinding(finding=rule.finding(task.display, 1, message, about=name, help=hint))

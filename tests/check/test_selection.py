@@ -53,6 +53,13 @@ def test_a_name_that_leads_nowhere_is_a_finding_with_the_closest_one() -> None:
     assert event.finding.help == "did you mean `softplus`?"
 
 
+def test_a_name_in_other_letters_is_the_closest() -> None:
+    (event,) = selected(task("Softplus")).findings
+    assert event.finding.help == "did you mean `softplus`?"
+    (event,) = selected(task("SOFTPLUS")).findings
+    assert event.finding.help == "did you mean `softplus`?"
+
+
 def test_only_the_last_framework_says_that_a_name_leads_nowhere() -> None:
     assert selected(task("nowhere", frameworks=("jax", "torch"))) == Selection([], [])
 
