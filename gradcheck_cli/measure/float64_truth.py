@@ -23,6 +23,7 @@ from gradcheck_cli.contract.limits import (
     SIDES_SEED,
 )
 from gradcheck_cli.contract.report import Evidence
+from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.measure.ball_truth import Ask, Source, Truth, close_domain, factors
 from gradcheck_cli.measure.components import as_floats
 from gradcheck_cli.measure.states import KINK, OUTSIDE, REGULAR, UNDECIDED
@@ -31,8 +32,8 @@ from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Floats
 
 Array = np.ndarray[Any, Any]
-# The smallest normal number of the dtype with so many digits.
-_LEAST = {53: 2.0**-1022, 24: 2.0**-126, 11: 2.0**-14, 8: 2.0**-126}
+# In any of which a program may compute.
+_FORMATS = tuple(map(format_of, ("float64", "float32", "float16", "bfloat16")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Wide:
 
     def _floor(self, cotangents: Sequence[Array], gradients: tuple[int, ...] | None) -> Array:
         """Below which nothing is known: what is no normal number of the dtype has fewer digits, times the cotangents."""
-        least = np.array(_LEAST.get(self.digits, 0.0))
+        least = np.array(max((f.tiny for f in _FORMATS if f.digits == self.digits), default=0.0))
         if gradients is None:
             return least
         count, *axes = gradients
