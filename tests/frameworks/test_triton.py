@@ -122,6 +122,23 @@ print(first_unwritten(y), first_unwritten(torch.zeros(2)))
     assert said.split("\n")[:2] == ["4 [1.0, 1.0, 1.0, 1.0] True", "None None"]
 
 
+def test_what_is_added_to_what_nobody_has_written_stays_unknown(tmp_path: Path) -> None:
+    said = asked(
+        """
+from gradcheck_cli.frameworks.torch.triton.unwritten import first_unwritten
+@triton.jit
+def kernel(y_ptr, n: tl.constexpr):
+    tl.atomic_add(y_ptr + tl.arange(0, n), 1.0)
+y, z = torch.empty(4), torch.zeros(4)
+kernel[(2,)](y, n=4)
+kernel[(2,)](z, n=4)
+print(first_unwritten(y), first_unwritten(z), z.tolist())
+""",
+        tmp_path,
+    )
+    assert said.split("\n")[0] == "0 None [2.0, 2.0, 2.0, 2.0]"
+
+
 def test_kernels_are_traced_into_programs_that_are_differentiated(tmp_path: Path) -> None:
     said = asked(
         """

@@ -45,7 +45,7 @@ def left_open(names: Sequence[str], pulled: Sequence[Any], wanted: Sequence[bool
         if place is not None:
             return (
                 f"element {place} of the gradient of {name} is never written: it was made by `torch.empty`, "
-                "and nothing is stored there"
+                "and nothing is stored there; what is added, is added to whatever lies there"
             )
     return None
 

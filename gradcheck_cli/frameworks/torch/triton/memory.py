@@ -58,7 +58,7 @@ class Memory:
         self.wrote(places)
 
     def combine(self, name: str, places: Array, values: Any, kind: Any) -> None:
-        """What an atomic operation leaves there."""
+        """What an atomic operation leaves there: of what nobody has written, nothing that is known."""
         if name == "XCHG":
             self.store(places, values, kind)
             return
@@ -71,7 +71,7 @@ class Memory:
             self.flat = getattr(at, _TRACED[method])(jnp.asarray(values, self.flat.dtype))
         else:
             method.at(self._taken_for(kind), places, values)
-        self.wrote(places)
+        self.is_new = True
 
     def _taken_for(self, kind: Any) -> Any:
         """The contents as numbers of the pointer's type: a maximum of floats is one of their bits."""
