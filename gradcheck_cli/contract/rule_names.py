@@ -30,6 +30,7 @@ class RuleName(StrEnum):
     BLIND_INPUTS = "blind-inputs"
     INHERITED_FORMULA = "inherited-formula"
     RULE_RAISES = "rule-raises"
+    OUT_OF_BOUNDS = "out-of-bounds"
     UNDECLARED_DEVIATION = "undeclared-deviation"
     NON_FINITE_GRADIENT = "non-finite-gradient"
     NON_FINITE_VALUE = "non-finite-value"

@@ -36,6 +36,8 @@ def refused(
     where = signature.describe()
     stack = within(error.frames, gradient)
     rule = RuleName.RULE_RAISES if stack else RuleName.GRADIENT_STRUCTURE
+    if error.out_of_bounds and severity is Severity.ERROR:
+        rule = RuleName.OUT_OF_BOUNDS
     raised = (
         error.message if error.silent else f"the function runs and its rule raises {error.message}"
     )

@@ -47,6 +47,7 @@ class RuleError(CgcheckError):
         error: BaseException | None = None,
         frames: tuple[Frame, ...] = (),
         complex_of: str = "",
+        out_of_bounds: bool = False,
     ) -> None:
         super().__init__(message)
         self.stage = stage
@@ -56,17 +57,27 @@ class RuleError(CgcheckError):
         self.error = error  # what was raised
         self.complex_of = complex_of  # the real argument for which it gives a complex gradient
         self.frames = frames or _frames(error)
+        self.out_of_bounds = out_of_bounds  # a kernel of it leaves its arrays
 
     @classmethod
-    def raised(cls, error: Exception | SystemExit, message: str, *, certain: bool = False) -> Self:
+    def raised(
+        cls,
+        error: Exception | SystemExit,
+        message: str,
+        *,
+        certain: bool = False,
+        out_of_bounds: bool = False,
+    ) -> Self:
         """What running the rule raised."""
-        return cls(type(error).__name__, message, certain=certain, error=error)
+        return cls(
+            type(error).__name__, message, certain=certain, error=error, out_of_bounds=out_of_bounds
+        )
 
     def surely(self) -> Self:
         """This error, at shapes that are meant."""
         return type(self)(
             self.stage, self.message, certain=True, silent=self.silent, error=self.error,
-            frames=self.frames, complex_of=self.complex_of,
+            frames=self.frames, complex_of=self.complex_of, out_of_bounds=self.out_of_bounds,
         )  # fmt: skip
 
 

@@ -31,9 +31,13 @@ def tried(
             run(points, cotangents)
     except UserCodeError as raised:
         message = brief(raised.error)
-        beyond = call.by_kernels and message.startswith(BEYOND)
-        certain = "number of gradients" in message or beyond
-        raise RuleError.raised(raised.error, message, certain=certain) from None
+        beyond = message.startswith(BEYOND)
+        # Of several arrays the shapes may be what nobody means: a plain forward broadcasts them.
+        meant = call.by_kernels or len(call.signature.whole_leaves) == 1
+        certain = "number of gradients" in message or (beyond and meant)
+        raise RuleError.raised(
+            raised.error, message, certain=certain, out_of_bounds=beyond
+        ) from None
     _hold_to_shapes(call, points, cotangents)
     _decline(call, points, cotangents)
     return launches.kernels
