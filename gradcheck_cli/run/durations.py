@@ -23,6 +23,7 @@ class Durations:
         self._path = folder / f"{digest(os.fsencode(Path.cwd()))}.durations"
         self._before = _read(self._path)
         self._now: dict[str, float] = {}
+        self._root: Path | None = None  # what the names of files are relative to, once one is known
 
     def expected(self, task: Task) -> float:
         """The seconds of the last time, or a guess by how many gradients there are."""
@@ -33,21 +34,21 @@ class Durations:
         """So long it took; what is only the rest of a file does not count."""
         if end.end is not End.INTERRUPTED and not task.skip and task.alone is None:
             self._now[_name(task)] = round(end.seconds, 1)
+            self._root = Path(task.root)
+
+    def _is_there(self, name: str) -> bool:
+        return self._root is None or (self._root / name.split(_BETWEEN, maxsplit=1)[0]).exists()
 
     def save(self) -> None:
         """Keep what is new of it, and forget the files that are no more."""
         if self._now:
-            known = {name: seconds for name, seconds in self._before.items() if _is_there(name)}
+            known = {name: s for name, s in self._before.items() if self._is_there(name)}
             keep(self._path, msgspec.json.encode(known | self._now, order="sorted"))
 
 
 def _name(task: Task) -> str:
     functions = ",".join(task.functions)
     return _BETWEEN.join(filter(None, (task.display, functions, task.backend)))
-
-
-def _is_there(name: str) -> bool:
-    return Path(name.split(_BETWEEN, maxsplit=1)[0]).exists()
 
 
 def _read(path: Path) -> dict[str, float]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gradcheck_cli.contract.worker import Event, Kind, Mark, Task
 from gradcheck_cli.project.files import resolve
@@ -36,14 +37,15 @@ def test_what_took_long_is_known_the_next_time(tmp_path: Path) -> None:
 def test_files_that_are_no_more_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "stays.py").touch()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
     first = Durations(tmp_path / "kept")
     for name in ("stays.py", "goes.py"):
-        first.note(task(name), ended(90.0))
+        first.note(replace(task(name), root=str(tmp_path)), ended(90.0))
     first.save()
     second = Durations(tmp_path / "kept")
-    second.note(task("new.py"), ended(9.0))
+    second.note(replace(task("new.py"), root=str(tmp_path)), ended(9.0))
     second.save()
     known = Durations(tmp_path / "kept")
     assert known.expected(task("stays.py")) == 90.0
