@@ -24,9 +24,10 @@ def divided_by_zero(m: Measurements, place: int) -> Array:
     """Rows at which this argument is 0 and divides another one, or a number where no number comes out."""
     divisors = _divisors(m)
     zero = np.asarray((m.points[place].reshape(m.count, -1) == 0).any(axis=1))
-    if place in divisors.of_others:
+    if place in divisors.of_others - divisors.compared:
         return zero
-    return zero & _valueless(m) if place in divisors.of_numbers else np.zeros(m.count, bool)
+    divides = place in divisors.of_others | divisors.of_numbers
+    return zero & _valueless(m) if divides else np.zeros(m.count, bool)
 
 
 @derived
@@ -51,6 +52,8 @@ class _Walk:
 
     of_others: set[int] = field(default_factory=set)
     of_numbers: set[int] = field(default_factory=set)
+    # With a constant, 0 mostly: then the function itself says what it is there.
+    compared: set[int] = field(default_factory=set)
     _rests_on: dict[Slot, frozenset[int]] = field(default_factory=dict)
     # The arguments of which an element that is 0 makes one of a slot 0.
     _zero_with: dict[Slot, frozenset[int]] = field(default_factory=dict)
@@ -67,6 +70,8 @@ class _Walk:
             self._zero_with.update(dict.fromkeys(step.outs, zero))
 
     def _look_at(self, step: Step) -> None:
+        if FACTS.get(step.name, Facts(Law.SPECIAL)).law is Law.COMPARISON:
+            self.compared.update(*(self._zero_with.get(slot, _NOTHING) for slot in step.ins))
         above, below = _NOTHING, step.ins[-1:]
         if step.name == "div":
             above = self._rests_on.get(step.ins[0], _NOTHING)

@@ -47,6 +47,7 @@ def test_who_divides_by_an_argument_means_no_zero(function: Any) -> None:
         lambda x, y: x / jnp.exp(y),
         lambda x, y: x * jnp.exp(-1 / y**2),  # it has a value
         lambda x, y: y / x,
+        lambda x, y: jnp.where(y == 0, jnp.pi / 2, jnp.arctan(x / y)) ** 2,  # it says what it is
     ],
 )
 def test_of_what_does_not_divide_or_has_a_value_zero_is_one_of_its_numbers(function: Any) -> None:
