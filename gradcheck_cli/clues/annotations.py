@@ -14,6 +14,7 @@ from typing import Any
 from gradcheck_cli.clues.prose.dims import LEADING
 from gradcheck_cli.clues.usual_numbers import usual_numbers, usual_sizes
 from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.names import means_another
 from gradcheck_cli.inputs.signature import Parameter
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -72,7 +73,8 @@ def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
     for parameter in parameters:
         default = parameter.default
         if isinstance(default, enum.Enum) and parameter.name not in said:
-            members = (default, *(member for member in type(default) if member is not default))
+            others = (m for m in type(default) if m is not default and not means_another(m.name))
+            members = (default, *others)
             source = f"its default `{default}`"
             said[parameter.name] = Clue(source, values=members, kind=Kind.WORD)
     return {name: [clue] for name, clue in said.items()}

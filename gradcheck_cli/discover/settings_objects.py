@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from gradcheck_cli.inputs.names import means_another
 from gradcheck_cli.inputs.signature import Fixed
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
-# Flags by which a derivative is meant to be another.
-_ON_PURPOSE = re.compile(
-    r"detach|stop|frozen|freeze|straight|(?:^|_)ste(?:$|_)|no_?grad|surrogate|hold|held"
-)
 _MOST = 8  # a count beyond that is no number of parts
 
 
 def flags(value: object) -> Iterator[tuple[str, bool]]:
     """The flags that a settings object holds, but those that change what is meant."""
-    yield from ((n, on) for n, on in _held(value) if isinstance(on, bool) and not _ON_PURPOSE.search(n))  # fmt: skip
+    yield from ((n, on) for n, on in _held(value) if isinstance(on, bool) and not means_another(n))  # fmt: skip
 
 
 def holds_settings(value: object) -> bool:

@@ -73,6 +73,10 @@ _WINDOW = re.compile(
     r"|k|ksize|n_fft|fft_length|taps|block_size"
 )
 # How many steps an iteration takes at most: it ends before, or nothing is to be learned of it.
+# Flags, and ways by their names, by which a derivative is meant to be another, or a function to hold for some inputs only.
+_ANOTHER = re.compile(
+    r"detach|stop|frozen|freeze|straight|(?:^|_)ste(?:$|_)|no_?grad|surrogate|hold|held|clip|assume|known|(?:^|_)is_"
+)
 _MOST_STEPS = re.compile(
     r"max(?:imum)?_?(?:num(?:ber)?_?(?:of_?)?)?(?:iter(?:s|ations?)?|steps?|sweeps?|evals?)"
 )
@@ -217,6 +221,11 @@ def is_step(name: str) -> bool:
 def is_tolerance(name: str) -> bool:
     """Does the name say that the argument is how near to its end an iteration stops?"""
     return _TOLERANCE.fullmatch(name.lower().strip("_")) is not None
+
+
+def means_another(name: str) -> bool:
+    """Is it a flag or a way by which the derivative is meant to be another: `detached`, `STRAIGHT_THROUGH`?"""
+    return _ANOTHER.search(name.lower()) is not None
 
 
 def is_extent(name: str) -> bool:

@@ -108,11 +108,20 @@ class Mode(enum.Enum):
     HARD = 2
 
 
+class Estimator(enum.Enum):
+    EXACT = 1
+    SAMPLED = 2
+    STRAIGHT_THROUGH = 3
+
+
 def test_a_default_of_an_enumeration_has_others_beside_it() -> None:
     parameter = Parameter("kind", 0, True, False, default=Mode.HARD)
     (clue,) = clues(nothing, [parameter])["kind"]
     assert clue.kind is Kind.WORD
     assert clue.values == (Mode.HARD, Mode.SOFT)
+    parameter = Parameter("kind", 0, True, False, default=Estimator.SAMPLED)
+    (clue,) = clues(nothing, [parameter])["kind"]
+    assert clue.values == (Estimator.SAMPLED, Estimator.EXACT)  # the third is another derivative
 
 
 def test_words_of_a_literal_and_members_of_an_enumeration_are_values() -> None:
