@@ -21,7 +21,13 @@ def with_given_sizes(opened: Template, hints: Hints, defaults: Mapping[str, obje
     numbers = {
         name: value for name, value in given_numbers(opened, hints, defaults) if name and value > 0
     }
-    numbers = {c: n for name, n in numbers.items() if (c := _counted_by(name))} | numbers
+    given = dict(opened.signature.arguments)
+    counts = {  # what has a default may count something else, and one is no size to tell by
+        _counted_by(name): n
+        for name, n in numbers.items()
+        if n > 1 and name in given and type(defaults.get(name)) is not int
+    }
+    numbers = {what: n for what, n in counts.items() if what} | numbers
     holes = (
         replace(
             hole, dims=None if hole.dims is None else tuple(_put(d, numbers) for d in hole.dims)

@@ -49,6 +49,14 @@ def test_an_axis_is_as_long_as_a_number_counts() -> None:
     assert dims(("T", "12*years"), num_years=2) == [("T", "24")]
     assert dims(("T", "stops"), stop_count=3) == [("T", "3")]
     assert dims(("T", "nodes"), nodes=4, n_nodes=5) == [("T", "4")]
+    assert dims(("T", "nodes"), n_nodes=1) == [("T", "nodes")]  # a size by which nothing is told
+
+
+def test_what_has_a_default_may_count_something_else() -> None:
+    fixed = (("num_samples", Fixed(2, "2", "test")),)
+    opened = Template(Signature(fixed), (Hole("x", "float", ("channels", "samples")),))
+    (hole,) = with_multiples(opened, HINTS, {"num_samples": 1}).holes
+    assert hole.dims == ("channels", "samples")
 
 
 def test_another_number_of_entries_says_nothing() -> None:
