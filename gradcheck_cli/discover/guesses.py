@@ -38,7 +38,7 @@ _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more
 # In a sentence: `coefficients [A, 4], aircraft int [N]`. One word alone may be a unit: `height [m]`.
 _SHAPE_BESIDE = r"`*\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?\]"
 # `Cells of the raster [G, 2]`.
-_OF_A_WHOLE = r"`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)+)\]"
+_OF_A_WHOLE = r"(?<=s)`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?=[^\[\]]*[A-Z\d])(?P<dims>[^\W\d]\w*(?:,\s*\w+)+)\]"
 # Where a word is a dimension in any case: among several, or behind a kind.
 _CERTAIN = re.compile(
     r"\b(?:(?:int|bool)\w*\s*[\[(](?P<one>[^\W\d]\w*)[\])]|\w+\s*\[(?P<several>\w+(?:,\s*\w+)+)\])"

@@ -185,6 +185,7 @@ DOMAINS = [
     ("Drag of the velocity x over masses y, lengths z\n    (all > 0).", {"z": "> 0"}),
     ("x: (n,) signed signal\ny: (n,) decay rates,\n            all > 0", {}),
     ("A function of critical ``x``, defect ``y`` and clustering ``z`` (all positive, broadcast).", {"x": "> 0", "y": "> 0", "z": "> 0"}),
+    ("Weighted loss of x, with y (all positive, one for each).", {"y": "> 0"}),
     ("Scales z. y * x (both > 0)", {"x": "> 0", "y": "> 0"}),
     ("Torque over z.\n\ny, x (all > 0)", {"x": "> 0", "y": "> 0"}),
     ("Entropy of p, a distribution over classes.", {"p": "in simplex"}),

@@ -17,7 +17,7 @@ from gradcheck_cli.inputs.clue import Kind
 _SAME = re.compile(
     r"\bsame (?:shape|size|dimensions?)(?: and (?:d?type|size))? (?:as|of|with) (?:the "
     r"|that of )?(?P<other>\w+)|\bshape(?: of)?\W{1,3}(?P<attribute>\w+)\.shape\b"
-    r"|\b(?:of|with|has|have) (?P<owner>\w+)(?:'s|(?<=s)') shape\b|\b(?:of|with) the (?:shape|size) of (?:the )?(?P<shaped>\w+)"
+    r"|\b(?:of|with|has|have) (?P<owner>\w+)(?:'s|(?<=s)') shape\b|\b(?:of|with) the shape of (?:the )?(?P<shaped>\w+)"
     r"|\bshaped like (?P<like>\w+)|\blike (?P<alike>\w+)\b",
     re.IGNORECASE,
 )

@@ -19,6 +19,7 @@ _NOT_ABOVE = re.compile(r"\b(?P<lesser>[^\W\d]\w*)\s*(?:<=|≤)\s*(?P<greater>[^
 _NAME = r"(?<![\w.`])`*([^\W\d]\w*)`*"
 _LESSER_FIRST = re.compile(rf"{_NAME}\s*(?:<=?|≤)\s*{_NAME}(?!\s*//)")
 _GREATER_FIRST = re.compile(rf"{_NAME}\s*(?:>=?|≥)\s*{_NAME}")
+_MOST = 16  # an axis that has to be longer is none of an example
 # `K >= 4`, `at least 4 frames`; the axis in the plural is its size.
 _NUMBER_FIRST = re.compile(
     rf"\b(?P<least>\d+)\s*(?:<=|≤)\s*{_NAME}|{_NAME}\s*(?:>=|≥)\s*(?P<number>\d+)\b(?!\.\d)|\bat least (?P<count>\d+) ([^\W\d]\w*)"
@@ -129,7 +130,7 @@ def _relations(written: str) -> Iterator[tuple[str, str, str]]:
         yield match[2], match[1], "{0}+{1}_rest"
     for match in _NUMBER_FIRST.finditer(written):
         least = match["least"] or match["number"] or match["count"]
-        if int(least) > 1:
+        if 1 < int(least) <= _MOST:
             yield least, match[2] or match[3] or match[6], "{1}_rest+{0}"
     for match in _MORE.finditer(written):
         greater, lesser = (_called(word) for word in match.groups())

@@ -24,6 +24,7 @@ _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|\n\s*\n|[.;:](?=\s)|[^\w\s]")
 _ENDS = (".", ";", ":", "=")
 _POWER = re.compile(r"(?:\*\*|\^)\s*[^\W\d]\w*")
 _ITEM_END = re.compile(r",\s*(?:and\b)?|\band\b")
+_BEFORE_A_LIST = ("of", "over", "with", "for", "by", "from", "at", "in", "on", "to", "between")
 _FROM_ZERO = re.compile(
     r"\b(?:in|to|within|range|interval)\s*[\[(]\s*0(?:\.0*)?\s*,\s*(?P<name>[^\W\d]\w*)\s*(?P<end>[\])])"
 )
@@ -107,6 +108,8 @@ def _last_words(before: str, names: Collection[str]) -> set[str]:
         if not words or words[-1] not in names:
             break
         found.add(words[-1])
+        if any(word.lower() in _BEFORE_A_LIST for word in words):
+            break
     return found
 
 

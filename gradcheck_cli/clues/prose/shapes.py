@@ -108,7 +108,7 @@ _GLUE = r"(?:\s|,|:|-|either|(?:strictly\s+)?(?:positive|non-?negative|nonzero|f
 # `the edge lists [E]`: one axis, right behind what it is of.
 _ONE_LETTER, _NOUN_LAST = re.compile(r"\[[A-Z]\]"), re.compile(_NOUN + r"\s*$")
 # `limits [S, 2] and ends [2]`: behind a shape with several axes, in a list.
-_ONE_AXIS_LISTED = re.compile(r"\[(?:[A-Z]|[2-9]|1\d|[a-z_]{3,})\]")
+_ONE_AXIS_LISTED = re.compile(r"\[(?:[2-6]|(?P<name>[A-Z]|[a-z_]{3,}))\]")
 _BEHIND_A_SHAPE = re.compile(
     r"\[[^\[\]]*,[^\[\]]*\]\s*(?:,\s*(?:and\s+)?|and\s+)(?:the\s+)?[`\"'*]*$"
 )
@@ -331,12 +331,19 @@ def _behind(passage: Passage, elsewhere: Collection[str]) -> Shape | None:
         return _at_once(match.group(), elsewhere)
     match = re.match(rf"(?P<glue>{glue})(?P<dims>{BRACKETS})", text)
     if match is not None:
-        one_axis = (_ONE_LETTER.fullmatch(match["dims"]) and _NOUN_LAST.search(match["glue"])) or (
-            _ONE_AXIS_LISTED.fullmatch(match["dims"]) and _BEHIND_A_SHAPE.search(passage.before)
-        )
+        one_axis = (
+            _ONE_LETTER.fullmatch(match["dims"]) and _NOUN_LAST.search(match["glue"])
+        ) or _is_listed(match["dims"], passage.before, elsewhere)
         dims = stated(match["dims"]) if one_axis else probable(match["dims"], elsewhere)
         return None if dims is None else Shape(match["dims"], dims)
     return _in_words(passage, glue, elsewhere)
+
+
+def _is_listed(written: str, before: str, elsewhere: Collection[str]) -> bool:
+    """Is it a single axis behind a shape of several, and not a unit: a small number, or a name that is a dimension elsewhere?"""
+    axis = _ONE_AXIS_LISTED.fullmatch(written)
+    known = axis is not None and (axis["name"] is None or axis["name"] in elsewhere)
+    return known and _BEHIND_A_SHAPE.search(before) is not None
 
 
 def _in_words(passage: Passage, glue: str, elsewhere: Collection[str]) -> Shape | None:

@@ -32,7 +32,7 @@ _CALL = re.compile(
 )
 # `Cells of the raster [G, 2]`, where a sentence begins.
 _OF_A_WHOLE = re.compile(
-    r"(?:\A|[.\n])\s*(?P<name>[A-Z][a-z_]{3,})\s+of\s+(?:the|an?|each)\s+[a-z]+\s+(?P<dims>\[[^\[\]]*,[^\[\]]*\])"
+    r"(?:\A|[.\n])\s*(?P<name>[A-Z][a-z_]{2,}s)\s+of\s+(?:the|an?|each)\s+[a-z]+\s+(?P<dims>\[(?=[^\[\]]*[A-Z\d])[^\[\]]*,[^\[\]]*\])"
 )
 _LEAST_AXES, _MOST_BRACKETS = (
     2,

@@ -49,7 +49,9 @@ def test_a_size_that_is_not_below_a_number(said: str) -> None:
     assert specs(f"{ATTENTION}{said}", "q", "k") == ["f32[B T H D]", "f32[B S_rest+4 G D]"]
 
 
-@pytest.mark.parametrize("said", ["S >= 1", "S >= 4.5", "x >= 4", "at least 4 points"])
+@pytest.mark.parametrize(
+    "said", ["S >= 1", "at least 500 S", "S >= 4.5", "x >= 4", "at least 4 points"]
+)
 def test_what_bounds_no_size(said: str) -> None:
     assert specs(f"{ATTENTION}{said}", "q", "k") == ["f32[B T H D]", "f32[B S G D]"]
 

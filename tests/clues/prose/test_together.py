@@ -25,7 +25,6 @@ def read(text: str, *names: str) -> dict[str, Clue]:
         ("``f(x, universe)`` with shapes (B, N, 2), (B,), giving (B,).", ("f32[B N 2]", "f32[B]")),
         ("f(x, universe) of shapes [T, D] and [D].", ("f32[T D]", "f32[D]")),
         ("f(x, universe) with shapes (B, N), (B,), (N,).", ("", "")),
-        ("Universe of the raster [G, 2] flagged gets nothing.", ("", "f32[G 2]")),
         ("Takes ``x`` [S, 2] and ``universe`` [2], giving [S, T].", ("f32[S 2]", "f32[2]")),
         ("Takes ``x`` [S, 2], of universe [2] nothing.", ("f32[S 2]", "")),
         ("Pooled: bool (B, L), (B, L, V) -> (B, V).", ("bool[B L]", "f32[B L V]")),
@@ -35,6 +34,27 @@ def read(text: str, *names: str) -> dict[str, Clue]:
 def test_shapes_without_names(text: str, specs: tuple[str, str]) -> None:
     said = read(text, "x", "universe")
     assert tuple(said[n].spec if n in said else "" for n in ("x", "universe")) == specs
+
+
+def test_what_begins_a_sentence_in_the_plural() -> None:
+    said = read("Cells of the raster [G, 2] that are flagged get nothing.", "cells", "angle")
+    assert said["cells"].spec == "f32[G 2]"
+    assert "angle" not in read("Angle of the points [N, 2] is changed.", "cells", "angle")
+    assert "cells" not in read("Cells of the grid [x, y] are shifted.", "cells", "angle")
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("Takes x [N, 3] and temperature [kelvin], one for all.", ""),
+        ("Takes x [N, 3] and temperature [K].", ""),
+        ("Takes x [N, 3] and temperature [N].", "f32[N]"),
+        ("Takes x [N, 3] and temperature [12]; see [12].", ""),
+    ],
+)
+def test_a_single_axis_in_a_list_is_no_unit_and_no_citation(text: str, spec: str) -> None:
+    said = read(text, "x", "temperature")
+    assert (said["temperature"].spec if "temperature" in said else "") == spec
 
 
 def test_what_is_alike_in_brackets() -> None:
