@@ -13,7 +13,7 @@ from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.results import Cut
 
 _MOST_NUMBERS = 400  # in all arrays of a call
-_LONG = 64
+_LONG = 64  # beside an axis longer than that two of each other one are enough
 _MOST_IN_BLOCKS = 2000  # where a kernel's blocks are large
 _SHORT, _MORE = 5, 4
 _LONGER = ", longer for a text that loops"
@@ -59,7 +59,7 @@ def over_blocks(signature: Signature, hints: Hints, cut: Cut) -> Iterator[Signat
     for size in cut.longer:
         for axis, times in _cut_axes(signature, hints, cut.size):
             long = _instead(axis, times * size)
-            if times * size > _LONG:  # beside which few rows are enough
+            if times * size > _LONG:
                 few = _few_beside(axis, times * size)
                 yield from _at_once(signature, hints, few, _MOST_IN_BLOCKS)
             yield from _at_once(signature, hints, long, _MOST_IN_BLOCKS)

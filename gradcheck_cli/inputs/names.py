@@ -72,11 +72,11 @@ _WINDOW = re.compile(
     r"(?:\w+_)?(?:kernel|window|pool|frame|patch|filter|win)(?:_?(?:size|length|len|width|shape|dims|dimensions))?"
     r"|k|ksize|n_fft|fft_length|taps|block_size"
 )
-# How many steps an iteration takes at most: it ends before, or nothing is to be learned of it.
 # Flags, and ways by their names, by which a derivative is meant to be another, or a function to hold for some inputs only.
 _ANOTHER = re.compile(
-    r"detach|stop|frozen|freeze|straight|(?:^|_)ste(?:$|_)|no_?grad|surrogate|hold|held|clip|assume|known|(?:^|_)is_"
+    r"detach|stop|frozen|freeze|straight|(?:^|_)ste(?:$|_)|no_?grad|surrogate|(?:^|_)(?:hold|held|known)(?:$|_)|clip|assume"
 )
+# How many steps an iteration takes at most: it ends before, or nothing is to be learned of it.
 _MOST_STEPS = re.compile(
     r"max(?:imum)?_?(?:num(?:ber)?_?(?:of_?)?)?(?:iter(?:s|ations?)?|steps?|sweeps?|evals?)"
 )

@@ -104,7 +104,7 @@ class Rows:
         """The plain numbers among the arguments that are not differentiated, but those that change nothing as a factor."""
         given = ((name, getattr(v, "value", None)) for name, v in self.subject.signature.arguments)
         numbers = {name: v for name, v in given if isinstance(v, int | float)}
-        return {name: float(v) for name, v in numbers.items() if abs(v) not in (0, 1)}
+        return {n: float(v) for n, v in numbers.items() if np.isfinite(v) and abs(v) not in (0, 1)}
 
     def components(self, what: str) -> list[tuple[tuple[int, ...], Array]]:
         """For each output or argument: its shape, and which of its elements are judged."""

@@ -63,6 +63,11 @@ class Layers:
             raise ValueError(self.groups)
 
 
+class Masking(NamedTuple):
+    is_causal: bool = False
+    held: bool = False
+
+
 def test_a_settings_object_has_others_beside_it() -> None:
     """Its flags the other way, at once and each, and one more of a small count; not what makes another derivative."""
     assert [other.text for other in otherwise(Layers())] == [
@@ -74,6 +79,7 @@ def test_a_settings_object_has_others_beside_it() -> None:
     assert [other.text for other in otherwise(Layers(first=True))][-1] == "Layers(centred=True)"
     assert [other.value for other in otherwise(OPTIONS)] == [Options(centred=False)]
     assert holds_settings(RULES)
+    assert [o.text for o in otherwise(Masking())] == ["Masking(is_causal=True)"]
     assert not any(map(holds_settings, (None, 2, "mean", (1, 2), Layers)))
 
 

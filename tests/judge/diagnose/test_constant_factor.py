@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from flint import arb
 
+from gradcheck_cli.inputs.signature import Fixed, Signature
 from gradcheck_cli.judge.diagnose.constant_factor import (
     describe_factor,
     is_a_share,
     leaves_out_data,
 )
+from gradcheck_cli.measure.measurements import Measurements
 
 TRUTH = [1.0, -3.0, 0.0, 7.0]
 
@@ -100,3 +105,11 @@ def test_shares_are_ratios_of_sizes() -> None:
     assert is_a_share(arb(-0.75), (3, 4))
     assert not is_a_share(arb(0.7), (3, 4))
     assert not is_a_share(arb(1), (3, 4))
+
+
+def test_what_is_no_number_or_changes_nothing_is_no_setting() -> None:
+    given = {"scale": 0.5, "fill": float("nan"), "top": float("inf"), "on": True, "how": "mean"}
+    fixed = tuple((name, Fixed(value, repr(value), "test")) for name, value in given.items())
+    m: Any = SimpleNamespace(subject=SimpleNamespace(signature=Signature(fixed)))
+    settings: Any = Measurements.settings
+    assert settings.func(m) == {"scale": 0.5}
