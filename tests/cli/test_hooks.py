@@ -32,11 +32,18 @@ def repository(tmp_path: Path) -> Path:
 
 
 def hooked(repository: Path, *files: str) -> subprocess.CompletedProcess[str]:
+    """What a commit of the files meets, with the project's environment activated."""
     command = [sys.executable, "-m", "pre_commit", "try-repo", str(ROOT), "cgcheck"]
+    scripts = Path(sys.executable).parent
+    environment = {
+        "PATH": os.pathsep.join([str(scripts), os.environ["PATH"]]),
+        "PRE_COMMIT_HOME": str(repository / "home"),
+        "NO_COLOR": "1",
+    }
     return subprocess.run(
         [*command, "--files", *files],
         cwd=repository, capture_output=True, text=True,
-        env={**os.environ, "PRE_COMMIT_HOME": str(repository / "home"), "NO_COLOR": "1"},
+        env={**os.environ, **environment},
     )  # fmt: skip
 
 
