@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
-from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.inputs.signature import Leaf, Signature, last_name
 
 
 def narrower(signature: Signature, names: Collection[str]) -> Iterator[Signature]:
     """Of the arrays and items that have one of these names, each narrowed in turn."""
     yield from _without_items(signature, names)
-    leaves = [leaf for leaf in signature.whole_leaves if _last_name(leaf.path) in names]
+    leaves = [leaf for leaf in signature.whole_leaves if last_name(leaf.path) in names]
     for leaf in leaves:
         for axis in reversed(range(len(leaf.shape))):
             if leaf.shape[axis] > 1:
@@ -21,11 +21,6 @@ def narrower(signature: Signature, names: Collection[str]) -> Iterator[Signature
     for leaf in leaves:
         if leaf.shape:
             yield _reshaped(signature, leaf.path, leaf.shape[1:])
-
-
-def _last_name(path: str) -> str:
-    """`log_sigma` of `params.log_sigma` and of `params['log_sigma']`."""
-    return path.replace("['", ".").replace("']", "").rpartition(".")[2]
 
 
 def _reshaped(signature: Signature, path: str, shape: tuple[int, ...]) -> Signature:

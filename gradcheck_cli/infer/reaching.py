@@ -10,6 +10,7 @@ from typing import Any
 from gradcheck_cli.clues.arms import Arm, arms
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.narrower import narrower
+from gradcheck_cli.infer.other_ranks import with_other_ranks
 from gradcheck_cli.infer.others import other_values
 from gradcheck_cli.infer.ran import Ran, watched
 from gradcheck_cli.infer.richer import larger
@@ -71,12 +72,23 @@ class _Search:
             if len(self._tried) >= _MOST_TRIES:
                 return False
             ran = self._tries(signature, changed)
-            if ran is not None and any(ran.chose(arm) for arm in left):
-                self.ran.add(ran)
-                self.subjects.append(self.trial.fitting[-1])
-                self.found.append(self.trial.fitting[-1])
+            if ran is not None and self._opens(left, self.trial.fitting[-1], ran):
                 return True
+        trial, bases = self.trial, [subject.signature for subject in self.subjects[-1:]]
+        for base in bases:
+            for s in with_other_ranks(trial.gradient, base, trial.dtype, trial.hints, left[0]):
+                if self._opens(left, s, self._ran([s])):
+                    return True
         return False
+
+    def _opens(self, left: Sequence[Arm], subject: Subject, ran: Ran) -> bool:
+        """Does this subject take an arm that none did? Then it is one of those that were found."""
+        if not any(ran.chose(arm) for arm in left):
+            return False
+        self.ran.add(ran)
+        self.subjects.append(subject)
+        self.found.append(subject)
+        return True
 
     def closed(self) -> list[Arm]:
         """Arms that nothing opened, though a plain argument decides, or how an array is shaped."""

@@ -198,6 +198,11 @@ def root(path: str) -> str:
     return re.split(r"[.\[]", path)[0]
 
 
+def last_name(path: str) -> str:
+    """`log_sigma` of `params.log_sigma` and of `params['log_sigma']`."""
+    return path.replace("['", ".").replace("']", "").rpartition(".")[2]
+
+
 def filled(
     value: Any,
     supply: Iterator[Any],

@@ -63,6 +63,35 @@ def test_a_flag_that_opens_an_arm_is_moved() -> None:
     assert [fixed(s.signature) for s in reached(f)] == [{"squared": True}]
 
 
+def test_an_array_whose_axes_are_counted_has_others() -> None:
+    def f(x: Any, w: Any) -> Any:
+        if w.ndim == 3:
+            return x @ w
+        return x * w
+
+    (found,) = reached(f, (5, 4))
+    assert [len(leaf.shape) for leaf in found.signature.leaves][1] == 3
+
+
+def test_with_the_batch_what_has_one_entry_for_each_of_it_loses_its_axis() -> None:
+    def f(x: Any, lengths: Any) -> Any:
+        single = x.ndim == 2
+        if single:
+            x, lengths = x[None], lengths[None]
+        return np.sum(x, axis=(1, 2)) / np.reshape(lengths, x.shape[:1])
+
+    clues = {
+        "x": [Clue("the text", spec="f32[B T C]")],
+        "lengths": [Clue("the text", spec="f32[B]")],
+    }
+    gradient = Here(f)
+    leaves = Leaf("x", (3, 4, 5), "test"), Leaf("lengths", (3,), "test")
+    first = gradient.fit(Signature(tuple((leaf.path, leaf) for leaf in leaves)), "float32")
+    trial = Trial(gradient, "float32", replace(NO_HINTS, clues=clues))
+    (found,) = reaching(trial, gradient.parameters(), [first]).subjects
+    assert [len(leaf.shape) for leaf in found.signature.leaves] == [2, 0]
+
+
 def test_what_is_made_of_an_argument_leads_to_it() -> None:
     def f(x: Any, power: int = 1) -> Any:
         several = power - 1
