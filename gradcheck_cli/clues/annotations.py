@@ -66,17 +66,16 @@ def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
     """What the annotation of each parameter says, if it has one that says something, and a default of an enumeration."""
     texts = {p.name: p.annotation or "" for p in parameters}
     said = clues_of_texts(texts)
-    for name, members in _enums(function).items():
-        if name in texts:
-            cls = type(members[0]).__name__
-            said[name] = Clue(f"its annotation `{cls}`", values=members, kind=Kind.WORD)
+    classes = _enums(function)
     for parameter in parameters:
-        default = parameter.default
-        if isinstance(default, enum.Enum) and parameter.name not in said:
-            others = (m for m in type(default) if m is not default and not means_another(m.name))
-            members = (default, *others)
-            source = f"its default `{default}`"
-            said[parameter.name] = Clue(source, values=members, kind=Kind.WORD)
+        name, default = parameter.name, parameter.default
+        if name in classes:
+            source = f"its annotation `{classes[name].__name__}`"
+            members = _as_meant(classes[name], default)
+            said[name] = Clue(source, values=members, kind=Kind.WORD)
+        elif isinstance(default, enum.Enum) and name not in said:
+            members = _as_meant(type(default), default)
+            said[name] = Clue(f"its default `{default}`", values=members, kind=Kind.WORD)
     return {name: [clue] for name, clue in said.items()}
 
 
@@ -191,14 +190,19 @@ def _names_an_array(text: str) -> bool:
     return any(_KIND_BY_NAME.get(word) is Kind.ARRAY for word in re.findall(r"\w+", text))
 
 
-def _enums(function: Callable[..., Any]) -> dict[str, tuple[object, ...]]:
-    """The members of each parameter's class, where this is an enumeration."""
+def _as_meant(cls: type[enum.Enum], default: object) -> tuple[enum.Enum, ...]:
+    """The members, the default first, but those by which another derivative is meant; all, if there are no others."""
+    members = sorted(cls, key=lambda member: member is not default)
+    kept = [m for m in members if m is default or not means_another(m.name)]
+    return tuple(kept or members)
+
+
+def _enums(function: Callable[..., Any]) -> dict[str, type[enum.Enum]]:
+    """The class of each parameter that is annotated by an enumeration."""
     try:
         with calling_user_code():
             hints = typing.get_type_hints(inspect.unwrap(function))
     except UserCodeError:  # a name that exists for type checkers only
         return {}
     classes = {name: h for name, h in hints.items() if isinstance(h, type)}
-    return {
-        name: tuple(cls) for name, cls in classes.items() if issubclass(cls, enum.Enum) and len(cls)
-    }
+    return {name: cls for name, cls in classes.items() if issubclass(cls, enum.Enum) and len(cls)}

@@ -140,6 +140,14 @@ def test_words_of_a_literal_and_members_of_an_enumeration_are_values() -> None:
     assert (found["c"][0].spec, found["c"][0].values) == ("f32[]", (None,))
 
 
+def test_members_that_mean_another_derivative_are_none_of_an_annotation() -> None:
+    def function(mode: Estimator) -> None: ...
+
+    function.__annotations__ = {"mode": Estimator}
+    (clue,) = clues(function, declared(function, 0, lambda i, p: True))["mode"]
+    assert clue.values == (Estimator.EXACT, Estimator.SAMPLED)
+
+
 def test_a_tuple_of_so_many_whole_numbers_has_values() -> None:
     clue = clue_of("tuple[int, int]", "kernel_size")
     assert (clue.kind, clue.values) == (Kind.SHAPE, ((3, 2), (2, 3)))
