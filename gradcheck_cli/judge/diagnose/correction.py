@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract import report
+from gradcheck_cli.judge.diagnose.divisors import is_over_a_size
 from gradcheck_cli.judge.diagnose.edits import Edit, edits
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.reach import reach
@@ -47,7 +48,8 @@ class Correction:
     text: str
     path: str
     patch: report.Edit | None
-    is_safe: bool = True  # it takes out nothing that stands there to keep numbers within bounds
+    # It takes out nothing that stands there to keep numbers within bounds, and was seen to be right at other sizes.
+    is_safe: bool = True
 
 
 def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction | None:
@@ -62,8 +64,8 @@ def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction 
     for function, edit in itertools.islice(_promising(gradient, trials, screens), _MOST_TRIES):
         if _does(edit, function, trials, rows, screens):
             text = _in_words(edit, sum(map(len, rows)))
-            path, is_safe = function.__code__.co_filename, not _takes_out_a_guard(edit)
-            return Correction(text, path, patch(edit, function), is_safe)
+            is_safe = not _takes_out_a_guard(edit) and not _may_be_a_number(edit, trials)
+            return Correction(text, function.__code__.co_filename, patch(edit, function), is_safe)
     return None
 
 
@@ -112,6 +114,12 @@ def _changes(gradient: CustomGradient) -> Iterator[tuple[FunctionType, Edit]]:
 def _takes_out_a_guard(edit: Edit) -> bool:
     """Does it take out an eps that is added, or a clip? That may be meant, though the formula is another one."""
     return len(_GUARD.findall(edit.new)) < len(_GUARD.findall(edit.old))
+
+
+def _may_be_a_number(edit: Edit, trials: Sequence[Trial]) -> bool:
+    """Does it divide by a size that was one and the same wherever it was tried? So many may be another number."""
+    shapes = {tuple(leaf.shape for leaf in trial.m.subject.leaves) for trial in trials}
+    return len(shapes) == 1 and is_over_a_size(edit.new) and not is_over_a_size(edit.old)
 
 
 def _in_words(edit: Edit, count: int) -> str:

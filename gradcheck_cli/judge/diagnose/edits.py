@@ -9,6 +9,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gradcheck_cli.judge.diagnose.divisors import over_sizes
+
 Function = ast.FunctionDef | ast.Lambda
 
 _TWINS = {
@@ -65,7 +67,9 @@ def edits(function: Function) -> Iterator[Edit]:
         inside, whole = _inside(part), returned_by(part)
         library = _library(part, names)
         sweeps = (
-            (inside, names, _changed), (whole, parameters, _whole), (inside, names, _with_more),
+            (inside, names, _changed), (whole, parameters, _whole),
+            (whole, names, functools.partial(over_sizes, library=library)),
+            (inside, names, _with_more),
             (inside, names, functools.partial(_with_signs, library=library)),
         )  # fmt: skip
         for nodes, variables, change in sweeps:
@@ -139,10 +143,11 @@ def _turns(node: ast.AST) -> list[ast.expr]:
 
 
 def _names(function: Function) -> list[str]:
-    """Parameters and what the function assigns, but for what it only takes apart."""
+    """Parameters and what the function assigns, in the order of its text, but for what it only takes apart."""
     parameters = [a.arg for a in function.args.args]
     nodes = list(ast.walk(function))
-    assigned = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    stored = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    assigned = [n.id for n in sorted(stored, key=lambda n: (n.lineno, n.col_offset))]
     opened = {
         name.id
         for n in nodes

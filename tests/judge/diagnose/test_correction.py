@@ -18,6 +18,7 @@ from tests.traced import fixture, gradient_of, ruled, traced
 X = np.array([0.5, -1.5, 3.0, 0.25, 2.5, -4.0])
 Y = np.array([2.0, 0.75, -1.25, 3.0, -0.5, 30.0])
 VECTORS = np.array([[0.5, -1.5, 2.0], [3.0, 0.25, -0.75]])
+MATRICES = np.arange(24.0).reshape(2, 4, 3) / 8 - 1.25
 ALL = range(len(X))
 
 FORMULAS: list[tuple[str, tuple[Any, ...], list[int], str]] = [
@@ -25,6 +26,7 @@ FORMULAS: list[tuple[str, tuple[Any, ...], list[int], str]] = [
     ("square", (X,), list(ALL), "line 27: `2 * (ct * x)` instead of `ct * x`"),
     ("rms_norm", (VECTORS, VECTORS[::-1] + 1), [0, 1], "line 44: `ct * w` instead of `ct`"),
     ("row_loss", (VECTORS,), [0, 1], "line 67: `ct` instead of `ct[0]`"),
+    ("mean_energy", (MATRICES,), [0, 1], "`2 * ct * x / x.shape[0]` instead of `2 * ct * x`"),
     ("ramp", (np.append(X, 7.0), np.append(Y, 5.0)), [5, 6], "`beta * x` instead of `beta`"),
 ]
 
@@ -40,6 +42,16 @@ def test_the_change_is_shown(
     assert fix is not None
     assert change in fix.text
     assert fix.text.endswith(f"(then it is the truth at all {m.count} probes)")
+
+
+def test_a_size_that_was_one_number_everywhere_may_be_another() -> None:
+    function = fixture("wrong/formula").mean_energy
+    trials = [Trial(traced(function, m, names=("x",)), [0, 1]) for m in (MATRICES, MATRICES[:, :3])]
+    alone, both = (correction(each, gradient_of(function)) for each in (trials[:1], trials))
+    assert alone is not None
+    assert not alone.is_safe
+    assert both is not None
+    assert both.is_safe
 
 
 def test_the_function_stays_as_it_was() -> None:

@@ -108,6 +108,15 @@ def test_the_function_stays_as_it_is_and_is_not_copied() -> None:
     assert changed.body[1] is not function.body[1]
 
 
+def test_the_divisor_of_a_mean_that_was_forgotten() -> None:
+    every = changes(backward("ct * jnp.sign(x)"))
+    for size in ("x.shape[0]", "x.shape[-1]", "x.size", "x.numel()"):
+        assert ("ct * jnp.sign(x)", f"ct * jnp.sign(x) / {size}") in every
+    in_graphs = changes(backward("ct * tf.sign(x)"))
+    divided = "ct * tf.sign(x) / tf.cast(tf.shape(x)[0], x.dtype)"
+    assert ("ct * tf.sign(x)", divided) in in_graphs
+
+
 def test_a_sign_that_was_forgotten() -> None:
     signed = changes(backward("ct * jnp.where(jnp.abs(x) < 1, x, 1)"))
     assert ("ct", "ct * jnp.sign(x)") in signed
