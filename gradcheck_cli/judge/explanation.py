@@ -41,7 +41,7 @@ def explained(
     known = replace(finding, cause=cause_of(failure, m, site))
     if fix is not None:
         known = replace(known, fix=fix.text, edits=list(fix.edits), fix_is_safe=bool(fix.edits))
-    return placed(known, failure, gradient)
+    return placed(known, failure, m, gradient)
 
 
 def cause_of(failure: Failure, m: Measurements, site: Site) -> Cause | None:

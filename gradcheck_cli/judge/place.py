@@ -9,12 +9,16 @@ from msgspec.structs import replace
 from gradcheck_cli.contract.report import Edit, Finding, Severity
 from gradcheck_cli.judge.diagnose.returned import returned_for
 from gradcheck_cli.judge.diagnose.span import Span
+from gradcheck_cli.judge.diagnose.traced_lines import traced_lines
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.subject.protocol import CustomGradient
 
 
-def placed(finding: Finding, failure: Failure, gradient: CustomGradient) -> Finding:
+def placed(
+    finding: Finding, failure: Failure, m: Measurements, gradient: CustomGradient
+) -> Finding:
     """The finding at what loses the digits; or at what the rule returns for the argument."""
     cause = finding.cause
     if cause is not None and cause.path == finding.path and cause.line is not None:
@@ -27,7 +31,9 @@ def placed(finding: Finding, failure: Failure, gradient: CustomGradient) -> Find
         )
     argument = None if finding.witness is None else finding.witness.argument
     is_note = finding.severity is Severity.NOTE
-    returned = None if failure.what != GRADIENTS or is_note else returned_for(gradient, argument)
+    if failure.what != GRADIENTS or is_note:
+        return finding
+    returned = returned_for(gradient, argument, traced_lines(m.subject))
     if returned is None or not is_of(returned.path, gradient):
         return finding
     return at(finding, returned.span)

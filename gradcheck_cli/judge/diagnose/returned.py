@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import linecache
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FunctionType
+from typing import TypeVar
 
 from gradcheck_cli.judge.diagnose.edits import Function, own_nodes, returned_by, rules_in
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
@@ -18,6 +20,9 @@ _FORWARD = "custom_jvp"  # a rule that returns the value, then the tangent
 # What `defjvps` hands the rule of one argument before the arguments: a tangent, and the value.
 _BEFORE = 2
 _BESIDE_THE_VALUE = ("custom_gradient",)  # rules that a function returns beside its value
+_Node = TypeVar("_Node", bound=ast.expr)
+Lines = frozenset[int]
+Traced = frozenset[tuple[str, int]]  # files and lines
 _STEP = re.compile(r"\[(?P<key>'[^']*'|\d+)\]")
 
 
@@ -29,16 +34,19 @@ class Returned:
     span: Span
 
 
-def returned_for(gradient: CustomGradient, argument: str | None) -> Returned | None:
-    """What the rule's text returns for this argument; None where it does not show."""
+def returned_for(
+    gradient: CustomGradient, argument: str | None, traced: Traced = frozenset()
+) -> Returned | None:
+    """What the rule's text returns for this argument, in a branch that was traced; None where it does not show."""
     for function in written(gradient):
         tree = tree_of(function)
+        lines = frozenset(line for path, line in traced if path == function.__code__.co_filename)
         rules = [] if tree is None else rules_in(tree)
         if gradient.kind in _BESIDE_THE_VALUE and rules == [tree]:
             continue  # what it returns is no gradient
         for rule in rules:
             found = _tangent(function, rule, gradient, argument) or _expression(
-                rule, gradient, argument
+                rule, gradient, argument, lines
             )
             if found is not None:
                 path = function.__code__.co_filename
@@ -69,25 +77,27 @@ def _names(gradient: CustomGradient, argument: str | None) -> tuple[list[str], l
     return [p.name for p in parameters], learned, name
 
 
-def _expression(rule: Function, gradient: CustomGradient, argument: str | None) -> ast.expr | None:
+def _expression(
+    rule: Function, gradient: CustomGradient, argument: str | None, traced: Lines
+) -> ast.expr | None:
     every, learned, name = _names(gradient, argument)
-    for returned in reversed(returned_by(rule, apart=False)):
-        whole = _meant(returned, rule)
+    for returned in _traced_last(returned_by(rule, apart=False), traced)[::-1]:
+        whole = _meant(returned, rule, traced)
         if gradient.kind == _FORWARD:
             pair = whole.elts if isinstance(whole, ast.Tuple) else []
-            return _meant(pair[1], rule) if len(pair) == 2 else None
+            return _meant(pair[1], rule, traced) if len(pair) == 2 else None
         parts = list(whole.elts) if isinstance(whole, (ast.Tuple, ast.List)) else [whole]
         if any(isinstance(part, ast.Starred) for part in parts):
             continue
         for names in (learned, every):
             if len(names) == len(parts) and name in names:
-                return _inside(parts[names.index(name)], argument or name, rule)
+                return _inside(parts[names.index(name)], argument or name, rule, traced)
     return None
 
 
-def _inside(node: ast.expr, path: str, rule: Function) -> ast.expr:
+def _inside(node: ast.expr, path: str, rule: Function, traced: Lines) -> ast.expr:
     """The part of a dictionary or a tuple that the path leads to, as far as the text spells it."""
-    node = _meant(node, rule)
+    node = _meant(node, rule, traced)
     for step in _STEP.finditer(path):
         key = step["key"].strip("'")
         match node:
@@ -99,21 +109,36 @@ def _inside(node: ast.expr, path: str, rule: Function) -> ast.expr:
                 parts = []
         if not parts:
             break
-        node = _meant(parts[0], rule)
+        node = _meant(parts[0], rule, traced)
     return node
+
+
+def _traced_last(nodes: Sequence[_Node], traced: Lines) -> list[_Node]:
+    """The nodes in their order, but those that were traced behind the others."""
+    return sorted(nodes, key=lambda n: not traced.isdisjoint(_lines_of(n)))
+
+
+def _lines_of(node: ast.expr | ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _is_key(node: ast.expr | None, key: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == key
 
 
-def _meant(node: ast.expr, rule: Function) -> ast.expr:
-    """What a name stands for: what it is given last, if that is sure to be what the rule returns."""
+def _meant(node: ast.expr, rule: Function, traced: Lines = frozenset()) -> ast.expr:
+    """What a name stands for: what it is given last, if that is sure to be what the rule returns.
+
+    Of two branches the one that was traced gives it.
+    """
     if not isinstance(node, ast.Name):
         return node
     nodes = (n for n in own_nodes(rule) if isinstance(n, ast.stmt))
     given = sorted((n for n in nodes if _stores(n, node.id)), key=lambda n: n.lineno)
     body = [] if isinstance(rule, ast.Lambda) else rule.body
+    if given and given[-1] not in body:
+        taken = [n for n in given if not traced.isdisjoint(_lines_of(n))]
+        given = taken if len(taken) == 1 else given
     match given[-1:]:
         # Further down in the text, and in no branch: it holds, whatever came before.
         case [ast.Assign(targets=[ast.Name()], value=value) as last]:

@@ -11,11 +11,14 @@ from gradcheck_cli.judge.diagnose.returned import returned_for
 from tests.judge.diagnose.by_text import Rule, module_of
 
 
-def shown(folder: Path, body: str, argument: str | None, **about: Any) -> str | None:
-    """The text at the place that is found."""
+def shown(
+    folder: Path, body: str, argument: str | None, traced: int = 0, **about: Any
+) -> str | None:
+    """The text at the place that is found, where a line was traced, too."""
     source = "def rule(saved, g):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
     module = module_of(folder, source)
-    found = returned_for(Rule([module.rule], **about), argument)
+    lines_that_ran = frozenset({(module.rule.__code__.co_filename, traced)})
+    found = returned_for(Rule([module.rule], **about), argument, lines_that_ran)
     if found is None:
         return None
     lines, span = source.split("\n"), found.span
@@ -47,6 +50,17 @@ def test_the_expression_for_an_argument(
     tmp_path: Path, body: str, argument: str, text: str | None
 ) -> None:
     assert shown(tmp_path, body, argument) == text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if saved:\n    return g, 1 * g\nreturn g, 2 * g",
+        "if saved:\n    dw = 1 * g\nelse:\n    dw = 2 * g\nreturn g, dw",
+    ],
+)
+def test_of_two_branches_it_is_in_the_one_that_was_traced(tmp_path: Path, body: str) -> None:
+    assert shown(tmp_path, body, "w", traced=3) == "1 * g"
 
 
 def test_of_one_argument_it_is_the_whole(tmp_path: Path) -> None:
