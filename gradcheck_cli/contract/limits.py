@@ -67,6 +67,11 @@ FLUSH = Limit(
     "Convention: subnormals on the way act as 0 (XLA on the CPU flushes them), so an absolute error of "
     "this size says nothing of the rule.",
 )  # fmt: skip
+LAST_DIGITS = Limit(
+    2**4, "smallest subnormal numbers", "A5",
+    "Convention, for float16, which keeps subnormals everywhere: there an underflow takes half of the last digit, in "
+    "each of a handful of operations.",
+)  # fmt: skip
 TINY_AT_ONCE = Limit(
     1e-9, "the size below which an argument is tiny", "A5",
     "The reach turned over. One argument alone may be as small as 2√tiny; a product of three such numbers "

@@ -9,14 +9,21 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gradcheck_cli.contract.limits import FLUSH, LAST_DIGITS
 from gradcheck_cli.contract.number_text import tidy
 
 Array = np.ndarray[Any, Any]
 
+_KEEPS_SUBNORMALS = "float16"
+
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One float dtype. `eps` is the gap above 1, `digits` the bits of the significand."""
+    """One float dtype. `eps` is the gap above 1, `digits` the bits of the significand.
+
+    `underflow` is what underflows on the way may take away: numbers about as small as the normal ones where
+    subnormals act as 0, and but their last digits in float16, which keeps them everywhere.
+    """
 
     name: str
     dtype: Any
@@ -25,6 +32,7 @@ class Format:
     tiny: float
     max: float
     digits: int
+    underflow: float
 
     def round(self, values: Any) -> Array:
         """Nearest floats of this format, as float64 (exact)."""
@@ -81,4 +89,9 @@ def format_of(dtype: str) -> Format:
         tiny=float(info.tiny),
         max=float(info.max),
         digits=int(info.nmant) + 1,
+        underflow=float(
+            LAST_DIGITS.value * info.smallest_subnormal
+            if dtype == _KEEPS_SUBNORMALS
+            else FLUSH.value * info.tiny
+        ),
     )

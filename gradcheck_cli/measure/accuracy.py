@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import (
-    FLUSH,
     HEADROOM,
     MODERATE,
     MOVES,
@@ -162,7 +161,7 @@ def _broken(truth: Reference, got: Array, what: str) -> Array:
 def _close(got: Array, low: Array, high: Array, fmt: Format, room: float) -> Array:
     """Inside the range, widened by rounding, underflow and overflow (from `room` times the largest)."""
     rounding = ROUNDING_ULP.value * fmt.eps * np.maximum(np.abs(low), np.abs(high))
-    slack = rounding + FLUSH.value * fmt.tiny
+    slack = rounding + fmt.underflow
     slack = np.where(np.isfinite(slack), slack, 0.0)
     inside = (got >= low - slack) & (got <= high + slack)
     top = fmt.max * (1 - ROUNDING_ULP.value * fmt.eps)

@@ -34,5 +34,6 @@ def as_if_in(fmt: Format, narrow: Format) -> Format:
         eps=narrow.eps,
         digits=narrow.digits,
         tiny=max(fmt.tiny, narrow.tiny),
+        underflow=max(fmt.underflow, narrow.underflow),
         max=min(fmt.max, narrow.max),
     )

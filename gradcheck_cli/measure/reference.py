@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import (
-    FLUSH,
     JUMP,
     MARGIN,
     MOVE_ULP,
@@ -102,7 +101,7 @@ class Reference:
         for points in self.points:
             base = np.concatenate([points[rows]] * moves)
             # Subnormals may act as 0: what lies closer to it than the smallest normal is no neighbour.
-            ulp = np.maximum(np.abs(self.fmt.moved(base, 1) - base), FLUSH.value * self.fmt.tiny)
+            ulp = np.maximum(np.abs(self.fmt.moved(base, 1) - base), self.fmt.underflow)
             if self.source.normwise:
                 ulp = np.broadcast_to(_largest(ulp), ulp.shape)
             # Reals, not floats: whole ulps of a large number may all be periods of a sine.

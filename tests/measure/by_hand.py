@@ -12,9 +12,11 @@ from gradcheck_cli.measure.reference import Reference
 from tests.support import Function, Numbers, Rule
 
 
-def reference(points: Sequence[float], value: Function, gradient: Rule) -> Reference:
-    """The truth of a float32 function of one number, at cotangent 1."""
+def reference(
+    points: Sequence[float], value: Function, gradient: Rule, dtype: str = "float32"
+) -> Reference:
+    """The truth of a function of one number, at cotangent 1."""
     source = Numbers(value, gradient)
     args = [np.array(points, np.float64)], [np.ones(len(points))]
     truth = source.evaluate(*args, Ask(40, ties=False))
-    return Reference(source, format_of("float32"), *args, truth, 0)
+    return Reference(source, format_of(dtype), *args, truth, 0)

@@ -55,6 +55,14 @@ def test_a_tail_that_is_lost_is_a_note() -> None:
     assert (grades.severity[0], grades.cause[0]) == (Severity.NOTE.rank, ZERO)
 
 
+def test_float16_keeps_subnormals_so_a_lost_number_is_no_underflow() -> None:
+    """`exp(x) - 1` at 4e-4, which is above the smallest normal number of float16, is 0 there."""
+    x = float(np.float16(4e-4))
+    near = reference([x], np.expm1, lambda x, weight: np.exp(x) * weight, "float16")
+    assert grade(near, [np.array([0.0])], VALUES).cause[0] == ZERO
+    assert grade(near, [np.array([np.float64(np.float16(np.expm1(x)))])], VALUES).fine.all()
+
+
 def test_what_the_rounding_of_the_input_explains_is_forgiven() -> None:
     """An ulp at 1e8 is 8: any sine is that of a number nearby, and 3 is none."""
     near = reference([1e8], np.sin, lambda x, weight: np.cos(x) * weight)

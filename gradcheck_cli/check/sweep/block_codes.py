@@ -20,7 +20,7 @@ from gradcheck_cli.check.sweep.classes import (
     classes,
 )
 from gradcheck_cli.check.sweep.jets import Pieces
-from gradcheck_cli.contract.limits import FLUSH, ROUNDING_ULP, SWEEP_REACH_ULP
+from gradcheck_cli.contract.limits import ROUNDING_ULP, SWEEP_REACH_ULP
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.measure.correct_bits import correct_bits
 
@@ -93,7 +93,7 @@ def _polynomial(x: Any, centre: Any, coefficients: Any) -> tuple[Any, Any]:
 @functools.cache
 def _all_fine(fmt: Format) -> Any:
     """(floats, results, polynomials) → is every result of the block good to a few ulps?"""
-    slack, flush = ROUNDING_ULP.value * fmt.eps, FLUSH.value * fmt.tiny
+    slack, flush = ROUNDING_ULP.value * fmt.eps, fmt.underflow
 
     def run(xs: Any, got: Any, centre: Any, coefficients: Any, rad: Any) -> Any:
         mid, _ = _polynomial(xs.astype(jnp.float64), centre, coefficients)

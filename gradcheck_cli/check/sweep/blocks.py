@@ -13,7 +13,7 @@ from gradcheck_cli.check.sweep.block_codes import judge
 from gradcheck_cli.check.sweep.chunk import Chunk
 from gradcheck_cli.check.sweep.classes import OUTSIDE, UNDECIDED
 from gradcheck_cli.check.sweep.jets import Jet, Pieces, pieces, sharper
-from gradcheck_cli.contract.limits import FLUSH, ROUNDING_ULP, SWEEP_OPEN_PART
+from gradcheck_cli.contract.limits import ROUNDING_ULP, SWEEP_OPEN_PART
 from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.reals.ranges.ranges import Span, Undefined, spans
 
@@ -65,9 +65,7 @@ def _ends(chunk: Chunk, starts: Array, size: int) -> tuple[Array, Array]:
 
 
 def _slack(found: Pieces, fmt: Format) -> Array:
-    return np.asarray(
-        ROUNDING_ULP.value * fmt.eps * np.abs(found.coefficients[0]) + FLUSH.value * fmt.tiny
-    )
+    return np.asarray(ROUNDING_ULP.value * fmt.eps * np.abs(found.coefficients[0]) + fmt.underflow)
 
 
 def _tight(found: Pieces, fmt: Format) -> Array:
@@ -80,7 +78,7 @@ def _worth_more(found: Pieces, fmt: Format) -> Array:
     with np.errstate(all="ignore"):
         rest = found.bounds * found.halves**3 / 6
         size = np.abs(found.coefficients[0]) + found.rads
-        slack = ROUNDING_ULP.value * fmt.eps * size + FLUSH.value * fmt.tiny
+        slack = ROUNDING_ULP.value * fmt.eps * size + fmt.underflow
         return np.asarray((rest <= SWEEP_OPEN_PART.value * slack).all(axis=0))
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcheck_cli.contract.limits import FLUSH, HEADROOM, ROUNDING_ULP, WARNING_EPS
+from gradcheck_cli.contract.limits import HEADROOM, ROUNDING_ULP, WARNING_EPS
 from gradcheck_cli.inputs.floats import Format
 
 # Codes of a map, from good to bad (SEMANTICS A4); then those of what is not judged.
@@ -42,9 +42,7 @@ class Limits(NamedTuple):
     @staticmethod
     def of(fmt: Format, *, value: bool) -> Limits:
         top = fmt.max * (1 - ROUNDING_ULP.value * fmt.eps)
-        return Limits(
-            fmt.eps, FLUSH.value * fmt.tiny, top, top * (1.0 if value else HEADROOM.value)
-        )
+        return Limits(fmt.eps, fmt.underflow, top, top * (1.0 if value else HEADROOM.value))
 
 
 def classes(xp: Any, got: Any, truth: Known, limits: Limits) -> Any:
