@@ -39,6 +39,9 @@ EXPECT = re.compile(
 )
 
 
+_MOST_SHOWN = 24  # characters of a text
+
+
 class IntentError(Exception):
     """What is wrong with a declaration."""
 
@@ -71,7 +74,8 @@ def parse(text: str) -> list[Declared]:
         if match is None:
             word = re.match(r"[a-z-]*", rest)
             named = word.group() if word is not None and word.group() in FORMS else ""
-            raise IntentError(f"write `expect({named or 'straight-through'})` (at `{rest[:24]}`)")
+            meant = rest if named and "(" not in rest else named or "straight-through"
+            raise IntentError(f"write `expect({meant[:_MOST_SHOWN]})` (at `{rest[:_MOST_SHOWN]}`)")
         intents.append(_declared(match["name"], match["argument"]))
         rest = rest[match.end() :]
     return intents

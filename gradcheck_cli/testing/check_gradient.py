@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from gradcheck_cli.project.input_specs import parse as parse_spec
 from gradcheck_cli.project.intent_specs import parse as parse_intents
 from gradcheck_cli.project.settings import load, with_flags
 from gradcheck_cli.run.exit_code import OK
+from gradcheck_cli.subject.protocol import CustomGradient
 from gradcheck_cli.testing.claims import adopted
 from gradcheck_cli.testing.session import LoadedSession
 
@@ -37,21 +38,22 @@ def check_gradient(
       function that calls one.
     - `inputs`: what a `# cgcheck:` comment would say of the arguments, `"x=f32[b n] in [-1, 1]"`.
     - `expect`: a deviation that is meant, `"expect(straight-through)"`.
-    - `dtypes`: whose floats are judged, `["float32", "bfloat16"]`.
+    - `dtypes`: whose floats are judged, `"bfloat16"` or `["float32", "bfloat16"]`.
     - `points`: how many points are tried for each shape.
     - `seed`: of the numbers that are drawn.
     - `fail_on`: the least severity that raises: `"error"`, `"warning"` or `"note"`.
     """
     __tracebackhide__ = True  # pytest shows the caller's line, not this one
-    if inputs is not None:
-        parse_spec(inputs)
+    specs = {} if inputs is None else parse_spec(inputs)
     if expect is not None:
         parse_intents(expect)
     gradient, framework = adopted(function)
+    _takes(gradient, specs)
     file = Path(gradient.place.path)
     settings, root = load(file if file.is_file() else Path.cwd())
     flags = {
-        "dtype": None if dtypes is None else list(dtypes), "points": points, "seed": seed,
+        "dtype": [dtypes] if isinstance(dtypes, str) else dtypes and list(dtypes),
+        "points": points, "seed": seed,
         "fail_on": None if fail_on is None else Severity(fail_on).value,
     }  # fmt: skip
     session = LoadedSession(with_flags(settings, flags, "check_gradient"), root)
@@ -60,3 +62,12 @@ def check_gradient(
     unchecked = any(g.status is not Status.CHECKED for g in report.gradients)
     if unchecked or report.summary.exit_code != OK:
         raise AssertionError("\n\n" + session.page(_WIDTH))
+
+
+def _takes(gradient: CustomGradient, specs: Iterable[str]) -> None:
+    """Does it take the arguments that the call speaks of? A warning, as for a comment, would be lost in a green test."""
+    names = [parameter.name for parameter in gradient.parameters()]
+    unknown = [name for name in specs if name not in names]
+    if unknown:
+        taken = ", ".join(f"`{name}`" for name in names)
+        raise TypeError(f"the inputs speak of `{unknown[0]}`; `{gradient.name}` takes {taken}")

@@ -21,8 +21,10 @@ def adopted(function: Any) -> tuple[CustomGradient, Framework]:
     if not claims:
         raise TypeError(f"{function!r} is nothing that has a gradient")
     custom = [pair for pair in claims if pair[0].kind != _FUNCTION]
+    called = _rules_called(function)
+    calling = [pair for pair in claims if pair[1].name in called]
     used = [pair for pair in claims if pair[1].name in _modules(function)]
-    return (custom or used or claims[-1:])[0]
+    return (custom or calling or used or claims[-1:])[0]
 
 
 def _claims(function: Any) -> Iterator[tuple[CustomGradient, Framework]]:
@@ -33,6 +35,15 @@ def _claims(function: Any) -> Iterator[tuple[CustomGradient, Framework]]:
             gradient = gradient_of(framework, function)
             if gradient is not None:
                 yield gradient, framework
+
+
+def _rules_called(function: Any) -> set[str]:
+    """The frameworks of the custom gradients that the function's own text names."""
+    plain = inspect.unwrap(function)
+    code, there = getattr(plain, "__code__", None), getattr(plain, "__globals__", {})
+    named = [there[name] for name in getattr(code, "co_names", ()) if name in there]
+    pairs = (pair for value in named if callable(value) for pair in _claims(value))
+    return {framework.name for gradient, framework in pairs if gradient.kind != _FUNCTION}
 
 
 def _modules(function: Any) -> set[str]:
