@@ -37,7 +37,7 @@ def naive(x: Any) -> Any:
     [
         (Twice, "it is 1.5 times the truth"),
         (Twice.apply, "return 3 * grad"),
-        (around, "it is 1.5 times the truth"),
+        (around, "the custom rules that it calls make it wrong"),
         (naive, "write -F.logsigmoid(-x)"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 from flint import arb
@@ -78,9 +79,17 @@ def _as_setting(factor: arb, settings: Mapping[str, float] | None) -> str:
 def _as_size(factor: arb, sizes: Collection[int]) -> str:
     size = size_of(factor, sizes)
     if size is None:
-        return ""
+        return _as_root(factor, sizes)
     what = "its 1/n is missing" if factor > 1 else "it has a 1/n too many"
     return f" ({size} is a number of elements here: for a mean, {what})"
+
+
+def _as_root(factor: arb, sizes: Collection[int]) -> str:
+    size = size_of(factor**2, [n for n in sizes if math.isqrt(n) ** 2 != n])
+    if size is None:
+        return ""
+    what = "a 1/√n is missing" if factor > 1 else "it has a 1/√n too many"
+    return f" (the root of {size}, a number of elements here: {what})"
 
 
 def leaves_out_data(name: str, formula: Sequence[arb]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract import report
-from gradcheck_cli.judge.diagnose.divisors import is_over_a_size
+from gradcheck_cli.judge.diagnose.divisors import Divisor, is_over_a_size, missing
 from gradcheck_cli.judge.diagnose.edits import Edit, edits
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.reach import reach
@@ -90,7 +90,9 @@ def _promising(
 ) -> Iterator[tuple[FunctionType, Edit]]:
     """The changes at places that can be at fault."""
     known, in_blocks = reach(trials, screens), any(trial.m.subject.kernels for trial in trials)
-    for function, edit in _changes(gradient):
+    first = trials[0]
+    divisor = missing(first.factors(screens[0]), first.m.sizes)
+    for function, edit in _changes(gradient, divisor):
         if in_blocks and _is_a_block(edit):
             continue
         if known is None or known.allows(function, edit):
@@ -104,10 +106,12 @@ def _is_a_block(edit: Edit) -> bool:
     return is_size or _BLOCK.search(f"{edit.old} {edit.new}") is not None
 
 
-def _changes(gradient: CustomGradient) -> Iterator[tuple[FunctionType, Edit]]:
+def _changes(
+    gradient: CustomGradient, divisor: Divisor | None
+) -> Iterator[tuple[FunctionType, Edit]]:
     for function in written(gradient):
         tree = tree_of(function)
-        for edit in () if tree is None else edits(tree):
+        for edit in () if tree is None else edits(tree, divisor):
             yield function, edit
 
 

@@ -1,20 +1,59 @@
-"""The 1/n of a mean, as a rule may have forgotten it: an expression over a size of an array that it is made of."""
+"""The 1/n of a mean, or the 1/√n of scores, as a rule may have forgotten it: an expression over a size of an array in it."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import itertools
+import math
+from collections.abc import Collection, Iterator, Sequence
+from enum import Enum
+
+
+class Divisor(Enum):
+    """What a rule may have forgotten to divide by."""
+
+    SIZE = "the 1/n of a mean"
+    ROOT = "the 1/√n of scores"
+
+
+def missing(factors: Sequence[float], sizes: Collection[int]) -> Divisor | None:
+    """The divisor that these factors, by which gradients are too large, say to be missing: all are one size, or its root."""
+    for divisor, power in ((Divisor.SIZE, 1), (Divisor.ROOT, 2)):
+        raised = [factor**power for factor in factors]
+        if raised and any(
+            all(math.isclose(f, n, rel_tol=_NEAR) for f in raised) for n in sizes if n > 1
+        ):
+            return divisor
+    return None
+
 
 _TENSORFLOW = "tf"
 _ENDS = (0, -1)
+_NEAR = 1e-3  # the factors are those of floats
 
 
 def over_sizes(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:
     """The expression over the length of the first and the last axis of each array in it, then over its elements."""
-    here = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-    for name in (name for name in names if name in here):
-        for size in _in_tensorflow(name) if library == _TENSORFLOW else _sizes(name):
+    sizes = _in_tensorflow if library == _TENSORFLOW else _sizes
+    for name in _arrays(node, names):
+        for size in sizes(name):
             yield ast.BinOp(node, ast.Div(), size)
+
+
+def over_roots(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:
+    """The expression over the root of the length of the last axis of each array, by which attention divides its scores."""
+    sizes = _in_tensorflow if library == _TENSORFLOW else _sizes
+    for name in names:
+        size = next(itertools.islice(sizes(name), _ENDS.index(-1), None))
+        if library is not None:  # exact over the reals, where the function writes it so
+            sqrt = ast.Attribute(ast.Name(library, ast.Load()), "sqrt", ast.Load())
+            yield ast.BinOp(node, ast.Div(), ast.Call(sqrt, [size], []))
+        yield ast.BinOp(node, ast.Div(), ast.BinOp(size, ast.Pow(), ast.Constant(0.5)))
+
+
+def _arrays(node: ast.expr, names: Sequence[str]) -> list[str]:
+    here = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return [name for name in names if name in here]
 
 
 def is_over_a_size(text: str) -> bool:

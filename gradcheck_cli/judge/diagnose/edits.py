@@ -6,16 +6,20 @@ import ast
 import copy
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.judge.diagnose.divisors import over_sizes
+from gradcheck_cli.judge.diagnose.divisors import Divisor, over_roots, over_sizes
 
 Function = ast.FunctionDef | ast.Lambda
+# Expressions, names that may stand there, and what to write instead of one of the expressions.
+_Change = Callable[[ast.expr, Sequence[str]], Iterator[ast.expr]]
+_Sweep = tuple[Sequence[ast.expr], Sequence[str], _Change]
 
 _TWINS = {
     "sin": ("cos",), "cos": ("sin",), "sinh": ("cosh",), "cosh": ("sinh",), "exp": ("expm1",),
     "expm1": ("exp",), "log": ("log1p",), "log1p": ("log",), "sum": ("mean",), "mean": ("sum",),
+    "reduce_sum": ("reduce_mean",), "reduce_mean": ("reduce_sum",),
     "maximum": ("minimum",), "minimum": ("maximum",), "zeros_like": ("ones_like",), "abs": ("sign",),
     "sign": ("abs",), "sqrt": ("rsqrt",), "rsqrt": ("sqrt",), "tanh": ("sigmoid",),
     "set": ("add",), "scatter": ("scatter_add",), "scatter_": ("scatter_add_",),
@@ -58,18 +62,26 @@ def instead(function: Function, place: ast.expr, new: ast.expr) -> Function:
     return _replaced(function, _parents(function), place, new)
 
 
-def edits(function: Function) -> Iterator[Edit]:
-    """Changes of what the gradients are made of, then of whole gradients, then with something more in it."""
+def edits(function: Function, missing: Divisor | None = None) -> Iterator[Edit]:
+    """Changes of what the gradients are made of, then of whole gradients, then with something more in it.
+
+    Where a divisor is known to be missing, it is tried first.
+    """
     parents = _parents(function)
     for part in rules_in(function):
-        names = _names(part)
+        names = list(dict.fromkeys([*_names(part), *_names_around(function, part)]))
         parameters = [a.arg for a in part.args.args]
         inside, whole = _inside(part), returned_by(part)
         library = _library(part, names)
-        sweeps = (
-            (inside, names, _changed), (whole, parameters, _whole),
-            (whole, names, functools.partial(over_sizes, library=library)),
-            (inside, names, _with_more),
+        arrays = sorted(names, key=lambda name: name in parameters)  # the cotangent last
+        sizes: _Sweep = (whole, arrays, functools.partial(over_sizes, library=library))
+        roots: _Sweep = (_assigned(part), arrays, functools.partial(over_roots, library=library))
+        first: tuple[_Sweep, ...] = {Divisor.SIZE: (sizes,), Divisor.ROOT: (roots,), None: ()}[
+            missing
+        ]
+        sweeps: tuple[_Sweep, ...] = (
+            *first, (inside, names, _changed), (whole, parameters, _whole), sizes,
+            (inside, names, _with_more), (whole, names, _doubled), roots,
             (inside, names, functools.partial(_with_signs, library=library)),
         )  # fmt: skip
         for nodes, variables, change in sweeps:
@@ -133,6 +145,12 @@ def _inside(function: Function) -> list[ast.expr]:
     return [n for n in nodes if isinstance(n, ast.expr) and id(n) not in left_out]
 
 
+def _assigned(function: Function) -> list[ast.expr]:
+    """What the function gives names, and no mere name or part of one."""
+    values = (n.value for n in own_nodes(function) if isinstance(n, ast.Assign))
+    return [v for v in values if isinstance(v, ast.BinOp | ast.Call)]
+
+
 def _turns(node: ast.AST) -> list[ast.expr]:
     match node:
         case ast.While():
@@ -158,6 +176,18 @@ def _names(function: Function) -> list[str]:
     return [name for name in dict.fromkeys([*parameters, *assigned]) if name not in opened]
 
 
+def _names_around(function: Function, part: Function) -> list[str]:
+    """What a grad function can name of the function that it stands in: its parameters, and what it has assigned."""
+    if part is function:
+        return []
+    inner = {n.name for n in ast.walk(function) if isinstance(n, ast.FunctionDef)}
+    own = [a.arg for a in function.args.args]
+    above = [
+        n for n in own_nodes(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    ]
+    return [name for name in (*own, *(n.id for n in above)) if name not in inner]
+
+
 def _whole(node: ast.expr, cotangents: Sequence[str]) -> Iterator[ast.expr]:
     yield ast.UnaryOp(ast.USub(), node)
     for name in cotangents:
@@ -169,6 +199,13 @@ def _whole(node: ast.expr, cotangents: Sequence[str]) -> Iterator[ast.expr]:
         here = ast.Name(name, ast.Load())
         for more in (here, *(ast.Subscript(here, ast.Constant(i), ast.Load()) for i in (0, 1))):
             yield ast.BinOp(node, ast.Add(), more)
+
+
+def _doubled(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    """Twice a factor that was forgotten: the slope of a square."""
+    for name in names:
+        twice = ast.BinOp(ast.Constant(2), ast.Mult(), ast.Name(name, ast.Load()))
+        yield ast.BinOp(twice, ast.Mult(), node)
 
 
 def _changed(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:

@@ -75,6 +75,16 @@ class Trial:
         ends = np.cumsum([len(g) for g in gradients])[:-1]
         return [bool(each.any()) for each in np.split(off, ends)]
 
+    def factors(self, rows: Sequence[int]) -> list[float]:
+        """By which the gradients are too large at the first of these rows, of those that are not about the truth."""
+        gradients = self.gradients(rows[0]) if rows else None
+        apart = None if gradients is None else self.apart(rows[0], gradients)
+        if gradients is None or apart is None:
+            return []
+        numbers, truth = np.concatenate(gradients), self.m.reference.middle(GRADIENTS)[rows[0]]
+        wrong = np.repeat(apart, [len(g) for g in gradients]) & (truth != 0)
+        return [float(f) for f in numbers[wrong] / truth[wrong]]
+
     def passes(self, rows: Sequence[int]) -> bool:
         """Are the gradients about the truth, in the framework's own floats?"""
         for row in rows:

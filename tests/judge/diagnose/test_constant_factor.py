@@ -39,6 +39,19 @@ def test_a_constant_factor_is_named(factor: float, text: str) -> None:
     assert said_of([factor * t for t in truth], truth) == text
 
 
+def test_the_root_of_a_size_is_told() -> None:
+    root = arb(3).sqrt()
+    truth = [arb(t) for t in TRUTH]
+    said = describe_factor(truth, [root * t for t in truth], {3, 4})
+    assert (
+        said
+        == "it is 1.73205 times the truth (the root of 3, a number of elements here: a 1/√n is missing)"
+    )
+    said = describe_factor(truth, [t / root for t in truth], {3, 4})
+    assert said is not None
+    assert said.endswith("it has a 1/√n too many)")
+
+
 def test_a_third_is_named_as_one() -> None:
     thirds = [arb(t) / 3 for t in TRUTH]
     assert describe_factor([arb(t) for t in TRUTH], thirds) == "it is 1/3 times the truth"

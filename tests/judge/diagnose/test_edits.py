@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from gradcheck_cli.judge.diagnose.divisors import Divisor, missing
 from gradcheck_cli.judge.diagnose.edits import Edit, Function, edits
 
 
@@ -121,3 +122,28 @@ def test_a_sign_that_was_forgotten() -> None:
     signed = changes(backward("ct * jnp.where(jnp.abs(x) < 1, x, 1)"))
     assert ("ct", "ct * jnp.sign(x)") in signed
     assert not any("sign(" in new for _, new in changes(backward("ct * x")))
+
+
+def test_of_a_grad_function_the_arguments_around_it_are_names() -> None:
+    tree = parsed(
+        "def f(x):\n    s = tf.sigmoid(x)\n    def grad(dy):\n        return dy\n    return s, grad"
+    )
+    every = changes(tree)
+    assert ("dy", "dy * s") in every
+    assert ("dy", "2 * x * dy") in every
+
+
+@pytest.mark.parametrize(
+    ("divisor", "first"),
+    [(Divisor.SIZE, "ct * y / y.shape[0]"), (Divisor.ROOT, "jnp.exp(x) / jnp.sqrt(y.shape[-1])")],
+)
+def test_a_divisor_that_is_known_to_be_missing_comes_first(divisor: Divisor, first: str) -> None:
+    tree = parsed("def backward(x, ct):\n    y = jnp.exp(x)\n    return ct * y")
+    assert next(iter(edits(tree, divisor))).new == first
+
+
+def test_which_divisor_is_missing() -> None:
+    assert missing([4.0, 4.0001], [3, 4]) is Divisor.SIZE
+    assert missing([3**0.5], [3, 4]) is Divisor.ROOT
+    assert missing([4.0, 3.0], [3, 4]) is None
+    assert missing([], [3]) is None
