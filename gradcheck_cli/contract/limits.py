@@ -316,6 +316,11 @@ SEEKING = Limit(
     0.25, "share of the values at ordinary points", "B6",
     "Convention: a root of a positive number has no limit at half of the points.",
 )  # fmt: skip
+FEWEST_TRIPS = Limit(
+    8, "trips of a loop", "B6",
+    "Convention: fewer may be layers or terms. What stops after so few, and is not at its limit by then, is a program "
+    "of so many steps: the derivative of the limit is none of its own.",
+)  # fmt: skip
 UNTRUE_TRACE = Limit(
     2.0**-6, "relative gap", "G",
     "Convention: floats within 1/64 of the truth, of a rule whose program over the reals is more than 1/64 "

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradcheck_cli.contract.limits import NEAR_ITS_LIMIT, SEEKING, SETTLED
+from gradcheck_cli.contract.limits import FEWEST_TRIPS, NEAR_ITS_LIMIT, SEEKING, SETTLED
 from gradcheck_cli.measure.ball_truth import Truth
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.measurements import Rows
 from gradcheck_cli.measure.states import OUTSIDE, REGULAR
-from gradcheck_cli.reals.facts import OPEN_LOOPS
+from gradcheck_cli.reals.facts import LOOPS, OPEN_LOOPS
+from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Array, Limits, Reached
 
 _NEARLY_ALL = 0.9
@@ -60,17 +61,30 @@ def _differ(truth: Truth, rule: Truth, rows: Rows) -> bool:
 
 
 def _seeks(limits: Limits, values: Sequence[Array], rows: Rows) -> bool:
-    """Has the function come to its limit by itself at a share of the ordinary points, or is the rule the limit's at nearly all?"""
+    """Has the function come to its limit by itself at a share of the ordinary points, or is the rule the limit's at nearly all?
+
+    That of a few steps is no limit's, unless they end there: three passes of a circuit are not infinitely many.
+    """
     base = rows.base_rows if len(rows.base_rows) else np.arange(rows.count)
     settled = _settled(limits.truth, VALUES, rows.count)
     reached = columns(values, rows.count)
     there = (settled.are & _same(reached, settled.numbers, NEAR_ITS_LIMIT.value))[base]
     if there.size and there.mean() >= SEEKING.value:
         return True
+    if _takes_few_steps(rows.subject):
+        return False
     truth, rule = (_settled(each, GRADIENTS, rows.count) for each in (limits.truth, limits.rule))
     telling = (truth.are & (truth.numbers != 0))[base]
     right = (rule.are & _same(truth.numbers, rule.numbers, floor=0.0))[base]
     return bool(telling.any() and right[telling].mean() > _NEARLY_ALL)
+
+
+def _takes_few_steps(subject: Subject) -> bool:
+    """Do all loops of the function end after a few trips that are counted beforehand?"""
+    primal = subject.traces().primal
+    loops = [] if primal is None else [s for s in primal.all_steps() if s.name in LOOPS]
+    counted = bool(loops) and all(s.name not in OPEN_LOOPS for s in loops)
+    return counted and all(s.params["length"] < FEWEST_TRIPS.value for s in loops)
 
 
 def _admit(truth: Truth, rule: Truth, limits: Limits, rows: Rows) -> None:

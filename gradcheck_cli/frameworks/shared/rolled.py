@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from jax.extend import core as jex
 
+from gradcheck_cli.contract.limits import FEWEST_TRIPS
 from gradcheck_cli.frameworks.shared.equations import bind
 
-FEWEST_TRIPS = 8  # trips: fewer may be layers or terms
 _LONGEST = 120  # equations of one trip
 
 
@@ -59,7 +59,7 @@ def rolled(jaxpr: Any) -> Rolled | None:
     for start, period, length in _repetitions(kinds):
         for phase in range(period):
             first, trips = start + phase, (length - phase) // period
-            found = _loop(jaxpr, first, period, trips) if trips >= FEWEST_TRIPS else None
+            found = _loop(jaxpr, first, period, trips) if trips >= FEWEST_TRIPS.value else None
             if found is not None:
                 return found
     return None
@@ -74,13 +74,13 @@ def _kind(eqn: Any) -> tuple[str, ...]:
 def _repetitions(kinds: Sequence[Any]) -> Iterator[tuple[int, int, int]]:
     """Stretches of equations that repeat: (start, period, length), short periods first."""
     count = len(kinds)
-    for period in range(1, min(_LONGEST, count // FEWEST_TRIPS) + 1):
+    for period in range(1, min(_LONGEST, count // FEWEST_TRIPS.value) + 1):
         longest, start, here = 0, 0, 0
         for i in range(count - period):
             here = here + 1 if kinds[i] == kinds[i + period] else 0
             if here > longest:
                 longest, start = here, i - here + 1
-        if longest >= period * (FEWEST_TRIPS - 1):
+        if longest >= period * (FEWEST_TRIPS.value - 1):
             yield start, period, longest + period
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jax.extend import core as jex
 
+from gradcheck_cli.contract.limits import FEWEST_TRIPS
 from gradcheck_cli.frameworks.shared.batches import batch_size, padded
 from gradcheck_cli.frameworks.shared.equations import (
     Values,
@@ -27,7 +28,7 @@ from gradcheck_cli.frameworks.shared.equations import (
     inner_jaxprs,
     retraced,
 )
-from gradcheck_cli.frameworks.shared.rolled import FEWEST_TRIPS, rolled
+from gradcheck_cli.frameworks.shared.rolled import rolled
 from gradcheck_cli.frameworks.shared.tracing import precision, with_jacobian, with_pullback
 from gradcheck_cli.reals.facts import LOOPS, OPEN_LOOPS, Law, named
 from gradcheck_cli.reals.inner_jaxprs import JAX_FOLDER, held_and_carried, inlined
@@ -121,7 +122,9 @@ def may_iterate(program: Program | None) -> bool:
     if program is None:
         return False
     counts = Counter(step.name for step in program.steps)
-    return bool(program.primitives() & LOOPS) or max(counts.values(), default=0) >= FEWEST_TRIPS
+    return (
+        bool(program.primitives() & LOOPS) or max(counts.values(), default=0) >= FEWEST_TRIPS.value
+    )
 
 
 def _ran_on(closed: Any, more: int, *args: Any) -> tuple[Any, ...]:
