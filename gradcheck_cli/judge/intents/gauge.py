@@ -7,6 +7,7 @@ when the part along these changes is taken away: there rule and truth must be th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from gradcheck_cli.measure.ball_truth import Ask
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.balls.balls import exact
@@ -104,7 +106,10 @@ def _weights(m: Measurements, row: int) -> list[Array]:
 
 
 def _agree(m: Measurements, rows: Sequence[int], weights: Sequence[Array]) -> bool:
-    """Rule and truth with these cotangents, at enough rows that can tell."""
+    """Rule and truth with these cotangents, at enough rows that can tell.
+
+    One where the true gradient of an argument that is at stake is 0 tells nothing: any factor of it is 0, too.
+    """
     assert m.sources.rule is not None
     ask = Ask(m.reference.goal, ties=False, nudged=False)
     points = [p[rows] for p in m.points]
@@ -112,14 +117,27 @@ def _agree(m: Measurements, rows: Sequence[int], weights: Sequence[Array]) -> bo
         columns(s.evaluate(points, weights, ask).gradients, len(rows))
         for s in (m.sources.primal, m.sources.rule)
     )
-    telling = 0
+    telling, at_stake = 0, _at_stake(m)
     for ours, theirs in zip(rule, truth, strict=True):
         gaps = [a - b for a, b in zip(ours, theirs, strict=True)]
         if any(gap.is_finite() and not gap.contains(0) for gap in gaps):
             return False
         largest = max(float(abs(t).upper()) for t in theirs)
-        telling += all(float(gap.rad()) < GAUGE_TELLING.value * largest for gap in gaps)
+        known = all(float(gap.rad()) < GAUGE_TELLING.value * largest for gap in gaps)
+        telling += known and all(_is_something(theirs[part]) for part in at_stake)
     return telling >= _FEWEST
+
+
+def _at_stake(m: Measurements) -> list[slice]:
+    """The components of each argument of which rule and truth are apart for other losses."""
+    differs = comparison(m).differs
+    ends = np.cumsum([len(elements) for _, elements in m.components(GRADIENTS)]).tolist()
+    parts = [slice(start, end) for start, end in itertools.pairwise([0, *ends])]
+    return [part for part in parts if differs[:, part].any()]
+
+
+def _is_something(gradient: Array) -> bool:
+    return any(not each.contains(0) for each in gradient)
 
 
 # -- what a loss does not see ---------------------------------------------------------------
