@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient
+
+_LEAVES_THE_RANGE = re.compile(r"\b(?:over|under)flows\b")
+_SCALE = "scale what is squared, multiplied or exponentiated, so that nothing in between leaves the range of the dtype"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,10 @@ def explained(
     site: Site,
 ) -> Finding:
     """The finding with its cause and what to write, at the expression that it comes from."""
-    known = replace(finding, cause=cause_of(failure, m, site))
+    cause = cause_of(failure, m, site)
+    known = replace(finding, cause=cause)
+    if cause is not None and _LEAVES_THE_RANGE.search(cause.text):
+        known = replace(known, help=_SCALE)
     if fix is not None:
         known = replace(known, fix=fix.text, edits=list(fix.edits), fix_is_safe=bool(fix.edits))
     return placed(known, failure, m, gradient)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.contract.report import Evidence, Number, Values, Witness
 
 _MOST_SHOWN = 8
+_FEW = 3  # numbers of an array that are told one by one
 _TRUTH = {
     Evidence.CERTIFIED: "over the reals",
     Evidence.MULTIPRECISION: "over the reals",
@@ -41,7 +44,7 @@ def by_evidence(evidence: Evidence | None) -> str:
 
 def where(witness: Witness) -> str:
     """`x = 100, y = [1, 2], cotangent 2, the gradient of y[1]`."""
-    parts = [f"{item.path} = {values(item.value, item.recipe)}" for item in witness.inputs]
+    parts = [f"{i.path} = {values(i.value, i.recipe, i.shape)}" for i in witness.inputs]
     if witness.argument and witness.cotangent not in (1.0, None):
         parts.append(f"cotangent {values(witness.cotangent, None)}")
     if witness.argument and (witness.index or len(witness.inputs) > 1):
@@ -50,14 +53,36 @@ def where(witness: Witness) -> str:
     return ", ".join(parts)
 
 
-def values(value: Values | None, recipe: str | None) -> str:
-    """A number, the first of several, or how they were made."""
+def values(value: Values | None, recipe: str | None, shape: Sequence[int] = ()) -> str:
+    """A number, several, or how they were made; of many the first, or the few that differ from all others."""
     if value is None:
         return recipe or "?"
-    if isinstance(value, list):
-        few = ", ".join(_shown(v) for v in value[:_MOST_SHOWN])
-        return f"[{few}{', …' if len(value) > _MOST_SHOWN else ''}]"
-    return _shown(value)
+    if not isinstance(value, list):
+        return _shown(value)
+    if len(value) <= _MOST_SHOWN:
+        return f"[{', '.join(map(_shown, value))}]"
+    return _but_for_few(value, shape) or f"[{', '.join(map(_shown, value[:_MOST_SHOWN]))}, …]"
+
+
+def _but_for_few(numbers: Sequence[Number], shape: Sequence[int]) -> str:
+    """`all 0`, or `0 but [3, 0] = 1`; nothing where there is no number that nearly all are."""
+    common = max(numbers, key=numbers.count)
+    others = [place for place, number in enumerate(numbers) if number != common]
+    if not others:
+        return f"all {_shown(common)}"
+    if len(others) > _FEW or math.prod(shape) != len(numbers):
+        return ""
+    said = (f"{_index(place, shape)} = {_shown(numbers[place])}" for place in others)
+    return f"{_shown(common)} but {', '.join(said)}"
+
+
+def _index(place: int, shape: Sequence[int]) -> str:
+    """Where the number at a place of a flat list stands in an array: `[3, 0]`."""
+    index: list[int] = []
+    for size in reversed(shape):
+        place, rest = divmod(place, size)
+        index.append(rest)
+    return f"[{', '.join(map(str, reversed(index)))}]"
 
 
 def _row(name: str, floats: Number | None, real: str | None) -> Row:

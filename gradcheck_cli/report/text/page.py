@@ -255,7 +255,14 @@ def _advice(finding: Finding, root: Path, width: int, verbose: bool) -> Iterator
         yield from _labelled("or", f"declare it, if it is meant: `# cgcheck: {finding.expect}`", width, "")  # fmt: skip
     if finding.reproduce:
         yield from _labelled("again", finding.reproduce, width, "dim")
-        yield from _labelled("id", finding.fingerprint[:8], width, "dim")
+        yield from _labelled("id", _id(finding), width, "dim")
+
+
+def _id(finding: Finding) -> str:
+    """The short form of a finding's fingerprint; with the command for its numbers, where they are too many for `--at`."""
+    short = finding.fingerprint[:8]
+    shown = finding.witness is None or "--at" in (finding.reproduce or "")
+    return short if shown else f"{short} (`cgcheck repro {short}` writes all its numbers)"
 
 
 def _labelled(label: str, text: str, width: int, style: str) -> Iterator[Line]:
