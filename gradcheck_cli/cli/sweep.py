@@ -18,6 +18,9 @@ class Dtype(StrEnum):
     FLOAT64 = "float64"
 
 
+_LONG = "cgcheck: float32 has four billion numbers: minutes; --max-time SECONDS ends it, and another run goes on"
+
+
 def sweep(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="FILE:function or package.module:function.")],
     dtype: Annotated[Dtype, typer.Option(help="Whose floats.")] = Dtype.FLOAT32,
@@ -35,6 +38,7 @@ def sweep(
     Float32 has four billion; an interrupted sweep goes on where it was.
     """
     import shutil
+    import sys
 
     import msgspec
 
@@ -66,11 +70,13 @@ def sweep(
     session = Session(settings, root, cache=folder())
     store = home() / "sweeps"
     job = Sweep(session, named[0], points, store)
+    if dtype is Dtype.FLOAT32 and not sys.stderr.isatty():
+        typer.echo(_LONG, err=True)
     try:
         with bar() as job.tell:
             sweep_map = job.run(fresh=fresh)
     except KeyboardInterrupt:
-        typer.echo("cgcheck: interrupted; run it again to go on", err=True)
+        typer.echo(f"cgcheck: interrupted; {job.kept}run it again to go on", err=True)
         raise typer.Exit(INTERRUPTED) from None
     finally:
         for f in job.warnings:

@@ -67,6 +67,12 @@ class Sweep:
             raise UserError(f"{problems[0]}; what is done is kept, run it again to go on")
         return sweep_map
 
+    @property
+    def kept(self) -> str:
+        """How much of it is done, in words; nothing where nothing is."""
+        parts = max((part.parts for part in self.done.values()), default=0)
+        return f"{len(self.done)} of {parts} parts are done and kept, " if self.done else ""
+
     def _swept(self, task: Task, file: Path) -> list[str]:
         """Run all shares; what went wrong is returned."""
         workers = crew(self.session.settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradcheck_cli.contract.report import NotCovered
 from gradcheck_cli.infer.probing import probe
-from gradcheck_cli.inputs.signature import Hints
+from gradcheck_cli.inputs.signature import Hints, Leaf
 from gradcheck_cli.subject.protocol import CustomGradient, Shaped, Subject
 
 
@@ -19,10 +19,17 @@ def scalar_subject(
             return subject, ""
     if probed.broken is not None:
         return None, probed.broken[1].message
+    if not probed.subjects and probed.reason:
+        return None, probed.reason
+    shapes = ", ".join(_shaped(leaf) for s in probed.subjects[-1:] for leaf in s.leaves)
     return (
         None,
-        probed.reason or "it takes arrays only; a sweep needs an argument that is one number",
+        f"it takes arrays{shapes and f', as in {shapes}'}; a sweep is of plain numbers: of a function of these that calls it",
     )
+
+
+def _shaped(leaf: Leaf) -> str:
+    return f"{leaf.path}[{' '.join(map(str, leaf.shape))}]"
 
 
 def results(subject: Shaped) -> list[str]:
