@@ -81,8 +81,8 @@ def comparison(m: Measurements) -> Comparison:
                 exactly = states[r, k] == REGULAR and formula_states[r, k] == REGULAR
                 apart[r, k] = _apart(truth[r, k], formula[r, k], exactly)
     apart = differs_in_the_same_floats(m, apart, formula)
-    # A formula without any value where the truth has one, even by a limit.
-    apart[rows] |= (regular & (formula_states == POLE))[rows]
+    # A formula without any value where the truth has one; where that is a limit alone, the floats tell of it.
+    apart[rows] |= ((states == REGULAR) & (formula_states == POLE))[rows]
     amplifies = _only_by_rounding(m, apart)
     differs = apart & ~amplifies
     trusts = _as_inner_rules_say(m, differs, formula)

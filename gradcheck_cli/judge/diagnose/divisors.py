@@ -8,6 +8,8 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 
+from gradcheck_cli.contract.limits import SCREEN
+
 
 class Divisor(Enum):
     """What a rule may have forgotten to divide by."""
@@ -21,7 +23,7 @@ def missing(factors: Sequence[float], sizes: Collection[int]) -> Divisor | None:
     for divisor, power in ((Divisor.SIZE, 1), (Divisor.ROOT, 2)):
         raised = [factor**power for factor in factors]
         if raised and any(
-            all(math.isclose(f, n, rel_tol=_NEAR) for f in raised) for n in sizes if n > 1
+            all(math.isclose(f, n, rel_tol=SCREEN.value) for f in raised) for n in sizes if n > 1
         ):
             return divisor
     return None
@@ -29,7 +31,6 @@ def missing(factors: Sequence[float], sizes: Collection[int]) -> Divisor | None:
 
 _TENSORFLOW = "tf"
 _ENDS = (0, -1)
-_NEAR = 1e-3  # the factors are those of floats
 
 
 def over_sizes(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:

@@ -63,6 +63,10 @@ _STEP = (
     "the derivative of the primal is zero everywhere, the rule's is not: a surrogate gradient "
     "(straight-through, or a smoothed step)"
 )
+_FOLLOWS_STEPS = (
+    "the function has steps, of which its derivative knows nothing; the rule follows them: a surrogate gradient "
+    "(straight-through, or a smoothed step)"
+)
 _DATA = "no gradient is given for what is data by its name; the truth is not zero"
 _OPEN = (
     "the formula differs from autodiff through the primal, and the integral of the rule could "
@@ -212,7 +216,8 @@ def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
         return _wrong(mismatch, row)
     step = opinion is Opinion.STEP and not _gives_zero(mismatch)
     if step or mismatch.constant_primal:  # no bisection either: a step function
-        return mismatch.failure(row, Kind.SURROGATE, _STEP)
+        message = _STEP if mismatch.constant_primal else _FOLLOWS_STEPS
+        return mismatch.failure(row, Kind.SURROGATE, message)
     if opinion is Opinion.OPEN:
         return mismatch.failure(row, Kind.INCONCLUSIVE, _OPEN)
     return _wrong(mismatch, row)
@@ -313,13 +318,22 @@ def _share(mismatch: Mismatch) -> float:
 
 
 def _mostly_agrees(mismatch: Mismatch) -> bool:
-    """Is the rule the derivative at most rows where that is not zero? Then the function is no step."""
+    """Is the rule the derivative at most rows where that is not zero, or at all ordinary numbers to half of the digits?
+
+    Then the function is no step.
+    """
     m, part, facts = mismatch.m, mismatch.part, mismatch.facts
     slopes = as_floats(m.reference.balls(GRADIENTS)[facts.rows, part]) != 0
     slopes &= m.reference.states(GRADIENTS)[facts.rows, part] == REGULAR
     differs = np.asarray(facts.differs[facts.rows, part])
     at_slopes = differs[slopes]
-    return bool(at_slopes.any() and at_slopes.mean() < _MOSTLY)
+    if at_slopes.any() and at_slopes.mean() < _MOSTLY:
+        return True
+    low, high = ORDINARY.value
+    sizes = np.abs(columns(m.points, m.count)[facts.rows, part])
+    ordinary = slopes & (sizes >= low) & (sizes <= high)
+    apart = mismatch.gap[facts.rows] > half_of_the_digits(m.fmt.eps)
+    return bool(ordinary.any() and not apart[ordinary].any())
 
 
 def _gives_zero(mismatch: Mismatch) -> bool:
