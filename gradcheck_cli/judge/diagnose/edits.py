@@ -74,13 +74,12 @@ def edits(function: Function, missing: Divisor | None = None) -> Iterator[Edit]:
         inside, whole = _inside(part), returned_by(part)
         library = _library(part, names)
         arrays = sorted(names, key=lambda name: name in parameters)  # the cotangent last
+        named: _Sweep = (whole, names, _by_a_name)
         sizes: _Sweep = (whole, arrays, functools.partial(over_sizes, library=library))
         roots: _Sweep = (_assigned(part), arrays, functools.partial(over_roots, library=library))
-        first: tuple[_Sweep, ...] = {Divisor.SIZE: (sizes,), Divisor.ROOT: (roots,), None: ()}[
-            missing
-        ]
+        known: tuple[_Sweep, ...] = (named, sizes if missing is Divisor.SIZE else roots)
         sweeps: tuple[_Sweep, ...] = (
-            *first, (inside, names, _changed), (whole, parameters, _whole), sizes,
+            *(known if missing else ()), (inside, names, _changed), (whole, parameters, _whole), sizes,
             (inside, names, _with_more), (whole, names, _doubled), roots,
             (inside, names, functools.partial(_with_signs, library=library)),
         )  # fmt: skip
@@ -199,6 +198,13 @@ def _whole(node: ast.expr, cotangents: Sequence[str]) -> Iterator[ast.expr]:
         here = ast.Name(name, ast.Load())
         for more in (here, *(ast.Subscript(here, ast.Constant(i), ast.Load()) for i in (0, 1))):
             yield ast.BinOp(node, ast.Add(), more)
+
+
+def _by_a_name(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    """With a factor, or over a number, that the text has a name for: `scale`, `count`."""
+    for name in names:
+        here = ast.Name(name, ast.Load())
+        yield from (ast.BinOp(node, op(), here) for op in (ast.Mult, ast.Div))
 
 
 def _doubled(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
