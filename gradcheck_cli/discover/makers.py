@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.discover.guesses import documented, guesses
-from gradcheck_cli.discover.settings_objects import flags, with_settings
+from gradcheck_cli.discover.settings_objects import flags, with_settings, words
 from gradcheck_cli.discover.written_values import Scope, UnreadableError
 from gradcheck_cli.inputs.parameters import annotation
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -90,14 +90,20 @@ class Call:
 
 
 def _of_objects(given: inspect.BoundArguments, text: str) -> dict[str, Setting]:
-    """The flags of objects among the arguments that the text reads, `rules.squared`, but those that change what is meant."""
+    """The flags and words of objects among the arguments that the text reads, `rules.squared`, but those that change what is meant."""
     found: dict[str, list[Setting]] = {}
-    for name, value in given.arguments.items():
-        for flag, on in flags(value):
-            is_read = re.search(rf"\.{flag}\b", text) is not None
-            if is_read and flag not in given.signature.parameters:
-                found.setdefault(flag, []).append(Setting(on, "bool", owner=name))
-    return {flag: of_one[0] for flag, of_one in found.items() if len(of_one) == 1}
+    for owner, value in given.arguments.items():
+        held = [(flag, Setting(on, "bool", owner=owner)) for flag, on in flags(value)]
+        held += [
+            (name, Setting(word, f"Literal{[word, *others]!r}", owner=owner))
+            for name, word, others in words(value)
+            if others
+        ]
+        for name, setting in held:
+            is_read = re.search(rf"\.{name}\b", text) is not None
+            if is_read and name not in given.signature.parameters:
+                found.setdefault(name, []).append(setting)
+    return {name: of_one[0] for name, of_one in found.items() if len(of_one) == 1}
 
 
 def _source(function: Any) -> str:

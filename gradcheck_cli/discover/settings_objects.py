@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from gradcheck_cli.discover.settings_words import words_of
 from gradcheck_cli.inputs.names import means_another
 from gradcheck_cli.inputs.signature import Fixed
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -18,8 +19,16 @@ def flags(value: object) -> Iterator[tuple[str, bool]]:
     yield from ((n, on) for n, on in _held(value) if isinstance(on, bool) and not means_another(n))  # fmt: skip
 
 
+def words(value: object) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """The words that a settings object holds, each with the others that it may be, but those that change what is meant."""
+    for name, word in _held(value):
+        if type(word) is str:
+            others = words_of(type(value), name, word)
+            yield name, word, tuple(w for w in others if not means_another(w))
+
+
 def holds_settings(value: object) -> bool:
-    """Does it hold a flag or a small count that may be another?"""
+    """Does it hold a flag, a word or a small count that may be another?"""
     return any(True for _ in _changes(value))
 
 
@@ -31,7 +40,7 @@ def with_settings(value: Any, changed: Mapping[str, object]) -> Any:
 
 
 def otherwise(value: Any) -> Iterator[Fixed]:
-    """The object with all of its flags the other way, with each, and with one more of each small count."""
+    """The object with all of its flags the other way, with each, with one more of each small count, with other words."""
     for changed in _changes(value):
         text = ", ".join(f"{name}={new!r}" for name, new in changed.items())
         try:
@@ -41,7 +50,7 @@ def otherwise(value: Any) -> Iterator[Fixed]:
         yield Fixed(other, f"{type(value).__name__}({text})", "with other settings")
 
 
-def _changes(value: object) -> Iterator[dict[str, object]]:
+def _changes(value: object) -> Iterator[Mapping[str, object]]:
     turned: dict[str, object] = {name: not on for name, on in flags(value)}
     counts: dict[str, object] = {
         n: k + 1 for n, k in _held(value) if type(k) is int and 0 < k <= _MOST
@@ -49,6 +58,8 @@ def _changes(value: object) -> Iterator[dict[str, object]]:
     if len(turned) > 1:
         yield turned
     yield from ({name: new} for name, new in (turned | counts).items())
+    for name, _, others in words(value):
+        yield from ({name: other} for other in others)
 
 
 def _held(value: object) -> Iterator[tuple[str, object]]:

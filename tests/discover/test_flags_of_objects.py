@@ -85,3 +85,28 @@ def test_a_settings_object_has_others_beside_it() -> None:
 
 def test_a_flag_of_two_objects_is_neithers() -> None:
     assert Call(make_of_two, ()).settings == {}
+
+
+@dataclass(frozen=True)
+class Edges:
+    edge: str = "zero"  # "zero", "symmetric" or "reflect"
+    norm: str = "sum"
+    label: str = "of no choice"
+
+
+def padded(settings: Edges = Edges()) -> Any:
+    return settings.edge, settings.norm == "mean"
+
+
+def test_words_of_a_field_are_those_beside_it_and_those_it_is_compared_with() -> None:
+    settings = Call(padded, ()).settings
+    assert {name: s.annotation for name, s in settings.items()} == {
+        "edge": "Literal['zero', 'symmetric', 'reflect']",
+        "norm": "Literal['sum', 'mean']",
+    }
+    assert Call(padded, ()).again({"edge": "reflect"}) == ("reflect", False)
+    assert [o.text for o in otherwise(Edges())] == [
+        "Edges(edge='symmetric')",
+        "Edges(edge='reflect')",
+        "Edges(norm='mean')",
+    ]
