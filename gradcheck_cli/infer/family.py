@@ -153,9 +153,10 @@ def _broken(opened: Template, explored: Exploration) -> Broken | None:
     free = [hole.settled for hole in opened.holes if hole.kind == "float"] or settled
     enough = any(settled) if len(free) == 1 else 2 * sum(free) >= len(free)
     stated = enough if explored.subject is None else all(settled)
-    if not explored.refused or not stated:
+    refused = [each for each in explored.refused if not each[0].is_empty]
+    if not refused or not stated:
         return None
-    signature, error = explored.refused[0]
+    signature, error = refused[0]
     return signature, error.surely()
 
 

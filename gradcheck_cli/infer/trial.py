@@ -133,7 +133,7 @@ class Trial:
             if found.subject is not None:
                 return found.subject
             stated = all(hole.settled for hole in each.holes)
-            meant = [r for r in found.refused if not _is_deliberate(r[1]) and not _is_empty(r[0])]
+            meant = [r for r in found.refused if not _is_deliberate(r[1]) and not r[0].is_empty]
             if stated and meant and not self._holds_what_was_made_up(refused):
                 self.refusal = self.refusal or (meant[0][0], meant[0][1].surely())
         return None
@@ -141,11 +141,6 @@ class Trial:
     @property
     def defaults(self) -> dict[str, object]:
         return {parameter.name: parameter.default for parameter in self.gradient.parameters()}
-
-
-def _is_empty(signature: Signature) -> bool:
-    """Has an array of it no element? What a function makes of that, its rule need not."""
-    return any(leaf.size == 0 for leaf in signature.leaves)
 
 
 def _is_deliberate(error: RuleError) -> bool:

@@ -118,6 +118,11 @@ class Signature:
         return tuple(part for leaf in self.whole_leaves for part in leaf.parts)
 
     @property
+    def is_empty(self) -> bool:
+        """Has an array of it no element? What a function makes of that, its rule need not."""
+        return any(leaf.size == 0 for leaf in self.leaves)
+
+    @property
     def whole_leaves(self) -> tuple[Leaf, ...]:
         """The differentiable arrays as the function takes them."""
         return tuple(leaf for _, value in self.arguments for leaf in _leaves(value))
