@@ -73,9 +73,9 @@ def _other_values(
         return
     shapes = _shapes(signature)
     plain = _of_its_type(plain_values(parameter.name, shapes[0], hints), here)
-    if here is OMITTED and parameter.default is None:
-        yield from _given(parameter, plain, signature, hints)
-        if optional(parameter):
+    if value is None:
+        yield from _given(parameter, here, plain, signature, hints)
+        if here is OMITTED and optional(parameter):
             return
     if isinstance(value, bool):
         yield Fixed(not value, str(not value), "the flag the other way")
@@ -101,11 +101,13 @@ def _of_its_type(plain: Sequence[Fixed], here: Any) -> Sequence[Fixed]:
 
 
 def _given(
-    parameter: Parameter, plain: Sequence[Fixed], signature: Signature, hints: Hints
+    parameter: Parameter, here: Any, plain: Sequence[Fixed], signature: Signature, hints: Hints
 ) -> Iterator[Any]:
-    """What is left out by default."""
+    """What is left out by default; of what calls elsewhere leave out, masks alone."""
     shapes = _shapes(signature)
     yield from _given_masks(parameter.name, shapes, hints)
+    if here is not OMITTED:
+        return
     if optional(parameter):
         yield from (f for f in plain if f.value is not None)
         yield from _given_floats(parameter.name, shapes, hints)

@@ -78,6 +78,13 @@ def test_a_mask_is_given_in_the_shape_that_is_taken() -> None:
     assert 0 < given.sum() < 3
 
 
+def test_a_mask_that_a_call_elsewhere_leaves_out_is_given() -> None:
+    gradient = Gradient(lambda x, active: x if active is None else x * active)
+    hints = replace(NO_HINTS, clues={"active": [Clue("a docstring", kind=Kind.BOOLS)]})
+    found = of(gradient, X, hints, active=Fixed(None, "None", "the call in line 9"))
+    assert [fixed(s.signature)["active"].dtype for s in found.subjects] == [bool]
+
+
 def test_what_may_be_a_whole_number_or_none_is_never_an_array() -> None:
     hints = replace(NO_HINTS, clues={"freq": [Clue("a docstring", kind=Kind.WHOLE)]})
     subjects, _ = variants(Gradient(lambda x, freq=None: x), hints)

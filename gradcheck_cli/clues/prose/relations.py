@@ -28,7 +28,7 @@ _NUMBER_FIRST = re.compile(
 _MORE = re.compile(
     r"(?<!no )(?<!not )(?<!never )\b(?:more|at least as many)\s+([^\W\d]\w*)\s+(?:than|as)\s+([^\W\d]\w*)"
 )
-_PART_FIRST = re.compile(rf"{_NAME} (?:must )?(?:evenly )?divides? {_NAME}")
+_PART_FIRST = re.compile(rf"{_NAME} (?:must )?(?:evenly )?divid(?:es?|ing) {_NAME}")
 _WHOLE_FIRST = re.compile(
     rf"{_NAME}(?:,| is| are| must be| has to be| should be)? (?:an? )?(?:integer )?(?:multiple of|divisible by) {_NAME}"
     rf"|{_NAME} % {_NAME} == 0"

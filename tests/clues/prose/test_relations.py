@@ -19,6 +19,7 @@ def specs(text: str, *names: str) -> list[str]:
     "said",
     [
         "G divides H.",
+        "The keys have G heads, with G dividing H.",
         "with `G` dividing nothing, but G must divide H",
         "H is a multiple of G",
         "``H`` must be a multiple of ``G``",

@@ -36,6 +36,7 @@ def test_so_many_of_one_first_word_are_all_of_them() -> None:
         "live (n, t) is True where a step counts.",
         "live: (n, t) True for what counts",
         "Steps marked in live count.",
+        "Steps flagged in ``live`` count.",
     ],
 )
 def test_what_is_true_or_false_is_a_mask(text: str) -> None:
