@@ -38,6 +38,8 @@ def init(
     comments = [] if report is None else list(declaring(report, root))
     if diff:
         typer.echo("".join(change.difference() for change in (*own, *comments)), nl=False)
+        for line in (*said, *_next_steps(report)):
+            typer.echo(line, err=True)
         return
     for change in own:
         _write(change, _ADDED[change.display])

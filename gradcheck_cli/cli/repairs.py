@@ -26,7 +26,9 @@ def show_repairs(report: Report, root: Path, *, unsafe: bool) -> int:
     """Print what would be written as a difference; the exit code: 1 if there is something."""
     changes = list(repairs(report, root, unsafe=unsafe))
     if not changes:
-        _say(f"nothing to repair{_with_more(report, root, unsafe=unsafe)}")
+        left = report.summary.errors
+        told = f"; {count(left, 'error')} left, which `cgcheck` without --diff tells" if left else ""
+        _say(f"nothing to repair{_with_more(report, root, unsafe=unsafe)}{told}")
     typer.echo("".join(change.difference() for change in changes), nl=False)
     return 1 if changes else 0
 

@@ -35,10 +35,10 @@ def count(number: int, word: str) -> str:
 
 def _checked(report: Report) -> str:
     s = report.summary
-    if not s.gradients and s.exit_code > 1:
-        return f"Nothing could be checked in {count(s.files, 'file')}"
     if s.linted:
         return f"{count(s.linted, 'file')} linted"
+    if not s.gradients and s.exit_code > 1:
+        return f"Nothing could be checked in {count(s.files, 'file')}"
     if not s.gradients:
         return f"No custom gradients in {count(s.files, 'file')}"
     return f"{s.checked} of {count(s.gradients, 'gradient')} checked in {count(s.files, 'file')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -66,14 +67,15 @@ def values(value: Values | None, recipe: str | None, shape: Sequence[int] = ()) 
 
 def _but_for_few(numbers: Sequence[Number], shape: Sequence[int]) -> str:
     """`all 0`, or `0 but [3, 0] = 1`; nothing where there is no number that nearly all are."""
-    common = max(numbers, key=numbers.count)
-    others = [place for place, number in enumerate(numbers) if number != common]
+    shown = list(map(_shown, numbers))
+    ((common, _),) = Counter(shown).most_common(1)
+    others = [place for place, text in enumerate(shown) if text != common]
     if not others:
-        return f"all {_shown(common)}"
+        return f"all {common}"
     if len(others) > _FEW or math.prod(shape) != len(numbers):
         return ""
-    said = (f"{_index(place, shape)} = {_shown(numbers[place])}" for place in others)
-    return f"{_shown(common)} but {', '.join(said)}"
+    said = (f"{_index(place, shape)} = {shown[place]}" for place in others)
+    return f"{common} but {', '.join(said)}"
 
 
 def _index(place: int, shape: Sequence[int]) -> str:

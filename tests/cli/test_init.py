@@ -47,6 +47,7 @@ def test_a_difference_writes_nothing(place: Path) -> None:
     assert run.code == 0
     assert "+[tool.cgcheck]" in run.out
     assert "+# cgcheck: expect(surrogate)" in run.out
+    assert "1 of 1 gradient checked" in run.err
     assert sorted(path.name for path in place.iterdir()) == [".git", "model.py"]
 
 
