@@ -27,7 +27,9 @@ def show_repairs(report: Report, root: Path, *, unsafe: bool) -> int:
     changes = list(repairs(report, root, unsafe=unsafe))
     if not changes:
         left = report.summary.errors
-        told = f"; {count(left, 'error')} left, which `cgcheck` without --diff tells" if left else ""
+        told = (
+            f"; {count(left, 'error')} left, which `cgcheck` without --diff tells" if left else ""
+        )
         _say(f"nothing to repair{_with_more(report, root, unsafe=unsafe)}{told}")
     typer.echo("".join(change.difference() for change in changes), nl=False)
     return 1 if changes else 0
