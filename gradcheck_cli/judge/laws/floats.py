@@ -93,7 +93,8 @@ def _failure(
 def _where_nobody_goes(m: Measurements, fault: Fault, row: int) -> str:
     """Why a fault at this row is a note at most, in brackets; nothing where it is not."""
     if m.beyond[row]:
-        return " (beyond --reach)"
+        largest = max((float(np.abs(p[row]).max(initial=0)) for p in m.points), default=0)
+        return " (at inputs beyond --reach)" if largest > 1 else " (at inputs next to nothing)"
     if tiny_at_once(m)[row]:
         return " (where several arguments are tiny at once)"
     why = why_excused(m, fault.mode, fault.who, row)

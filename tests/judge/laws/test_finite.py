@@ -99,7 +99,10 @@ def test_nan_of_the_batch_alone_is_no_fault_of_the_rule() -> None:
 def test_nan_beyond_the_reach_is_a_note() -> None:
     [failure] = failures(of(floats={"custom": bad_at(2.0, np.nan)}, beyond=1))
     assert failure.severity is Severity.NOTE
-    assert failure.message == "the gradient is NaN where the truth is finite (beyond --reach)"
+    assert (
+        failure.message
+        == "the gradient is NaN where the truth is finite (at inputs beyond --reach)"
+    )
 
 
 @pytest.mark.parametrize(("second", "severity"), [(1e-15, Severity.NOTE), (1.0, Severity.ERROR)])
