@@ -14,7 +14,7 @@ from typing import Any
 from gradcheck_cli.clues.prose.dims import LEADING
 from gradcheck_cli.clues.usual_numbers import usual_numbers, usual_sizes
 from gradcheck_cli.inputs.clue import Clue, Kind
-from gradcheck_cli.inputs.names import means_another
+from gradcheck_cli.inputs.names import names_another
 from gradcheck_cli.inputs.signature import Parameter
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -193,7 +193,7 @@ def _names_an_array(text: str) -> bool:
 def _as_meant(cls: type[enum.Enum], default: object) -> tuple[enum.Enum, ...]:
     """The members, the default first, but those by which another derivative is meant; all, if there are no others."""
     members = sorted(cls, key=lambda member: member is not default)
-    kept = [m for m in members if m is default or not means_another(m.name)]
+    kept = [m for m in members if m is default or not names_another(m.name)]
     return tuple(kept or members)
 
 

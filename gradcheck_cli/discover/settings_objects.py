@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gradcheck_cli.discover.settings_words import words_of
-from gradcheck_cli.inputs.names import means_another
+from gradcheck_cli.inputs.names import means_another, names_another
 from gradcheck_cli.inputs.signature import Fixed
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
+# A field that chooses the derivative, and not the function.
+_OF_THE_RULE = re.compile(r"backward|grad|vjp|jvp|estimator|surrogate|derivative|adjoint")
 _MOST = 8  # a count beyond that is no number of parts
 
 
@@ -22,9 +25,9 @@ def flags(value: object) -> Iterator[tuple[str, bool]]:
 def words(value: object) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """The words that a settings object holds, each with the others that it may be, but those that change what is meant."""
     for name, word in _held(value):
-        if type(word) is str:
+        if type(word) is str and not _OF_THE_RULE.search(name):
             others = words_of(type(value), name, word)
-            yield name, word, tuple(w for w in others if not means_another(w))
+            yield name, word, tuple(w for w in others if not names_another(w))
 
 
 def holds_settings(value: object) -> bool:

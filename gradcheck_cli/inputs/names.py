@@ -76,6 +76,9 @@ _WINDOW = re.compile(
 _ANOTHER = re.compile(
     r"detach|stop|frozen|freeze|straight|(?:^|_)ste(?:$|_)|no_?grad|surrogate|(?:^|_)(?:hold|held|known)(?:$|_)|clip|assume"
 )
+_ANOTHER_WAY = re.compile(
+    r"detach|stop_?grad|straight_?through|(?:^|_)ste(?:$|_)|no_?grad|surrogate"
+)
 # How many steps an iteration takes at most: it ends before, or nothing is to be learned of it.
 _MOST_STEPS = re.compile(
     r"max(?:imum)?_?(?:num(?:ber)?_?(?:of_?)?)?(?:iter(?:s|ations?)?|steps?|sweeps?|evals?)"
@@ -226,6 +229,11 @@ def is_tolerance(name: str) -> bool:
 def means_another(name: str) -> bool:
     """Is it a flag or a way by which the derivative is meant to be another: `detached`, `STRAIGHT_THROUGH`?"""
     return _ANOTHER.search(name.lower()) is not None
+
+
+def names_another(name: str) -> bool:
+    """Does a word of a choice name another derivative: `STRAIGHT_THROUGH`? `FROZEN` and `CLIP` may be phases and edges."""
+    return _ANOTHER_WAY.search(name.lower()) is not None
 
 
 def is_extent(name: str) -> bool:

@@ -148,6 +148,16 @@ def test_members_that_mean_another_derivative_are_none_of_an_annotation() -> Non
     assert clue.values == (Estimator.EXACT, Estimator.SAMPLED)
 
 
+class Phase(enum.Enum):
+    LIQUID = 1
+    FROZEN = 2
+
+
+def test_a_phase_is_another_function_and_no_other_derivative() -> None:
+    parameter = Parameter("phase", 0, True, False, default=Phase.LIQUID)
+    assert clues(nothing, [parameter])["phase"][0].values == (Phase.LIQUID, Phase.FROZEN)
+
+
 def test_a_tuple_of_so_many_whole_numbers_has_values() -> None:
     clue = clue_of("tuple[int, int]", "kernel_size")
     assert (clue.kind, clue.values) == (Kind.SHAPE, ((3, 2), (2, 3)))

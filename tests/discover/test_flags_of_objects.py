@@ -92,6 +92,7 @@ class Edges:
     edge: str = "zero"  # "zero", "symmetric" or "reflect"
     norm: str = "sum"
     label: str = "of no choice"
+    backward: str = "exact"  # "exact" or "identity", another derivative
 
 
 def padded(settings: Edges = Edges()) -> Any:
