@@ -33,7 +33,7 @@ def with_other_ranks(
         (hole, rank)
         for hole in counted
         if hole.path in ranks
-        for rank in _ranks(arm.words, ranks[hole.path])
+        for rank in _ranks(arm.words, ranks[hole.path], stated=hole.settled)
     )
     for hole, rank in itertools.islice(ways, _MOST_TRIES):
         for each in _raised(opened, hole, rank, rank - ranks[hole.path]):
@@ -43,11 +43,14 @@ def with_other_ranks(
                 break
 
 
-def _ranks(words: str, here: int) -> list[int]:
-    """The numbers of axes that a question speaks of, else one fewer and one more than there are here."""
+def _ranks(words: str, here: int, *, stated: bool) -> list[int]:
+    """The numbers of axes that a question speaks of, else one fewer and one more than there are here.
+
+    Where a source states how many there are, only those that the question itself names are meant as well, else one fewer.
+    """
     asked = [int(number) for number in _NUMBER.findall(words)]
     near = [n for number in asked for n in (number, number + 1, number - 1)]
-    ranks = dict.fromkeys(near or (here - 1, here + 1))
+    ranks = dict.fromkeys(asked or [here - 1] if stated else near or (here - 1, here + 1))
     return [rank for rank in ranks if 0 <= rank <= _MOST_RANK and rank != here]
 
 

@@ -73,6 +73,16 @@ def test_an_array_whose_axes_are_counted_has_others() -> None:
     assert [len(leaf.shape) for leaf in found.signature.leaves][1] == 3
 
 
+def test_a_stated_rank_is_raised_by_what_the_question_names_alone() -> None:
+    def f(x: Any) -> Any:
+        cells = x.shape[0] * x.shape[1] if x.ndim == 2 else x.size
+        return x / cells
+
+    hints = replace(NO_HINTS, clues={"x": [Clue("the text", spec="f32[n m]")]})
+    found = outcome(f, (3, 4), hints).subjects
+    assert all(len(leaf.shape) < 3 for subject in found for leaf in subject.signature.leaves)
+
+
 def test_with_the_batch_what_has_one_entry_for_each_of_it_loses_its_axis() -> None:
     def f(x: Any, lengths: Any) -> Any:
         single = x.ndim == 2
