@@ -28,6 +28,7 @@ from gradcheck_cli.subject.protocol import CustomGradient
 Array = np.ndarray[Any, Any]
 
 _MOST_TRIES = 200
+_PLACES = 2  # of a factor, by which sizes are told apart
 _LEAST_BLOCK = 4
 _BLOCK = re.compile(r"block|tile|chunk|warps|stages", re.IGNORECASE)
 
@@ -64,7 +65,7 @@ def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction 
     for function, edit in itertools.islice(_promising(gradient, trials, screens), _MOST_TRIES):
         if _does(edit, function, trials, rows, screens):
             text = _in_words(edit, sum(map(len, rows)))
-            is_safe = not _takes_out_a_guard(edit) and not _may_be_a_number(edit, trials)
+            is_safe = not _takes_out_a_guard(edit) and not _may_be_a_number(edit, trials, screens)
             return Correction(text, function.__code__.co_filename, patch(edit, function), is_safe)
     return None
 
@@ -120,10 +121,15 @@ def _takes_out_a_guard(edit: Edit) -> bool:
     return len(_GUARD.findall(edit.new)) < len(_GUARD.findall(edit.old))
 
 
-def _may_be_a_number(edit: Edit, trials: Sequence[Trial]) -> bool:
-    """Does it divide by a size that was one and the same wherever it was tried? So many may be another number."""
-    shapes = {tuple(leaf.shape for leaf in trial.m.subject.leaves) for trial in trials}
-    return len(shapes) == 1 and is_over_a_size(edit.new) and not is_over_a_size(edit.old)
+def _may_be_a_number(edit: Edit, trials: Sequence[Trial], screens: Sequence[Sequence[int]]) -> bool:
+    """Does it divide by a size, where the rule was too large by one and the same factor wherever it was tried?
+
+    So many may be another number.
+    """
+    if not is_over_a_size(edit.new) or is_over_a_size(edit.old):
+        return False
+    factors = map(Trial.factors, trials, screens)
+    return len({round(each[0], _PLACES) for each in factors if each}) < 2
 
 
 def _in_words(edit: Edit, count: int) -> str:

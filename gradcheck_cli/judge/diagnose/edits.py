@@ -77,7 +77,8 @@ def edits(function: Function, missing: Divisor | None = None) -> Iterator[Edit]:
         named: _Sweep = (whole, names, _by_a_name)
         sizes: _Sweep = (whole, arrays, functools.partial(over_sizes, library=library))
         roots: _Sweep = (_assigned(part), arrays, functools.partial(over_roots, library=library))
-        known: tuple[_Sweep, ...] = (named, sizes if missing is Divisor.SIZE else roots)
+        dropped: _Sweep = (inside, names, _without_a_number)
+        known: tuple[_Sweep, ...] = (dropped, named, sizes if missing is Divisor.SIZE else roots)
         sweeps: tuple[_Sweep, ...] = (
             *(known if missing else ()), (inside, names, _changed), (whole, parameters, _whole), sizes,
             (inside, names, _with_more), (whole, names, _doubled), roots,
@@ -198,6 +199,15 @@ def _whole(node: ast.expr, cotangents: Sequence[str]) -> Iterator[ast.expr]:
         here = ast.Name(name, ast.Load())
         for more in (here, *(ast.Subscript(here, ast.Constant(i), ast.Load()) for i in (0, 1))):
             yield ast.BinOp(node, ast.Add(), more)
+
+
+def _without_a_number(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    """Without a factor that may be the size by chance: 3 of `3 * x**2`, among three columns."""
+    match node:
+        case ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=other):
+            yield other
+        case ast.BinOp(left=other, op=ast.Mult(), right=ast.Constant()):
+            yield other
 
 
 def _by_a_name(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:

@@ -35,12 +35,13 @@ class Returned:
 
 
 def returned_for(
-    gradient: CustomGradient, argument: str | None, traced: Traced = frozenset()
+    gradient: CustomGradient, argument: str | None, traced: Traced | None = None
 ) -> Returned | None:
     """What the rule's text returns for this argument, in a branch that was traced; None where it does not show."""
     for function in written(gradient):
         tree = tree_of(function)
-        lines = frozenset(line for path, line in traced if path == function.__code__.co_filename)
+        here = function.__code__.co_filename
+        lines = None if traced is None else frozenset(n for path, n in traced if path == here)
         rules = [] if tree is None else rules_in(tree)
         if gradient.kind in _BESIDE_THE_VALUE and rules == [tree]:
             continue  # what it returns is no gradient
@@ -78,7 +79,7 @@ def _names(gradient: CustomGradient, argument: str | None) -> tuple[list[str], l
 
 
 def _expression(
-    rule: Function, gradient: CustomGradient, argument: str | None, traced: Lines
+    rule: Function, gradient: CustomGradient, argument: str | None, traced: Lines | None
 ) -> ast.expr | None:
     every, learned, name = _names(gradient, argument)
     for returned in _traced_last(returned_by(rule, apart=False), traced)[::-1]:
@@ -95,7 +96,7 @@ def _expression(
     return None
 
 
-def _inside(node: ast.expr, path: str, rule: Function, traced: Lines) -> ast.expr:
+def _inside(node: ast.expr, path: str, rule: Function, traced: Lines | None) -> ast.expr:
     """The part of a dictionary or a tuple that the path leads to, as far as the text spells it."""
     node = _meant(node, rule, traced)
     for step in _STEP.finditer(path):
@@ -113,9 +114,20 @@ def _inside(node: ast.expr, path: str, rule: Function, traced: Lines) -> ast.exp
     return node
 
 
-def _traced_last(nodes: Sequence[_Node], traced: Lines) -> list[_Node]:
-    """The nodes in their order, but those that were traced behind the others."""
-    return sorted(nodes, key=lambda n: not traced.isdisjoint(_lines_of(n)))
+def _traced_last(nodes: Sequence[_Node], traced: Lines | None) -> list[_Node]:
+    """The nodes in their order, but those that were traced behind the others.
+
+    Where none was, what leaves nothing to trace was taken: a cotangent that is handed on.
+    """
+    if traced is None:
+        return list(nodes)
+    return sorted(nodes, key=lambda n: (not traced.isdisjoint(_lines_of(n)), _is_bare(n)))
+
+
+def _is_bare(node: ast.AST) -> bool:
+    """Is it names and constants alone?"""
+    bare = (ast.Name, ast.Constant, ast.Tuple, ast.List, ast.Load)
+    return all(isinstance(part, bare) for part in ast.walk(node))
 
 
 def _lines_of(node: ast.expr | ast.stmt) -> range:
@@ -126,7 +138,7 @@ def _is_key(node: ast.expr | None, key: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == key
 
 
-def _meant(node: ast.expr, rule: Function, traced: Lines = frozenset()) -> ast.expr:
+def _meant(node: ast.expr, rule: Function, traced: Lines | None = None) -> ast.expr:
     """What a name stands for: what it is given last, if that is sure to be what the rule returns.
 
     Of two branches the one that was traced gives it.
@@ -136,7 +148,7 @@ def _meant(node: ast.expr, rule: Function, traced: Lines = frozenset()) -> ast.e
     nodes = (n for n in own_nodes(rule) if isinstance(n, ast.stmt))
     given = sorted((n for n in nodes if _stores(n, node.id)), key=lambda n: n.lineno)
     body = [] if isinstance(rule, ast.Lambda) else rule.body
-    if given and given[-1] not in body:
+    if traced and given and given[-1] not in body:
         taken = [n for n in given if not traced.isdisjoint(_lines_of(n))]
         given = taken if len(taken) == 1 else given
     match given[-1:]:

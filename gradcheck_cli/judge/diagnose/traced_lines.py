@@ -7,9 +7,11 @@ from gradcheck_cli.reals.source_spot import spot
 from gradcheck_cli.subject.protocol import Traced
 
 
-def traced_lines(subject: Traced) -> frozenset[tuple[str, int]]:
-    """Files and lines of what the rule does at the subject's shapes; none where it has no trace."""
+def traced_lines(subject: Traced) -> frozenset[tuple[str, int]] | None:
+    """Files and lines of what the rule does at the subject's shapes; None where it has no trace."""
     rule = subject.traces().rule
-    spots = () if rule is None else [spot(step, PLUMBING) for step in rule.steps]
+    if rule is None:
+        return None
+    spots = (spot(step, PLUMBING) for step in rule.steps)
     there = [s for s in spots if s is not None]
     return frozenset((s.path, n) for s in there for n in range(s.line, s.end_line + 1))

@@ -149,3 +149,8 @@ def test_which_divisor_is_missing() -> None:
     assert missing([3**0.5], [3, 4]) is Divisor.ROOT
     assert missing([4.0, 3.0], [3, 4]) is None
     assert missing([], [3]) is None
+
+
+def test_a_factor_that_may_be_the_size_by_chance_is_dropped_before_anything_is_divided() -> None:
+    tree = parsed("def backward(x, ct):\n    return 3 * ct * x**2")
+    assert next(iter(edits(tree, Divisor.SIZE))).new == "ct"

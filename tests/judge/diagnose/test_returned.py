@@ -63,6 +63,10 @@ def test_of_two_branches_it_is_in_the_one_that_was_traced(tmp_path: Path, body: 
     assert shown(tmp_path, body, "w", traced=3) == "1 * g"
 
 
+def test_where_none_was_traced_the_cotangent_was_handed_on(tmp_path: Path) -> None:
+    assert shown(tmp_path, "if saved:\n    return g, g\nreturn g, 2 * g", "w", traced=99) == "g"
+
+
 def test_of_one_argument_it_is_the_whole(tmp_path: Path) -> None:
     assert shown(tmp_path, "return g * 2", None, names=("x",)) == "g * 2"
 
