@@ -43,8 +43,13 @@ def admit_limits(
     limits = None if seeks is False else rows.subject.limits(rows.points, rows.cotangents)
     if limits is None and seeks is not False and _differ(truth, rule, rows):
         limits = rows.subject.limits_of_series(rows.points, rows.cotangents)
-    if limits is None or not (seeks or _seeks(limits, values, rows)):
+    if limits is None:
         return False, ()
+    if not seeks and not _at_its_limit(limits, values, rows):
+        of_the_limit = _is_of_the_limit(limits, rows)
+        rule.of_a_limit = of_the_limit and _takes_few_steps(rows.subject)
+        if not of_the_limit or rule.of_a_limit:
+            return False, ()
     _admit(truth, rule, limits, rows)
     primal = rows.subject.traces().primal
     may_go_on = primal is not None and primal.primitives() & OPEN_LOOPS
@@ -60,27 +65,33 @@ def _differ(truth: Truth, rule: Truth, rows: Rows) -> bool:
     return any(not a.overlaps(b) for a, b in pairs)
 
 
-def _seeks(limits: Limits, values: Sequence[Array], rows: Rows) -> bool:
-    """Has the function come to its limit by itself at a share of the ordinary points, or is the rule the limit's at nearly all?
-
-    That of a few steps is no limit's, unless they end there: three passes of a circuit are not infinitely many.
-    """
-    base = rows.base_rows if len(rows.base_rows) else np.arange(rows.count)
+def _at_its_limit(limits: Limits, values: Sequence[Array], rows: Rows) -> bool:
+    """Has the function come to its limit by itself at a share of the ordinary points?"""
+    base = _ordinary(rows)
     settled = _settled(limits.truth, VALUES, rows.count)
     reached = columns(values, rows.count)
     there = (settled.are & _same(reached, settled.numbers, NEAR_ITS_LIMIT.value))[base]
-    if there.size and there.mean() >= SEEKING.value:
-        return True
-    if _takes_few_steps(rows.subject):
-        return False
+    return bool(there.size and there.mean() >= SEEKING.value)
+
+
+def _is_of_the_limit(limits: Limits, rows: Rows) -> bool:
+    """Is the rule the derivative of the limit at nearly all ordinary points that have one?"""
+    base = _ordinary(rows)
     truth, rule = (_settled(each, GRADIENTS, rows.count) for each in (limits.truth, limits.rule))
     telling = (truth.are & (truth.numbers != 0))[base]
     right = (rule.are & _same(truth.numbers, rule.numbers, floor=0.0))[base]
     return bool(telling.any() and right[telling].mean() > _NEARLY_ALL)
 
 
+def _ordinary(rows: Rows) -> Array:
+    return np.asarray(rows.base_rows if len(rows.base_rows) else np.arange(rows.count))
+
+
 def _takes_few_steps(subject: Subject) -> bool:
-    """Do all loops of the function end after a few trips that are counted beforehand?"""
+    """Do all loops of the function end after a few trips that are counted beforehand?
+
+    Three passes of a circuit are not infinitely many: what does not come to its limit by then has none for its truth.
+    """
     primal = subject.traces().primal
     loops = [] if primal is None else [s for s in primal.all_steps() if s.name in LOOPS]
     counted = bool(loops) and all(s.name not in OPEN_LOOPS for s in loops)

@@ -73,7 +73,7 @@ def _broken(m: Measurements) -> str | Doubt | None:
                 return None
     return (
         f"at {at(m, rows[0])}, and for losses that do not see how columns or rows are turned or "
-        "scaled, the gradient is still not the truth's"
+        "scaled, the gradient is still not the truth's, or they do not see the argument at all"
     )
 
 

@@ -67,6 +67,7 @@ _FOLLOWS_STEPS = (
     "the function has steps, of which its derivative knows nothing; the rule follows them: a surrogate gradient "
     "(straight-through, or a smoothed step)"
 )
+_OF_A_LIMIT = "it is the derivative of what the function's loop would come to, and that ends after a few steps, short of it"
 _DATA = "no gradient is given for what is data by its name; the truth is not zero"
 _OPEN = (
     "the formula differs from autodiff through the primal, and the integral of the rule could "
@@ -295,7 +296,7 @@ def _wrong(mismatch: Mismatch, row: int) -> Failure:
     everywhere = bool(_share(mismatch) > EVERYWHERE.value)
     plain = next(iter(m.floats.values())).custom is None
     message = "the custom rules that it calls make it wrong" if plain else "the formula is wrong"
-    explanation = _explanation(mismatch)
+    explanation = _OF_A_LIMIT if m.rule and m.rule.of_a_limit else _explanation(mismatch)
     if explanation:
         message += f": {explanation}"
     elif not everywhere:

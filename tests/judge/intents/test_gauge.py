@@ -86,7 +86,7 @@ def test_twice_the_gradient_is_broken() -> None:
             "broken-intent",
             "`expect(gauge)` does not hold: at a = [[1, 2], [0.5, 1]], and for losses that "
             "do not see how columns or rows are turned or scaled, the gradient is still not the "
-            "truth's",
+            "truth's, or they do not see the argument at all",
         ),
     ]
 
