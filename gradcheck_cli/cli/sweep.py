@@ -18,7 +18,7 @@ class Dtype(StrEnum):
     FLOAT64 = "float64"
 
 
-_LONG = "cgcheck: float32 has four billion numbers: minutes; --max-time SECONDS ends it, and another run goes on"
+_LONG = "cgcheck: every float32 of one argument is four billion numbers: minutes; --max-time SECONDS ends it, another run goes on"
 
 
 def sweep(

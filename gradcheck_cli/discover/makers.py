@@ -35,7 +35,7 @@ class Setting:
     guessed: bool = False  # nobody but cgcheck chose it
     # What a text says of it where it is left out: an array of such a shape.
     array: Any = field(default=None, compare=False)
-    owner: str = ""  # the argument of which it is a flag: `rules` of `rules.squared`
+    owner: str = ""  # the argument of which it is a flag or a word: `rules` of `rules.squared`
 
 
 @dataclass(frozen=True, slots=True)

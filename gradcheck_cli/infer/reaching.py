@@ -74,12 +74,9 @@ class _Search:
             ran = self._tries(signature, changed)
             if ran is not None and self._opens(left, self.trial.fitting[-1], ran):
                 return True
-        trial, bases = self.trial, [subject.signature for subject in self.subjects[-1:]]
-        for base in bases:
-            for s in with_other_ranks(trial.gradient, base, trial.dtype, trial.hints, left[0]):
-                if self._opens(left, s, self._ran([s])):
-                    return True
-        return False
+        trial, last = self.trial, self.subjects[-1].signature
+        ranks = with_other_ranks(trial.gradient, last, trial.dtype, trial.hints, left[0])
+        return any(self._opens(left, other, self._ran([other])) for other in ranks)
 
     def _opens(self, left: Sequence[Arm], subject: Subject, ran: Ran) -> bool:
         """Does this subject take an arm that none did? Then it is one of those that were found."""

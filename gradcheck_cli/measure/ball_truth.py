@@ -47,9 +47,7 @@ class Truth:
     sides: dict[int, list[Side]] = field(default_factory=dict)
     estimated: bool = False  # some row rests on midpoints that agree, not on narrow balls
     by_limit: bool = False  # some row is the rule's own, which is the limit's in float64
-    of_a_limit: bool = (
-        False  # of a rule: it is that of a limit to which the function's few steps do not come
-    )
+    of_a_limit: bool = False  # a rule: of a limit to which the function's few steps do not come
 
     def arrays(self) -> list[Array]:
         """All balls and all states."""

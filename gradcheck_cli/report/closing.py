@@ -36,7 +36,8 @@ def count(number: int, word: str) -> str:
 def _checked(report: Report) -> str:
     s = report.summary
     if s.linted:
-        return f"{count(s.linted, 'file')} linted"
+        each = count(s.files, "file")
+        return f"{each if s.linted == s.files else f'{s.linted} of {each}'} linted"
     if not s.gradients and s.exit_code > 1:
         return f"Nothing could be checked in {count(s.files, 'file')}"
     if not s.gradients:

@@ -21,10 +21,12 @@ def adopted(function: Any) -> tuple[CustomGradient, Framework]:
     if not claims:
         raise TypeError(f"{function!r} is nothing that has a gradient")
     custom = [pair for pair in claims if pair[0].kind != _FUNCTION]
-    called = _rules_called(function)
+    if custom:
+        return custom[0]
+    called, imported = _rules_called(function), _modules(function)
     calling = [pair for pair in claims if pair[1].name in called]
-    used = [pair for pair in claims if pair[1].name in _modules(function)]
-    return (custom or calling or used or claims[-1:])[0]
+    used = [pair for pair in claims if pair[1].name in imported]
+    return (calling or used or claims[-1:])[0]
 
 
 def _claims(function: Any) -> Iterator[tuple[CustomGradient, Framework]]:

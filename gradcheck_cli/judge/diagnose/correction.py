@@ -91,8 +91,10 @@ def _promising(
 ) -> Iterator[tuple[FunctionType, Edit]]:
     """The changes at places that can be at fault."""
     known, in_blocks = reach(trials, screens), any(trial.m.subject.kernels for trial in trials)
-    first = trials[0]
-    divisor = missing(first.factors(screens[0]), first.m.sizes)
+    off = (
+        (trial.factors(rows), trial.m.sizes) for trial, rows in zip(trials, screens, strict=True)
+    )
+    divisor = next((missing(*each) for each in off if each[0]), None)
     for function, edit in _changes(gradient, divisor):
         if in_blocks and _is_a_block(edit):
             continue

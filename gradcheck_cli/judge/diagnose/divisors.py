@@ -10,6 +10,10 @@ from enum import Enum
 
 from gradcheck_cli.contract.limits import SCREEN
 
+_TENSORFLOW = "tf"
+_ENDS = (0, -1)
+_SPELLED = (".shape", ".size", ".numel")  # how a size is spelled, `tf.shape(x)` as well
+
 
 class Divisor(Enum):
     """What a rule may have forgotten to divide by."""
@@ -27,10 +31,6 @@ def missing(factors: Sequence[float], sizes: Collection[int]) -> Divisor | None:
         ):
             return divisor
     return None
-
-
-_TENSORFLOW = "tf"
-_ENDS = (0, -1)
 
 
 def over_sizes(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:
@@ -63,10 +63,7 @@ def is_over_a_size(text: str) -> bool:
     divisions = (
         n for n in ast.walk(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)
     )
-    return any(part in ast.unparse(n.right) for n in divisions for part in _SIZES)
-
-
-_SIZES = (".shape", ".size", ".numel", "tf.size")
+    return any(part in ast.unparse(n.right) for n in divisions for part in _SPELLED)
 
 
 def _sizes(name: str) -> Iterator[ast.expr]:
