@@ -71,6 +71,9 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         r'(?:src|rel="(?:stylesheet|preconnect)" href)="(?:https?:)?//[^"]*"', front
     )
     assert not fetched, "nothing comes from elsewhere"
+    assert 'src="scripts/iframe-worker.js"' in front, "opened from the disk, the search needs it"
+    index = (tmp_path / "site" / "search" / "search_index.js").read_text("utf-8")
+    assert index.startswith("var __index = ") and "naive-softplus" in index
 
 
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
