@@ -11,19 +11,38 @@ from dataclasses import dataclass
 
 from gradcheck_cli.project.input_specs import SpecError, condition
 
-# Each name with what stands in its brackets after it, if anything must.
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an intent is declared, and the law that it is held to."""
+
+    example: str
+    law: str
+    wants: str | None = None  # what must stand in its brackets
+
+    @property
+    def wanted(self) -> str:
+        return f"{self.wants}, as in `expect({self.example})`"
+
+
 FORMS = {
-    "straight-through": None,
-    "surrogate": None,
-    "scaled": "a number or an argument, as in `expect(scaled=-1.0)`",
-    "clipped": None,
-    "zero": "an argument, as in `expect(zero: alpha)`",
-    "subgradient": None,
-    "safe-at": "a place, as in `expect(safe-at: x = 0)`",
-    "manifold": "an argument, as in `expect(manifold: q)`",
-    "gauge": None,
-    "estimator": None,
-    "domain": "a condition, as in `expect(domain: x > 0)`",
+    "straight-through": Form(
+        "straight-through",
+        "the gradient is handed on as it came, or as if each rounding, and each bound, were not there",
+    ),
+    "surrogate": Form("surrogate", "wherever rule and derivative differ, the derivative is zero"),
+    "scaled": Form("scaled=-1.0", "so many times the truth, everywhere", "a number or an argument"),
+    "clipped": Form(
+        "clipped",
+        "never larger than the truth, never of the other sign, but for bounds that are arguments",
+    ),
+    "zero": Form("zero: alpha", "no gradient for that argument", "an argument"),
+    "subgradient": Form("subgradient", "the truth but at kinks, where it may be another number"),
+    "safe-at": Form("safe-at: x = 0", "the truth but at that point", "a place"),
+    "manifold": Form("manifold: q", "the truth, projected on a tangent space", "an argument"),
+    "gauge": Form("gauge", "the truth for losses that do not see how a basis is turned"),
+    "estimator": Form("estimator", "the truth on average over keys, within a confidence interval"),
+    "domain": Form("domain: x > 0", "the truth there", "a condition"),
 }
 # What nobody can declare: a name or a text hints in this word that the derivative is meant to be another, or
 # says so outright.
@@ -86,23 +105,23 @@ def _declared(name: str, argument: str | None) -> Declared:
         close = difflib.get_close_matches(name, FORMS, n=1)
         hint = f"did you mean `{close[0]}`?" if close else f"one of {', '.join(FORMS)}"
         raise IntentError(f"no intent is called `{name}`; {hint}")
-    wants = FORMS[name]
+    form = FORMS[name]
     value = (argument or "").strip() or None
-    if wants is not None and value is None:
-        raise IntentError(f"`{name}` wants {wants}")
-    if wants is None and value is not None and name != "straight-through":
+    if form.wants is not None and value is None:
+        raise IntentError(f"`{name}` wants {form.wanted}")
+    if form.wants is None and value is not None and name != "straight-through":
         raise IntentError(f"`{name}` takes nothing more")
     if name == "scaled":
         try:
             float(value or "")
         except ValueError:
             if not re.fullmatch(r"-?[A-Za-z_]\w*", value or ""):
-                raise IntentError(f"`{value}` is no number: {wants}") from None
+                raise IntentError(f"`{value}` is no number: {form.wanted}") from None
     if name == "domain":
         try:
             condition(value or "")
         except SpecError as error:
             raise IntentError(str(error)) from None
     if name == "safe-at" and not re.fullmatch(r"\w+\s*=\s*\S+", value or ""):
-        raise IntentError(f"`{name}` wants {wants}")
+        raise IntentError(f"`{name}` wants {form.wanted}")
     return Declared(name, value)

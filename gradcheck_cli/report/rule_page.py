@@ -6,11 +6,13 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from gradcheck_cli.project.intent_specs import FORMS
 from gradcheck_cli.project.rule_pages import Rule
 from gradcheck_cli.project.suppressions import NEVER_IGNORED
 
 _WIDEST = 100
 _FENCE = "```"
+_OTHERS = "What can be declared besides:"
 _ITEM = re.compile(r"(?P<mark>[-*]|\d+\.)\s+")
 
 
@@ -31,6 +33,30 @@ def family(name: str, rules: Sequence[Rule], width: int) -> str:
         "",
     ]
     return "\n".join([*lines, *listed(rules, room)]) + "\n"
+
+
+def intent(name: str, width: int) -> str:
+    """How an intent is declared, the law that it is held to, and what else can be declared."""
+    form = FORMS[name]
+    others = ", ".join(f"`{other}`" for other in FORMS if other != name)
+    law = f"A rule so declared is held to this: {form.law}."
+    rest = f"What does not hold is `broken-intent`, what explains nothing `unused-intent`. {_OTHERS} {others}."
+    room = min(width, _WIDEST)
+    return "\n".join(
+        [
+            f"{name} (an intent)",
+            "",
+            *_filled([law], room),
+            "",
+            "    # cgcheck: expect(" + form.example + ")",
+            "",
+            *_filled(
+                ["At the definition of the function, at the end of its line or above it."], room
+            ),
+            *_filled([rest], room),
+            "",
+        ]
+    )
 
 
 def listed(rules: Sequence[Rule], room: int) -> Iterator[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gradcheck_cli.contract.errors import SettingsError
 from gradcheck_cli.project.comments import parse as parse_comments
-from gradcheck_cli.project.intent_specs import Declared, IntentError, parse
+from gradcheck_cli.project.intent_specs import FORMS, Declared, IntentError, parse
 from gradcheck_cli.project.settings import parse as parse_settings
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_several_stand_in_one_comment() -> None:
@@ -66,3 +70,11 @@ def test_a_comment_names_the_function_that_a_rule_is_to_differentiate() -> None:
 def test_a_reference_that_names_no_function_means_nothing(inside: str) -> None:
     (malformed,) = parse_comments(f"def f(x): ...  # cgcheck: reference({inside})\n").malformed
     assert malformed.problem == "name the function: `reference(module:function)`"
+
+
+def test_the_guide_lists_every_intent_with_its_law() -> None:
+    guide = (ROOT / "docs" / "do" / "intents.md").read_text(encoding="utf-8")
+    rows = [line for line in guide.splitlines() if line.startswith("| `expect(")]
+    assert len(rows) == len(FORMS)
+    for row, form in zip(rows, FORMS.values(), strict=True):
+        assert row.startswith(f"| `expect({form.example})`") and row.endswith(f"| {form.law} |")

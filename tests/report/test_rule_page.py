@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.project.intent_specs import FORMS, parse
 from gradcheck_cli.project.rule_pages import Rule, find, rules
-from gradcheck_cli.report.rule_page import family, page
+from gradcheck_cli.report.rule_page import family, intent, page
 
 BODY = """# a title
 
@@ -49,3 +50,12 @@ def test_a_family_lists_its_rules() -> None:
     text = family("contracts", contracts, 80)
     assert all(rule.name in text for rule in contracts)
     assert "--ignore contracts" in text
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_page_of_an_intent_can_be_written_as_it_stands(name: str) -> None:
+    shown = intent(name, 80)
+    (comment,) = (line for line in shown.splitlines() if line.startswith("    # cgcheck: "))
+    (declared,) = parse(comment.removeprefix("    # cgcheck: "))
+    assert declared.name == name
+    assert max(map(len, shown.splitlines())) <= 80
