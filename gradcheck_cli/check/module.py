@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import pkgutil
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
 import msgspec
 
 from gradcheck_cli.check.import_line import Tell, told_meanwhile
+from gradcheck_cli.check.missing_module import missing, top_package
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import FileFinding, Task
@@ -18,8 +17,6 @@ from gradcheck_cli.discover import importing, lines
 from gradcheck_cli.project.framework_marks import DEFAULT, NAMES
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.source_marks import by_framework, find_marks, imported_roots
-
-_ALIKE = 0.85  # of a name's letters: `jaxx`
 
 
 def imported(task: Task, tell: Tell) -> ModuleType | FileFinding:
@@ -35,8 +32,8 @@ def imported(task: Task, tell: Tell) -> ModuleType | FileFinding:
         rule, line = RuleName.MODULE_EXITED, lines.raised_at(error, task.path)
         message = f"the module calls sys.exit({error.code!r}) while it is imported"
     except ModuleNotFoundError as error:
-        line, message = lines.raised_at(error, task.path), _missing(error.name or "", task)
-        if _package(error.name or "") in map(_package, task.optional_imports):
+        line, message = lines.raised_at(error, task.path), missing(error.name or "", task)
+        if top_package(error.name or "") in map(top_package, task.optional_imports):
             severity = Severity.NOTE
     except BaseException as error:
         line = lines.raised_at(error, task.path)
@@ -60,23 +57,3 @@ def completed(task: Task, module: ModuleType) -> Task:
         used = NAMES & (imported_roots(tree) | {module.__name__.partition(".")[0]})
         marked = marked or {name: [] for name in sorted(used) or [DEFAULT]}
     return msgspec.structs.replace(task, marked=marked)
-
-
-def _package(name: str) -> str:
-    """The package that a module belongs to, as one imports it."""
-    return name.replace("-", "_").partition(".")[0]
-
-
-def _missing(name: str, task: Task) -> str:
-    """What to do about a module that is not there: the task's own, or one that it imports."""
-    if name and (task.module or "").startswith(name):
-        return f"there is no module `{name}`"
-    package = _package(name)
-    here = [module.name for module in pkgutil.iter_modules()]
-    close = [] if package in here else get_close_matches(package, here, n=1, cutoff=_ALIKE)
-    cure = (
-        f"is `{close[0]}` meant? Else name it in `optional-imports`"
-        if close
-        else f"pip install {package}, or name it in `optional-imports`"
-    )
-    return f"the module imports `{name}`, which is not installed here: {cure}"
