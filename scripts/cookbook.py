@@ -29,13 +29,12 @@ _DIGITS = 6
 _HEAD = """\
 # A cookbook of stable forms
 
-*Made by `python scripts/cookbook.py`, from the pages of the linter's rules.*
-
 Each pair was tried: in float32, one operation after the other, at an input where the naive form fails. The truth is enclosed over the real
 numbers. That both forms are equal there, and elsewhere, to the second derivative, is held by the tests. Where `cgcheck lint` finds a naive
 form that is ticked, `--fix` writes the other in your framework's spelling. A pair without a tick is better where the naive form fails, and
 not everywhere: near another input it may lose digits of its own.
 """
+_FOOT = "*Made by `python scripts/cookbook.py`, from the pages of the linter's rules.*\n"
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -130,7 +129,7 @@ def page() -> str:
             lines += ["|---|---|---|---|---|---|"]
             lines += [_row(proof) for proof in rule.proof]
             lines += ["", f"[{rule.name}](../../rules/{rule.family}/{rule.name}.md)", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, _FOOT])
 
 
 def _row(proof: Proof) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 from gradcheck_cli.contract import limits
@@ -13,14 +14,13 @@ PAGE = Path(__file__).parent.parent / "docs" / "limits.md"
 INTRODUCTION = """\
 # Every number that a verdict hangs on
 
-*Made from `gradcheck_cli/contract/limits.py` by `python scripts/limits_page.py`.*
-
 Formula and linearity have no tolerance: they are compared over the real numbers, and a gap is a gap. What
 floats are forgiven is measured at each point: the range of the truth at inputs a few roundings away. The
 numbers below say how it is measured, what is too small for any float to show, how a kink or pole is told
 from a smooth place, and where cgcheck stops asking and says so. Those that a trial has fixed name the
 trial; `python benchmarks/limits.py` runs it again. Those that are conventions say so.
 """
+FOOT = "*Made from `gradcheck_cli/contract/limits.py` by `python scripts/limits_page.py`.*\n"
 
 GROUPS = {
     "A": "Floats beside the truth",
@@ -34,6 +34,7 @@ GROUPS = {
 }
 
 
+_NAME = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -47,17 +48,26 @@ def page() -> str:
         lines += [
             f"## {title}",
             "",
-            "| limit | value | of what | section | why so big |",
-            "|---|---|---|---|---|",
+            "| limit | value | why so big |",
+            "|---|---|---|",
         ]
         for name, row in table().items():
             if row.section[:1] == letter:
-                words = name.lower().replace("_", " ")
-                lines.append(
-                    f"| {words} | {shown(row.value)} | {row.unit} | {row.section} | {row.trial} |"
-                )
+                why = _NAME.sub(lambda match: in_words(match.group()), row.trial)
+                cells = (in_words(name), f"{shown(row.value)} {row.unit}", why)
+                lines.append(f"| {' | '.join(map(escaped, cells))} |")
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join([*lines, FOOT])
+
+
+def escaped(cell: str) -> str:
+    """Words for a cell of a table: bars would end it."""
+    return cell.replace("|", "\\|")
+
+
+def in_words(name: str) -> str:
+    """`MOVE_ULP` as people say it."""
+    return name.lower().replace("_", " ")
 
 
 def shown(value: float | tuple[float, ...]) -> str:

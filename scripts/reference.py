@@ -20,7 +20,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.testing.check_gradient import check_gradient
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "look-up"
-WIDTH = 100
+WIDTH = 78  # as many columns as a page of the site has room for
 _FAMILIES = {
     "gradient": "Is the formula right?",
     "stability": "Do the floats follow?",
@@ -33,12 +33,13 @@ _FAMILIES = {
 
 def pages() -> dict[str, str]:
     """Each page by the name of its file."""
-    return {
+    made = {
         "commands.md": commands(),
         "settings.md": settings(),
         "rules.md": all_rules(),
         "python.md": python(),
     }
+    return {name: text.rstrip("\n") + "\n" + _foot() for name, text in made.items()}
 
 
 def commands() -> str:
@@ -140,7 +141,11 @@ def _cell(text: str) -> str:
 
 
 def _head(title: str) -> str:
-    return f"# {title}\n\n*Made by `python scripts/reference.py`.*\n"
+    return f"# {title}\n"
+
+
+def _foot() -> str:
+    return "\n*Made by `python scripts/reference.py`.*\n"
 
 
 def main() -> None:

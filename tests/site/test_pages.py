@@ -54,6 +54,14 @@ def test_the_pictures_say_what_is_drawn_today() -> None:
         assert len(words_of(made)) > 5
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=shown)
+def test_every_row_of_a_table_has_as_many_cells_as_its_head(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
+        counts = [len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()]
+        assert len(set(counts)) == 1, table.splitlines()[counts.index(max(counts))]
+
+
 def words_of(svg: str) -> list[str]:
     return [text for text in re.findall(r">([^<>{}]+)<", svg) if text.strip()]
 
