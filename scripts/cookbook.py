@@ -19,7 +19,7 @@ from jax.scipy import special
 from gradcheck_cli.lint import terms
 from gradcheck_cli.lint.matching import pattern
 from gradcheck_cli.lint.terms import Term
-from gradcheck_cli.project.rule_pages import Proof, rules
+from gradcheck_cli.project.rule_pages import Proof, rules, sentence
 from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import build
 
@@ -124,7 +124,7 @@ def page() -> str:
     lines = [_HEAD]
     for rule in rules().values():
         if rule.proof:
-            lines += [f"## {rule.summary[:1].upper()}{rule.summary[1:]}", ""]
+            lines += [f"## {sentence(rule.summary)[:-1]}", ""]
             lines += ["| instead of | write | at | the naive form gives | the other | truth |"]
             lines += ["|---|---|---|---|---|---|"]
             lines += [_row(proof) for proof in rule.proof]

@@ -15,7 +15,7 @@ from flint import arb, ctx
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 _EXAMPLE = "fixtures/seeds/custom_gradient.py"
-_BITS = (24, 53, 64, 80, 128)
+_BITS = (32, 64, 128, 256)
 _AT = "1e-8"
 _WIDTH, _ROW, _LEFT, _HEAD = 720, 34, 100, 40
 _SPAN = 8.0  # widths of a row: powers of ten around the truth on either side
@@ -54,7 +54,7 @@ def balls() -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}">',
         f"<style>{_STYLE}</style>",
-        f'<text class="title" x="12" y="18">(1 − cos x) / x² at x = {_AT}: the ball at each precision</text>',
+        f'<text class="title" x="12" y="18">(1 − cos x) / x² at x = {_AT}: the ball at each precision, on a scale of powers of ten</text>',
         f'<line class="faint" x1="{middle:g}" y1="{_HEAD - 8}" x2="{middle:g}" y2="{height - 24}"/>',
         *rows,
         f'<text x="{middle:g}" y="{height - 8}" text-anchor="middle">the truth, 0.5</text>',
@@ -78,9 +78,9 @@ def _ball(number: int, bits: int, middle: float) -> str:
     return "\n".join([
         f'<text x="12" y="{top + 15}">{bits} bits</text>',
         f'<rect class="{"sure" if decides else "open"}" x="{middle - half:.1f}" y="{top}" width="{2 * half:.1f}" height="20" rx="10"/>',
-        f'<text x="{middle + half + 8:.1f}" y="{top + 15}">± {radius:.2g}</text>'
+        f'<text x="{middle + half + 8:.1f}" y="{top + 15}">± {radius:.2g}: decided</text>'
         if decides
-        else f'<text x="{middle:.1f}" y="{top + 15}" text-anchor="middle">± {radius:.2g}</text>',
+        else f'<text x="{middle:.1f}" y="{top + 15}" text-anchor="middle">± {radius:.2g}: open</text>',
     ])  # fmt: skip
 
 

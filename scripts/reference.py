@@ -25,9 +25,9 @@ _FAMILIES = {
     "gradient": "Is the formula right?",
     "stability": "Do the floats follow?",
     "worth": "Is the rule needed?",
-    "run": "Could it be checked?",
-    "contracts": "Read off the source: is the rule attached and called as the framework wants?",
     "numerics": "Read off the source: is the expression stable?",
+    "contracts": "Read off the source: is the rule attached and called as the framework wants?",
+    "run": "Could it be checked?",
 }
 
 
@@ -118,7 +118,11 @@ def _signature(function: Callable[..., None]) -> str:
 
 def all_rules() -> str:
     """All rules by family, each with a link to its page."""
-    lines = [_head("Rules"), "`cgcheck explain NAME` shows a page in the terminal.", ""]
+    lines = [
+        _head("Findings"),
+        "Each has a name, a code and a page; `cgcheck explain NAME` shows it in the terminal.",
+        "",
+    ]
     for family, question in _FAMILIES.items():
         lines += [f"## {family}", "", question, "", "| code | rule | severity | what it finds |"]
         lines += ["|---|---|---|---|", *_rows(family), ""]

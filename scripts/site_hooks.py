@@ -12,7 +12,8 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from gradcheck_cli.project.rule_pages import rules
+from gradcheck_cli.project.rule_pages import Rule, rules, sentence
+from gradcheck_cli.project.suppressions import NEVER_IGNORED
 
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
@@ -26,12 +27,27 @@ def on_files(files: Files, config: Any) -> Files:
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, name, content=text))
     for rule in rules().values():
-        told = f"{rule.summary[:1].upper()}{rule.summary[1:]}: {rule.help}."
-        facts = f"*{rule.code} · {rule.severity.value} · {rule.family}*\n\n{told}\n"
         title, _, body = rule.body.partition("\n")
         place = f"{_HOLDS}/{rule.family}/{rule.name}.md"
-        files.append(File.generated(config, place, content=f"{title}\n\n{facts}{body}"))
+        text = f"{title}\n\n{_facts(rule)}{body.rstrip()}\n\n{_way_out(rule)}"
+        files.append(File.generated(config, place, content=text))
     return files
+
+
+def _facts(rule: Rule) -> str:
+    """What stands below the title of a rule's page: where it belongs, what it finds, what to do."""
+    family = f"[{rule.family}](../../docs/look-up/rules.md#{rule.family})"
+    return (
+        f"*{rule.code} · {rule.severity.value} · {family}*\n\n"
+        f"{sentence(rule.summary)} **What to do**: {rule.help}.\n"
+    )
+
+
+def _way_out(rule: Rule) -> str:
+    if rule.name == NEVER_IGNORED:
+        return ""
+    comment = f"`# cgcheck: ignore[{rule.name}] -- why`"
+    return f"## How to turn it off\n\n{comment} at its line; [other ways](../../docs/do/suppressing.md).\n"
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -125,6 +125,13 @@ def matching(selector: str) -> frozenset[str]:
     return hits or frozenset({find(wanted).name})
 
 
+def sentence(summary: str) -> str:
+    """A summary as a sentence: a word gets its capital, a formula that it begins with does not."""
+    first, _, _ = summary.partition(" ")
+    is_word = first.isalpha() and (len(first) > 1 or first == "a")
+    return f"{summary[:1].upper() if is_word else summary[:1]}{summary[1:]}."
+
+
 def _read(path: Path) -> Rule:
     text = path.read_text(encoding="utf-8")
     _, front, body = text.split(FENCE, 2)

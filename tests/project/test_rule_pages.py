@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.project.rule_pages import FENCE, folder, rules
+from gradcheck_cli.project.rule_pages import FENCE, folder, rules, sentence
 from tests.conftest import Run, check_json, shared_project
 
 EXAMPLE, INSTEAD = "Example", "Use instead"
@@ -113,3 +113,18 @@ def write(place: Path, names: Sequence[str]) -> None:
             (place / file(name, section)).write_text(pages()[name].sources[section])
     settings = "".join(f"{key} = {value}\n" for key, value in pages()[names[0]].settings)
     (place / "pyproject.toml").write_text(f"[tool.cgcheck]\n{settings}")
+
+
+@pytest.mark.parametrize(
+    ("summary", "said"),
+    [
+        ("the rule raises", "The rule raises."),
+        ("a rule raises", "A rule raises."),
+        ("exp(x) - 1 cancels", "exp(x) - 1 cancels."),
+        ("p * log(p) is NaN", "p * log(p) is NaN."),
+    ],
+)
+def test_a_summary_begins_with_a_capital_unless_it_begins_with_a_formula(
+    summary: str, said: str
+) -> None:
+    assert sentence(summary) == said
