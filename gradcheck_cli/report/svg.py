@@ -14,7 +14,7 @@ from gradcheck_cli.report.picture.frame import WIDTH
 from gradcheck_cli.report.picture.map_drawing import HEIGHT as MAP_HEIGHT
 from gradcheck_cli.report.picture.map_drawing import can_be_drawn, map_drawing
 from gradcheck_cli.report.stretches import about
-from gradcheck_cli.report.words import backend_word, own, verdict_word
+from gradcheck_cli.report.words import backend_word, ignored_word, own, verdict_word
 
 _HEAD = 26.0
 
@@ -50,7 +50,7 @@ def _title(gradient: Gradient, plot: Plot) -> tuple[Markup, ...]:
     title = f"{gradient.qualname}{backend_word(gradient)}: correct bits along {named(plot)}"
     return (
         element("text", title, class_="title", x=12, y=18),
-        element("text", verdict_word(gradient), class_="title", x=WIDTH - 210, y=18, text_anchor="end"),
+        element("text", verdict_word(gradient) + ignored_word(gradient), class_="title", x=WIDTH - 210, y=18, text_anchor="end"),
         legend(plot, WIDTH - 198, 18),
     )  # fmt: skip
 

@@ -22,10 +22,13 @@ _MOST_UNSEEN = 2
 
 
 def verdict_word(gradient: Gradient) -> str:
-    """`WRONG`, `CORRECT, 1 finding ignored`, `UNCHECKED`."""
-    word = "UNCHECKED" if gradient.verdict is None else gradient.verdict.upper()
-    ignored = count(gradient.ignored, "finding")
-    return f"{word}, {ignored} ignored" if gradient.ignored else word
+    """`WRONG`, `CORRECT`, `UNCHECKED`."""
+    return "UNCHECKED" if gradient.verdict is None else gradient.verdict.upper()
+
+
+def ignored_word(gradient: Gradient) -> str:
+    """`, 1 finding ignored`, behind a verdict."""
+    return f", {count(gradient.ignored, 'finding')} ignored" if gradient.ignored else ""
 
 
 def backend_word(gradient: Gradient) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from gradcheck_cli.contract.report import Cause, Severity, Witness, WitnessInput
+from gradcheck_cli.contract.report import Cause, Edit, Severity, Witness, WitnessInput
 from gradcheck_cli.report.text.one_cause import with_followers
 from tests.reports import finding
 
@@ -56,3 +57,11 @@ def test_others_have_a_block_each(one: dict[str, Any], other: dict[str, Any]) ->
 def test_other_rules_are_never_one() -> None:
     both = [finding("non-finite-gradient", witness=at(1.0)), finding("imprecise-value", witness=at(1.0))]  # fmt: skip
     assert rules(*both) == [("non-finite-gradient", []), ("imprecise-value", [])]
+
+
+def test_gradients_of_two_arguments_that_one_change_mends_are_one_block() -> None:
+    change = [Edit(line=3, column=1, end_line=3, end_column=4, text="x")]
+    one, other = (finding("gradient-mismatch", edits=change, message=f"d/d{x}") for x in "ab")
+    assert with_followers([one, other]) == [(one, [other])]
+    elsewhere = finding("gradient-mismatch", edits=[replace(change[0], text="y")])
+    assert with_followers([one, elsewhere]) == [(one, []), (elsewhere, [])]

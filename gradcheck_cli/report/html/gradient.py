@@ -16,6 +16,7 @@ from gradcheck_cli.report.words import (
     about,
     backend_word,
     elsewhere,
+    ignored_word,
     in_short,
     own,
     seen,
@@ -55,7 +56,8 @@ def card(numbered: Numbered, report: Report, look: Look) -> Markup:
 
 
 def _summary(gradient: Gradient) -> Iterator[Markup]:
-    yield element("span", verdict_word(gradient), class_=f"badge {tone(gradient)}")
+    words = verdict_word(gradient) + ignored_word(gradient)
+    yield element("span", words, class_=f"badge {tone(gradient)}")
     yield element("code", gradient.qualname, class_="name")
     if on := backend_word(gradient).strip():
         yield element("span", on)

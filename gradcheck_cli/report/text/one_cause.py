@@ -1,4 +1,4 @@
-"""Findings that are one fault seen twice: the value and the gradient of one expression, told in one block."""
+"""Findings that are one fault seen twice, told in one block: value and gradient of one expression, arguments that one change mends."""
 
 from __future__ import annotations
 
@@ -29,8 +29,17 @@ def with_followers(findings: Sequence[Finding]) -> list[tuple[Finding, list[Find
 def _leader(finding: Finding, findings: Sequence[Finding]) -> Finding | None:
     """The finding of the same cause, no less grave, in whose block this one is told."""
     rule = _LEADERS.get(RuleName(finding.rule))
-    likely = (f for f in findings if f.rule == rule and f.severity.rank >= finding.severity.rank)
-    return next((f for f in likely if _is_one_cause(f, finding)), None)
+    graver = [f for f in findings if f.severity.rank >= finding.severity.rank]
+    first = next((f for f in graver if _is_one_repair(f, finding)), finding)
+    if first is not finding:
+        return first
+    return next((f for f in graver if f.rule == rule and _is_one_cause(f, finding)), None)
+
+
+def _is_one_repair(one: Finding, other: Finding) -> bool:
+    """Does one change mend both, of the same rule: the gradients of two arguments?"""
+    both = (one.rule, one.edits) == (other.rule, other.edits)
+    return both and bool(one.edits) and one.severity is other.severity
 
 
 def _is_one_cause(one: Finding, other: Finding) -> bool:

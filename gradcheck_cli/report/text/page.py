@@ -33,6 +33,7 @@ from gradcheck_cli.report.words import (
     backend_word,
     caused,
     elsewhere,
+    ignored_word,
     in_short,
     is_green,
     own,
@@ -165,10 +166,11 @@ def _gradient(
     verdict = gradient.verdict
     style = "bold yellow" if verdict is None else _VERDICT_STYLE[verdict]
     word, on = verdict_word(gradient), backend_word(gradient)
-    room = width - len(f"{gradient.qualname}{on}  {word} ")
+    ignored = ignored_word(gradient)
+    room = width - len(f"{gradient.qualname}{on}  {word} {ignored}")
     at = shapes(gradient.inputs, room)
     tail = [(f" {at}", "dim")] if at else []
-    yield [(gradient.qualname, "bold"), (on, ""), ("  ", ""), (word, style), *tail]
+    yield [(gradient.qualname, "bold"), (on, ""), ("  ", ""), (word, style), *tail, (ignored, "")]
     findings = own(gradient, number, report.findings)
     told = (f for f in findings if verbose or f.severity is not Severity.NOTE)
     shown = list(told)
@@ -176,8 +178,8 @@ def _gradient(
     notes = [f for f in findings if f not in shown and f not in blind]
     folded = verdict in FINE and not verbose
     line = about(gradient, findings)
-    if folded and notes:
-        line += f" · {_counted_notes(len(notes))}"
+    if folded and (untold := len(notes) + (0 if verbose else len(blind))):
+        line += f" · {_counted_notes(untold)}"
     yield from _wrapped(line, width, "  ", "dim")
     if gradient.reason and gradient.evidence not in (None, Evidence.CERTIFIED):
         yield from _wrapped(f"not certified: {gradient.reason}", width, "  ", "dim")
