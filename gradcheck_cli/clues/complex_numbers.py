@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.documentation import texts_about
+from gradcheck_cli.clues.prose.dims import BRACKETS
 from gradcheck_cli.clues.prose.passages import passages, plain
 from gradcheck_cli.clues.source_text.tree import text_of
 from gradcheck_cli.inputs.clue import Clue
@@ -17,10 +18,18 @@ _ANNOTATED = re.compile(r"complex\w*|\bc(?:64|128)?(?=\[)", re.IGNORECASE)
 _FLOATS = re.compile(r"\b(?:b?float\w*|real)\b", re.IGNORECASE)
 _SAID = re.compile(
     r"\bcomplex(?:64|128)\b|\bc(?:64|128)\[|\bcomplex[- ]valued\b|^\W*(?:an?\s+)?complex\b(?!\s+conj)"
+    rf"|^\W*{BRACKETS}\W*complex\b(?!\s+conj)"
     r"|\bcomplex (?:\w+ )?(?:arrays?|tensors?|numbers?|scalars?|fields?|signals?|vectors?|matri|spectr|samples?"
     r"|amplitudes?|waves?|envelopes?|states?|coefficients?|images?|volumes?|visibilit)",
     re.IGNORECASE,
 )
+# In a sentence, right behind the name and its shape: `the decay fid (B, T) complex`.
+_BEHIND_SHAPE = re.compile(rf"^\s*{BRACKETS}\s*,?\s*complex\b(?!\s+conj)", re.IGNORECASE)
+# Of all that there are: `for two complex impedances`.
+_OF_ALL = re.compile(
+    r"\b(?P<number>two|three|four) complex(?:[- ]valued)? \w+s\b", re.IGNORECASE
+)
+_NUMBERS = {"two": 2, "three": 3, "four": 4}
 _REAL = re.compile(r"\breal\b(?! or complex)(?<!complex or real)", re.IGNORECASE)
 _PARTS = frozenset({"conj", "conjugate", "imag", "mH"})
 
@@ -50,12 +59,19 @@ def _annotated(annotation: str) -> str:
 
 def _said(text: str, name: str, names: Sequence[str]) -> str:
     """What an entry about the parameter says, or a sentence that calls it `the complex field`."""
-    entries = " ".join(p.after for p in passages(text, name, names) if p.entry)
+    spoken = passages(text, name, names)
+    entries = " ".join(p.after for p in spoken if p.entry)
     if _REAL.search(entries):
         return "real"
     called = rf"\bcomplex(?:[- ]valued)? `*{re.escape(name)}\b"
+    behind = any(_BEHIND_SHAPE.match(p.after) for p in spoken if not p.entry)
     told = _SAID.search(entries) or re.search(called, text, re.IGNORECASE)
-    return "complex" if told else ""
+    return "complex" if told or behind or _are_all(text, names) else ""
+
+
+def _are_all(text: str, names: Sequence[str]) -> bool:
+    """Does a sentence call as many things complex as there are parameters?"""
+    return any(_NUMBERS[m["number"].lower()] == len(names) for m in _OF_ALL.finditer(text))
 
 
 def taken_apart(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:

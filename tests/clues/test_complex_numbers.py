@@ -74,3 +74,32 @@ def conjugated(a: Any, b: float) -> Any:
 def test_what_is_real_or_has_a_domain_is_not_complex_for_a_conjugate() -> None:
     parameters = declared(conjugated, 0, lambda i, p: True, ())
     assert read(conjugated, parameters, []).maybe_complex == set()
+
+
+def turned(spectrum: Any, zero: Any, first: Any) -> Any:
+    """Zero- and first-order correction of spectra.
+
+    spectrum (B, N) complex, zero and first (B, 1) in radians.
+    """
+
+
+def listed(fid: Any, width: Any) -> Any:
+    """fid (B, T) complex; width (B, 1), Hz."""
+
+
+def shunted(a: Any, b: Any) -> Any:
+    """a b / (a + b) for two complex impedances of one shape."""
+
+
+def one_of_three(a: Any, b: Any, share: Any) -> Any:
+    """The mean of two complex impedances, with a share."""
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [(turned, {"spectrum"}), (listed, {"fid"}), (shunted, {"a", "b"}), (one_of_three, set())],
+)
+def test_it_may_stand_behind_the_shape_or_be_said_of_all_at_once(
+    function: Callable[..., Any], told: set[str]
+) -> None:
+    assert named(function) == (told, set())
