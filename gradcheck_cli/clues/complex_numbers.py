@@ -26,9 +26,7 @@ _SAID = re.compile(
 # In a sentence, right behind the name and its shape: `the decay fid (B, T) complex`.
 _BEHIND_SHAPE = re.compile(rf"^\s*{BRACKETS}\s*,?\s*complex\b(?!\s+conj)", re.IGNORECASE)
 # Of all that there are: `for two complex impedances`.
-_OF_ALL = re.compile(
-    r"\b(?P<number>two|three|four) complex(?:[- ]valued)? \w+s\b", re.IGNORECASE
-)
+_OF_ALL = re.compile(r"\b(?P<number>two|three|four) complex(?:[- ]valued)? \w+s\b", re.IGNORECASE)
 _NUMBERS = {"two": 2, "three": 3, "four": 4}
 _REAL = re.compile(r"\breal\b(?! or complex)(?<!complex or real)", re.IGNORECASE)
 _PARTS = frozenset({"conj", "conjugate", "imag", "mH"})

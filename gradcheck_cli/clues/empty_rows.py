@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.documentation import texts_about
+from gradcheck_cli.clues.source_text.statements import nodes_of
 from gradcheck_cli.clues.source_text.tree import last_word, text_of
 
 _ROWS = r"(?:rows?|sequences?|samples?|groups?|quer(?:y|ies)|days?|sets?|lists?|batch(?:es)?|users?|masks?|them)"
@@ -35,7 +36,7 @@ def speaks_of_empty_rows(function: Callable[..., Any], rule: Sequence[Callable[.
     if any(map(_PROMISED.search, told)):
         return False
     texts = [text for text in map(text_of, (function, *rule)) if text is not None]
-    nodes = [node for text in texts for top in text.statements for node in ast.walk(top)]
+    nodes = nodes_of(texts)
     if any(map(_fills, nodes)):
         return False
     return any(map(_TOLD.search, told)) or any(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.clues import guarded_sums, usual_domains
+from gradcheck_cli.clues import clip_bounds, guarded_sums, usual_domains
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import MATRICES, Domain
 from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
@@ -40,16 +40,17 @@ def domains(
     rule: Sequence[Callable[..., Any]],
     paths: Iterable[str],
 ) -> dict[str, Domain]:
-    """The first domain that is said of each argument and of what it holds, or usual by its sum or its name.
+    """The first domain that is said of each argument and of what it holds, or usual by its sum, by what it bounds or by its name.
 
     Those of matrices stay with their spec.
     """
     found: dict[str, Domain] = {}
     of_names = usual_domains.clues(usual_domains.named(function), paths)
-    of_sums = guarded_sums.clues([function, *rule], {*clues, *paths})
-    usual = {
-        p: [each[p] for each in (of_sums, of_names) if p in each] for p in {**of_sums, **of_names}
-    }
+    named = {*clues, *paths}
+    of_sums = guarded_sums.clues([function, *rule], named)
+    of_clips = clip_bounds.clues([function, *rule], named)
+    sources = (of_sums, of_clips, of_names)
+    usual = {p: [each[p] for each in sources if p in each] for of in sources for p in of}
     every = {path: [*clues.get(path, ()), *usual.get(path, ())] for path in {**clues, **usual}}
     for name, of_name in every.items():
         clue = next((c for c in of_name if c.domain), None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
+from gradcheck_cli.clues.source_text.statements import given, nodes_of
 from gradcheck_cli.clues.source_text.tree import Text, last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.names import is_data
@@ -32,7 +33,7 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
     """For each parameter whose sum a function keeps above zero, or a helper that it is handed to, that it is not negative."""
     texts = [text for text in map(text_of, functions) if text is not None]
     found = _guarded_in(texts, names)
-    changed = {name for node in _nodes(texts) for name in _changed(node)}
+    changed = {name for node in nodes_of(texts) for name in _changed(node)}
     for helper, handed in (pair for text in texts for pair in _helpers(text)):
         found |= {handed[own] for own in _guarded_in([helper], handed)} & set(names) - changed
     return {name: Clue("the body, which keeps its sum above zero", domain=">= 0") for name in found}
@@ -40,7 +41,7 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
 
 def _helpers(text: Text) -> Iterator[tuple[Text, dict[str, str]]]:
     """The texts of functions beside this one that it calls, each with what it is handed by name: own name → name here."""
-    for node in _nodes([text]):
+    for node in nodes_of([text]):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             helper = text.surroundings.get(node.func.id)
             told = text_of(helper) if isinstance(helper, FunctionType) else None
@@ -60,32 +61,21 @@ def _changed(node: ast.AST) -> Iterator[str]:
             yield name
 
 
-def _nodes(texts: Sequence[Text]) -> list[ast.AST]:
-    return [node for text in texts for top in text.statements for node in ast.walk(top)]
-
-
 def _guarded_in(texts: Sequence[Text], names: Collection[str]) -> set[str]:
     """The parameters among these names whose sum the texts keep above zero."""
-    nodes = _nodes(texts)
-    given = [pair for node in nodes for pair in _given(node)]
+    nodes = nodes_of(texts)
+    values = [pair for node in nodes for pair in given(node)]
     asked = {name for node in nodes for name in _conditions(node)}
-    casts = {name for name, value in given if _of_a_mask(value, asked)}
+    casts = {name for name, value in values if _of_a_mask(value, asked)}
     summed: dict[str, set[str]] = {}
-    for name, value in given:
+    for name, value in values:
         summed[name] = summed.get(name, set()) | _summed(value, names, casts)
     guarded = [sum_ for node in nodes if isinstance(node, ast.Call) for sum_ in _guarded(node)]
     found: set[str] = set()
     for sum_ in guarded:
         by_name = summed.get(sum_.id, set()) if isinstance(sum_, ast.Name) else set()
         found |= by_name or _summed(sum_, names, casts)
-    return found - {name for name, value in given if _turns(value, name)}
-
-
-def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """The name that a statement gives a value, with the value."""
-    match node:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            yield name, value
+    return found - {name for name, value in values if _turns(value, name)}
 
 
 def _turns(value: ast.expr, name: str) -> bool:
@@ -127,10 +117,10 @@ def _summed(node: ast.expr, names: Collection[str], casts: Collection[str]) -> s
     """The parameters that a call adds up, each as it is, or where a mask lets it through."""
     if not isinstance(node, ast.Call) or last_word(node.func) not in _SUMS:
         return set()
-    given = [*node.args, *(k.value for k in node.keywords)]
+    operands = [*node.args, *(k.value for k in node.keywords)]
     if isinstance(node.func, ast.Attribute):
-        given.append(node.func.value)
-    return {name for each in given if (name := _behind_mask(each, casts)) in names}
+        operands.append(node.func.value)
+    return {name for each in operands if (name := _behind_mask(each, casts)) in names}
 
 
 def _behind_mask(node: ast.expr, casts: Collection[str]) -> str:

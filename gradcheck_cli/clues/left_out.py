@@ -9,6 +9,7 @@ from typing import Any
 
 from gradcheck_cli.clues.documentation import texts_about
 from gradcheck_cli.clues.prose.passages import passages, plain
+from gradcheck_cli.clues.source_text.statements import nodes_of
 from gradcheck_cli.clues.source_text.tree import last_word, text_of
 
 _TURNED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
@@ -43,7 +44,7 @@ def marked_below_zero(
 ) -> frozenset[str]:
     """As `clicked` in `where(clicked < 0, …)` and `parents >= 0`: what the text asks about numbers below zero."""
     texts = (text for text in map(text_of, functions) if text is not None)
-    nodes = (node for text in texts for top in text.statements for node in ast.walk(top))
+    nodes = nodes_of(texts)
     return frozenset(name for node in nodes for name in _asked_below(node)) & set(names)
 
 
@@ -59,7 +60,7 @@ def outside(
 ) -> frozenset[str]:
     """Tables that may hold integers which name no place: the text compares them, drops such places, or speaks of them."""
     texts = [text for text in map(text_of, functions) if text is not None]
-    nodes = [node for text in texts for top in text.statements for node in ast.walk(top)]
+    nodes = nodes_of(texts)
     drops = any(n.arg == "mode" and _value(n.value) in _DROPS for n in nodes if isinstance(n, ast.keyword))  # fmt: skip
     compared = {side.id for n in nodes for side in _bounded(n) if isinstance(side, ast.Name)}
     near = [plain(text.text) for text in texts_about(about) if text.near]
@@ -106,7 +107,7 @@ def left_out(functions: Sequence[Callable[..., Any]], names: Collection[str]) ->
     As `void` in `labels != void` and `ops.not_equal(labels, void)`: whatever has no value of its own there.
     """
     texts = (text for text in map(text_of, functions) if text is not None)
-    nodes = (node for text in texts for top in text.statements for node in ast.walk(top))
+    nodes = nodes_of(texts)
     pairs = [pair for node in nodes for pair in _pairs(node)]
     found = {right.id for _, right in pairs if isinstance(right, ast.Name)}
     return frozenset(found & set(names))
@@ -132,7 +133,7 @@ def _is_constant(node: ast.expr) -> bool:
 def paired(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> frozenset[str]:
     """The parameters of which each row is asked whether it is the same as another one: it may be alone."""
     texts = (text for text in map(text_of, functions) if text is not None)
-    nodes = (node for text in texts for top in text.statements for node in ast.walk(top))
+    nodes = nodes_of(texts)
     return frozenset(name for node in nodes for name in _with_itself(node)) & set(names)
 
 

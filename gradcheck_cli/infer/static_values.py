@@ -19,6 +19,7 @@ PLAIN_KINDS = frozenset(
 )
 _SEVERAL = (2, 3, 4, 5)
 _LARGEST = 8
+_LONGEST = 64  # of what an argument counts: longer ones are those of real data, and come last
 _SEVERAL_AXES = ((-2, -1), (0, -1))
 _PLURALS = frozenset({"axes", "dims", "dimensions"})
 _TUPLE = re.compile(r"\btuples?\b|\bsequences?\b|\blists?\b", re.IGNORECASE)
@@ -41,9 +42,10 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
         for v in _values(c, clues)
         if ends_iterations(name) or not _large(v, c)
     ]
-    if name in hints.guesses:
-        guess = specified(name, *hints.guesses[name])
-        stated += [guess] if isinstance(guess, Fixed) else []
+    given = specified(name, *hints.guesses[name]) if name in hints.guesses else None
+    guess = [given] if isinstance(given, Fixed) else []
+    of_data = [f for f in guess if _is_long(f.value) and not ends_iterations(name)]
+    stated += [f for f in guess if f not in of_data]
     named = fixed_by_name(name, shape, hints.make_key)
     kind = stated_kind(clues)
     source = source_of(clues)
@@ -63,7 +65,8 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
     if ends_iterations(name):
         of_kind = []
     guessed = _distinct([*named, *of_kind])
-    return _distinct([*several_axes, *stated, *_within(guessed, hints.domains.get(name))])
+    likely = [*several_axes, *stated, *_within(guessed, hints.domains.get(name))]
+    return _distinct([*likely, *of_data])
 
 
 def _values(clue: Clue, clues: Sequence[Clue]) -> Sequence[object]:
@@ -126,6 +129,10 @@ def several(name: str, hints: Hints) -> list[Fixed]:
 def _large(value: object, clue: Clue) -> bool:
     """Is it a size of real data, beside which the small arrays that are tried are nothing?"""
     return clue.kind is Kind.WHOLE and isinstance(value, int) and abs(value) > _LARGEST
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > _LONGEST
 
 
 def stated_kind(clues: Sequence[Clue]) -> Kind:

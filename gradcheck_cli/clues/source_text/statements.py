@@ -1,0 +1,20 @@
+"""The nodes of texts, and what their statements give names to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from gradcheck_cli.clues.source_text.tree import Text
+
+
+def nodes_of(texts: Iterable[Text]) -> list[ast.AST]:
+    """All nodes of all statements."""
+    return [node for text in texts for top in text.statements for node in ast.walk(top)]
+
+
+def given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The name that a statement gives a value, with the value."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield name, value
