@@ -15,6 +15,7 @@ from gradcheck_cli.inputs.names import (
     ends_iterations,
     fixed_by_name,
     is_axis,
+    is_guard,
     is_threshold,
     is_tolerance,
     says_a_sign,
@@ -86,7 +87,8 @@ def _other_values(
         yield from _moved(value)
     if isinstance(here, Fixed) and isinstance(value, tuple):
         yield from (f for f in several(parameter.name, hints) if not same(f.value, value))
-    yield from (f for f in plain if not same(f.value, value) and not hasattr(f.value, "shape"))
+    usual = [f for f in plain if not same(f.value, value) and not hasattr(f.value, "shape")]
+    yield from reversed(usual) if is_guard(parameter.name) else usual  # the one that shows
     if isinstance(here, Fixed):
         named = bool(fixed_by_name(parameter.name, shapes[0], None))
         yield from _beside_guess(value, plain, named)

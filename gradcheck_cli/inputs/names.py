@@ -43,8 +43,9 @@ _MAY_BE_DONE = re.compile(r"(?:\w+_)?[a-z]{2,}ed")
 _OF_THE_CALL = re.compile(r"is_(?:causal|train\w*|eval\w*|infer\w*|test\w*)|has_(?:bias|aux|mask)")
 _KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
 _SMALL = frozenset(
-    {"eps", "epsilon", "tol", "tolerance", "atol", "rtol", "abs_tol", "rel_tol", "xtol", "ftol", "gtol", "rcond"}
+    {"tol", "tolerance", "atol", "rtol", "abs_tol", "rel_tol", "xtol", "ftol", "gtol", "rcond"}
 )  # fmt: skip
+_GUARDS = frozenset({"eps", "epsilon"})  # what is added to keep something from zero
 _FREED = frozenset({"ddof", "correction", "delta_dof"})  # what is taken from a count, of a variance
 _BITS = frozenset(
     {"bits", "bit", "bit_num", "num_bits", "n_bits", "nbits", "bitwidth", "bit_width"}
@@ -107,9 +108,11 @@ _THRESHOLD = re.compile(
     r"(?:\w+_)?(?:n|num|k)?_?(?:sigmas?|stds?)_?(?:clip|cut)?|(?:\w+_)?(?:thresh(?:old)?|clip|cut_?off|limit|cap)(?:_\w+)?"
 )
 _FLAG = frozenset({"training", "train", "deterministic", "inplace", "keepdims", "causal"})
+# Beside a small number, one that shows where it is added.
+_NOT_SMALL = 2.0**-6
 # Numbers for arguments of such names, the likeliest first.
 _USUAL: tuple[tuple[frozenset[str], tuple[float | bool, ...]], ...] = (
-    (_AXIS, (-1, 0)), (_FLAG, (False, True)), (_SMALL, (1e-6,)), (_BITS, (8,)), (_FREED, (1, 0)),
+    (_AXIS, (-1, 0)), (_FLAG, (False, True)), (_SMALL, (1e-6,)), (_GUARDS, (1e-6, _NOT_SMALL)), (_BITS, (8,)), (_FREED, (1, 0)),
 )  # fmt: skip
 
 
@@ -152,6 +155,11 @@ def _plain_values(lowered: str) -> tuple[float | bool, ...]:
 def _large(lowered: str) -> tuple[float, ...]:
     """A bound that nothing reaches."""
     return (1000.0, 1000) if "max_" in lowered or "_max" in lowered else ()
+
+
+def is_guard(name: str) -> bool:
+    """Does the name say that the number only keeps something from zero?"""
+    return name.lower().strip("_") in _GUARDS
 
 
 def are_places(name: str) -> bool:

@@ -371,3 +371,9 @@ def test_a_table_that_is_taken_apart_names_one_place_twice() -> None:
     for other in (replace(taken_apart, distinct=True), replace(NO_HINTS, unpacked={"ids": 3})):
         found, _ = variants(Gradient(lambda x, ids: x), other, ids=ids)
         assert all(dict(s.signature.arguments)["ids"].source == "test" for s in found)
+
+
+def test_an_eps_moves_to_one_that_shows_where_it_is_added() -> None:
+    eps = Parameter("eps", 1, False, False, default=1e-6)
+    first, *_ = other_values(eps, OMITTED, Signature((("x", X), ("eps", OMITTED))), NO_HINTS)
+    assert first.value > 0.01

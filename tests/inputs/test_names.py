@@ -9,6 +9,7 @@ from gradcheck_cli.inputs.names import (
     counts_terms,
     fixed_by_name,
     is_data,
+    is_guard,
     is_single,
     is_threshold,
     says_not_a_float,
@@ -75,3 +76,10 @@ def test_a_weight_beside_labels_weighs_classes() -> None:
     assert not weighs_classes("weight", ["x", "weight", "mask"])
     assert not weighs_classes("bias", ["logits", "bias", "target"])
     assert not weighs_classes("weight", ["x", "weight", "target", "bias"])
+
+
+def test_an_eps_is_small_and_then_one_that_shows_where_it_is_added() -> None:
+    small, other = (f.value for f in fixed_by_name("eps", (), None))
+    assert small < 1e-5
+    assert other > 0.01
+    assert is_guard("epsilon") and not is_guard("tol")
