@@ -18,6 +18,7 @@ from gradcheck_cli.project.suppressions import NEVER_IGNORED
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 _BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")  # pages of the site that lie in the repository's root
+_PAIRS = "What both forms give where the naive one fails stands in [the cookbook](../../docs/do/cookbook.md)."
 _HOLDS = "rules"  # and the folder of which each file is one
 
 
@@ -44,8 +45,15 @@ def _facts(rule: Rule) -> str:
 
 
 def _way_out(rule: Rule) -> str:
+    """How its findings are turned off; of a proved pair, where its numbers stand."""
     if rule.name == NEVER_IGNORED:
         return ""
+    if rule.proof:
+        return f"{_PAIRS}\n\n{_turned_off(rule)}"
+    return _turned_off(rule)
+
+
+def _turned_off(rule: Rule) -> str:
     comment = f"`# cgcheck: ignore[{rule.name}] -- why`"
     return f"## How to turn it off\n\n{comment} at its line; [other ways](../../docs/do/suppressing.md).\n"
 

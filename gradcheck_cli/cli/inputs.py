@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,10 +42,10 @@ def inputs(
     result = session.run(targets, lambda *_: None)
     if result.stopped:
         raise KeyboardInterrupt
+    width = shutil.get_terminal_size((80, 24)).columns
     for file in result.files:
-        for checked in file.gradients:
-            for line in _listing(checked):
-                typer.echo(line.rstrip())
+        for line in _listings(file.gradients, width):
+            typer.echo(line.rstrip())
     for finding in result.report.findings:
         typer.echo(f"{finding.path}:{finding.line} {finding.rule}: {finding.message}")
     if write or diff:
@@ -54,17 +56,31 @@ def inputs(
     raise typer.Exit(2 if errors else 0)
 
 
-def _listing(checked: Checked) -> Iterator[str]:
-    """A gradient with its candidates in their order: judged, refused by its rule, in vain."""
-    gradient: Gradient = checked.gradient
-    on = f" on {gradient.backend}" if gradient.backend != gradient.framework else ""
-    yield f"{gradient.path}:{gradient.line} {gradient.qualname}{on}"
-    yield from (f"  {line}" for line in _judged(gradient.inputs) or [gradient.reason or ""])
+def _listings(gradients: Sequence[Checked], width: int) -> Iterator[str]:
+    """Each gradient with its candidates; once for all backends on which they are the same."""
+    backends: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for checked in gradients:
+        gradient: Gradient = checked.gradient
+        name = f"{gradient.path}:{gradient.line} {gradient.qualname}"
+        on = [gradient.backend] if gradient.backend != gradient.framework else []
+        backends.setdefault((name, tuple(_listing(checked, width))), []).extend(on)
+    for (name, lines), on in backends.items():
+        yield f"{name} on {', '.join(on)}" if on else name
+        yield from (f"  {line}" for line in lines)
+
+
+def _listing(checked: Checked, width: int) -> Iterator[str]:
+    """The candidates in their order: judged, refused by the rule, in vain; and the comment to write down."""
+    yield from _judged(checked.gradient.inputs) or [checked.gradient.reason or ""]
     for item in checked.not_covered:
         if item.is_whole and item.add:
-            yield f"  to check it, add {item.add}"
-    if checked.candidates is not None:
-        yield from (f"  {line}" for line in _others(checked.candidates))
+            yield f"to check it, add {item.add}"
+    if checked.candidates is None:
+        return
+    for line in _others(checked.candidates):
+        yield from textwrap.wrap(line, width - 2, subsequent_indent="  ", break_on_hyphens=False)
+    if checked.candidates.comment:
+        yield f"as a comment: `# cgcheck: {checked.candidates.comment}`"
 
 
 def _judged(arguments: Sequence[Input]) -> list[str]:
@@ -79,7 +95,7 @@ def _judged(arguments: Sequence[Input]) -> list[str]:
 
 
 def _others(candidates: Candidates) -> Iterator[str]:
-    """Candidates that are not judged, with the reason, in a line each; the comment to write down."""
+    """Candidates that are not judged, with the reason, in a line each."""
     for refused in candidates.refused[:_MOST_REFUSED]:
         yield f"the rule refuses {refused.inputs}: {refused.reason}"
     more = len(candidates.refused) - _MOST_REFUSED
@@ -89,8 +105,6 @@ def _others(candidates: Candidates) -> Iterator[str]:
         calls = "another call" if candidates.vain == 1 else f"{candidates.vain} other calls"
         such = f", such as {candidates.first_refusal}" if candidates.first_refusal else ""
         yield f"the function refuses {calls}{such}"
-    if candidates.comment:
-        yield f"as a comment: `# cgcheck: {candidates.comment}`"
 
 
 def _comments(file: File, root: Path, *, write: bool) -> Iterator[str]:

@@ -151,12 +151,12 @@ class Explorer:
         holes = self.template.holes
         for ranks in returned_ranks(refused, [hole.path for hole in holes]):
             allowed = (r in hole.ranks((r,)) for hole, r in zip(holes, ranks.axes, strict=True))
-            if ranks.axes not in looked_at and all(allowed):
+            if all(allowed) and (ranks.column is not None or ranks.axes not in looked_at):
                 looked_at.add(ranks.axes)
                 shapes = tuple(unknown_shapes(holes, ranks.axes))
                 # A few calls more, however many guesses were in vain.
                 self.steps, self.calls = 0, min(self.calls, _MOST_CALLS - _MOST_STEPS)
-                solved = self._solve(shapes, ranks.one_batch(shapes), False)
+                solved = self._solve(shapes, ranks.bound(shapes), False)
                 if isinstance(solved, Candidate):
                     yield self._tied(solved)
 

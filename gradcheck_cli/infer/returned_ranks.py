@@ -1,7 +1,8 @@
 """Numbers of axes that a rule is written for, as the gradients say that it returns for arrays of fewer.
 
 Attention over batch and heads takes matrices by accident: its mask has axes of one before them, and so has what
-the rule returns. Shapes that are tried in order reach arrays of four axes too late.
+the rule returns. Shapes that are tried in order reach arrays of four axes too late. And where a gradient ends in an
+axis of one, so does its argument: `tau` of each row stands as a column beside them.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ _TOLD = re.compile(r"gradient of (?P<name>\S+) has the shape|(?:output\[|at inde
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """How many axes each array has, and how many of these stand before those that it was tried with."""
+    """How many axes each array has, how many of these stand before those that it was tried with, and which is a column."""
 
     axes: tuple[int, ...]
     leading: tuple[int, ...]
+    column: int | None = None  # the place of an array whose last axis is one
 
-    def one_batch(self, shapes: Sequence[Sequence[Size]]) -> Solution:
-        """The leading axes of all such arrays bound to those of the last."""
+    def bound(self, shapes: Sequence[Sequence[Size]]) -> Solution:
+        """The leading axes of all such arrays bound to those of the last; the last axis of a column to one."""
+        if self.column is not None:
+            ((last, _),) = shapes[self.column][-1].terms
+            return Solution({last: Size(constant=1)})
         led = [shape[:n] for shape, n in zip(shapes, self.leading, strict=True)]
         first = max(reversed(led), key=len)  # whose sizes are small while shapes are explored
         pairs = ((size, mine) for shape in led for size, mine in zip(shape, first, strict=False))
@@ -50,14 +55,27 @@ def returned_ranks(
             continue
         of_call = tuple(ranks[path] for path in paths)
         told = _TOLD.search(error.message)
-        if told is None or (told["name"] or int(told["place"])) not in (paths[0], 0):
-            continue  # the gradients before are as they are meant: it is this one that lacks a sum
+        place = None if told is None else _place(told, paths)
+        if place is None:
+            continue
         for got, wanted in returned_for(error.message):
+            if got == (*wanted, 1):
+                axes = (*of_call[:place], len(got), *of_call[place + 1 :])
+                found[Ranks(axes, (0,) * len(axes), place)] = None
+            if place:
+                continue  # the gradients before are as they are meant: it is this one that lacks a sum
             more = len(got) - len(wanted)
             if more >= _SEVERAL or (more == 1 and got[0] == 1):
                 found |= dict.fromkeys(_raised(of_call, len(wanted), more))
     fitting = [ranks for ranks in found if max(ranks.axes) <= _MOST_RANK]
     return fitting[:_MOST]
+
+
+def _place(told: re.Match[str], paths: Sequence[str]) -> int | None:
+    """The place among these paths of the argument that is told of."""
+    if told["name"] is not None:
+        return paths.index(told["name"]) if told["name"] in paths else None
+    return int(told["place"]) if int(told["place"]) < len(paths) else None
 
 
 def _raised(ranks: Sequence[int], rank: int, more: int) -> list[Ranks]:

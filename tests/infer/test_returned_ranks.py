@@ -49,6 +49,13 @@ def test_a_call_without_open_arrays_has_none_to_raise() -> None:
 
 def test_leading_axes_are_one_batch() -> None:
     shapes = [[unknown(4), unknown(3)], [unknown(2), unknown(1)], [unknown(0)]]
-    batch = Ranks((2, 2, 1), (1, 1, 0)).one_batch(shapes)
+    batch = Ranks((2, 2, 1), (1, 1, 0)).bound(shapes)
     assert batch.of(unknown(4)) == batch.of(unknown(2)) == unknown(2)
     assert batch.of(unknown(3)) == unknown(3)
+
+
+def test_a_gradient_that_ends_in_an_axis_of_one_is_that_of_a_column() -> None:
+    (column,) = told("k", "[3, 1]", "[3]", (3, 4), (3,), (3,))
+    assert (column.axes, column.leading, column.column) == ((2, 2, 1), (0, 0, 0), 1)
+    shapes = [[unknown(0), unknown(1)], [unknown(2), unknown(3)], [unknown(4)]]
+    assert column.bound(shapes).number(unknown(3)) == 1
