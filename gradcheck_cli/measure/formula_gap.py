@@ -378,8 +378,9 @@ def _outside_box(sides: Sequence[Side], formula: Array) -> bool:
 
 def ratio(truth: Sequence[arb], formula: Sequence[arb]) -> arb | None:
     """The constant c with formula = c·truth at all of these, if there is one."""
-    pairs = [(t, f) for t, f in zip(truth, formula, strict=True) if not t.contains(0)]
-    if len(pairs) < 2:
+    every = list(zip(truth, formula, strict=True))
+    pairs = [(t, f) for t, f in every if not t.contains(0)]
+    if len(pairs) < 2 or any(t.is_zero() and not f.contains(0) for t, f in every):
         return None
     with working(_BITS):
         quotients = [f / t for t, f in pairs]

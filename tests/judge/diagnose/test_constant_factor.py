@@ -126,3 +126,7 @@ def test_what_is_no_number_or_changes_nothing_is_no_setting() -> None:
     m: Any = SimpleNamespace(subject=SimpleNamespace(signature=Signature(fixed)))
     settings: Any = Measurements.settings
     assert settings.func(m) == {"scale": 0.5}
+
+
+def test_what_is_no_zero_where_the_truth_is_one_is_no_multiple_of_it() -> None:
+    assert said_of([0.0, 0.0, 5.0, 0.0]) is None
