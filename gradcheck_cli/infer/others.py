@@ -8,7 +8,7 @@ from typing import Any
 from gradcheck_cli.discover.settings_objects import holds_settings, otherwise
 from gradcheck_cli.infer.given import given_numbers
 from gradcheck_cli.infer.remade import remade
-from gradcheck_cli.infer.static_values import plain_values, several, source_of, stated_kind
+from gradcheck_cli.infer.static_values import is_long, plain_values, several, source_of, stated_kind
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import (
     counts_terms,
@@ -87,7 +87,11 @@ def _other_values(
         yield from _moved(value)
     if isinstance(here, Fixed) and isinstance(value, tuple):
         yield from (f for f in several(parameter.name, hints) if not same(f.value, value))
-    usual = [f for f in plain if not same(f.value, value) and not hasattr(f.value, "shape")]
+    usual = [
+        f
+        for f in plain
+        if not (same(f.value, value) or hasattr(f.value, "shape") or is_long(f.value))
+    ]
     yield from reversed(usual) if is_guard(parameter.name) else usual  # the one that shows
     if isinstance(here, Fixed):
         named = bool(fixed_by_name(parameter.name, shapes[0], None))

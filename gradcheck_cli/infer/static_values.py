@@ -44,7 +44,7 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
     ]
     given = specified(name, *hints.guesses[name]) if name in hints.guesses else None
     guess = [given] if isinstance(given, Fixed) else []
-    of_data = [f for f in guess if _is_long(f.value) and not ends_iterations(name)]
+    of_data = [f for f in guess if is_long(f.value) and not ends_iterations(name)]
     stated += [f for f in guess if f not in of_data]
     named = fixed_by_name(name, shape, hints.make_key)
     kind = stated_kind(clues)
@@ -131,7 +131,8 @@ def _large(value: object, clue: Clue) -> bool:
     return clue.kind is Kind.WHOLE and isinstance(value, int) and abs(value) > _LARGEST
 
 
-def _is_long(value: object) -> bool:
+def is_long(value: object) -> bool:
+    """Is it a whole number as long as real data are, beside which the small arrays that are tried are nothing?"""
     return isinstance(value, int) and not isinstance(value, bool) and value > _LONGEST
 
 
