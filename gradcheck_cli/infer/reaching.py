@@ -11,7 +11,7 @@ from gradcheck_cli.clues.arms import Arm, arms
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.narrower import narrower
 from gradcheck_cli.infer.other_ranks import with_other_ranks
-from gradcheck_cli.infer.others import other_values
+from gradcheck_cli.infer.others import other_values, value_of
 from gradcheck_cli.infer.ran import Ran, watched
 from gradcheck_cli.infer.richer import larger
 from gradcheck_cli.infer.trial import Trial
@@ -151,6 +151,9 @@ class _Search:
                 continue
             values = other_values(parameter, here[parameter.name], base, self.trial.hints)
             yield from ((base, {parameter.name: value}) for value in _first(values, _MOST_VALUES))
+            if type(value_of(parameter, here[parameter.name])) is int:
+                longest = max((n for leaf in base.leaves for n in leaf.shape), default=1) + 2
+                yield base, {parameter.name: Fixed(longest, str(longest), "longer than any axis")}
 
     def _none(self, name: str) -> Iterator[Fixed]:
         """None in place of an array, where a source says that it may be that."""

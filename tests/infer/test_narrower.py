@@ -28,3 +28,15 @@ def test_an_array_within_a_tree_goes_by_its_last_name() -> None:
 def test_nothing_is_left_out_that_nobody_names() -> None:
     signature = Signature((("x", Leaf("x", (4,), "test")),))
     assert list(narrower(signature, {"shape"})) == []
+
+
+def test_arrays_that_share_an_axis_by_its_name_are_narrowed_with_it_first() -> None:
+    signature = Signature(
+        (
+            ("x", Leaf("x", (4, 3), "test", axes=("n", "t"))),
+            ("times", Leaf("times", (3,), "test", axes=("t",))),
+        )
+    )
+    first, second, *_ = map(shapes, narrower(signature, {"x"}))
+    assert first == {"x": (4, 1), "times": (1,)}
+    assert second == {"x": (4, 1), "times": (3,)}

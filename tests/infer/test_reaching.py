@@ -197,3 +197,12 @@ def test_a_name_that_an_arrays_shape_made_leads_to_that_array() -> None:
 
     (subject,) = reached(f, (2, 3))
     assert shapes(subject) == {"x": (2, 3), "mats": (3,)}
+
+
+def test_a_count_is_made_longer_than_an_axis_that_it_is_compared_with() -> None:
+    def f(x: Any, n: int = 2) -> Any:
+        if n > x.shape[0]:
+            return np.pad(x, (0, n - x.shape[0]))
+        return x[:n]
+
+    assert {"n": 5} in [fixed(subject.signature) for subject in reached(f)]
