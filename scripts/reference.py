@@ -21,6 +21,25 @@ from gradcheck_cli.testing.check_gradient import check_gradient
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "look-up"
 WIDTH = 78  # as many columns as a page of the site has room for
+_EXAMPLE = (
+    "Those that are tables name a custom gradient as a report does, or a pattern of paths:",
+    "",
+    "```toml",
+    "[tool.cgcheck.inputs]",
+    'scaled_norm = "x=f32[b n], scale=f32[n], eps=f32[] in [1e-8, 1e-3]"',
+    "",
+    "[tool.cgcheck.expects]",
+    'quantize = "expect(straight-through)"',
+    "",
+    "[tool.cgcheck.references]",
+    'FusedGelu = "my_package.plain:gelu"',
+    "",
+    "[tool.cgcheck.per-file-ignores]",
+    '"legacy/*.py" = ["imprecise-gradient"]',
+    "```",
+    "",
+    "The [JSON Schema of the settings](../settings.schema.json) lets an editor complete them.",
+)
 _FAMILIES = {
     "gradient": "Is the formula right?",
     "stability": "Do the floats follow?",
@@ -72,9 +91,16 @@ def settings() -> str:
     ]
     told = {**_words_of_flags(), **_words_of_schema()}
     for field in msgspec.structs.fields(Settings):
-        default = msgspec.json.encode(getattr(Settings(), field.name)).decode()
+        default = _shown(getattr(Settings(), field.name))
         lines.append(f"| `{field.encode_name}` | `{default}` | {_meaning(told[field.name])} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *_EXAMPLE, ""])
+
+
+def _shown(value: object) -> str:
+    """A default as one would write it."""
+    if isinstance(value, float):
+        return f"{value:g}".replace("e+0", "e")
+    return msgspec.json.encode(value).decode()
 
 
 def _meaning(words: str) -> str:

@@ -30,7 +30,7 @@ def sweep(
     max_time: Annotated[float | None, typer.Option(help="Seconds; what is done until then is kept.")] = None,
     device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
     backend: Annotated[Backend | None, typer.Option(help="The backend that Keras runs on.", show_default="the first installed")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time.", show_default="cores")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time; 0 for one on each core.", show_default="cores")] = None,
     cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Let a dask cluster do the work: its scheduler's address or file; local:N for N nodes here.", show_default=False)] = None,
 ) -> None:  # fmt: skip
     """Look at every float of a function's one argument: where is its gradient wrong, and by how much.
