@@ -81,7 +81,7 @@ _FAMILIES = tuple(
             "in signs",
         ),
         (
-            r"\bbinary (?:labels?|targets?|values?|vectors?|arrays?|tensors?|matri\w+|entries"
+            r"^\W*(?:is |are )?binary\s*(?=[,.;]|$)|\bbinary (?:labels?|targets?|values?|vectors?|arrays?|tensors?|matri\w+|entries"
             r"|indicators?)|\{\s*0\s*,\s*1\s*\}|(?<![\w.])0/1\b|\b(?:either )?0 or 1\b"
             r"|\bzeros and ones\b",
             "in binary",
@@ -145,7 +145,7 @@ _VOUCHED = re.compile(
 # `1 for x > 0` is a case, and no domain.
 _VALUE_FOR = re.compile(
     r"(?:\b(?:one|zero|ones|zeros|identity|linear|quadratic|constant|active|nonzero"
-    r"|[-\d.]+|[a-z]))\s+for\s*$",
+    r"|[-\d.]+|(?<!\blog )(?<!\bln )(?<!\bexp )(?<!\bsqrt )[a-z]))\s+for\s*$",
     re.IGNORECASE,
 )
 _QUANTITY = re.compile(

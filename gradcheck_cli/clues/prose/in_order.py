@@ -1,4 +1,4 @@
-"""Several parameters told of in one entry, in their order: `mean, sigma: position and width (> 0)`."""
+"""Several parameters told of in one entry, in their order or by their names: `mean, sigma: position and width (> 0)`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ def own_words(head: str, text: str, name: str) -> str:
         return ""
     first = _first_sentence(re.sub(rf"^\W*shape\s*{BRACKETS}", "", text))
     items = _items(first)
+    behind = _items(re.sub(rf"^\s*{BRACKETS}\s*", "", first))
+    led = {lead: rest for lead, _, rest in (item.partition(" ") for item in behind)}
+    if set(names) <= set(led):  # `p, y (n,): p a probability, y binary`
+        return led[name]
     if len(items) != len(names) or not any(map(_SAID_OF_ONE.search, items)):
         return ""
     return items[names.index(name)]

@@ -57,3 +57,20 @@ def test_a_float_with_a_shape_behind_it_is_an_array() -> None:
     text = Text("here", "grades: float (..., docs)\nmask: bool (..., docs)\nk: int (n,)", near=True)
     specs = {name: clue.spec for name, clue in read_text(text, ["grades", "mask", "k"]).items()}
     assert specs == {"grades": "f32[lead docs]", "mask": "bool[lead docs]", "k": "i32[n]"}
+
+
+def test_each_may_be_told_of_by_its_name() -> None:
+    text = "p, y (n,): p a probability, y binary"
+    assert domains(text, "p", "y") == ["in [0, 1]", "in binary"]
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        ("x log x for x >= 0.", ">= 0"),
+        ("x for x > 0.", ""),
+        ("Equal to x for x > 0", ""),
+    ],
+)
+def test_the_end_of_a_formula_is_no_case(text: str, domain: str) -> None:
+    assert domains(text, "x") == [domain]
