@@ -8,8 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from flint import arb
 
 from gradcheck_cli.inputs.names import is_data
+from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.measure.formula_gap import ratio
 
+_CHOSEN = ("binary", "signs")  # numbers that nobody learns
 _NAMED = {
     "2": arb(2),
     "1/2": arb(1) / 2,
@@ -92,6 +94,7 @@ def _as_root(factor: arb, sizes: Collection[int]) -> str:
     return f" (the root of {size}, a number of elements here: {what})"
 
 
-def leaves_out_data(name: str, formula: Sequence[arb]) -> bool:
-    """Is the formula zero everywhere for an argument that is data by its name: labels, targets?"""
-    return is_data(name) and all(f.is_zero() for f in formula)
+def leaves_out_data(leaf: Leaf, formula: Sequence[arb]) -> bool:
+    """Is the formula zero everywhere for an argument that is data by its name (labels, targets), or is 0 or 1, 1 or -1?"""
+    chosen = leaf.domain is not None and leaf.domain.bounds.family in _CHOSEN
+    return (chosen or is_data(leaf.path)) and all(f.is_zero() for f in formula)

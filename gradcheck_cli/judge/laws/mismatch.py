@@ -68,7 +68,7 @@ _FOLLOWS_STEPS = (
     "(straight-through, or a smoothed step)"
 )
 _OF_A_LIMIT = "it is the derivative of what the function's loop would come to, and that ends after a few steps, short of it"
-_DATA = "no gradient is given for what is data by its name; the truth is not zero"
+_DATA = "no gradient is given for what is data by its name or its numbers; the truth is not zero"
 _OPEN = (
     "the formula differs from autodiff through the primal, and the integral of the rule could "
     "not decide which of them is right"
@@ -350,7 +350,7 @@ def _is_left_out(mismatch: Mismatch) -> bool:
     assert m.rule is not None
     leaf, _ = component_name(m, GRADIENTS, mismatch.part.start)
     formula = columns(m.rule.gradients, m.count)[mismatch.facts.rows, mismatch.part]
-    return len(leaves) > 1 and leaves_out_data(leaves[leaf].path, list(formula.flat))
+    return len(leaves) > 1 and leaves_out_data(leaves[leaf], list(formula.flat))
 
 
 def _explanation(mismatch: Mismatch) -> str | None:

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from flint import arb
 
-from gradcheck_cli.inputs.signature import Fixed, Signature
+from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 from gradcheck_cli.judge.diagnose.constant_factor import (
     describe_factor,
     is_a_share,
     leaves_out_data,
 )
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.project.input_specs import condition
 
 TRUTH = [1.0, -3.0, 0.0, 7.0]
 
@@ -87,7 +89,17 @@ def test_one_number_is_not_enough() -> None:
     ],
 )
 def test_data_by_its_name_may_be_left_out(name: str, formula: list[int], left_out: bool) -> None:
-    assert leaves_out_data(name, [arb(f) for f in formula]) is left_out
+    leaf = Leaf(name, (3,), "test")
+    assert leaves_out_data(leaf, [arb(f) for f in formula]) is left_out
+
+
+@pytest.mark.parametrize(
+    ("domain", "left_out"), [("in binary", True), ("in signs", True), ("> 0", False)]
+)
+def test_so_may_numbers_that_nobody_learns(domain: str, left_out: bool) -> None:
+    leaf = Leaf("y", (3,), "test", domain=Domain(condition(f"x {domain}")[1], "a docstring"))
+    assert leaves_out_data(leaf, [arb(0)]) is left_out
+    assert not leaves_out_data(leaf, [arb(0), arb(1)])
 
 
 def test_a_factor_that_is_a_size_of_the_call_is_said_to_be_one() -> None:
