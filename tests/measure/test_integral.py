@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gradcheck_cli.measure.integral import SURELY_WRONG, Opinion, by_integral, third_opinion
 from gradcheck_cli.subject.results import Sample
 from tests.support import Function, Numbers, Rule, measured
-from tests.traced import ruled, traced
+from tests.traced import bisected, ruled, traced
 
 
 def of(value: Function, rule: Rule, x: float = 1.3) -> Opinion:
@@ -88,17 +86,6 @@ def test_one_component_moves_alone_and_the_others_say_nothing() -> None:
     assert at_its_end is not None
     assert (alone.opinion, alone.smooth, alone.constant) == (Opinion.RIGHT, True, False)
     assert at_its_end.constant
-
-
-def bisected(a: Any) -> Any:
-    def halves(i: Any, ends: Any) -> Any:
-        low, high = ends
-        middle = 0.5 * (low + high)
-        below = middle * middle < a
-        return jnp.where(below, middle, low), jnp.where(below, high, middle)
-
-    low, high = jax.lax.fori_loop(0, 40, halves, (jnp.zeros_like(a), jnp.full_like(a, 10.0)))
-    return 0.5 * (low + high)
 
 
 def test_what_bends_far_from_a_point_says_nothing_of_the_rule_there() -> None:

@@ -162,11 +162,16 @@ def _small(mismatch: Mismatch) -> Failure | None:
     among_the_worst = mismatch.worst >= _MOSTLY * mismatch.worst.max()
     row = int(among_the_worst.argmax())  # the simplest
     third = third_opinion(mismatch.m, row, mismatch.part)
-    if third is not None and third.settles:
+    if third is not None and (third.settles or _is_right_beside_none(mismatch, third)):
         return None
     size = f"{mismatch.worst.max():.1e}"
     message = f"the formula is an approximation: off by up to {size} of the gradient's scale"
     return mismatch.failure(row, Kind.APPROXIMATE, message)
+
+
+def _is_right_beside_none(mismatch: Mismatch, third: ThirdOpinion) -> bool:
+    """Has autodiff no derivative at all, as through a bisection, and the function the rule's? Nothing is approximated there."""
+    return mismatch.constant_primal and third.opinion is Opinion.RIGHT
 
 
 def _autodiff_is_wrong_at_points(mismatch: Mismatch, large: Array) -> bool:

@@ -14,16 +14,18 @@ import pytest
 from gradcheck_cli.contract.report import Evidence, Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.cotangents import BASE
+from gradcheck_cli.judge.laws import mismatch
 from gradcheck_cli.judge.laws.formula import FORMULA
 from gradcheck_cli.judge.laws.law import Judgement, judgement
 from gradcheck_cli.judge.laws.singularity import singularities
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import Comparison, comparison
+from gradcheck_cli.measure.integral import Opinion, ThirdOpinion
 from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE
 from tests.support import Numbers, measured
-from tests.traced import traced
+from tests.traced import bisected, ruled, traced
 
 POINTS = [0.5, 1.0, 2.0, -3.0, 100.0]
 
@@ -163,6 +165,28 @@ def test_where_autodiff_misses_the_function_the_integral_of_the_rule_decides() -
     assert result.evidence is Evidence.MULTIPRECISION
     assert result.reason is not None
     assert result.reason.startswith("judged by the integral of the rule")
+
+
+@pytest.mark.parametrize(
+    ("opinion", "failures"), [(Opinion.RIGHT, 0), (Opinion.WRONG, 1), (Opinion.OPEN, 1)]
+)
+def test_an_argument_that_hardly_moves_what_is_bisected_for_has_no_approximation(
+    monkeypatch: pytest.MonkeyPatch, opinion: Opinion, failures: int
+) -> None:
+    """Its gap is small beside the gradients of all, and what is left of the integral is noise."""
+
+    def root(a: Any, b: Any) -> Any:
+        return bisected(a + b / 2**16)
+
+    def rule(inputs: Any, ct: Any) -> Any:
+        slope = ct / (2 * root(*inputs))
+        return slope, slope / 2**16
+
+    noise = ThirdOpinion(opinion, (1e-13, 1e-12, 5e-12), (1e-9, 1e-8, 1e-7), 3)
+    monkeypatch.setattr(mismatch, "third_opinion", lambda *_: noise)
+    m = traced(ruled(root, rule), np.array([0.5, 2.0]), np.array([1.0, 3.0]), ran=True)
+    of_b = [f for f in judgement(FORMULA, m).failures if f.ground.detail == "y"]
+    assert len(of_b) == failures
 
 
 def test_a_gradient_of_a_step_function_is_a_surrogate() -> None:
