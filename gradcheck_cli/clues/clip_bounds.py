@@ -4,55 +4,92 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from gradcheck_cli.clues.source_text.statements import given, nodes_of
-from gradcheck_cli.clues.source_text.tree import last_word, text_of
+from gradcheck_cli.clues.source_text.tree import Text, last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
 
 _CLIPS = frozenset({"clip", "clamp", "clamp_", "clip_by_value"})
 _LOWER = frozenset({"min", "a_min", "min_value", "clip_value_min", "lower", "x_min"})
 _UPPER = frozenset({"max", "a_max", "max_value", "clip_value_max", "upper", "x_max"})
-# What gives the same numbers in another shape.
+# What gives the same numbers in another shape: methods, and functions of libraries.
 _MOVES = frozenset({"expand_dims", "unsqueeze", "reshape", "view", "broadcast_to", "expand", "astype", "cast", "asarray"})  # fmt: skip
-_MODULES = frozenset({"jnp", "np", "numpy", "jax", "lax", "torch", "tf", "ops", "keras", "K", "math"})  # fmt: skip
+_BOTH = 2
 
 
 def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> dict[str, Clue]:
     """For each such parameter, on which side of the number it is."""
-    nodes = nodes_of([text for text in map(text_of, functions) if text is not None])
-    values = [pair for node in nodes for pair in given(node)]
-    known = {name: value for name, value in values if [n for n, _ in values].count(name) == 1}
     found: dict[str, Clue] = {}
-    for low, high in (pair for n in nodes if isinstance(n, ast.Call) for pair in _bounds(n)):
-        for bound, other, sign in ((high, low, ">"), (low, high, "<")):
-            number, name = _number(other), _behind_moves(bound, known)
-            if number is not None and name in names:
-                source = f"the body, which clips between it and {number:g}"
-                found.setdefault(name, Clue(source, domain=f"{sign} {number:g}"))
+    for text in filter(None, map(text_of, functions)):
+        nodes = nodes_of([text])
+        known, stored = _given_once(nodes), _stored(nodes)
+        for low, high in (p for n in nodes if isinstance(n, ast.Call) for p in _bounds(n, text)):
+            for bound, other, sign in ((high, low, ">"), (low, high, "<")):
+                number, name = _number(other), _behind_moves(bound, known, stored)
+                if number is not None and name in names:
+                    source = f"the body, which clips between it and {number:g}"
+                    found.setdefault(name, Clue(source, domain=f"{sign} {number:g}"))
     return found
 
 
-def _bounds(call: ast.Call) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """The lower and the upper bound of a clip: `jnp.clip(x, low, high)`, `x.clamp(min=low, max=high)`."""
+def _bounds(call: ast.Call, text: Text) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The lower and the upper bound of a clip: `jnp.clip(x, low, high)`, `x.clamp(min=low, max=high)`, `lax.clamp(low, x, high)`."""
     if last_word(call.func) not in _CLIPS:
         return
-    own = call.args if _is_method(call.func) else call.args[1:]
     named = {k.arg: k.value for k in call.keywords if k.arg is not None}
-    low = next((v for k, v in named.items() if k in _LOWER), own[0] if own else None)
-    high = next((v for k, v in named.items() if k in _UPPER), own[1] if own[1:] else None)
+    low = next((v for k, v in named.items() if k in _LOWER), None)
+    high = next((v for k, v in named.items() if k in _UPPER), None)
+    placed = list(call.args)
+    if len(placed) > _BOTH:
+        placed = [placed[0], placed[2]] if _is_of_jax_lax(call.func, text) else placed[1:]
+    elif _is_of_a_module(call.func, text) or not isinstance(call.func, ast.Attribute):
+        placed = placed[1:]
+    elif low is not None and high is not None:
+        placed = []
+    if low is None and placed:
+        low = placed.pop(0)
+    if high is None and placed:
+        high = placed.pop(0)
     if low is not None and high is not None:
         yield low, high
 
 
-def _is_method(called: ast.expr) -> bool:
-    """Is it called on what is clipped, and not found in a library?"""
-    if not isinstance(called, ast.Attribute):
-        return False
-    owner = called.value
-    while isinstance(owner, ast.Attribute):
-        owner = owner.value
-    return not (isinstance(owner, ast.Name) and owner.id in _MODULES)
+def _is_of_a_module(called: ast.expr, text: Text) -> bool:
+    """Is it found in a library, and not called on what is clipped?"""
+    return isinstance(called, ast.Attribute) and isinstance(_object(called.value, text), ModuleType)
+
+
+def _is_of_jax_lax(called: ast.expr, text: Text) -> bool:
+    """Is it the one function that takes what is clipped between its bounds?"""
+    return last_word(called) == "clamp" and getattr(
+        _object(called, text), "__module__", ""
+    ).startswith("jax.")
+
+
+def _object(node: ast.expr, text: Text) -> Any:
+    """What a name, or an attribute of modules, stands for around the text."""
+    if isinstance(node, ast.Name):
+        return text.surroundings.get(node.id)
+    owner = _object(node.value, text) if isinstance(node, ast.Attribute) else None
+    if isinstance(node, ast.Attribute) and isinstance(owner, ModuleType):
+        return vars(owner).get(node.attr)
+    return None
+
+
+def _given_once(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
+    """The names that are given one value, by as many statements as there are, and what that is."""
+    values: dict[str, dict[str, ast.expr]] = {}
+    for name, value in (pair for node in nodes for pair in given(node)):
+        values.setdefault(name, {})[ast.dump(value)] = value
+    return {name: next(iter(each.values())) for name, each in values.items() if len(each) == 1}
+
+
+def _stored(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names that get another value in any way: by a statement, a loop, a pattern, as an argument of an inner function."""
+    names = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    return names | {n.arg for n in nodes if isinstance(n, ast.arg)}
 
 
 def _number(node: ast.expr) -> float | None:
@@ -65,21 +102,41 @@ def _number(node: ast.expr) -> float | None:
     return None
 
 
-def _behind_moves(node: ast.expr, known: Mapping[str, ast.expr]) -> str:
-    """The name of the parameter whose numbers it has: of `n` in `n[:, None]`, and in `bound = n.unsqueeze(-1)`."""
-    for _ in range(len(known) + 8):
-        match node:
-            case ast.Name(id=name) if name in known:
-                node = known[name]
-            case ast.Name(id=name):
-                return name
-            case ast.Subscript(value=value):
-                node = value
-            case ast.Call(func=called, args=args) if last_word(called) in _MOVES:
-                own = isinstance(called, ast.Attribute) and _is_method(called)
-                if not own and not args:
-                    return ""
-                node = called.value if own and isinstance(called, ast.Attribute) else args[0]
-            case _:
-                return ""
-    return ""
+def _behind_moves(
+    node: ast.expr, known: Mapping[str, ast.expr], stored: Collection[str], given_to: str = ""
+) -> str:
+    """The name of the parameter whose numbers it has: of `n` in `n[:, None]`, and in `bound = n.unsqueeze(-1)`.
+
+    Within what is `given_to` a name, that name is still the parameter's: `n = n[:, None]`.
+    """
+    if isinstance(node, ast.Name):
+        if node.id not in stored or node.id == given_to:
+            return node.id
+        rest = {name: value for name, value in known.items() if name != node.id}
+        value = known.get(node.id)
+        return "" if value is None else _behind_moves(value, rest, stored, node.id)
+    moved = _moved(node)
+    return "" if moved is None else _behind_moves(moved, known, stored, given_to)
+
+
+def _moved(node: ast.expr) -> ast.expr | None:
+    """What is given in another shape, all of it."""
+    match node:
+        case ast.Subscript(value=value, slice=places) if _takes_all(places):
+            return value
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=args) if name in _MOVES:
+            of_library = isinstance(value, ast.Name | ast.Attribute) and len(args) > 1
+            return args[0] if of_library else value
+        case ast.Call(func=ast.Name(id=name), args=[first, *_]) if name in _MOVES:
+            return first
+    return None
+
+
+def _takes_all(places: ast.expr) -> bool:
+    """Does an index leave nothing out: `:`, `None`, `...`?"""
+    each = places.elts if isinstance(places, ast.Tuple) else [places]
+    return all(
+        (isinstance(p, ast.Constant) and p.value in (None, ...))
+        or (isinstance(p, ast.Slice) and p.lower is p.upper is p.step is None)
+        for p in each
+    )

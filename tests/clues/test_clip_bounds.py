@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+import jax.numpy as xp
 import numpy as np
 import pytest
+from jax import lax
 
 from gradcheck_cli.clues.clip_bounds import clues
+from gradcheck_cli.clues.first_clues import domains
 
 
 def counted(share: Any, most: Any) -> Any:
@@ -38,6 +41,44 @@ def given_anew(x: Any, n: Any) -> Any:
     return jnp.clip(x, 0.0, n)
 
 
+def given_by_parts(x: Any, low: Any, n: Any) -> Any:
+    low, n = -n, 2 * low
+    return jnp.clip(x, 0.0, n)
+
+
+def changed_in_place(x: Any, cap: Any) -> Any:
+    cap -= 3
+    return jnp.clip(x, 0.0, cap)
+
+
+def of_an_inner_function(x: Any, n: Any) -> Any:
+    def inner(n: Any) -> Any:
+        return jnp.clip(x, 0.0, n)
+
+    return inner(-n)
+
+
+def one_of_it(x: Any, w: Any) -> Any:
+    return jnp.clip(x, 0, w[..., 0])
+
+
+def of_numbers(x: Any) -> Any:
+    return xp.clip(x, -1.0, 1.0) + lax.clamp(0.0, x, 1.0) + xp.clip(x, 2.0)
+
+
+def between_its_bounds(x: Any, cap: Any) -> Any:
+    return lax.clamp(0.0, x, cap)
+
+
+def of_a_backend(x: Any, cap: Any, backend: Any) -> Any:
+    return backend.clip(x, 0.0, cap)
+
+
+def under_its_own_name(x: Any, cap: Any) -> Any:
+    cap = cap[:, None]
+    return xp.clip(x, min=0.0, max=cap)
+
+
 def one_sided(x: Any, n: Any) -> Any:
     return x.clamp(min=n)
 
@@ -52,8 +93,35 @@ def one_sided(x: Any, n: Any) -> Any:
         (computed, {}),
         (given_anew, {}),
         (one_sided, {}),
+        (given_by_parts, {}),
+        (changed_in_place, {}),
+        (of_an_inner_function, {}),
+        (one_of_it, {}),
+        (of_numbers, {}),
+        (between_its_bounds, {"cap": "> 0"}),
+        (of_a_backend, {"cap": "> 0"}),
+        (under_its_own_name, {"cap": "> 0"}),
     ],
 )
 def test_the_side_of_a_bound(function: Callable[..., Any], domains: dict[str, str]) -> None:
-    found = clues([function], {"x", "share", "most", "floor", "cap", "low", "high", "n"})
+    found = clues([function], {"x", "share", "most", "floor", "cap", "low", "high", "n", "w"})
     assert {name: clue.domain for name, clue in found.items()} == domains
+
+
+def test_what_its_name_says_of_it_comes_first() -> None:
+    def f(x: Any, radius: Any) -> Any:
+        return x / radius + jnp.clip(x, radius, 10.0)
+
+    assert domains({}, f, (), ("x", "radius"))["radius"].bounds.low > 0
+
+
+def test_a_value_that_function_and_rule_give_it_is_none_of_the_call() -> None:
+    def f(x: Any, cap: Any) -> Any:
+        cap = jnp.abs(cap)
+        return jnp.clip(x, 0.0, cap)
+
+    def forward(x: Any, cap: Any) -> Any:
+        cap = jnp.abs(cap)
+        return jnp.clip(x, 0.0, cap), x
+
+    assert clues([f, forward], {"x", "cap"}) == {}

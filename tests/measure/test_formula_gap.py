@@ -96,7 +96,8 @@ def test_the_first_row_with_another_value() -> None:
 
 def test_a_constant_factor_is_the_ratio() -> None:
     truth = [arb(1), arb(0), arb(-3)]
-    assert ratio(truth, [arb(2), arb(5), arb(-6)]) == 2
+    assert ratio(truth, [arb(2), arb(0), arb(-6)]) == 2
+    assert ratio(truth, [arb(2), arb(5), arb(-6)]) is None
     assert ratio(truth, [arb(2), arb(0), arb(-7)]) is None
     assert ratio(truth[:1], [arb(2)]) is None, "one number has a ratio by accident"
 
