@@ -16,17 +16,22 @@ from gradcheck_cli.inputs.signature import Parameter
 
 _ANNOTATED = re.compile(r"complex\w*|\bc(?:64|128)?(?=\[)", re.IGNORECASE)
 _FLOATS = re.compile(r"\b(?:b?float\w*|real)\b", re.IGNORECASE)
+_NO_MORE = r"\b(?=\s*(?:[,.;)]|$))"  # `complex numbers are not supported` says something else
 _SAID = re.compile(
     r"\bcomplex(?:64|128)\b|\bc(?:64|128)\[|\bcomplex[- ]valued\b|^\W*(?:an?\s+)?complex\b(?!\s+conj)"
-    rf"|^\W*{BRACKETS}\W*complex\b(?!\s+conj)"
+    rf"|^\W*{BRACKETS}\W*complex{_NO_MORE}"
     r"|\bcomplex (?:\w+ )?(?:arrays?|tensors?|numbers?|scalars?|fields?|signals?|vectors?|matri|spectr|samples?"
     r"|amplitudes?|waves?|envelopes?|states?|coefficients?|images?|volumes?|visibilit)",
     re.IGNORECASE,
 )
 # In a sentence, right behind the name and its shape: `the decay fid (B, T) complex`.
-_BEHIND_SHAPE = re.compile(rf"^\s*{BRACKETS}\s*,?\s*complex\b(?!\s+conj)", re.IGNORECASE)
+_BEHIND_SHAPE = re.compile(rf"^\s*{BRACKETS}\s*,?\s*complex{_NO_MORE}", re.IGNORECASE)
 # Of all that there are: `for two complex impedances`.
-_OF_ALL = re.compile(r"\b(?P<number>two|three|four) complex(?:[- ]valued)? \w+s\b", re.IGNORECASE)
+_OF_ALL = re.compile(
+    r"\b(?:of|for) (?P<number>two|three|four) complex(?:[- ]valued)? (?!roots|zeros|poles|eigen|solutions|conj|parts)\w+s\b",
+    re.IGNORECASE,
+)
+_IN_PARTS = re.compile(r"\breal\b|\bpairs?\b|\bre\b|\bparts?\b", re.IGNORECASE)
 _NUMBERS = {"two": 2, "three": 3, "four": 4}
 _REAL = re.compile(r"\breal\b(?! or complex)(?<!complex or real)", re.IGNORECASE)
 _PARTS = frozenset({"conj", "conjugate", "imag", "mH"})
@@ -68,8 +73,9 @@ def _said(text: str, name: str, names: Sequence[str]) -> str:
 
 
 def _are_all(text: str, names: Sequence[str]) -> bool:
-    """Does a sentence call as many things complex as there are parameters?"""
-    return any(_NUMBERS[m["number"].lower()] == len(names) for m in _OF_ALL.finditer(text))
+    """Does a sentence call as many things complex as there are parameters, and not tell of their parts?"""
+    said = any(_NUMBERS[m["number"].lower()] == len(names) for m in _OF_ALL.finditer(text))
+    return said and _IN_PARTS.search(text) is None
 
 
 def taken_apart(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:

@@ -87,11 +87,8 @@ def _other_values(
         yield from _moved(value)
     if isinstance(here, Fixed) and isinstance(value, tuple):
         yield from (f for f in several(parameter.name, hints) if not same(f.value, value))
-    usual = [
-        f
-        for f in plain
-        if not (same(f.value, value) or hasattr(f.value, "shape") or is_long(f.value))
-    ]
+    usual = [f for f in plain if not (same(f.value, value) or hasattr(f.value, "shape"))]
+    usual = [f for f in usual if not _is_of_real_data(parameter, f, hints)]
     yield from reversed(usual) if is_guard(parameter.name) else usual  # the one that shows
     if isinstance(here, Fixed):
         named = bool(fixed_by_name(parameter.name, shapes[0], None))
@@ -186,6 +183,12 @@ def _beside_float(
         yield from _nearby(
             default, _SHARES_OF_THRESHOLDS if is_threshold(parameter.name) else _BESIDE
         )
+
+
+def _is_of_real_data(parameter: Parameter, other: Fixed, hints: Hints) -> bool:
+    """Is it as long as a call elsewhere has it, of what has no default, and no number that the body asks for?"""
+    asked = any(same(other.value, v) for v in special_values(parameter, hints))
+    return parameter.default is OMITTED and is_long(other.value) and not asked
 
 
 def special_values(parameter: Parameter, hints: Hints) -> list[object]:

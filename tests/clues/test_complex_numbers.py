@@ -95,9 +95,34 @@ def one_of_three(a: Any, b: Any, share: Any) -> Any:
     """The mean of two complex impedances, with a share."""
 
 
+def eigenvalues(trace: Any, det: Any) -> Any:
+    """The sum over the moduli of the two complex eigenvalues of a matrix."""
+
+
+def roots(p: Any, q: Any) -> Any:
+    """The distance of two complex roots."""
+
+
+def in_parts(a: Any, b: Any) -> Any:
+    """The product of two complex numbers given as (re, im) pairs of floats."""
+
+
+def refused(x: Any) -> Any:
+    """The power of x (N,) complex numbers are not supported."""
+
+
 @pytest.mark.parametrize(
     ("function", "told"),
-    [(turned, {"spectrum"}), (listed, {"fid"}), (shunted, {"a", "b"}), (one_of_three, set())],
+    [
+        (eigenvalues, set()),
+        (roots, set()),
+        (in_parts, set()),
+        (refused, set()),
+        (turned, {"spectrum"}),
+        (listed, {"fid"}),
+        (shunted, {"a", "b"}),
+        (one_of_three, set()),
+    ],
 )
 def test_it_may_stand_behind_the_shape_or_be_said_of_all_at_once(
     function: Callable[..., Any], told: set[str]

@@ -20,7 +20,7 @@ from gradcheck_cli.inputs.signature import (
     Parameter,
     Signature,
 )
-from gradcheck_cli.project.input_specs import condition
+from gradcheck_cli.project.input_specs import condition, parse
 from gradcheck_cli.subject.refusals import RuleError
 from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
 
@@ -377,3 +377,19 @@ def test_an_eps_moves_to_one_that_shows_where_it_is_added() -> None:
     eps = Parameter("eps", 1, False, False, default=1e-6)
     first, *_ = other_values(eps, OMITTED, Signature((("x", X), ("eps", OMITTED))), NO_HINTS)
     assert first.value > 0.01
+
+
+def test_a_long_number_is_varied_to_where_there_is_a_default_or_the_body_asks_for_it() -> None:
+    stated = {"n": (parse("n=90")["n"], "a call")}
+    asked = [Clue("the body `n == 90`", values=(90,))]
+
+    def others(default: Any, clues: list[Clue]) -> list[object]:
+        n = Parameter("n", 1, False, False, default=default)
+        hints = replace(NO_HINTS, guesses=stated, clues={"n": clues})
+        here = OMITTED if default is not OMITTED else Fixed(3, "3", "the name `n`")
+        signature = Signature((("x", X), ("n", here)))
+        return [other.value for other in other_values(n, here, signature, hints)]
+
+    assert 90 in others(50, [])
+    assert 90 in others(OMITTED, asked)
+    assert 90 not in others(OMITTED, [])
