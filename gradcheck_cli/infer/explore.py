@@ -30,7 +30,7 @@ from gradcheck_cli.infer.mismatch import (
     wants_integers,
 )
 from gradcheck_cli.infer.orders import by_weight
-from gradcheck_cli.infer.returned_ranks import returned_ranks
+from gradcheck_cli.infer.returned_ranks import Ranks, returned_ranks
 from gradcheck_cli.infer.sizes import Size, Solution, unknown
 from gradcheck_cli.infer.table_counts import counts, leaves_room, totals
 from gradcheck_cli.infer.template import (
@@ -157,8 +157,28 @@ class Explorer:
                 # A few calls more, however many guesses were in vain.
                 self.steps, self.calls = 0, min(self.calls, _MOST_CALLS - _MOST_STEPS)
                 solved = self._solve(shapes, ranks.bound(shapes), False)
-                if isinstance(solved, Candidate):
+                if isinstance(solved, Candidate) and self._is_meant(ranks, solved):
                     yield self._tied(solved)
+
+    def _is_meant(self, ranks: Ranks, solved: Candidate) -> bool:
+        """Does a column go along another axis than the row that it was tried as? If not, its gradient has an axis too many."""
+        if ranks.column is None:
+            return True
+        rows = (
+            *ranks.axes[: ranks.column],
+            ranks.axes[ranks.column] - 1,
+            *ranks.axes[ranks.column + 1 :],
+        )
+        before = next(self._solutions(rows), None)
+        if before is None:
+            return True
+        shared = _along(before, ranks.column, -1) & _along(solved, ranks.column, -2)
+        # Where the row takes these axes longer, it lay along another one.
+        longer = [
+            tuple(size + 2 * ((k, n) in shared) for n, size in enumerate(shape))
+            for k, shape in enumerate(before.at(before.solution))
+        ]
+        return not shared or self._refusal(longer, before.ascending) is None
 
     @property
     def _vain(self) -> tuple[int, str]:
@@ -567,3 +587,14 @@ class Explorer:
     @property
     def _has_tables(self) -> bool:
         return any(hole.kind == "int" for hole in self.template.holes)
+
+
+def _along(candidate: Candidate, place: int, axis: int) -> set[tuple[int, int]]:
+    """The axes of other arrays that are as long as this one."""
+    sizes = [tuple(map(candidate.solution.of, shape)) for shape in candidate.shapes]
+    return {
+        (other, n)
+        for other, shape in enumerate(sizes)
+        for n, size in enumerate(shape)
+        if other != place and size == sizes[place][axis]
+    }

@@ -498,3 +498,34 @@ def test_arrays_have_as_many_axes_as_the_gradients_that_the_rule_returns() -> No
     found = rich(OfHeads(attend))
     assert {len(shape) for shape in found.values()} == {4}
     assert len({shape[:2] for shape in found.values()}) == 1, "they share batch and heads"
+
+
+class WithAColumn(Gradient):
+    """Its rule gives `tau` a gradient with an axis of one, a number for each row of `x`."""
+
+    def fit(self, signature: Signature, dtype: str) -> Any:
+        subject = super().fit(signature, dtype)
+        x, tau = (leaf.shape for leaf in signature.leaves)
+        if list(tau) != [x[0], 1]:
+            message = f"the gradient of tau has the shape {[x[0], 1]}, its argument {list(tau)}"
+            raise RuleError("shape", message)
+        return subject
+
+
+def test_a_row_that_lay_along_another_axis_is_a_column() -> None:
+    def divided(x, tau):
+        if np.ndim(x) != 2:
+            raise ValueError("x has two axes")
+        return x[:, 1:] / tau
+
+    found = shapes(explored(WithAColumn(divided)).subject)
+    assert found["tau"] == (found["x"][0], 1)
+
+
+def test_a_gradient_with_an_axis_too_many_makes_no_column() -> None:
+    def weighted(x, tau):
+        if np.ndim(x) != 2:
+            raise ValueError("x has two axes")
+        return (x * tau.reshape(len(x), 1)).sum(0)
+
+    assert explored(WithAColumn(weighted)).subject is None
