@@ -17,8 +17,10 @@ _SOURCES = ("src", "lib", "python")  # where a project may keep its packages
 
 
 def missing(name: str, task: Task) -> str:
-    """Which module is missing, and where it could come from."""
-    if name and (task.module or "").startswith(name):
+    """Which module is missing, and where it could come from; nothing where the error names none."""
+    if not name:
+        return ""
+    if (task.module or "").startswith(name):
         return f"there is no module `{name}`"
     says = f"the module imports `{name}`"
     package = top_package(name)
@@ -73,7 +75,11 @@ def _roots(path: Path) -> Iterator[Path]:
 
 
 def _holds(root: Path, package: str) -> bool:
-    return (root / f"{package}.py").is_file() or any((root / package).glob("*.py"))
+    folder = root / package
+    inside = (
+        folder.glob(pattern) for pattern in ("*.py", "*/*.py")
+    )  # a namespace has none of its own
+    return (root / f"{package}.py").is_file() or any(any(files) for files in inside)
 
 
 def _shown(folder: Path) -> str:

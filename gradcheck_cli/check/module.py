@@ -32,7 +32,8 @@ def imported(task: Task, tell: Tell) -> ModuleType | FileFinding:
         rule, line = RuleName.MODULE_EXITED, lines.raised_at(error, task.path)
         message = f"the module calls sys.exit({error.code!r}) while it is imported"
     except ModuleNotFoundError as error:
-        line, message = lines.raised_at(error, task.path), missing(error.name or "", task)
+        line = lines.raised_at(error, task.path)
+        message = missing(error.name or "", task) or f"importing it raised {error!s:.300}"
         if top_package(error.name or "") in map(top_package, task.optional_imports):
             severity = Severity.NOTE
     except BaseException as error:

@@ -108,7 +108,7 @@ HALF_THE_DIGITS = Limit(
 )  # fmt: skip
 WARNING_EPS = Limit(
     2**6, "eps at the local scale", "A4",
-    "The 23 rules again: what was lost beyond A2 and below this were tails (saturated sigmoids).",
+    "The 23 rules again: what was lost beyond what the rounding of the inputs explains, and below this were tails (saturated sigmoids).",
 )  # fmt: skip
 SCALE_FACTORS = Limit(
     (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 3 / 2, 2), "times the input", "A3",

@@ -15,6 +15,7 @@ from gradcheck_cli.infer.others import other_values, value_of
 from gradcheck_cli.infer.ran import Ran, watched
 from gradcheck_cli.infer.richer import larger
 from gradcheck_cli.infer.trial import Trial
+from gradcheck_cli.inputs.names import counts_terms, ends_iterations, is_axis
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Parameter, Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -133,6 +134,8 @@ class _Search:
         bases = [subject.signature for subject in self.subjects[: -_LAST - 1 : -1]]
         for base in bases:
             yield from self._moved(base, rests_on)
+            if arm.asks_for_shapes:
+                yield from self._longer(base, rests_on)
         for base in bases[-1:]:
             yield from ((less, {}) for less in narrower(base, arm.named))
         for base in bases:
@@ -151,9 +154,17 @@ class _Search:
                 continue
             values = other_values(parameter, here[parameter.name], base, self.trial.hints)
             yield from ((base, {parameter.name: value}) for value in _first(values, _MOST_VALUES))
-            if type(value_of(parameter, here[parameter.name])) is int:
-                longest = max((n for leaf in base.leaves for n in leaf.shape), default=1) + 2
-                yield base, {parameter.name: Fixed(longest, str(longest), "longer than any axis")}
+
+    def _longer(
+        self, base: Signature, parameters: Sequence[Parameter]
+    ) -> Iterator[tuple[Signature, dict[str, Any]]]:
+        """Counts that the text may compare with an axis, longer than any; none that a source states, or that ends a loop."""
+        here = dict(base.arguments)
+        longest = max((n for leaf in base.leaves for n in leaf.shape), default=1) + 2
+        for name, value in ((p.name, value_of(p, here[p.name])) for p in parameters):
+            ends = ends_iterations(name) or counts_terms(name) or is_axis(name)
+            if type(value) is int and not ends and name not in self.trial.hints.specs:
+                yield base, {name: Fixed(longest, str(longest), "longer than any axis")}
 
     def _none(self, name: str) -> Iterator[Fixed]:
         """None in place of an array, where a source says that it may be that."""

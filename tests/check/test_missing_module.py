@@ -52,3 +52,13 @@ def test_a_module_that_a_package_lacks_is_told_with_the_nearest(
     told = said("pendulums.swing", project)
     assert f"which the package `pendulums` in {Path('src/pendulums')} does not have" in told
     assert told.endswith("did you mean `pendulums.swings`?")
+
+
+def test_an_error_without_a_name_speaks_for_itself(project: Path) -> None:
+    assert said("", project) == ""
+
+
+def test_a_namespace_of_the_project_is_known_by_what_is_in_it(project: Path, package: Path) -> None:
+    (project / "src" / "acme" / "tool").mkdir(parents=True)
+    (project / "src" / "acme" / "tool" / "x.py").touch()
+    assert "though it is in src" in said("acme.tool", project)

@@ -65,3 +65,10 @@ def test_gradients_of_two_arguments_that_one_change_mends_are_one_block() -> Non
     assert with_followers([one, other]) == [(one, [other])]
     elsewhere = finding("gradient-mismatch", edits=[replace(change[0], text="y")])
     assert with_followers([one, elsewhere]) == [(one, []), (elsewhere, [])]
+
+
+def test_what_follows_a_follower_is_told_with_the_first() -> None:
+    change = [Edit(line=3, column=1, end_line=3, end_column=4, text="x")]
+    first = finding("gradient-mismatch", fix="x")
+    both = [finding("nonlinear-cotangent", fix="x", edits=change, message=m) for m in "ab"]
+    assert with_followers([first, *both]) == [(first, both)]

@@ -165,7 +165,7 @@ def _entries(lines: Sequence[str], name: str, names: Sequence[str]) -> Iterator[
     listed = rf"(?:(?:{others}|\w+)\s*(?:,|/|and|&)\s*)*(?:{spelled})(?:\s*(?:,|/|and|&)\s*(?:{others}))*"
     head = re.compile(
         rf"^(?P<indent>\s*)(?:[-*•+]\s+|\d+[.)]\s+)?(?P<role>:(?:param|parameter|arg|argument|key|type)\s+(?:[\w.\[\]]+\s+)?)?"
-        rf"\*{{0,2}}(?P<head>{listed})\s*(?P<type>\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])?\s*(?::|(?:(?<=\s)-|--)(?=\s)|[–—]|=(?=\s*[\[(]))(?P<rest>.*)$"
+        rf"\*{{0,2}}(?P<head>{listed})\s*(?P<type>\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])?\s*(?::|--?(?=\s)(?!\s+(?:and|or|to)\b)|[–—]|=(?=\s*[\[(]))(?P<rest>.*)$"
     )
     boundary = re.compile(rf"[,;.]?\s*(?<![\w.])(?:{others})\s*(?::(?!:)|\((?=[^()]*,))")
     mentioned = re.compile(_mention_of([n for n in names if n != name]).pattern + _DESCRIBED)

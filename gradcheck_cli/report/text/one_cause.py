@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
@@ -21,9 +21,16 @@ def with_followers(findings: Sequence[Finding]) -> list[tuple[Finding, list[Find
     followers = {id(f): leader for f in findings if (leader := _leader(f, findings)) is not None}
     for finding in findings:
         if id(finding) not in followers:
-            mine = [f for f in findings if followers.get(id(f)) is finding]
+            mine = [f for f in findings if _first(f, followers) is finding and f is not finding]
             blocks.append((finding, mine))
     return blocks
+
+
+def _first(finding: Finding, followers: Mapping[int, Finding]) -> Finding:
+    """The one in whose block it is told, which may follow another one itself."""
+    while (leader := followers.get(id(finding))) is not None:
+        finding = leader
+    return finding
 
 
 def _leader(finding: Finding, findings: Sequence[Finding]) -> Finding | None:
