@@ -15,6 +15,7 @@ from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.project.rule_pages import find
 
 _MOST_LISTED = 12
+_ONE_BLOCK = "its kernels took all in one block, in every call"
 
 
 def adequacy_of(request: Request, outcome: GradientOutcome) -> Adequacy | None:
@@ -27,7 +28,9 @@ def adequacy_of(request: Request, outcome: GradientOutcome) -> Adequacy | None:
     showings = showings.without({c for c in showings.degenerate if c.key not in hints})
     unseen = [_unseen_change(c, request.site, hints.get(c.key)) for c in showings.unseen]
     settings = settings_tried(outcome)
-    unseen += [_unmoved(name, value) for name, value in settings.still]
+    unseen += [_setting(f"`{name}` was {value} in every call") for name, value in settings.still]
+    if outcome.kernels and all(kernel.is_whole for kernel in outcome.kernels):
+        unseen.append(_setting(_ONE_BLOCK))
     shown = showings.shown + len(settings.moved)
     return Adequacy(
         shown=shown,
@@ -58,10 +61,10 @@ def blind_inputs(request: Request, adequacy: Adequacy | None) -> list[Finding]:
     return [replace(finding, gradient=request.gradient.place.qualname)]
 
 
-def _unmoved(name: str, value: str) -> UnseenChange:
-    """A setting that had one value in every call: what another one would show nobody knows."""
+def _setting(change: str) -> UnseenChange:
+    """What was one and the same in every call: what another one would show nobody knows."""
     return UnseenChange(
-        change=f"`{name}` was {value} in every call",
+        change=change,
         kind="setting",
         of=Part.PRIMAL.value,
         path=None,

@@ -21,6 +21,7 @@ from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.project.verdict import verdict
+from gradcheck_cli.subject.results import Kernel
 
 JUDGED = (Outcome.PASS, Outcome.FAIL)
 _WORSE = (Outcome.NOT_APPLICABLE, Outcome.PASS, Outcome.NOT_COVERED, Outcome.FAIL)
@@ -44,6 +45,7 @@ class GradientOutcome:
     undecided: int = 0
     dtypes: tuple[str, ...] = ()
     inputs: tuple[tuple[Input, ...], ...] = ()  # of each signature
+    kernels: tuple[Kernel, ...] = ()  # that were launched, at all signatures
     laws: tuple[LawResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     failures: tuple[Failure, ...] = ()  # of which the findings were made
@@ -82,6 +84,7 @@ class GradientOutcome:
             undecided=self.undecided + more.undecided,
             dtypes=tuple(dict.fromkeys((*self.dtypes, *more.dtypes))),
             inputs=self.inputs + more.inputs,
+            kernels=self.kernels + more.kernels,
             laws=summed_laws((*self.laws, *more.laws)),
             findings=self.findings + more.findings,
             failures=self.failures + more.failures,

@@ -33,6 +33,7 @@ def tried(trial: SubjectTrial, parameters: Sequence[Parameter]) -> GradientOutco
         dtypes=(m.subject.dtype,),
         inputs=(listed_inputs(m.subject, parameters, trial.points),),
         left_out=(*trial.left_out, *left_out(m)),
+        kernels=tuple(m.subject.kernels),
     )
 
 

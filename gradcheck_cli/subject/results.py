@@ -148,3 +148,8 @@ class Kernel:
 
     cuts: tuple[Cut, ...]
     programs: int = 1  # of its grid, where each of them is walked by itself
+
+    @property
+    def is_whole(self) -> bool:
+        """Does it take all that it is given in one block?"""
+        return self.programs == 1 and all(cut.size <= cut.block for cut in self.cuts)

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gradcheck_cli.adequacy.adequacy import adequacy
 from gradcheck_cli.check.checked import checked
@@ -15,6 +16,7 @@ from gradcheck_cli.contract.report import Adequacy
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Checked
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.subject.results import Cut, Kernel
 from tests.adequacy.test_adequacy import column
 from tests.check.fakes import Asked, opening
 from tests.traced import gradient_of, ruled, traced
@@ -95,3 +97,21 @@ def test_what_could_not_be_changed_says_why() -> None:
         checked(Asked().request(), opening(), GradientOutcome(checked=True)).gradient.adequacy
         is None
     )
+
+
+@pytest.mark.parametrize(
+    ("kernels", "told"),
+    [
+        ([Kernel((Cut(3, 16),))], True),
+        ([Kernel((Cut(3, 16),)), Kernel((Cut(40, 16),))], False),
+        ([Kernel((Cut(3, 16),)), Kernel((Cut(3, 16),), programs=2)], False),
+        ([], False),
+    ],
+)
+def test_kernels_that_took_all_in_one_block_are_right_at_that(
+    kernels: list[Kernel], told: bool
+) -> None:
+    m = traced(ruled(square_mean, mean_backward), column(4, 3))
+    outcome = GradientOutcome(showings=adequacy(m), kernels=tuple(kernels))
+    _, adequate = reported(outcome)
+    assert any("in one block" in unseen.change for unseen in adequate.unseen) is told
