@@ -16,6 +16,10 @@ from gradcheck_cli.project.rule_pages import matching
 
 WHOLE_FILE = 0  # instead of a line
 _DIRECTIVE = re.compile(r"#\s*cgcheck:\s*(?P<rest>\S.*?)\s*(?=#\s*cgcheck:|$)")
+# `# cgcheck expect(…)`: what it lacks is seen by what follows, for prose may begin with the name, too.
+_WITHOUT_COLON = re.compile(
+    r"#\s*cgcheck\s+(?P<rest>(?:ignore(?:-file)?\s*\[|expect\s*\(|reference\s*\().*)"
+)
 _SPEC = re.compile(r"[A-Za-z_]\w*\s*[=:]")
 _REFERENCE = re.compile(r"reference\(\s*(?P<function>(?:[\w.]*:)?[\w.]+)\s*\)")
 _IGNORE = re.compile(r"\[(?P<rules>[^\]]*)\]\s*(?:--\s*(?P<reason>.*))?$")
@@ -95,6 +99,9 @@ def parse(source: str) -> Comments:
             continue
         line, column = token.start
         alone = not token.line[:column].strip()
+        if lacking := _WITHOUT_COLON.match(token.string):
+            problem = "write a colon behind `cgcheck`"
+            comments.malformed.append(Malformed(line, lacking["rest"], problem))
         for match in _DIRECTIVE.finditer(token.string):
             for text in _each(match["rest"]):
                 _sort(_directive(text, line, _below(tokens, line) if alone else line), comments)

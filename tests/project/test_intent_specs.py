@@ -78,3 +78,7 @@ def test_the_guide_lists_every_intent_with_its_law() -> None:
     assert len(rows) == len(FORMS)
     for row, form in zip(rows, FORMS.values(), strict=True):
         assert row.startswith(f"| `expect({form.example})`") and row.endswith(f"| {form.law} |")
+
+
+def test_prose_may_begin_with_the_name() -> None:
+    assert not parse_comments("x = 1  # cgcheck expects a number here\n").malformed

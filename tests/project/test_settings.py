@@ -76,6 +76,8 @@ def test_ignore_applies_to_its_line_or_the_next_code() -> None:
         "# cgcheck: ignore[CG101]",
         "# cgcheck: ignore[gradient-mismach] -- x",
         "# cgcheck: ingore[a] -- x",
+        "# cgcheck expect(straight-through)",
+        "# cgcheck ignore[CG101] -- x",
     ],
 )
 def test_malformed_directives_are_told(comment: str) -> None:
