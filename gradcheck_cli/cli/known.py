@@ -10,6 +10,7 @@ import typer
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.project.baseline import Baseline, Sought, load, save
+from gradcheck_cli.project.rule_pages import rules
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
 from gradcheck_cli.report.closing import count
@@ -49,7 +50,7 @@ def only_new(
 def _updated(known: Baseline, report: Report, run: Sought, path: Path) -> Baseline:
     """The baseline as it is written, with what came and went told."""
     if report.summary.exit_code > 1:
-        _say(f"{path.name} is left as it is, for not all could be checked")
+        _say(f"{path.name} is left as it is, for not all could be checked{_which(report)}")
         return known
     new = known.updated(report.findings, run)
     old = {each.fingerprint for each in known.findings}
@@ -59,6 +60,16 @@ def _updated(known: Baseline, report: Report, run: Sought, path: Path) -> Baseli
         f"{path.name}: {count(len(now), 'finding')} known, {len(now - old)} new, {len(old - now)} gone"
     )
     return new
+
+
+def _which(report: Report) -> str:
+    """The files that could not be, with what lets a baseline be written all the same."""
+    lost = (f.path for f in report.findings if rules()[f.rule].could_not_check)
+    names = list(dict.fromkeys(lost))
+    if not names:
+        return ""
+    more = f" and {len(names) - 1} more" if names[1:] else ""
+    return f": {names[0]}{more} (`exclude` it, or name what it lacks in `optional-imports`)"
 
 
 def _say(text: str) -> None:

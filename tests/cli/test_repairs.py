@@ -91,3 +91,11 @@ def test_a_baseline_lets_only_what_is_new_fail(project: Path) -> None:
     assert "d/dx" in new.out
     assert "d/dy" not in new.out
     assert "known findings not shown" in " ".join(new.out.split())
+
+
+def test_a_file_that_keeps_a_baseline_from_being_written_is_named(project: Path) -> None:
+    (project / "needs_it.py").write_text("import jax\nimport nowhere_to_be_found\n\nf = jax.custom_vjp(abs)\n")  # fmt: skip
+    run = cgcheck(".", "--baseline", "known.json", "--update-baseline", cwd=project)
+    assert run.code == 2
+    assert "could be checked: needs_it.py (`exclude` it" in " ".join(run.err.split())
+    assert not (project / "known.json").exists()
