@@ -75,6 +75,8 @@ def _in_blocks(request: Request, last: Subject, hints: Hints) -> Richer:
         except _AtFault as fault:
             return Richer(found, (fault.signature, fault.error))
         found += [] if there is None else [there]
+        if there is not None and _is_cut_whatever_its_axes(there):
+            break  # along another axis it would be cut in the same way
     return Richer(found)
 
 
@@ -111,12 +113,19 @@ def _over(
             continue
         gives_numbers = _gives_numbers(there)  # what its rule launches is known from then on
         longer = [c for c in _cuts(there) if c.size in cut.longer and cut.block <= c.block]
-        if gives_numbers and any(c.block < c.size for c in longer):
+        cut_up = any(c.block < c.size for c in longer) or _is_cut_whatever_its_axes(there)
+        if gives_numbers and cut_up:
             return there, None
         whole = [c.block for c in longer if c.size <= c.block]
         if grown is None and whole:
             grown = Cut(cut.size, min(whole))
     return None, grown
+
+
+def _is_cut_whatever_its_axes(there: Subject) -> bool:
+    """Are its arrays taken as they lie in memory, by several programs of each kernel?"""
+    kernels = there.kernels
+    return bool(kernels) and not _cuts(there) and all(kernel.programs > 1 for kernel in kernels)
 
 
 def _gives_numbers(there: Subject) -> bool:
