@@ -24,6 +24,7 @@ from gradcheck_cli.subject.user_code import UserCodeError
 
 _MOST_TRIES = 5
 _MOST_AXES = 3  # that are made several blocks long, one after the other
+_MOST_STEPS = 1000  # of function and rule, where arrays are cut whatever their axes
 _MOST_GROWN = 4  # lengths of an axis whose block grows with it
 _MOST_PROGRAMS = 24  # of a kernel each of whose programs is walked by itself
 
@@ -123,9 +124,12 @@ def _over(
 
 
 def _is_cut_whatever_its_axes(there: Subject) -> bool:
-    """Are its arrays taken as they lie in memory, by several programs of each kernel?"""
+    """Are its arrays taken as they lie in memory, by several programs of each kernel, in not too many steps?"""
     kernels = there.kernels
-    return bool(kernels) and not _cuts(there) and all(kernel.programs > 1 for kernel in kernels)
+    flat = bool(kernels) and not _cuts(there) and all(kernel.programs > 1 for kernel in kernels)
+    traces = there.traces()
+    programs = (program for program in (traces.primal, traces.rule) if program is not None)
+    return flat and sum(len(program.steps) for program in programs) <= _MOST_STEPS
 
 
 def _gives_numbers(there: Subject) -> bool:
