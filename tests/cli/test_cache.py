@@ -24,5 +24,5 @@ def test_size_and_end(tmp_path: Path) -> None:
 def test_something_else_is_a_mistake() -> None:
     run = cgcheck("cache", "empty")
     assert run.code == 2
-    assert "'size'" in run.err
+    assert "empty is not one of size, clear" in run.err
     assert "'clear'" in run.err
