@@ -75,10 +75,9 @@ def _roots(path: Path) -> Iterator[Path]:
 
 
 def _holds(root: Path, package: str) -> bool:
+    """Does a package of this name lie there, or a namespace, which has only packages inside?"""
     folder = root / package
-    inside = (
-        folder.glob(pattern) for pattern in ("*.py", "*/*.py")
-    )  # a namespace has none of its own
+    inside = (folder.glob(pattern) for pattern in ("*.py", "*/*.py"))
     return (root / f"{package}.py").is_file() or any(any(files) for files in inside)
 
 

@@ -114,8 +114,8 @@ def _over(
             continue
         gives_numbers = _gives_numbers(there)  # what its rule launches is known from then on
         longer = [c for c in _cuts(there) if c.size in cut.longer and cut.block <= c.block]
-        cut_up = any(c.block < c.size for c in longer) or _is_cut_whatever_its_axes(there)
-        if gives_numbers and cut_up:
+        along_an_axis = any(c.block < c.size for c in longer)
+        if gives_numbers and (along_an_axis or _is_cut_whatever_its_axes(there)):
             return there, None
         whole = [c.block for c in longer if c.size <= c.block]
         if grown is None and whole:
@@ -126,10 +126,11 @@ def _over(
 def _is_cut_whatever_its_axes(there: Subject) -> bool:
     """Are its arrays taken as they lie in memory, by several programs of each kernel, in not too many steps?"""
     kernels = there.kernels
-    flat = bool(kernels) and not _cuts(there) and all(kernel.programs > 1 for kernel in kernels)
+    if not kernels or _cuts(there) or any(kernel.programs == 1 for kernel in kernels):
+        return False
     traces = there.traces()
     programs = (program for program in (traces.primal, traces.rule) if program is not None)
-    return flat and sum(len(program.steps) for program in programs) <= _MOST_STEPS
+    return sum(len(program.steps) for program in programs) <= _MOST_STEPS
 
 
 def _gives_numbers(there: Subject) -> bool:

@@ -50,7 +50,8 @@ def domains(
     of_sums = guarded_sums.clues([function, *rule], named)
     of_clips = clip_bounds.clues([function, *rule], named)
     sources = (of_sums, of_names, of_clips)
-    usual = {p: [each[p] for each in sources if p in each] for p in set().union(*sources)}
+    spoken_of = {**of_sums, **of_names, **of_clips}
+    usual = {p: [each[p] for each in sources if p in each] for p in spoken_of}
     every = {path: [*clues.get(path, ()), *usual.get(path, ())] for path in {**clues, **usual}}
     for name, of_name in every.items():
         clue = next((c for c in of_name if c.domain), None)
