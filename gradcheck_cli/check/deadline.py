@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _SHARE = 0.85  # of the time that the worker has
-_AGAIN = 0.5  # seconds after which it is looked again whether it is our own work
+_AGAIN = 0.5  # seconds after which it is looked again whether it is our own work that goes on
 
 
 class OutOfTime(BaseException):
@@ -44,7 +44,8 @@ class Clock:
             signal.signal(signal.SIGALRM, before)
 
     def _ring(self, *_: Any) -> None:
+        # Again in any case: an exception that is raised within a finalizer or a hook of the collector is lost.
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN)
         if self.ours:
             self.rang = True
             raise OutOfTime
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gradcheck_cli.check.deadline import Clock, OutOfTime
 from gradcheck_cli.check.file import check_file
 from gradcheck_cli.contract.report import Verdict
 from gradcheck_cli.contract.worker import Checked, Event, Finished, Mark, Phase, Task
@@ -40,7 +41,7 @@ def test_what_takes_too_long_costs_itself_alone(project: Path) -> None:
     run = check_json("a.py", "--max-time", "30", cwd=project)
     assert run.gradient("after")["verdict"] == "correct"
     late = [item for item in run.report["not_covered"] if item["gradient"] == "slow"]
-    assert any("raise --max-time" in item["reason"] for item in late)
+    assert any("raise --max-time" in item["reason"] for item in late), run.report
     assert "timed-out" not in run.rules()
 
 
@@ -58,9 +59,7 @@ def test_findings_are_kept_when_no_time_is_left_for_a_correction(
 ) -> None:
     def endless(*_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.01)  # the alarm of the worker's clock
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
-            time.sleep(0.01)
+        _wait(2)
 
     monkeypatch.setattr("gradcheck_cli.check.corrections.correction", endless)
     (project / "a.py").write_text(WRONG)
@@ -72,6 +71,30 @@ def test_findings_are_kept_when_no_time_is_left_for_a_correction(
     assert checked.gradient.verdict is Verdict.WRONG
     assert [item.what for item in checked.not_covered] == ["the change that makes it right"]
     assert isinstance(events[-1], Finished) and events[-1].out_of_time
+
+
+class _Collected:
+    """What Python lets go of in the middle of the work: what is raised there goes nowhere."""
+
+    def __del__(self) -> None:
+        _wait(0.3)
+
+
+def _wait(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.01)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_alarm_that_is_lost_in_a_finalizer_rings_again() -> None:
+    clock = Clock(0.1)
+    with pytest.raises(OutOfTime), clock.running():
+        clock.ours = True
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        _Collected()
+        assert clock.rang
+        _wait(5)
 
 
 def _task(path: Path) -> Task:
