@@ -126,7 +126,7 @@ def _over(
 def _is_cut_whatever_its_axes(there: Subject) -> bool:
     """Are its arrays taken as they lie in memory, by several programs of each kernel, in not too many steps?"""
     kernels = there.kernels
-    if not kernels or _cuts(there) or any(kernel.programs == 1 for kernel in kernels):
+    if not kernels or _cuts(there) or any(kernel.programs <= 1 for kernel in kernels):
         return False
     traces = there.traces()
     programs = (program for program in (traces.primal, traces.rule) if program is not None)

@@ -147,9 +147,9 @@ class Kernel:
     """A kernel that is called, by how its arrays are cut."""
 
     cuts: tuple[Cut, ...]
-    programs: int = 1  # of its grid, where each of them is walked by itself
+    programs: int = 1  # of its grid, where each of them is walked by itself; 0 where it has no grid at all
 
     @property
     def is_whole(self) -> bool:
-        """Does it take all that it is given in one block?"""
+        """Does it take all that it is given in one block, and would not take more so?"""
         return self.programs == 1 and all(cut.size <= cut.block for cut in self.cuts)

@@ -105,6 +105,7 @@ def test_what_could_not_be_changed_says_why() -> None:
         ([Kernel((Cut(3, 16),))], True),
         ([Kernel((Cut(3, 16),)), Kernel((Cut(40, 16),))], False),
         ([Kernel((Cut(3, 16),)), Kernel((Cut(3, 16),), programs=2)], False),
+        ([Kernel((Cut(3, 3),), programs=0)], False),
         ([], False),
     ],
 )

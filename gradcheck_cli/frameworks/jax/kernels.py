@@ -51,8 +51,9 @@ def kernels_in(jaxpr: Any) -> Iterator[Kernel]:
     for eqn in jaxpr.eqns:
         name = str(eqn.params.get("name", ""))
         if name.startswith(_NAME):
-            cuts = (cut.split("x") for cut in name.removeprefix(_NAME).split("_") if cut)
-            yield Kernel(tuple(Cut(int(size), int(block)) for size, block in cuts))
+            programs, *cuts = name.removeprefix(_NAME).split("_")
+            pairs = (cut.split("x") for cut in cuts)
+            yield Kernel(tuple(Cut(int(size), int(block)) for size, block in pairs), int(programs))
         for inner in inner_jaxprs(eqn):
             yield from kernels_in(inner)
 
@@ -74,7 +75,8 @@ class _Interpreted:
             with _counted(self._interpreter, steps):
                 return self._interpreter.pallas_call_hlo_interpret(*args, **given)
 
-        interpreted.__name__ = _NAME + "_".join(f"{c.size}x{c.block}" for c in _cuts(mapping))
+        cuts = [f"{c.size}x{c.block}" for c in _cuts(mapping)]
+        interpreted.__name__ = _NAME + "_".join(["1" if mapping.grid else "0", *cuts])
         return jax.jit(interpreted)(*args)
 
 
