@@ -147,7 +147,7 @@ class Kernel:
     """A kernel that is called, by how its arrays are cut."""
 
     cuts: tuple[Cut, ...]
-    programs: int = 1  # of its grid, where each of them is walked by itself; 0 where it has no grid at all
+    programs: int = 1  # of its grid, where each is walked by itself; 0 where it has no grid
 
     @property
     def is_whole(self) -> bool:

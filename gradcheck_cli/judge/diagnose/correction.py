@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -17,17 +17,19 @@ import numpy as np
 
 from gradcheck_cli.contract import report
 from gradcheck_cli.judge.diagnose.divisors import Divisor, is_over_a_size, missing
-from gradcheck_cli.judge.diagnose.edits import Edit, edits
+from gradcheck_cli.judge.diagnose.edits import Edit, additions, edits
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.reach import reach
 from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
+from gradcheck_cli.judge.diagnose.solved import solved
 from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.judge.diagnose.written import written
 from gradcheck_cli.subject.protocol import CustomGradient
 
 Array = np.ndarray[Any, Any]
+_Way = Callable[[FunctionType], Iterator[Edit]]
 
-_MOST_TRIES = 200
+_MOST_TRIES = 150  # of each way to find changes
 _PLACES = 2  # of a factor, by which sizes are told apart
 _LEAST_BLOCK = 4
 _BLOCK = re.compile(r"block|tile|chunk|warps|stages", re.IGNORECASE)
@@ -62,7 +64,7 @@ def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction 
     if not shows or not all(trial.simple for trial in trials):
         return None
     screens = list(map(Trial.screens, trials, rows))
-    for function, edit in itertools.islice(_promising(gradient, trials, screens), _MOST_TRIES):
+    for function, edit in _promising(gradient, trials, screens, rows):
         if _does(edit, function, trials, rows, screens):
             text = _in_words(edit, sum(map(len, rows)))
             is_safe = not _takes_out_a_guard(edit) and not _may_be_a_number(edit, trials, screens)
@@ -87,19 +89,31 @@ def _does(
 
 
 def _promising(
-    gradient: CustomGradient, trials: Sequence[Trial], screens: Sequence[list[int]]
+    gradient: CustomGradient,
+    trials: Sequence[Trial],
+    screens: Sequence[list[int]],
+    rows: Sequence[Array],
 ) -> Iterator[tuple[FunctionType, Edit]]:
-    """The changes at places that can be at fault."""
+    """The changes at places that can be at fault: what undoes a fault, what has to be there, what may be more."""
+    looks = [trial.looks(each) for trial, each in zip(trials, rows, strict=True)]
     known, in_blocks = reach(trials, screens), any(trial.m.subject.kernels for trial in trials)
     off = (
         (trial.factors(rows), trial.m.sizes) for trial, rows in zip(trials, screens, strict=True)
     )
     divisor = next((missing(*each) for each in off if each[0]), None)
-    for function, edit in _changes(gradient, divisor):
-        if in_blocks and _is_a_block(edit):
-            continue
-        if known is None or known.allows(function, edit):
-            yield function, edit
+    ways: tuple[_Way, ...] = (
+        lambda function: _edits(function, divisor),
+        lambda function: solved(function, trials, looks),
+        _additions,
+    )
+    for way in ways:
+        allowed = (
+            (function, edit)
+            for function, edit in _changes(gradient, way)
+            if not (in_blocks and _is_a_block(edit))
+            if known is None or known.allows(function, edit)
+        )
+        yield from itertools.islice(allowed, _MOST_TRIES)
 
 
 def _is_a_block(edit: Edit) -> bool:
@@ -109,13 +123,20 @@ def _is_a_block(edit: Edit) -> bool:
     return is_size or _BLOCK.search(f"{edit.old} {edit.new}") is not None
 
 
-def _changes(
-    gradient: CustomGradient, divisor: Divisor | None
-) -> Iterator[tuple[FunctionType, Edit]]:
+def _changes(gradient: CustomGradient, way: _Way) -> Iterator[tuple[FunctionType, Edit]]:
     for function in written(gradient):
-        tree = tree_of(function)
-        for edit in () if tree is None else edits(tree, divisor):
+        for edit in way(function):
             yield function, edit
+
+
+def _edits(function: FunctionType, divisor: Divisor | None) -> Iterator[Edit]:
+    tree = tree_of(function)
+    return iter(()) if tree is None else edits(tree, divisor)
+
+
+def _additions(function: FunctionType) -> Iterator[Edit]:
+    tree = tree_of(function)
+    return iter(()) if tree is None else additions(tree)
 
 
 def _takes_out_a_guard(edit: Edit) -> bool:

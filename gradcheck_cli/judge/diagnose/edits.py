@@ -63,31 +63,78 @@ def instead(function: Function, place: ast.expr, new: ast.expr) -> Function:
 
 
 def edits(function: Function, missing: Divisor | None = None) -> Iterator[Edit]:
-    """Changes of what the gradients are made of, then of whole gradients, then with something more in it.
+    """Changes of what the gradients are made of; where a divisor is known to be missing, that first."""
+    return _swept(function, lambda part: _likely(function, part, missing))
 
-    Where a divisor is known to be missing, it is tried first.
-    """
+
+def additions(function: Function) -> Iterator[Edit]:
+    """Changes of whole gradients, then with something more in it."""
+    return _swept(function, lambda part: _further(function, part))
+
+
+def _swept(function: Function, sweeps: Callable[[Function], Sequence[_Sweep]]) -> Iterator[Edit]:
     parents = _parents(function)
     for part in rules_in(function):
-        names = list(dict.fromkeys([*_names(part), *_names_around(function, part)]))
-        parameters = [a.arg for a in part.args.args]
-        inside, whole = _inside(part), returned_by(part)
-        library = _library(part, names)
-        arrays = sorted(names, key=lambda name: name in parameters)  # the cotangent last
-        named: _Sweep = (whole, names, _by_a_name)
-        sizes: _Sweep = (whole, arrays, functools.partial(over_sizes, library=library))
-        roots: _Sweep = (_assigned(part), arrays, functools.partial(over_roots, library=library))
-        dropped: _Sweep = (inside, names, _without_a_number)
-        known: tuple[_Sweep, ...] = (dropped, named, sizes if missing is Divisor.SIZE else roots)
-        sweeps: tuple[_Sweep, ...] = (
-            *(known if missing else ()), (inside, names, _changed), (whole, parameters, _whole), sizes,
-            (inside, names, _with_more), (whole, names, _doubled), roots,
-            (inside, names, functools.partial(_with_signs, library=library)),
-        )  # fmt: skip
-        for nodes, variables, change in sweeps:
+        for nodes, variables, change in sweeps(part):
             for node in nodes:
                 for new in change(node, variables):
                     yield Edit(node, new, _replaced(function, parents, node, new))
+
+
+def _likely(function: Function, part: Function, missing: Divisor | None) -> Sequence[_Sweep]:
+    names, inside = names_in(function, part), _inside(part)
+    changed: _Sweep = (inside, names, _changed)
+    if missing is None:
+        return (changed,)
+    divisors = _sizes(part, names) if missing is Divisor.SIZE else _roots(part, names)
+    return (
+        (inside, names, _without_a_number), (returned_by(part), names, _by_a_name), divisors, changed,
+    )  # fmt: skip
+
+
+def _further(function: Function, part: Function) -> Sequence[_Sweep]:
+    names, inside, whole = names_in(function, part), _inside(part), returned_by(part)
+    signs = functools.partial(_with_signs, library=library_of(part, names))
+    return (
+        (whole, [a.arg for a in part.args.args], _whole), _sizes(part, names),
+        (inside, names, _with_more), (whole, names, _doubled), _roots(part, names), (inside, names, signs),
+    )  # fmt: skip
+
+
+def _sizes(part: Function, names: Sequence[str]) -> _Sweep:
+    divided = functools.partial(over_sizes, library=library_of(part, names))
+    return returned_by(part), _arrays(part, names), divided
+
+
+def _roots(part: Function, names: Sequence[str]) -> _Sweep:
+    divided = functools.partial(over_roots, library=library_of(part, names))
+    return _assigned(part), _arrays(part, names), divided
+
+
+def _arrays(part: Function, names: Sequence[str]) -> list[str]:
+    """The names, the cotangent last."""
+    parameters = [a.arg for a in part.args.args]
+    return sorted(names, key=lambda name: name in parameters)
+
+
+def names_in(function: Function, part: Function) -> list[str]:
+    """What a grad function can name: its parameters and variables, then those of what it stands in."""
+    return list(dict.fromkeys([*_names(part), *_names_around(function, part)]))
+
+
+def places_in(part: Function) -> list[ast.expr]:
+    """Where numbers stand in what a function computes."""
+    kinds = ast.BinOp | ast.UnaryOp | ast.Call | ast.Name | ast.Subscript | ast.Attribute
+    nodes = _inside(part)
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    return [
+        node
+        for node in nodes
+        if (isinstance(node, kinds) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load))
+        or (isinstance(node, ast.Constant) and isinstance(node.value, float))
+        if id(node) not in called and id(node) not in owners
+    ]
 
 
 def rules_in(function: Function) -> list[Function]:
@@ -275,7 +322,7 @@ def _with_signs(node: ast.expr, names: Sequence[str], library: str | None) -> It
                     yield ast.BinOp(node, ast.Mult(), of_other)
 
 
-def _library(function: Function, names: Sequence[str]) -> str | None:
+def library_of(function: Function, names: Sequence[str]) -> str | None:
     """What the function calls the module of its operations: `jnp` of `jnp.where(...)`."""
     calls = (n.func for n in ast.walk(function) if isinstance(n, ast.Call))
     owners = (f.value for f in calls if isinstance(f, ast.Attribute))

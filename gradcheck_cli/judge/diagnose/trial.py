@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ Array = np.ndarray[Any, Any]
 
 _SCREENED = 2  # points of a signature at which a change is tried first
 _GOAL = 40
+_SPARE = 8  # bits beyond those of the format: a library's function may differ by less from what it is over the reals
 _MOST_BITS = 1024
 _MOST_STEPS = 3_000_000  # of flint, for the rows at which one change is verified
 
@@ -52,6 +54,14 @@ class Trial:
         """The wrong rows among these, and the ordinary ones that tell most."""
         plain: list[int] = ordinary_first(self.m, rows)[:_SCREENED].tolist()
         return [*(r for r in self.wrong if r in rows), *plain]
+
+    def looks(self, rows: Array) -> list[int]:
+        """Rows to look at what stands there: in turn those at which the rule is wrong, and those at which it may be right."""
+        plain: list[int] = ordinary_first(self.m, rows).tolist()
+        wrong = [row for row in plain if row in self.wrong]
+        right = [row for row in plain if row not in self.wrong]
+        turns = itertools.zip_longest(wrong, right)
+        return [row for turn in turns for row in turn if row is not None]
 
     def gradients(self, row: int) -> list[Array] | None:
         """The rule's gradients there, each in a line; none where it raises."""
@@ -114,12 +124,11 @@ def _equal(m: Measurements, program: Program, rows: Array) -> bool:
     if outs.shape != balls.shape:
         return False
     triples = zip(outs.flat, balls.flat, states.flat, strict=True)
-    return all(a.is_finite() and _is(a, b, state) for a, b, state in triples)
+    shown = m.fmt.digits + _SPARE
+    return all(a.is_finite() and _is(a, b, state, shown) for a, b, state in triples)
 
 
-def _is(ball: arb, truth: arb, state: int) -> bool:
-    """Is it the truth? A limit is known as what is next to it, and not quite that."""
-    if state != LIMIT:
-        return bool(ball.overlaps(truth))
-    near = (abs(ball) + abs(truth)) * arb(2) ** -LIMIT_BITS.value
+def _is(ball: arb, truth: arb, state: int, shown: int) -> bool:
+    """Is it the truth, as far as a float can show? A limit is known as what is next to it, and not quite that."""
+    near = (abs(ball) + abs(truth)) * arb(2) ** -(LIMIT_BITS.value if state == LIMIT else shown)
     return bool(ball.overlaps(truth) or abs(ball - truth) <= near)

@@ -9,6 +9,8 @@ from types import FunctionType
 from typing import Any
 
 from gradcheck_cli.inputs.signature import Parameter
+from gradcheck_cli.judge.diagnose.divisors import Divisor
+from gradcheck_cli.judge.diagnose.edits import Edit, Function, additions, edits
 
 
 def module_of(folder: Path, source: str) -> Any:
@@ -21,6 +23,11 @@ def module_of(folder: Path, source: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def every_edit(function: Function, missing: Divisor | None = None) -> list[Edit]:
+    """What undoes a fault, then what adds something."""
+    return [*edits(function, missing), *additions(function)]
 
 
 @dataclass

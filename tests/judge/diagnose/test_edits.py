@@ -7,7 +7,8 @@ import ast
 import pytest
 
 from gradcheck_cli.judge.diagnose.divisors import Divisor, missing
-from gradcheck_cli.judge.diagnose.edits import Edit, Function, edits
+from gradcheck_cli.judge.diagnose.edits import Edit, Function
+from tests.judge.diagnose.by_text import every_edit
 
 
 def parsed(source: str) -> Function:
@@ -21,7 +22,7 @@ def backward(expression: str) -> Function:
 
 
 def changes(function: Function) -> list[tuple[str, str]]:
-    return [(edit.old, edit.new) for edit in edits(function)]
+    return [(edit.old, edit.new) for edit in every_edit(function)]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_a_fault_that_authors_make_is_undone(wrong: str, old: str, new: str) -> 
 
 @pytest.mark.parametrize("new", ["ct * jnp.exp(x)", "ct + 3", "x * x * ct"])
 def test_what_is_no_small_change_is_not_tried(new: str) -> None:
-    tried = [ast.unparse(edit.tree) for edit in edits(backward("ct * jnp.sin(x)"))]
+    tried = [ast.unparse(edit.tree) for edit in every_edit(backward("ct * jnp.sin(x)"))]
     assert f"return {new}" not in " ".join(tried)
 
 
@@ -75,23 +76,23 @@ def test_changes_inside_come_before_changes_of_the_whole() -> None:
 
 def test_an_edit_has_its_line() -> None:
     tree = parsed("def backward(x, ct):\n    y = 2 * x\n    return ct * y")
-    assert {edit.line for edit in edits(tree) if edit.old == "2"} == {2}
+    assert {edit.line for edit in every_edit(tree) if edit.old == "2"} == {2}
 
 
 def test_how_often_something_runs_is_left_alone() -> None:
     tree = parsed("def f(n, ct):\n    while n > 2:\n        n = n - 1\n    return ct * n")
-    assert {edit.old for edit in edits(tree) if edit.line == 2} == set()
-    assert {edit.old for edit in edits(tree) if edit.line == 3} == {"n - 1", "n", "1"}
+    assert {edit.old for edit in every_edit(tree) if edit.line == 2} == set()
+    assert {edit.old for edit in every_edit(tree) if edit.line == 3} == {"n - 1", "n", "1"}
 
 
 def test_of_a_function_that_returns_its_rule_only_the_rule_is_changed() -> None:
     tree = parsed("def f(x):\n    y = x + 1\n    return y, lambda ct: ct - y")
-    assert {edit.line for edit in edits(tree)} == {3}
+    assert {edit.line for edit in every_edit(tree)} == {3}
 
 
 def test_the_tree_is_the_whole_function_with_the_one_change() -> None:
     function = backward("ct + x")
-    edit = next(e for e in edits(function) if e.new == "ct - x")
+    edit = next(e for e in every_edit(function) if e.new == "ct - x")
     assert ast.unparse(edit.tree) == "def backward(x, ct):\n    return ct - x"
 
 
@@ -99,7 +100,7 @@ def test_the_function_stays_as_it_is_and_is_not_copied() -> None:
     """A rule of n nodes has about n changes: a copy of all of it for each would take n² steps."""
     function = parsed("def backward(x, ct):\n    y = 2 * x\n    return ct + y")
     before = ast.dump(function)
-    every: list[Edit] = list(edits(function))
+    every: list[Edit] = list(every_edit(function))
     assert ast.dump(function) == before
     changed = next(e for e in every if e.new == "ct - y").tree
     assert isinstance(changed, ast.FunctionDef)
@@ -139,7 +140,7 @@ def test_of_a_grad_function_the_arguments_around_it_are_names() -> None:
 )
 def test_a_divisor_that_is_known_to_be_missing_comes_first(divisor: Divisor, first: str) -> None:
     tree = parsed("def backward(x, ct):\n    y = jnp.exp(x)\n    return ct * y")
-    tried = [edit.new for edit in edits(tree, divisor)]
+    tried = [edit.new for edit in every_edit(tree, divisor)]
     assert tried[:2] == ["ct * y * x", "ct * y / x"]  # what has a name already
     assert next(new for new in tried if "shape" in new) == first
 
@@ -153,4 +154,4 @@ def test_which_divisor_is_missing() -> None:
 
 def test_a_factor_that_may_be_the_size_by_chance_is_dropped_before_anything_is_divided() -> None:
     tree = parsed("def backward(x, ct):\n    return 3 * ct * x**2")
-    assert next(iter(edits(tree, Divisor.SIZE))).new == "ct"
+    assert next(iter(every_edit(tree, Divisor.SIZE))).new == "ct"

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.judge.diagnose.edits import edits
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
 from gradcheck_cli.project.edits import applied
-from tests.judge.diagnose.by_text import module_of
+from tests.judge.diagnose.by_text import every_edit, module_of
 
 
 def repaired(folder: Path, source: str, new: str, name: str = "rule") -> str:
@@ -21,7 +20,7 @@ def repaired(folder: Path, source: str, new: str, name: str = "rule") -> str:
     function = getattr(module_of(folder, source), name)
     tree = tree_of(function)
     assert tree is not None
-    change = next(edit for edit in edits(tree) if edit.new == new)
+    change = next(edit for edit in every_edit(tree) if edit.new == new)
     written = patch(change, function)
     assert written is not None
     return applied(source, [written])
@@ -72,6 +71,6 @@ def test_every_change_reads_as_it_was_meant(tmp_path: Path) -> None:
     assert isinstance(function, FunctionType)
     tree = tree_of(function)
     assert tree is not None
-    changes = list(itertools.islice(edits(tree), 400))
+    changes = list(itertools.islice(every_edit(tree), 400))
     assert len(changes) > 100
     assert [change.new for change in changes if patch(change, function) is None] == []

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.judge.diagnose.edits import edits
 from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
+from tests.judge.diagnose.by_text import every_edit
 
 
 def with_factor(factor: int) -> FunctionType:
@@ -31,7 +31,7 @@ def test_a_closure_keeps_its_variables() -> None:
     tree = tree_of(function)
     assert isinstance(tree, ast.FunctionDef)
     results = {}
-    for edit in edits(tree):
+    for edit in every_edit(tree):
         with rewritten(function, edit.tree) as runs, contextlib.suppress(AttributeError, TypeError):
             if runs:
                 results[edit.new] = function(2, 5)

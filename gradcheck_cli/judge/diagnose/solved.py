@@ -1,0 +1,121 @@
+"""What has to stand in a place of a rule's text for the gradient to be the truth, in the rule's own names.
+
+What is missing there is a number for each element, not a guess. Where these numbers are a word of the rule (a factor
+`1 - t**2`, a term, a mask), that is what the author forgot. It is tried like any other change: what is no answer
+after all is not verified.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from types import FunctionType
+
+import numpy as np
+
+from gradcheck_cli.judge.diagnose.edits import (
+    Edit,
+    instead,
+    library_of,
+    names_in,
+    places_in,
+    returned_by,
+    rules_in,
+)
+from gradcheck_cli.judge.diagnose.equation import Equation, Question, Text, equation, looks
+from gradcheck_cli.judge.diagnose.rewritten import tree_of
+from gradcheck_cli.judge.diagnose.spelled import along, library_in, where
+from gradcheck_cli.judge.diagnose.trial import Trial
+from gradcheck_cli.judge.diagnose.words import Meaning, Word, is_a_mask, masks, meanings, words
+
+_MOST_RUNS = 240
+_MOST_MEANINGS = 2  # of each kind at one place
+
+
+def solved(
+    function: FunctionType, trials: Sequence[Trial], rows: Sequence[Sequence[int]]
+) -> Iterator[Edit]:
+    """Changes at the places of a function for which there is a word, whole gradients first."""
+    tree = tree_of(function)
+    if tree is None:
+        return
+    runs = iter(range(_MOST_RUNS))
+    sizes = set.intersection(*(set(trial.m.sizes) for trial in trials))
+    for part in rules_in(tree):
+        whole = returned_by(part)
+        places = list(dict.fromkeys([*whole, *places_in(part)]))
+        names = list(dict.fromkeys([*names_in(tree, part), *(a.arg for a in part.args.args)]))
+        library = library_of(part, names) or library_in(function.__globals__)
+        text = Text(function, tree, part)
+        seen = looks(text, places, names, trials, rows)
+        for place in places:
+            asked = equation(text, place, seen, runs)
+            if asked is not None and asked.is_told:
+                found = _Answers(asked, place, library, sizes if place in whole else ())
+                for new in found.all():
+                    yield Edit(place, new, instead(tree, place, new))
+
+
+class _Answers:
+    """What may stand in a place instead."""
+
+    def __init__(
+        self, asked: Equation, place: ast.expr, library: str | None, sizes: Collection[int]
+    ) -> None:
+        self._asked, self._place, self._library, self._sizes = asked, place, library, sizes
+        self._names = list(self._named())
+        self._words = words(self._names, [*self._summed()], library, len(asked.factor().asked))
+
+    def all(self) -> Iterator[ast.expr]:
+        """With a factor more, or under a mask; with a term more; another word; with one and a factor."""
+        factor = self._asked.factor()
+        if is_a_mask(factor):
+            flags = list(self._named(true_or_false=True))
+            for condition in itertools.islice(masks(factor, self._names, flags), _MOST_MEANINGS):
+                if self._library is not None:
+                    yield where(self._library, condition, self._place)
+            return
+        for meaning in self._to(factor):
+            yield meaning.times(self._place)
+        for meaning in self._to(self._asked.term(), of_three=True):
+            yield ast.BinOp(self._place, ast.Add(), meaning.alone())
+        for meaning in self._to(self._asked.other()):
+            yield meaning.alone()
+        for meaning in self._to(self._asked.factor_less_one()):
+            more = ast.BinOp(ast.Constant(1), ast.Add(), meaning.alone())
+            yield ast.BinOp(self._place, ast.Mult(), more)
+
+    def _to(self, question: Question | None, *, of_three: bool = False) -> Iterator[Meaning]:
+        if question is None:
+            return iter(())
+        known = meanings(question, self._words, of_three=of_three)
+        apart = (m for m in known if not m.is_number_of(self._sizes))
+        return itertools.islice(apart, _MOST_MEANINGS)
+
+    def _named(self, *, true_or_false: bool = False) -> Iterator[Word]:
+        """The names of the rule that have a number for each of the elements, but for the place itself."""
+        for name in self._asked.names(true_or_false=true_or_false):
+            numbers = self._asked.named(name)
+            if numbers is not None and name != ast.unparse(self._place):
+                yield Word(_parsed(name), 1, numbers)
+
+    def _summed(self) -> Iterator[Word]:
+        """Sums and means of names, and of products of two, along the last axis."""
+        library = self._library
+        if library is None:
+            return
+        names = self._asked.names()
+        for one, other in [
+            *((n, None) for n in names),
+            *itertools.combinations_with_replacement(names, 2),
+        ]:
+            node = _parsed(one if other is None else f"{one} * {other}")
+            for way, of in (("sum", np.sum), ("mean", np.mean)):
+                numbers = self._asked.along(one, other, of)
+                if numbers is not None:
+                    yield Word(along(library, way, node), 2 if other is None else 3, numbers)
+
+
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body

@@ -1,0 +1,45 @@
+"""Operations as a framework's library spells them: `jnp.sum(x, axis=-1, keepdims=True)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from types import ModuleType
+
+_TENSORFLOW, _TORCH = "tf", "torch"
+_LIBRARIES = ("jax.numpy", "torch", "tensorflow", "keras.ops", "keras.api.ops")
+
+
+def library_in(scope: Mapping[str, object]) -> str | None:
+    """What a module calls the library of its framework; None where it does not have it as a whole."""
+    modules = ((name, value) for name, value in scope.items() if isinstance(value, ModuleType))
+    return next((name for name, module in modules if module.__name__ in _LIBRARIES), None)
+
+
+def call(library: str, name: str, *arguments: ast.expr, **options: object) -> ast.expr:
+    """A function of the library at these arguments."""
+    path = ["math", name] if (library, name) == (_TENSORFLOW, "log") else [name]
+    called: ast.expr = ast.Name(library, ast.Load())
+    for part in path:
+        called = ast.Attribute(called, part, ast.Load())
+    keywords = [ast.keyword(key, _constant(value)) for key, value in options.items()]
+    return ast.Call(called, list(arguments), keywords)
+
+
+def along(library: str, name: str, x: ast.expr) -> ast.expr:
+    """The sum or mean of an array along its last axis, which stays."""
+    if library == _TORCH:
+        return call(library, name, x, dim=-1, keepdim=True)
+    name = f"reduce_{name}" if library == _TENSORFLOW else name
+    return call(library, name, x, axis=-1, keepdims=True)
+
+
+def where(library: str, condition: ast.expr, x: ast.expr) -> ast.expr:
+    """The array where a condition holds, else 0."""
+    zero = call(library, "zeros_like", x) if library == _TENSORFLOW else ast.Constant(0.0)
+    return call(library, "where", condition, x, zero)
+
+
+def _constant(value: object) -> ast.expr:
+    text = repr(value)
+    return ast.parse(text, mode="eval").body
