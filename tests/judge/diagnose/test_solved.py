@@ -40,7 +40,7 @@ FORGOTTEN: list[tuple[str, str, str, str, str]] = [
     # value, what is saved, under which names, the gradient, and what it has to be
     ("jnp.tanh(x)", "y = jnp.tanh(x)", "x, y", "g", "g * (1 - y ** 2)"),
     ("x + 0.1 * x**3", "y = x**2", "x, y", "g * (1 + 0.1 * y)", "3 * (0.1 * y)"),
-    ("x**2 / 2 + jnp.sin(x)", "c = jnp.cos(x)", "x, c", "g * c", "g * c + x * g"),
+    ("x**2 / 2 + jnp.sin(x)", "c = jnp.cos(x)", "x, c", "g * c", "g * c + g * x"),
     ("x * jnp.exp(x)", "e = jnp.exp(x)", "x, e", "g * x * e", "g * x * e + g * e"),
     ("jnp.log(1 + x**2)", "y = x**2", "x, y", "g * 2 * x / y", "y + 1"),
     ("jnp.maximum(x, 0) ** 2", "y = jnp.maximum(x, 0)", "x, y", "2 * g * x", "jnp.where(x > 0, 2 * g * x, 0.0)"),
