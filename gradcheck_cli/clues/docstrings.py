@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gradcheck_cli.clues import usual_domains
 from gradcheck_cli.clues.documentation import Text, texts_about
 from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, stated
 from gradcheck_cli.clues.prose.kinds import (
@@ -129,6 +130,8 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
         name: _with_distinct_places(_with_mate(_clue(name, reading, text.source), reading), reading)
         for name, reading in readings.items()
     }
+    if text.near:
+        told = {name: _as_called(clue, readings[name].about) for name, clue in told.items()}
     related = with_what_is_said_of_several(told, written, text.source, near=text.near)
     return {name: clue for name, clue in related.items() if clue != Clue(clue.source)}
 
@@ -318,6 +321,13 @@ def _loose(name: str, reading: Reading, source: str) -> Clue:
         where = within if re.fullmatch(r"in -?\d+\.\.-?\d+", within) else ""
         return Clue(shown, rank=rank, domain=where, kind=Kind.INTEGERS)
     return Clue(shown, rank=rank, domain=where, kind=Kind.ARRAY if rank else Kind.NOTHING)
+
+
+def _as_called(clue: Clue, about: str) -> Clue:
+    """The clue with the numbers of a quantity, where the text calls it so and says no more: `1/m^2, density at the jam`."""
+    if clue.domain or clue.kind not in (Kind.NOTHING, Kind.ARRAY, Kind.NUMBER):
+        return clue
+    return replace(clue, domain=usual_domains.of_quantity(about))
 
 
 def _named(source: str, name: str, written: str) -> str:

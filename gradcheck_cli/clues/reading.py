@@ -65,7 +65,8 @@ def read(
     keys = keys_read(function)
     held = [*merged, *(f"{name}[{key!r}]" for name, read in keys.items() for key in read)]
     marks = left_out([function, *rule], names)
-    found = domains(with_orders(clues, texts), function, rule, [*held, *names])
+    of_fields = {p: [*objects.get(p, ()), *clues.get(p, ())] for p in {**clues, **objects}}
+    found = domains(with_orders(of_fields, texts), function, rule, [*held, *names])
     real = _with_numbers("real", merged)
     hints = Hints(
         keys=keys,

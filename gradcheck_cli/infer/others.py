@@ -83,8 +83,8 @@ def _other_values(
         return
     if here is OMITTED and isinstance(value, float):
         yield from _beside_float(parameter, value, plain, hints)
-    if here is OMITTED and isinstance(value, tuple) and not moves_axis(parameter.name, hints):
-        yield from _moved(value)
+    if isinstance(value, tuple) and not moves_axis(parameter.name, hints):
+        yield from _moved(value) if here is OMITTED or _are_floats(value) else ()
     if isinstance(here, Fixed) and isinstance(value, tuple):
         yield from (f for f in several(parameter.name, hints) if not same(f.value, value))
     usual = [f for f in plain if not (same(f.value, value) or hasattr(f.value, "shape"))]
@@ -210,12 +210,16 @@ def _nearby(default: float, shares: Sequence[float]) -> Iterator[Fixed]:
 
 def _moved(default: tuple[Any, ...]) -> Iterator[Fixed]:
     """Another pair or triple of numbers: a domain of another length than (−1, 1), another padding."""
-    if default and all(type(number) is float for number in default):
+    if _are_floats(default):
         moved = tuple(round(n * (5 + i) / 4, 12) or (i + 1) / 8 for i, n in enumerate(default))
         yield Fixed(moved, repr(moved), "off its default")
     elif default and all(type(number) is int and number > 0 for number in default):
         more = tuple(number + 1 for number in default)
         yield Fixed(more, repr(more), "off its default")
+
+
+def _are_floats(several: tuple[Any, ...]) -> bool:
+    return bool(several) and all(type(number) is float for number in several)
 
 
 def same(one: object, other: object) -> bool:

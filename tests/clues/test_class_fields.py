@@ -15,7 +15,9 @@ from gradcheck_cli.clues.class_fields import (
     names_of_dimensions,
     with_signs_of_fields,
 )
+from gradcheck_cli.clues.reading import read
 from gradcheck_cli.inputs.clue import Clue, Kind
+from tests.infer.fitted import parameters_of
 
 SOURCE = '''
 from dataclasses import dataclass
@@ -31,6 +33,16 @@ class Cell(NamedTuple):
     offset: "np.ndarray"
     gain: "Float[Array, 'width']" = None
     open: "np.ndarray" = None  # bool, False for a gate that is shut
+
+
+class Law(NamedTuple):
+    free: "np.ndarray"  # m/s, speed with nobody around
+    jam: "np.ndarray"  # 1/m^2, density at which all stand
+    width: "np.ndarray"  # < 3
+
+
+def speed(x, law: Law):
+    return law.free * (x - law.jam) / law.width
 
 
 class Head(NamedTuple):
@@ -106,6 +118,12 @@ def test_objects_that_the_file_makes_show_their_fields(module: ModuleType) -> No
 def test_names_that_are_taken_mean_other_sizes(module: ModuleType) -> None:
     found = specs(module.Head, frozenset({"n_in"}))
     assert found["p.mix"] == "f32[n_in_ 3*n_out]"
+
+
+def test_what_is_said_of_the_numbers_of_a_field_holds(module: ModuleType) -> None:
+    found = read(module.speed, parameters_of(module.speed), []).domains
+    domains = {path: domain.bounds.text for path, domain in found.items()}
+    assert domains == {"law.jam": "in [1e-6, 1e6]", "law.width": "< 3"}
 
 
 def test_a_class_without_a_source_says_nothing() -> None:

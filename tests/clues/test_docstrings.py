@@ -17,6 +17,7 @@ SHAPES = [
     ("Reviews.\n\nscores [N] raw marks; reviewer, paper [N] ids.", {"scores": "f32[N]", "reviewer": "i32[N]", "paper": "i32[N]"}),
     ("times [H, R], exposure [Q], wind [H] (tail positive)", {"times": "f32[H R]", "exposure": "f32[Q]", "wind": "f32[H]"}),
     ("Water. temps [B, Z] in deg C; soil [Z] class ids.", {"temps": "f32[B Z]", "soil": "i32[Z]"}),
+    ("g (Q,), delta (Q, R), alpha () or (Q,)", {"g": "f32[Q]", "delta": "f32[Q R]", "alpha": "f32[Q]"}),
     ("bias: [R]\nscale: [R], positive", {"bias": "f32[R]", "scale": "f32[R]"}),
     ("Scale.\n\nx: (batch, dim), weight: (dim,)", {"x": "f32[batch dim]", "weight": "f32[dim]"}),
     ("Layer norm. x: [batch, dim], scale: [dim], bias: [dim].", {"x": "f32[batch dim]", "scale": "f32[dim]", "bias": "f32[dim]"}),

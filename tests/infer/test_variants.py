@@ -309,6 +309,13 @@ def test_a_tuple_that_was_guessed_is_turned() -> None:
     assert {"bounds": (2, 5)} in [fixed(subject.signature) for subject in found]
 
 
+def test_two_floats_of_a_call_are_moved_apart() -> None:
+    at_the_call = Fixed((1.0, 1.0), "(1.0, 1.0)", "the call")
+    gradient = Gradient(lambda x, temperatures: x / temperatures[0] + x / temperatures[1])
+    found, _ = variants(gradient, temperatures=at_the_call)
+    assert {"temperatures": (1.25, 1.5)} in [fixed(subject.signature) for subject in found]
+
+
 def test_a_number_is_given_for_what_is_left_out() -> None:
     hints = replace(NO_HINTS, clues={"norm": [Clue("the body", kind=Kind.WORD)]})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, probable, stated
 from gradcheck_cli.clues.prose.passages import SENTENCE_END, Passage
@@ -116,6 +116,8 @@ _BEHIND_A_SHAPE = re.compile(
 ALTERNATIVE = re.compile(
     rf"[`*]*\s*(?:,[^,;.()\[\]]{{0,60}},\s*or|,\s*or|,|or)\s*[`*]*(?P<dims>{BRACKETS})"
 )
+# Ahead of the shape that tells: `alpha () or (Q,)`.
+_NO_AXES_OR = re.compile(r"^\s*\(\s*\)\s*(?:,\s*)?or\b(?=\s*\()")
 _TIGHT_GLUE = r"(?:\s|:|is|has|of|with)*"
 _OTHER_SHAPE = re.compile(
     r"\b(outputs?|results?|returns?|gradients?|cotangents?|reshaped?|broadcast\w*|becomes?"
@@ -187,6 +189,7 @@ def _of_components(passage: Passage) -> Shape | None:
 def _stated(passage: Passage, elsewhere: Collection[str]) -> Shape | None:
     if passage.entry:
         return _of_entry(passage.alone, elsewhere)
+    passage = replace(passage, after=_NO_AXES_OR.sub("", passage.after))
     behind = _behind(passage, elsewhere)
     if behind is None and (
         not passage.common_word or re.match(r"\s*(?:[,.;:)(]|$)", passage.after)

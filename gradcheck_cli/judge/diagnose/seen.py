@@ -17,6 +17,7 @@ from gradcheck_cli.judge.diagnose.rewritten import rewritten
 
 Array = np.ndarray[Any, Any]
 
+_SHORT = 6
 _PLACE, _NAMES = "_cgcheck_place_", "_cgcheck_names_"
 
 
@@ -66,9 +67,8 @@ class _Watch:
                 named = of()
             except NameError:
                 continue  # not bound where it returns
-            self._name(name, named)
-            for attribute, kept in getattr(named, "__dict__", {}).items():
-                self._name(f"{name}.{attribute}", kept)
+            for text, number in _with_parts(name, named):
+                self._name(text, number)
         return value
 
     def _name(self, name: str, value: object) -> None:
@@ -80,6 +80,16 @@ class _Watch:
         once = {number: values[0] for number, values in self._values.items() if len(values) == 1}
         places = {self._places[n]: as_numbers(v) for n, v in once.items() if not _is_whole(v)}
         return Seen(places, self._scope)
+
+
+def _with_parts(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """A value by its name, what it keeps under names (`ctx.scale`, `law.rate`), and what a short tuple holds."""
+    yield name, value
+    fields = getattr(value, "_fields", None)
+    kept = {f: getattr(value, f) for f in fields} if fields else getattr(value, "__dict__", {})
+    yield from ((f"{name}.{attribute}", part) for attribute, part in kept.items())
+    if isinstance(value, tuple) and not fields and len(value) <= _SHORT:
+        yield from ((f"{name}[{i}]", part) for i, part in enumerate(value))
 
 
 @contextmanager
