@@ -50,9 +50,9 @@ _CALLED = re.compile(
     r"\W*(?:\[?(?:[A-Za-zµ°%]{1,3}|[\w*.µ -]*[/^·%][\w/^*.·%µ -]*)\]?\s*[,:;]\s*)?(?:(?:the|an?|its|each)\s+)?(?P<words>[A-Za-z]+(?:[ -][A-Za-z]+){0,2}?)\s*"
     r"(?:$|[,;.(]|\b(?:at|of|in|per|for|with|where|which|that|between|from|to|along|as|when)\b)"
 )
-# What is taken of a quantity has numbers of its own.
+# What is taken of a quantity has numbers of its own; so has what has more said of it.
 _TURNED = re.compile(
-    r"\b(?:log\w*|ln|signed|sign|negative|difference|delta|change|relative|ratio|offset|deviation|correction|either|unconstrained|raw|standardi[sz]ed|centred|centered|normali[sz]ed)\b",
+    r"\b(?:log\w*|ln|signed|sign|negative|difference|delta|change|relative|ratio|offset|deviation|correction|either|unconstrained|raw|none|not|never|no|zero|above|below|standardi[sz]ed|centred|centered|normali[sz]ed)\b",
     re.IGNORECASE,
 )
 _STEP = re.compile(r"dt|delta_?t|time_?step|step_?size|learning_?rate|lr")
