@@ -64,6 +64,9 @@ _MOST_SIZES = 3
 _QUOTED_KEY = re.compile(r"(?P<mark>['\"])(?P<key>[A-Za-z_]\w*)(?P=mark)")
 _OTHERS = re.compile(r"\b(?:at|by|over|to)\b")  # what follows is about other arrays
 _ARRAYS = (Kind.NOTHING, Kind.ARRAY, Kind.INTEGERS, Kind.BOOLS)
+# What counts the entries of each row, and the names in the brackets of a spec.
+_COUNTS = re.compile(r"(?:n|num|number_of)_(?P<of>\w+)|(?P<what>\w+)_counts?")
+_AXIS = re.compile(r"[A-Za-z_]\w*(?=[^\[\]]*\])")
 _LONGEST = 48  # letters of a text in a report
 
 
@@ -132,6 +135,7 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
     }
     if text.near:
         told = {name: _as_called(clue, readings[name].about) for name, clue in told.items()}
+    told = _with_counts(told)
     related = with_what_is_said_of_several(told, written, text.source, near=text.near)
     return {name: clue for name, clue in related.items() if clue != Clue(clue.source)}
 
@@ -321,6 +325,28 @@ def _loose(name: str, reading: Reading, source: str) -> Clue:
         where = within if re.fullmatch(r"in -?\d+\.\.-?\d+", within) else ""
         return Clue(shown, rank=rank, domain=where, kind=Kind.INTEGERS)
     return Clue(shown, rank=rank, domain=where, kind=Kind.ARRAY if rank else Kind.NOTHING)
+
+
+def _with_counts(told: Mapping[str, Clue]) -> dict[str, Clue]:
+    """Arrays that count along an axis of another one hold integers up to its length: `n_dates (bonds,)` beside `(bonds, dates)`."""
+    axes = {axis for clue in told.values() for axis in _AXIS.findall(clue.spec)}
+    return {name: _counts(clue, _counted(name), axes) for name, clue in told.items()}
+
+
+def _counts(clue: Clue, counted: Collection[str], axes: Collection[str]) -> Clue:
+    own = _AXIS.findall(clue.spec)
+    along = next((axis for axis in sorted(axes) if axis in counted and axis not in own), "")
+    if not (along and own and clue.kind is Kind.ARRAY and clue.spec.startswith("f32[")):
+        return clue
+    spec = f"i32{clue.spec.removeprefix('f32')} in 1..{along}"
+    return replace(clue, spec=spec, kind=Kind.INTEGERS, domain=">= 1")
+
+
+def _counted(name: str) -> Collection[str]:
+    """What an axis may be called that a name counts along."""
+    match = _COUNTS.fullmatch(name)
+    what = "" if match is None else match["of"] or match["what"]
+    return {what, f"{what}s", what.removesuffix("s")} if what else ()
 
 
 def _as_called(clue: Clue, about: str) -> Clue:
