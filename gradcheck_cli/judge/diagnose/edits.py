@@ -25,6 +25,21 @@ _TWINS = {
     "set": ("add",), "scatter": ("scatter_add",), "scatter_": ("scatter_add_",),
     "index_copy": ("index_add",), "index_copy_": ("index_add_",),
 }  # fmt: skip
+# What sums an axis away, what sums along one, and what takes matrices.
+_REDUCED = (
+    "sum",
+    "mean",
+    "max",
+    "amax",
+    "prod",
+    "logsumexp",
+    "reduce_sum",
+    "reduce_mean",
+    "reduce_max",
+)
+_RUNNING = ("cumsum", "cumprod", "cumlogsumexp", "associative_scan")
+_OF_MATRICES = ("solve", "matmul", "dot", "matvec", "mv", "mm", "bmm", "solve_triangular")
+_SUMS = {"tf": "reduce_sum"}  # where it is not called `sum`
 _TURNED: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
@@ -83,21 +98,25 @@ def _swept(function: Function, sweeps: Callable[[Function], Sequence[_Sweep]]) -
 
 def _likely(function: Function, part: Function, missing: Divisor | None) -> Sequence[_Sweep]:
     names, inside = names_in(function, part), _inside(part)
+    library = library_of(part, names)
     changed: _Sweep = (inside, names, _changed)
+    options: _Sweep = (inside, names, functools.partial(_with_options, library=library))
     if missing is None:
-        return (changed,)
+        return changed, options
     divisors = _sizes(part, names) if missing is Divisor.SIZE else _roots(part, names)
     return (
-        (inside, names, _without_a_number), (returned_by(part), names, _by_a_name), divisors, changed,
+        (inside, names, _without_a_number), (returned_by(part), names, _by_a_name), divisors, changed, options,
     )  # fmt: skip
 
 
 def _further(function: Function, part: Function) -> Sequence[_Sweep]:
     names, inside, whole = names_in(function, part), _inside(part), returned_by(part)
-    signs = functools.partial(_with_signs, library=library_of(part, names))
+    signs, sums, roots = (
+        functools.partial(change, library=library_of(part, names)) for change in (_with_signs, _summed, _to_powers)
+    )  # fmt: skip
     return (
-        (whole, [a.arg for a in part.args.args], _whole), _sizes(part, names),
-        (inside, names, _with_more), (whole, names, _doubled), _roots(part, names), (inside, names, signs),
+        (whole, [a.arg for a in part.args.args], _whole), (whole, names, sums), _sizes(part, names),
+        (inside, names, _with_more), (inside, names, roots), (whole, names, _doubled), _roots(part, names), (inside, names, signs),
     )  # fmt: skip
 
 
@@ -305,10 +324,55 @@ def _with_more(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
                 yield ast.BinOp(ast.BinOp(node.left, ast.Mult(), name), node.op, node.right)
         case ast.Name(ctx=ast.Load()) if node.id in names:
             for name in loads:
-                yield ast.BinOp(node, ast.Mult(), name)
+                yield from (ast.BinOp(node, op(), name) for op in (ast.Mult, ast.Div))
         case ast.Constant(value=None):
             for first, second in itertools.product(loads, loads):
                 yield ast.BinOp(first, ast.Mult(), second)
+
+
+def _with_options(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:
+    """A call with an axis kept that was lost, with a flag the other way, from the other end, of a transpose."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return
+    given = {keyword.arg: keyword for keyword in node.keywords}
+    for keyword in node.keywords:
+        value = keyword.value
+        if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+            flipped = ast.keyword(keyword.arg, ast.Constant(not value.value))
+            others = [flipped if k is keyword else k for k in node.keywords]
+            yield ast.Call(node.func, node.args, others)
+    own = isinstance(node.func.value, ast.Name) and node.func.value.id == library
+    has_axis = bool(given.keys() & {"axis", "dim"}) or len(node.args) > own
+    if node.func.attr in _REDUCED and has_axis and not given.keys() & {"keepdims", "keepdim"}:
+        yield _with_keyword(node, "keepdim" if library == "torch" else "keepdims")
+    if node.func.attr in _RUNNING and "reverse" not in given:
+        yield _with_keyword(node, "reverse")
+    for i, argument in enumerate(node.args if node.func.attr in _OF_MATRICES else ()):
+        turned = ast.Attribute(argument, "T", ast.Load())
+        yield ast.Call(node.func, [*node.args[:i], turned, *node.args[i + 1 :]], node.keywords)
+
+
+def _with_keyword(node: ast.Call, name: str) -> ast.Call:
+    return ast.Call(node.func, node.args, [*node.keywords, ast.keyword(name, ast.Constant(True))])
+
+
+def _summed(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:
+    """A gradient summed over what its argument was spread over: a batch, or all there is."""
+    if library is None or isinstance(node, ast.Constant):
+        return
+    axis = "dim" if library == "torch" else "axis"
+    called = ast.Attribute(ast.Name(library, ast.Load()), _SUMS.get(library, "sum"), ast.Load())
+    for keywords in ([ast.keyword(axis, ast.Constant(0))], []):
+        yield ast.Call(called, [node], keywords)
+
+
+def _to_powers(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:
+    """The root, or the square, of a name: a distance in place of its square."""
+    match node:
+        case ast.Name(ctx=ast.Load()) if node.id in names and library is not None:
+            root = ast.Attribute(ast.Name(library, ast.Load()), "sqrt", ast.Load())
+            yield ast.Call(root, [node], [])
+            yield ast.BinOp(node, ast.Pow(), ast.Constant(2))
 
 
 def _with_signs(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -62,19 +62,19 @@ class _Watch:
         return value
 
     def returned(self, value: object, *names: Callable[[], object]) -> object:
+        bound: dict[str, object] = {}
         for name, of in zip(self._names, names, strict=True):
-            try:
-                named = of()
-            except NameError:
-                continue  # not bound where it returns
-            for text, number in _with_parts(name, named):
-                self._name(text, number)
+            with suppress(NameError):  # not bound where it returns
+                bound[name] = of()
+        parts = {text: part for name, whole in bound.items() for text, part in _parts(name, whole)}
+        known: set[int] = set()
+        for text, number in (bound | parts).items():
+            twice = id(number) in known and hasattr(number, "shape")
+            found = None if twice else as_numbers(number)
+            known.add(id(number))
+            if found is not None:
+                self._scope[text] = found
         return value
-
-    def _name(self, name: str, value: object) -> None:
-        found = as_numbers(value)
-        if found is not None:
-            self._scope[name] = found
 
     def seen(self) -> Seen:
         once = {number: values[0] for number, values in self._values.items() if len(values) == 1}
@@ -82,9 +82,8 @@ class _Watch:
         return Seen(places, self._scope)
 
 
-def _with_parts(name: str, value: object) -> Iterator[tuple[str, object]]:
-    """A value by its name, what it keeps under names (`ctx.scale`, `law.rate`), and what a short tuple holds."""
-    yield name, value
+def _parts(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """What a value keeps under names (`ctx.scale`, `law.rate`), or a short tuple holds."""
     fields = getattr(value, "_fields", None)
     kept = {f: getattr(value, f) for f in fields} if fields else getattr(value, "__dict__", {})
     yield from ((f"{name}.{attribute}", part) for attribute, part in kept.items())

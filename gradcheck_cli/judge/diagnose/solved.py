@@ -30,6 +30,7 @@ from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.judge.diagnose.words import Meaning, Word, is_a_mask, masks, meanings, words
 
 _MOST_RUNS = 240
+_MOST_CONSTANTS = 8
 _MOST_MEANINGS = 2  # of each kind at one place
 
 
@@ -45,7 +46,9 @@ def solved(
     for part in rules_in(tree):
         whole = returned_by(part)
         places = list(dict.fromkeys([*whole, *places_in(part)]))
-        names = list(dict.fromkeys([*names_in(tree, part), *(a.arg for a in part.args.args)]))
+        parameters = [a.arg for a in part.args.args]
+        constants = _constants(function)
+        names = list(dict.fromkeys([*names_in(tree, part), *parameters, *constants]))
         library = library_of(part, names) or library_in(function.__globals__)
         text = Text(function, tree, part)
         seen = looks(text, places, names, trials, rows)
@@ -55,6 +58,13 @@ def solved(
                 found = _Answers(asked, place, library, sizes if place in whole else ())
                 for new in found.all():
                     yield Edit(place, new, instead(tree, place, new))
+
+
+def _constants(function: FunctionType) -> list[str]:
+    """What the module calls numbers: `FLOOR = 1e-6`."""
+    scope = function.__globals__.items()
+    numbers = [n for n, v in scope if type(v) in (int, float) and not n.startswith("__")]
+    return numbers[:_MOST_CONSTANTS]
 
 
 class _Answers:
@@ -79,12 +89,11 @@ class _Answers:
         for meaning in self._to(factor):
             yield meaning.times(self._place)
         for meaning in self._to(self._asked.term(), of_three=True):
-            yield ast.BinOp(self._place, ast.Add(), meaning.alone())
+            yield meaning.added_to(self._place)
         for meaning in self._to(self._asked.other()):
             yield meaning.alone()
         for meaning in self._to(self._asked.factor_less_one()):
-            more = ast.BinOp(ast.Constant(1), ast.Add(), meaning.alone())
-            yield ast.BinOp(self._place, ast.Mult(), more)
+            yield ast.BinOp(self._place, ast.Mult(), meaning.added_to(ast.Constant(1)))
 
     def _to(self, question: Question | None, *, of_three: bool = False) -> Iterator[Meaning]:
         if question is None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import ModuleType
 
 _TENSORFLOW, _TORCH = "tf", "torch"
+# What is not called as it is everywhere.
+_ELSEWHERE = {("tf", "log"): "tf.math.log", ("jnp", "sigmoid"): "jax.nn.sigmoid"}
 _LIBRARIES = ("jax.numpy", "torch", "tensorflow", "keras.ops", "keras.api.ops")
 
 
@@ -18,8 +20,8 @@ def library_in(scope: Mapping[str, object]) -> str | None:
 
 def call(library: str, name: str, *arguments: ast.expr, **options: object) -> ast.expr:
     """A function of the library at these arguments."""
-    path = ["math", name] if (library, name) == (_TENSORFLOW, "log") else [name]
-    called: ast.expr = ast.Name(library, ast.Load())
+    owner, *path = _ELSEWHERE.get((library, name), f"{library}.{name}").split(".")
+    called: ast.expr = ast.Name(owner, ast.Load())
     for part in path:
         called = ast.Attribute(called, part, ast.Load())
     keywords = [ast.keyword(key, _constant(value)) for key, value in options.items()]

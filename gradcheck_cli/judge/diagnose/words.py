@@ -9,10 +9,11 @@ import ast
 import functools
 import itertools
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from gradcheck_cli.judge.diagnose.equation import Question
 from gradcheck_cli.judge.diagnose.spelled import call
@@ -20,7 +21,7 @@ from gradcheck_cli.judge.diagnose.spelled import call
 Array = np.ndarray[Any, Any]
 
 _FUNCTIONS = {
-    "exp": np.exp, "log": np.log, "cos": np.cos, "sin": np.sin, "tanh": np.tanh, "sqrt": np.sqrt, "sign": np.sign, "abs": np.abs,
+    "exp": np.exp, "log": np.log, "cos": np.cos, "sin": np.sin, "tanh": np.tanh, "sqrt": np.sqrt, "sigmoid": expit, "sign": np.sign, "abs": np.abs,
 }  # fmt: skip
 # What products of two are made of, and of three.
 _MOST_WORDS, _MOST_OF_THREE = 120, 24
@@ -58,6 +59,12 @@ class Meaning:
 
     def alone(self) -> ast.expr:
         return self._text([])
+
+    def added_to(self, other: ast.expr) -> ast.expr:
+        """It as a term behind another one."""
+        if self.factor < 0:
+            return ast.BinOp(other, ast.Sub(), replace(self, factor=-self.factor).alone())
+        return ast.BinOp(other, ast.Add(), self.alone())
 
     def times(self, place: ast.expr) -> ast.expr:
         """It as a factor of what stands in the place."""
@@ -109,6 +116,8 @@ def _near(name: Word, library: str | None) -> Iterator[Word]:
         yield Word(ast.BinOp(one, ast.Sub(), x), cost + 1, 1 - n)
         yield Word(ast.BinOp(one, ast.Add(), x), cost + 1, 1 + n)
         yield Word(square, cost + 1, n**2)
+        if _is_level(name):
+            return
         yield Word(ast.BinOp(one, ast.Sub(), square), cost + 2, 1 - n**2)
         yield Word(ast.BinOp(one, ast.Add(), square), cost + 2, 1 + n**2)
         yield Word(ast.BinOp(x, ast.Pow(), ast.Constant(3)), cost + 2, n**3)

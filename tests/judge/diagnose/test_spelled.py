@@ -16,6 +16,7 @@ X = ast.Name("x", ast.Load())
     ("node", "text"),
     [
         (call("tf", "log", X), "tf.math.log(x)"),
+        (call("jnp", "sigmoid", X), "jax.nn.sigmoid(x)"),
         (call("torch", "log", X), "torch.log(x)"),
         (along("jnp", "sum", X), "jnp.sum(x, axis=-1, keepdims=True)"),
         (along("torch", "mean", X), "torch.mean(x, dim=-1, keepdim=True)"),
