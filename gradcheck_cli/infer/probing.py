@@ -10,6 +10,7 @@ from gradcheck_cli.clues.arms import Arm
 from gradcheck_cli.infer.family import family
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.reaching import reaching
+from gradcheck_cli.infer.real_sizes import with_real_sizes
 from gradcheck_cli.infer.small_search import SmallSearch
 from gradcheck_cli.infer.trial import Trial
 from gradcheck_cli.infer.variants import varied
@@ -81,7 +82,12 @@ def _of_so_many(
     fitting = _with_small_counts(gradient, parameters, dtype, hints, floats)
     fitting = _with_integers(gradient, parameters, dtype, hints, fitting)
     fitting = _with_complex(gradient, parameters, dtype, hints, fitting)
-    return _with_plain_numbers(gradient, parameters, dtype, hints, fitting)
+    fitting = _with_plain_numbers(gradient, parameters, dtype, hints, fitting)
+    real = with_real_sizes(hints)
+    if real is None or fitting.subjects or fitting.broken is not None:
+        return fitting
+    large = _probe(gradient, parameters, dtype, real)
+    return large if large.subjects or large.broken is not None else fitting
 
 
 def _with_plain_numbers(
