@@ -161,10 +161,12 @@ def _ends(edit: Edit) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _is_better(before: Report, after: Report, display: str) -> bool:
-    """Has the file fewer errors and warnings than before, and no gradient that is worse?"""
+    """Is no gradient worse than before, and one of them better, or are errors and warnings fewer?"""
     old, new = _verdicts(before, display), _verdicts(after, display)
-    worse = [key for key, verdict in old.items() if key not in new or new[key].rank > verdict.rank]
-    return not worse and _grave(after, display) < _grave(before, display)
+    if any(key not in new or new[key].rank > verdict.rank for key, verdict in old.items()):
+        return False
+    better = any(new[key].rank < verdict.rank for key, verdict in old.items())
+    return better or _grave(after, display) < _grave(before, display)
 
 
 def _verdicts(report: Report, display: str) -> dict[tuple[str, str], Verdict]:

@@ -55,51 +55,60 @@ class Correction:
     is_safe: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of a change at one signature: to be about right at a few rows, and then the truth at all."""
+
+    trial: Trial
+    rows: Array
+    screens: list[int]
+    in_floats: bool  # the fault is one that floats show: what is no more than a rounding is none
+
+    @classmethod
+    def of(cls, trial: Trial) -> _Asked:
+        rows = trial.rows()
+        return cls(trial, rows, trial.screens(rows), trial.shows())
+
+    @property
+    def shows_a_fault(self) -> bool:
+        return any(row in self.rows for row in self.trial.wrong)
+
+    def passes(self) -> bool:
+        return self.trial.passes(self.screens)
+
+    def is_verified(self) -> bool:
+        return self.trial.verified(self.rows, in_floats=self.in_floats)
+
+
 def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction | None:
     """One change for all signatures at once; None if no single one does it."""
-    rows = [trial.rows() for trial in trials]
-    shows = any(
-        row in decided for trial, decided in zip(trials, rows, strict=True) for row in trial.wrong
-    )
-    if not shows or not all(trial.simple for trial in trials):
+    if not all(trial.simple for trial in trials):
         return None
-    screens = list(map(Trial.screens, trials, rows))
-    for function, edit in _promising(gradient, trials, screens, rows):
-        if _does(edit, function, trials, rows, screens):
-            text = _in_words(edit, sum(map(len, rows)))
-            is_safe = not _takes_out_a_guard(edit) and not _may_be_a_number(edit, trials, screens)
+    every = [_Asked.of(trial) for trial in trials]
+    if not any(asked.shows_a_fault for asked in every):
+        return None
+    for function, edit in _promising(gradient, every):
+        if _does(edit, function, every):
+            text = _in_words(edit, sum(len(asked.rows) for asked in every))
+            is_safe = not _takes_out_a_guard(edit) and not _may_be_a_number(edit, every)
             return Correction(text, function.__code__.co_filename, patch(edit, function), is_safe)
     return None
 
 
-def _does(
-    edit: Edit,
-    function: FunctionType,
-    trials: Sequence[Trial],
-    rows: Sequence[Array],
-    screens: Sequence[list[int]],
-) -> bool:
-    """Is the rule right with this change, at these rows of each trial?"""
+def _does(edit: Edit, function: FunctionType, every: Sequence[_Asked]) -> bool:
+    """Is the rule right with this change, at each signature?"""
     with rewritten(function, edit.tree) as runs:
-        return (
-            runs
-            and all(map(Trial.passes, trials, screens))
-            and all(map(Trial.verified, trials, rows))
-        )
+        return runs and all(map(_Asked.passes, every)) and all(map(_Asked.is_verified, every))
 
 
 def _promising(
-    gradient: CustomGradient,
-    trials: Sequence[Trial],
-    screens: Sequence[list[int]],
-    rows: Sequence[Array],
+    gradient: CustomGradient, every: Sequence[_Asked]
 ) -> Iterator[tuple[FunctionType, Edit]]:
     """The changes at places that can be at fault: what undoes a fault, what has to be there, what may be more."""
-    looks = [trial.looks(each) for trial, each in zip(trials, rows, strict=True)]
+    trials, screens = [asked.trial for asked in every], [asked.screens for asked in every]
+    looks = [asked.trial.looks(asked.rows) for asked in every]
     known, in_blocks = reach(trials, screens), any(trial.m.subject.kernels for trial in trials)
-    off = (
-        (trial.factors(rows), trial.m.sizes) for trial, rows in zip(trials, screens, strict=True)
-    )
+    off = ((asked.trial.factors(asked.screens), asked.trial.m.sizes) for asked in every)
     divisor = next((missing(*each) for each in off if each[0]), None)
     ways: tuple[_Way, ...] = (
         lambda function: _edits(function, divisor),
@@ -144,14 +153,14 @@ def _takes_out_a_guard(edit: Edit) -> bool:
     return len(_GUARD.findall(edit.new)) < len(_GUARD.findall(edit.old))
 
 
-def _may_be_a_number(edit: Edit, trials: Sequence[Trial], screens: Sequence[Sequence[int]]) -> bool:
+def _may_be_a_number(edit: Edit, every: Sequence[_Asked]) -> bool:
     """Does it divide by a size, where the rule was too large by one and the same factor wherever it was tried?
 
     So many may be another number.
     """
     if not is_over_a_size(edit.new) or is_over_a_size(edit.old):
         return False
-    factors = map(Trial.factors, trials, screens)
+    factors = (asked.trial.factors(asked.screens) for asked in every)
     return len({round(each[0], _PLACES) for each in factors if each}) < 2
 
 

@@ -25,7 +25,8 @@ Array = np.ndarray[Any, Any]
 
 _SCREENED = 2  # points of a signature at which a change is tried first
 _GOAL = 40
-_SPARE = 8  # bits beyond those of the format: a library's function may differ by less from what it is over the reals
+# Constants that are rounded, and functions of a library, are that much off what they are over the reals.
+_ROUNDINGS = 2  # bits of a float
 _MOST_BITS = 1024
 _MOST_STEPS = 3_000_000  # of flint, for the rows at which one change is verified
 
@@ -48,7 +49,21 @@ class Trial:
         """Rows at which value and gradient have one truth, within reach."""
         states = [self.m.reference.states(VALUES), self.m.reference.states(GRADIENTS)]
         one = np.isin(np.concatenate(states, axis=1), (REGULAR, LIMIT)).all(axis=1)
-        return np.flatnonzero(one & ~self.m.beyond)
+        rows = np.flatnonzero(one & ~self.m.beyond)
+        at_limits = rows[(np.concatenate(states, axis=1)[rows] == LIMIT).any(axis=1)]
+        return np.setdiff1d(rows, self._nowhere(at_limits))
+
+    def _nowhere(self, rows: Array) -> Array:
+        """Those of the rows at which the rule divides by 0: what it tends to there is another question."""
+        program = self.m.subject.traces().rule
+        if program is None or not len(rows):
+            return np.zeros(0, int)
+        outs = _balls(self.m, program, rows)
+        return np.asarray(rows[[not all(ball.is_finite() for ball in row) for row in outs]])
+
+    def shows(self) -> bool:
+        """Do the floats of the rule as it is written show the fault?"""
+        return any(any(self.apart(row, self.gradients(row) or []) or []) for row in self.wrong)
 
     def screens(self, rows: Array) -> list[int]:
         """The wrong rows among these, and the ordinary ones that tell most."""
@@ -104,31 +119,43 @@ class Trial:
                 return False
         return True
 
-    def verified(self, rows: Array) -> bool:
-        """Are values and gradients the truth, over the reals, at all these rows?"""
+    def verified(self, rows: Array, *, in_floats: bool = False) -> bool:
+        """Are values and gradients the truth, over the reals, at all these rows; or but for rounded constants?"""
         program = self.m.subject.rule_program()
         if program is None or by_flint(program) * len(rows) > _MOST_STEPS:
             return False
-        return _equal(self.m, program, rows)
+        return _equal(self.m, program, rows, in_floats=in_floats)
 
 
-def _equal(m: Measurements, program: Program, rows: Array) -> bool:
+def _equal(m: Measurements, program: Program, rows: Array, *, in_floats: bool) -> bool:
     if not all(np.issubdtype(aval.dtype, np.inexact) for aval in program.out_avals):
         return False  # integers are no gradients
-    args = [a[rows] for a in (*m.points, *m.cotangents)]
-    outs = columns(enclose(program, args, goal=_GOAL, most_bits=_MOST_BITS).outs, len(rows))
+    outs = _balls(m, program, rows)
     balls, states = (
         np.concatenate([of(VALUES), of(GRADIENTS)], axis=1)[rows]
         for of in (m.reference.balls, m.reference.states)
     )
     if outs.shape != balls.shape:
         return False
-    triples = zip(outs.flat, balls.flat, states.flat, strict=True)
-    shown = m.fmt.digits + _SPARE
-    return all(a.is_finite() and _is(a, b, state, shown) for a, b, state in triples)
+    near = _shown(m, balls) if in_floats else 0 * balls
+    each = zip(outs.flat, balls.flat, states.flat, near.flat, strict=True)
+    return all(a.is_finite() and (_is(a, b, state) or abs(a - b) <= n) for a, b, state, n in each)
 
 
-def _is(ball: arb, truth: arb, state: int, shown: int) -> bool:
-    """Is it the truth, as far as a float can show? A limit is known as what is next to it, and not quite that."""
-    near = (abs(ball) + abs(truth)) * arb(2) ** -(LIMIT_BITS.value if state == LIMIT else shown)
+def _balls(m: Measurements, program: Program, rows: Array) -> Array:
+    args = [a[rows] for a in (*m.points, *m.cotangents)]
+    return columns(enclose(program, args, goal=_GOAL, most_bits=_MOST_BITS).outs, len(rows))
+
+
+def _shown(m: Measurements, truth: Array) -> Array:
+    """What floats show of each row, beside its largest: constants are rounded, and functions of a library are, too."""
+    share = arb(2) ** -(m.fmt.digits - _ROUNDINGS)
+    return np.array([[max(abs(ball) for ball in row) * share] * len(row) for row in truth])
+
+
+def _is(ball: arb, truth: arb, state: int) -> bool:
+    """Is it the truth? A limit is known as what is next to it, and not quite that."""
+    if state != LIMIT:
+        return bool(ball.overlaps(truth))
+    near = (abs(ball) + abs(truth)) * arb(2) ** -LIMIT_BITS.value
     return bool(ball.overlaps(truth) or abs(ball - truth) <= near)
