@@ -7,7 +7,6 @@ the gradient goes out. Whoever writes it checks the file again.
 from __future__ import annotations
 
 import ast
-import linecache
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +16,12 @@ from typing import Any
 from gradcheck_cli.contract.report import Edit
 from gradcheck_cli.judge.diagnose.edits import Function, own_nodes, returned_by, rules_in
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
-from gradcheck_cli.judge.diagnose.span import Span
-from gradcheck_cli.project.edits import applied
+from gradcheck_cli.judge.diagnose.source_file import (
+    SourceFile,
+    first_statement,
+    inserted,
+    method_beside,
+)
 from gradcheck_cli.subject.protocol import CustomGradient, LibraryFunction
 
 _COTANGENT = "ct"  # as a library spells it
@@ -49,7 +52,7 @@ def transplanted(gradient: CustomGradient, stable: LibraryFunction) -> Transplan
     functions = list(gradient.rule_code())
     if len(learned) != 1 or not functions:
         return None
-    file = _File.of(functions[0].__code__.co_filename)
+    file = SourceFile.of(functions[0].__code__.co_filename)
     rule = _rule(gradient.kind, functions, learned[0], file)
     if rule is None:
         return None
@@ -61,52 +64,9 @@ def transplanted(gradient: CustomGradient, stable: LibraryFunction) -> Transplan
     return Transplant(text, edits) if file.parses_with(edits) and not names.lost else None
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A source, and edits of it."""
-
-    lines: Sequence[str]
-
-    @classmethod
-    def of(cls, path: str) -> _File:
-        return cls(linecache.getlines(path))
-
-    def edit(self, node: ast.expr, text: str) -> Edit:
-        """The text in place of an expression."""
-        span = Span.of(node, self.lines)
-        return Edit(
-            line=span.line, column=span.column, end_line=span.end_line,
-            end_column=span.end_column, text=text,
-        )  # fmt: skip
-
-    def parses_with(self, edits: Sequence[Edit]) -> bool:
-        """Is it Python, once these are made?"""
-        try:
-            ast.parse(applied("".join(self.lines), edits))
-        except (SyntaxError, ValueError):
-            return False
-        return True
-
-    def text(self, node: ast.expr) -> str:
-        return ast.get_source_segment("".join(self.lines), node) or ast.unparse(node)
-
-    def after(self, node: ast.expr, text: str) -> Edit:
-        """The text behind an expression."""
-        span = Span.of(node, self.lines)
-        return _insertion(span.end_line, span.end_column, text)
-
-    def before(self, statement: ast.stmt, text: str) -> Edit:
-        """A line of its own before a statement."""
-        line = self.lines[statement.lineno - 1]
-        indent = line[: len(line) - len(line.lstrip())]
-        return _insertion(statement.lineno, 1, f"{indent}{text}\n")
-
-
-def _insertion(line: int, column: int, text: str) -> Edit:
-    return Edit(line=line, column=column, end_line=line, end_column=column, text=text)
-
-
-def _rule(kind: str, functions: Sequence[FunctionType], name: str, file: _File) -> _Rule | None:
+def _rule(
+    kind: str, functions: Sequence[FunctionType], name: str, file: SourceFile
+) -> _Rule | None:
     trees = [tree_of(function) for function in functions]
     first = trees[0]
     if first is None:
@@ -136,7 +96,7 @@ def _made(
     return _Rule(returned[0], cotangent, argument, saving) if len(returned) == 1 else None
 
 
-def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: _File) -> _Rule | None:
+def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: SourceFile) -> _Rule | None:
     """The argument is what the forward function keeps of it; if it does not, it is kept beside the rest."""
     own = [a.arg for a in bwd.args.args]
     pairs = [] if fwd is None else returned_by(fwd, apart=False)
@@ -153,7 +113,7 @@ def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: _File) -> _Rul
         n.id for n in ast.walk(bwd) if isinstance(n, ast.Name)
     }:
         return None
-    first = _first(bwd)
+    first = first_statement(bwd)
     decorated = isinstance(first, (ast.FunctionDef, ast.ClassDef)) and bool(first.decorator_list)
     if first.lineno == bwd.lineno or decorated:
         return None  # no line of its own can stand before it
@@ -164,10 +124,10 @@ def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: _File) -> _Rul
     return _made(bwd, cotangent, name, saving)
 
 
-def _of_torch(backward: Function, name: str, file: _File) -> _Rule | None:
+def _of_torch(backward: Function, name: str, file: SourceFile) -> _Rule | None:
     """The argument is a saved tensor; if it is not, it is saved beside the others."""
     own = [a.arg for a in backward.args.args]
-    forward = _method_beside(backward, "forward", file)
+    forward = method_beside(backward, "forward", file)
     if len(own) != 2 or forward is None or isinstance(backward, ast.Lambda):
         return None
     saves = [
@@ -251,24 +211,6 @@ def _is_name(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def _first(function: ast.FunctionDef) -> ast.stmt:
-    """The first statement behind the docstring."""
-    return function.body[
-        1 if ast.get_docstring(function) is not None and len(function.body) > 1 else 0
-    ]
-
-
-def _method_beside(method: Function, name: str, file: _File) -> ast.FunctionDef | None:
-    """Another method of the class in which one stands."""
-    module = ast.parse("".join(file.lines))
-    for owner in (n for n in ast.walk(module) if isinstance(n, ast.ClassDef)):
-        if any(isinstance(n, ast.FunctionDef) and n.lineno == method.lineno for n in owner.body):
-            return next(
-                (n for n in owner.body if isinstance(n, ast.FunctionDef) and n.name == name), None
-            )
-    return None
-
-
 def _renamed(text: str, names: Mapping[str, str]) -> str:
     """An expression with other names."""
     tree = ast.parse(text, mode="eval")
@@ -284,7 +226,7 @@ class _Modules:
 
     around: Mapping[str, Any]  # the file's globals
     scope: Mapping[str, Any]  # modules by the names that a library's text has for them
-    file: _File
+    file: SourceFile
     imports: list[Edit] = field(default_factory=list)
     lost: bool = False  # one of them can be imported nowhere
 
@@ -332,4 +274,4 @@ class _Modules:
         ]
         if not last or not self.file.lines[max(last) - 1].endswith("\n"):
             return None
-        return _insertion(max(last) + 1, 1, f"{text}\n")
+        return inserted(max(last) + 1, 1, f"{text}\n")
