@@ -48,7 +48,7 @@ def corrected(request: Request, outcome: GradientOutcome) -> GradientOutcome:
 
 def _mended(finding: Finding, fix: Correction, request: Request) -> Finding:
     """The finding at the expression that is wrong, with what to write there."""
-    patch = fix.patch
-    if patch is None or not is_of(fix.path, request.gradient):
+    if not fix.patches or not is_of(fix.path, request.gradient):
         return replace(finding, fix=fix.text)
-    return replace(at(finding, patch), fix=fix.text, edits=[patch], fix_is_safe=fix.is_safe)
+    placed, edits = at(finding, fix.patches[0]), list(fix.patches)
+    return replace(placed, fix=fix.text, edits=edits, fix_is_safe=fix.is_safe)

@@ -17,7 +17,8 @@ import numpy as np
 
 from gradcheck_cli.contract import report
 from gradcheck_cli.judge.diagnose.divisors import Divisor, is_over_a_size, missing
-from gradcheck_cli.judge.diagnose.edits import Edit, additions, edits
+from gradcheck_cli.judge.diagnose.edits import Edit, additions, edits, instead
+from gradcheck_cli.judge.diagnose.keeping import Keeping, keeping, names_used, renamed
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.reach import reach
 from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
@@ -50,7 +51,7 @@ class Correction:
 
     text: str
     path: str
-    patch: report.Edit | None
+    patches: Sequence[report.Edit]  # that of the place first
     # It takes out nothing that stands there to keep numbers within bounds, and was seen to be right at other sizes.
     is_safe: bool = True
 
@@ -91,8 +92,52 @@ def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction 
         if _does(edit, function, every):
             text = _in_words(edit, sum(len(asked.rows) for asked in every))
             is_safe = not _takes_out_a_guard(edit) and not _may_be_a_number(edit, every)
-            return Correction(text, function.__code__.co_filename, patch(edit, function), is_safe)
+            written = patch(edit, function)
+            patches = [] if written is None else [written]
+            return Correction(text, function.__code__.co_filename, patches, is_safe)
+    return _with_more_kept(gradient, every)
+
+
+def _with_more_kept(gradient: CustomGradient, every: Sequence[_Asked]) -> Correction | None:
+    """A change that rests on what the forward function has, and does not keep."""
+    trials = [asked.trial for asked in every]
+    looks = [asked.trial.looks(asked.rows) for asked in every]
+    if not looks[0]:
+        return None
+    kept = keeping(gradient, lambda: trials[0].gradients(looks[0][0]))
+    if kept is None:
+        return None
+    edit = _found(kept, every, looks)
+    return None if edit is None else _kept(edit, kept, sum(len(asked.rows) for asked in every))
+
+
+def _found(kept: Keeping, every: Sequence[_Asked], looks: Sequence[list[int]]) -> Edit | None:
+    """The change of the widened rule; what it does is seen while that runs."""
+    trials = [asked.trial for asked in every]
+    with (
+        rewritten(kept.forward, kept.handing) as hands,
+        rewritten(kept.backward, kept.having) as has,
+    ):
+        ways = solved(kept.backward, trials, looks, kept.having) if hands and has else iter(())
+        for edit in itertools.islice(ways, _MOST_TRIES):
+            if any(names_used(edit.after, kept.names)) and _does(edit, kept.backward, every):
+                return edit
     return None
+
+
+def _kept(edit: Edit, kept: Keeping, count: int) -> Correction | None:
+    """The change in the author's own text, with what it takes to keep what it rests on."""
+    named = list(names_used(edit.after, kept.names))
+    saving = [kept.keep(name) for name in named]
+    own = tree_of(kept.backward)
+    after = renamed(edit.after, {name: kept.spelled(name) for name in named}, edit.before)
+    if own is None or any(each is None for each in saving):
+        return None
+    change = Edit(edit.before, after, instead(own, edit.before, after))
+    written = patch(change, kept.backward)
+    text = f"{_in_words(change, count)}, and keep {', '.join(f'`{n}`' for n in named)} in the forward function"
+    patches = [] if written is None else [written, *(e for each in saving for e in each or ())]
+    return Correction(text, kept.backward.__code__.co_filename, patches, is_safe=True)
 
 
 def _does(edit: Edit, function: FunctionType, every: Sequence[_Asked]) -> bool:

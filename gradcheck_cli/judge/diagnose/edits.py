@@ -236,6 +236,7 @@ def _names(function: Function) -> list[str]:
         name.id
         for n in nodes
         if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Tuple)
+        if not isinstance(n.value, ast.Call)  # what a function takes is not taken apart
         for name in ast.walk(n.value)
         if isinstance(name, ast.Name)
     }

@@ -30,6 +30,7 @@ class Seen:
 
     places: dict[ast.expr, Array | None] = field(default_factory=dict)
     names: dict[str, Array] = field(default_factory=dict)
+    plain: set[str] = field(default_factory=set)  # names of what is a number of Python's
 
 
 def seen(
@@ -56,6 +57,7 @@ class _Watch:
         self._places, self._names = places, names
         self._values: dict[int, list[object]] = {}
         self._scope: dict[str, Array] = {}
+        self._plain: set[str] = set()
 
     def place(self, number: int, value: object) -> object:
         self._values.setdefault(number, []).append(value)
@@ -74,12 +76,14 @@ class _Watch:
             known.add(id(number))
             if found is not None:
                 self._scope[text] = found
+            if type(number) in (int, float):
+                self._plain.add(text)
         return value
 
     def seen(self) -> Seen:
         once = {number: values[0] for number, values in self._values.items() if len(values) == 1}
         places = {self._places[n]: as_numbers(v) for n, v in once.items() if not _is_whole(v)}
-        return Seen(places, self._scope)
+        return Seen(places, self._scope, self._plain)
 
 
 def _parts(name: str, value: object) -> Iterator[tuple[str, object]]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradcheck_cli.judge.diagnose.edits import (
     Edit,
+    Function,
     instead,
     library_of,
     names_in,
@@ -35,10 +36,13 @@ _MOST_MEANINGS = 2  # of each kind at one place
 
 
 def solved(
-    function: FunctionType, trials: Sequence[Trial], rows: Sequence[Sequence[int]]
+    function: FunctionType,
+    trials: Sequence[Trial],
+    rows: Sequence[Sequence[int]],
+    tree: Function | None = None,
 ) -> Iterator[Edit]:
-    """Changes at the places of a function for which there is a word, whole gradients first."""
-    tree = tree_of(function)
+    """Changes at the places of a function for which there is a word, whole gradients first; in its own text or in `tree`."""
+    tree = tree_of(function) if tree is None else tree
     if tree is None:
         return
     runs = iter(range(_MOST_RUNS))

@@ -47,6 +47,15 @@ class SourceFile:
         span = Span.of(node, self.lines)
         return inserted(span.end_line, span.end_column, text)
 
+    def one_more(self, several: ast.Tuple, text: str) -> Edit:
+        """The text behind the last of several, or behind the comma of a single one."""
+        last = several.elts[-1]
+        span = Span.of(last, self.lines)
+        rest = self.lines[span.end_line - 1][span.end_column - 1 :]
+        if len(several.elts) == 1 and rest.startswith(","):
+            return inserted(span.end_line, span.end_column + 1, f" {text}")
+        return self.after(last, f", {text}")
+
     def before(self, statement: ast.stmt, text: str) -> Edit:
         """A line of its own before a statement."""
         line = self.lines[statement.lineno - 1]

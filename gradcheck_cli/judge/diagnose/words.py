@@ -27,7 +27,25 @@ _FUNCTIONS = {
 _MOST_WORDS, _MOST_OF_THREE = 120, 24
 _OF_THREE = 2  # the dearest word in them
 _LEVELS = (0, 1, -1)  # at which functions bend
-_FACTORS = (1, -1, 2, -2, 0.5, -0.5, 3, -3, 1 / 3, -1 / 3, 4, -4, 0.25, -0.25)
+_ROOTS = (0.3989422804014327, 0.7978845608028654, 1.1283791670955126)  # 1/√(2π), √(2/π), 2/√π
+_FACTORS = (
+    1,
+    -1,
+    2,
+    -2,
+    0.5,
+    -0.5,
+    3,
+    -3,
+    1 / 3,
+    -1 / 3,
+    4,
+    -4,
+    0.25,
+    -0.25,
+    *_ROOTS,
+    *(-r for r in _ROOTS),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +225,7 @@ def _product(one: ast.expr, other: ast.expr) -> ast.expr:
 
 
 def _constant(factor: float) -> ast.expr:
-    if abs(factor) < 0.5 and factor != round(factor, 2):
+    if abs(factor) == 1 / 3:
         return ast.BinOp(_constant(1.0 if factor > 0 else -1.0), ast.Div(), ast.Constant(3))
     if factor < 0:
         return ast.UnaryOp(ast.USub(), _constant(-factor))
@@ -219,6 +237,6 @@ def _scaled(node: ast.expr, factor: float) -> ast.expr:
         return node
     if factor == -1:
         return ast.UnaryOp(ast.USub(), node)
-    if abs(factor) < 0.5 and factor != round(factor, 2):
+    if abs(factor) == 1 / 3:
         return ast.BinOp(_scaled(node, 1.0 if factor > 0 else -1.0), ast.Div(), ast.Constant(3))
     return ast.BinOp(_constant(factor), ast.Mult(), node)
