@@ -88,14 +88,8 @@ def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction 
     every = [_Asked.of(trial) for trial in trials]
     if not any(asked.shows_a_fault for asked in every):
         return None
-    for function, edit in _promising(gradient, every):
-        if _does(edit, function, every):
-            text = _in_words(edit, sum(len(asked.rows) for asked in every))
-            is_safe = not _takes_out_a_guard(edit) and not _may_be_a_number(edit, every)
-            written = patch(edit, function)
-            patches = [] if written is None else [written]
-            return Correction(text, function.__code__.co_filename, patches, is_safe)
-    return _with_more_kept(gradient, every)
+    search = _Search(gradient, every)
+    return search.plain() or _with_more_kept(gradient, every) or search.additions()
 
 
 def _with_more_kept(gradient: CustomGradient, every: Sequence[_Asked]) -> Correction | None:
@@ -146,28 +140,49 @@ def _does(edit: Edit, function: FunctionType, every: Sequence[_Asked]) -> bool:
         return runs and all(map(_Asked.passes, every)) and all(map(_Asked.is_verified, every))
 
 
-def _promising(
-    gradient: CustomGradient, every: Sequence[_Asked]
-) -> Iterator[tuple[FunctionType, Edit]]:
-    """The changes at places that can be at fault: what undoes a fault, what has to be there, what may be more."""
-    trials, screens = [asked.trial for asked in every], [asked.screens for asked in every]
-    looks = [asked.trial.looks(asked.rows) for asked in every]
-    known, in_blocks = reach(trials, screens), any(trial.m.subject.kernels for trial in trials)
-    off = ((asked.trial.factors(asked.screens), asked.trial.m.sizes) for asked in every)
-    divisor = next((missing(*each) for each in off if each[0]), None)
-    ways: tuple[_Way, ...] = (
-        lambda function: _edits(function, divisor),
-        lambda function: solved(function, trials, looks),
-        _additions,
-    )
-    for way in ways:
-        allowed = (
-            (function, edit)
-            for function, edit in _changes(gradient, way)
-            if not (in_blocks and _is_a_block(edit))
-            if known is None or known.allows(function, edit)
-        )
-        yield from itertools.islice(allowed, _MOST_TRIES)
+class _Search:
+    """Changes at the places that can be at fault, each tried in its turn."""
+
+    def __init__(self, gradient: CustomGradient, every: Sequence[_Asked]) -> None:
+        self._gradient, self._every = gradient, every
+        self._trials = [asked.trial for asked in every]
+        self._reach = reach(self._trials, [asked.screens for asked in every])
+        self._in_blocks = any(trial.m.subject.kernels for trial in self._trials)
+
+    def plain(self) -> Correction | None:
+        """What undoes a fault, then what has to be there."""
+        off = ((asked.trial.factors(asked.screens), asked.trial.m.sizes) for asked in self._every)
+        divisor = next((missing(*each) for each in off if each[0]), None)
+        looks = [asked.trial.looks(asked.rows) for asked in self._every]
+        functions = list(written(self._gradient))
+        backward = [f for f in functions if f not in list(self._gradient.rule_code())[1:]]
+        undone = self._first(functions, lambda function: _edits(function, divisor))
+        return undone or self._first(backward, lambda f: solved(f, self._trials, looks))
+
+    def additions(self) -> Correction | None:
+        """What may be more in it, by mere trying."""
+        return self._first(list(written(self._gradient)), _additions)
+
+    def _first(self, functions: Sequence[FunctionType], way: _Way) -> Correction | None:
+        every = ((function, edit) for function in functions for edit in way(function))
+        allowed = ((function, edit) for function, edit in every if self._allows(function, edit))
+        for function, edit in itertools.islice(allowed, _MOST_TRIES):
+            if _does(edit, function, self._every):
+                return _correction(edit, function, self._every)
+        return None
+
+    def _allows(self, function: FunctionType, edit: Edit) -> bool:
+        if self._in_blocks and _is_a_block(edit):
+            return False
+        return self._reach is None or self._reach.allows(function, edit)
+
+
+def _correction(edit: Edit, function: FunctionType, every: Sequence[_Asked]) -> Correction:
+    text = _in_words(edit, sum(len(asked.rows) for asked in every))
+    is_safe = not _takes_out_a_guard(edit) and not _may_be_a_number(edit, every)
+    place = patch(edit, function)
+    patches = [] if place is None else [place]
+    return Correction(text, function.__code__.co_filename, patches, is_safe)
 
 
 def _is_a_block(edit: Edit) -> bool:
@@ -175,12 +190,6 @@ def _is_a_block(edit: Edit) -> bool:
     number = int(edit.old) if edit.old.isdecimal() else 0
     is_size = number >= _LEAST_BLOCK and number.bit_count() == 1
     return is_size or _BLOCK.search(f"{edit.old} {edit.new}") is not None
-
-
-def _changes(gradient: CustomGradient, way: _Way) -> Iterator[tuple[FunctionType, Edit]]:
-    for function in written(gradient):
-        for edit in way(function):
-            yield function, edit
 
 
 def _edits(function: FunctionType, divisor: Divisor | None) -> Iterator[Edit]:

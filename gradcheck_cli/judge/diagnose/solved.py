@@ -33,6 +33,7 @@ from gradcheck_cli.judge.diagnose.words import Meaning, Word, is_a_mask, masks, 
 _MOST_RUNS = 240
 _MOST_CONSTANTS = 8
 _MOST_MEANINGS = 2  # of each kind at one place
+_OF_TERMS, _OF_FACTORS = 1, 2  # what is less plain than a factor
 
 
 def solved(
@@ -41,27 +42,35 @@ def solved(
     rows: Sequence[Sequence[int]],
     tree: Function | None = None,
 ) -> Iterator[Edit]:
-    """Changes at the places of a function for which there is a word, whole gradients first; in its own text or in `tree`."""
+    """Changes at the places of a function for which there is a word, the plainest first; in its own text or in `tree`."""
     tree = tree_of(function) if tree is None else tree
     if tree is None:
         return
     runs = iter(range(_MOST_RUNS))
     sizes = set.intersection(*(set(trial.m.sizes) for trial in trials))
+    found: list[tuple[int, Edit]] = []
     for part in rules_in(tree):
         whole = returned_by(part)
-        places = list(dict.fromkeys([*whole, *places_in(part)]))
-        parameters = [a.arg for a in part.args.args]
-        constants = _constants(function)
-        names = list(dict.fromkeys([*names_in(tree, part), *parameters, *constants]))
+        names = _all_names(function, tree, part)
         library = library_of(part, names) or library_in(function.__globals__)
         text = Text(function, tree, part)
+        places = list(dict.fromkeys([*whole, *places_in(part)]))
         seen = looks(text, places, names, trials, rows)
         for place in places:
             asked = equation(text, place, seen, runs)
             if asked is not None and asked.is_told:
-                found = _Answers(asked, place, library, sizes if place in whole else ())
-                for new in found.all():
-                    yield Edit(place, new, instead(tree, place, new))
+                answers = _Answers(asked, place, library, sizes if place in whole else ())
+                found += [
+                    (cost, Edit(place, new, instead(tree, place, new)))
+                    for cost, new in answers.all()
+                ]
+    yield from (edit for _, edit in sorted(found, key=lambda each: each[0]))
+
+
+def _all_names(function: FunctionType, tree: Function, part: Function) -> list[str]:
+    """What the part can name: variables, parameters, and numbers of its module."""
+    parameters = [a.arg for a in part.args.args]
+    return list(dict.fromkeys([*names_in(tree, part), *parameters, *_constants(function)]))
 
 
 def _constants(function: FunctionType) -> list[str]:
@@ -81,23 +90,24 @@ class _Answers:
         self._names = list(self._named())
         self._words = words(self._names, [*self._summed()], library, len(asked.factor().asked))
 
-    def all(self) -> Iterator[ast.expr]:
-        """With a factor more, or under a mask; with a term more; another word; with one and a factor."""
+    def all(self) -> Iterator[tuple[int, ast.expr]]:
+        """With a factor more, or under a mask; with a term more; another word; with one and a factor. Each with its cost."""
         factor = self._asked.factor()
         if is_a_mask(factor):
             flags = list(self._named(true_or_false=True))
             for condition in itertools.islice(masks(factor, self._names, flags), _MOST_MEANINGS):
                 if self._library is not None:
-                    yield where(self._library, condition, self._place)
+                    yield 1, where(self._library, condition, self._place)
             return
         for meaning in self._to(factor):
-            yield meaning.times(self._place)
+            yield meaning.cost, meaning.times(self._place)
         for meaning in self._to(self._asked.term(), of_three=True):
-            yield meaning.added_to(self._place)
+            yield meaning.cost + _OF_TERMS, meaning.added_to(self._place)
         for meaning in self._to(self._asked.other()):
-            yield meaning.alone()
+            yield meaning.cost + _OF_TERMS, meaning.alone()
         for meaning in self._to(self._asked.factor_less_one()):
-            yield ast.BinOp(self._place, ast.Mult(), meaning.added_to(ast.Constant(1)))
+            more = meaning.added_to(ast.Constant(1))
+            yield meaning.cost + _OF_FACTORS, ast.BinOp(self._place, ast.Mult(), more)
 
     def _to(self, question: Question | None, *, of_three: bool = False) -> Iterator[Meaning]:
         if question is None:

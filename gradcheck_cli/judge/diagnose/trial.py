@@ -149,8 +149,8 @@ def _balls(m: Measurements, program: Program, rows: Array) -> Array:
 
 def _shown(m: Measurements, truth: Array) -> Array:
     """What floats show of each row, beside its largest: constants are rounded, and functions of a library are, too."""
-    share = arb(2) ** -(m.fmt.digits - _ROUNDINGS)
-    return np.array([[max(abs(ball) for ball in row) * share] * len(row) for row in truth])
+    share, least = arb(2) ** -(m.fmt.digits - _ROUNDINGS), arb(m.fmt.tiny)
+    return np.array([[max(abs(ball) for ball in row) * share + least] * len(row) for row in truth])
 
 
 def _is(ball: arb, truth: arb, state: int) -> bool:

@@ -28,24 +28,8 @@ _MOST_WORDS, _MOST_OF_THREE = 120, 24
 _OF_THREE = 2  # the dearest word in them
 _LEVELS = (0, 1, -1)  # at which functions bend
 _ROOTS = (0.3989422804014327, 0.7978845608028654, 1.1283791670955126)  # 1/√(2π), √(2/π), 2/√π
-_FACTORS = (
-    1,
-    -1,
-    2,
-    -2,
-    0.5,
-    -0.5,
-    3,
-    -3,
-    1 / 3,
-    -1 / 3,
-    4,
-    -4,
-    0.25,
-    -0.25,
-    *_ROOTS,
-    *(-r for r in _ROOTS),
-)
+_SHARES = (1, 2, 1 / 2, 3, 1 / 3, 4, 1 / 4)
+_FACTORS = np.array([sign * share for share in (*_SHARES, *_ROOTS) for sign in (1, -1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +168,11 @@ def _that_answer(question: Question, candidates: Array) -> Iterator[tuple[int, f
     with np.errstate(all="ignore"):
         share = question.weight / question.within  # each element counts by how closely it is known
         held, asked = candidates * share, question.asked / question.within
-        dots = (held * asked).sum(axis=1) / (held * held).sum(axis=1)
-    for index in np.flatnonzero(np.isfinite(dots)):
-        factor = min(_FACTORS, key=lambda f: abs(f - dots[index]))
-        if question.is_answered(factor * candidates[index]):
-            yield int(index), factor
+        shares = (held @ asked) / (held * held).sum(axis=1)
+        nearest = np.abs(shares[:, None] - _FACTORS).argmin(axis=1)
+        answer = (np.abs(held * _FACTORS[nearest][:, None] - asked) <= 1).all(axis=1)
+    for index in np.flatnonzero(answer & np.isfinite(shares)):
+        yield int(index), float(_FACTORS[nearest[index]])
 
 
 def _conditions(names: Sequence[Word]) -> Iterator[tuple[ast.expr, Array]]:
