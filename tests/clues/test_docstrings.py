@@ -18,6 +18,7 @@ SHAPES = [
     ("times [H, R], exposure [Q], wind [H] (tail positive)", {"times": "f32[H R]", "exposure": "f32[Q]", "wind": "f32[H]"}),
     ("Water. temps [B, Z] in deg C; soil [Z] class ids.", {"temps": "f32[B Z]", "soil": "i32[Z]"}),
     ("g (Q,), delta (Q, R), alpha () or (Q,)", {"g": "f32[Q]", "delta": "f32[Q R]", "alpha": "f32[Q]"}),
+    ("r: (n, m) distances, ell: scalar tensor -> (n, m)", {"r": "f32[n m]", "ell": "f32[]"}),
     ("times (bonds, dates), n_dates (bonds,)", {"times": "f32[bonds dates]", "n_dates": "i32[bonds] in 1..dates"}),
     ("y (bins, sites), n_sites (sites,)", {"y": "f32[bins sites]", "n_sites": "f32[sites]"}),
     ("bias: [R]\nscale: [R], positive", {"bias": "f32[R]", "scale": "f32[R]"}),

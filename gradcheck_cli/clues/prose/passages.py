@@ -28,6 +28,8 @@ _LATEX = (
 # `units of the distance, "m" or "cm"`: the words are those of the units.
 _NOUN_OF = re.compile(r"\bof\s+(?:the\s+|an?\s+|its\s+)?$")
 _QUOTES = re.compile(r"\W*(?:in\s+|either\s+|one of\s+)?[`(\[{]*['\"]")
+_SENTENCE = re.compile(r"[.;](?=\s)")
+_ARROW = re.compile(r"(?P<before>[^\s(\[]*[)\]\w.`])\s*(?:->|→)\s*(?=[(\[\w])")
 _RESULTS = re.compile(
     r"^\s*(?::?(?:returns?|rtype|yields?|raises?|outputs?|results?|out|examples?"
     r"|references?|notes?|see also|usage)\b[^:\n]*:|(?:returns|yields|raises|examples?"
@@ -151,8 +153,17 @@ def _without_results(lines: Sequence[str], names: Sequence[str]) -> list[str]:
             ):
                 depth = None
         if depth is None:
-            kept.append(line)
+            kept.append(_without_arrow(line, names))
     return kept
+
+
+def _without_arrow(line: str, names: Sequence[str]) -> str:
+    """The line but for what it says to come out: `c: scalar -> (n,)`; an arrow behind a parameter tells of that, `x -> (n,)`."""
+    arrow = _ARROW.search(line)
+    if arrow is None or arrow["before"].strip("`*:") in names:
+        return line
+    end = _SENTENCE.search(line, arrow.end())
+    return line[: arrow.end("before")] + ("" if end is None else line[end.start() :])
 
 
 def _blank_before(lines: Sequence[str], i: int) -> bool:
