@@ -43,6 +43,8 @@ class Reach:
 
     def _may_be_at_fault(self, function: FunctionType, place: ast.expr) -> bool:
         tree = tree_of(function)
+        if tree is not None and _stands_alone(tree, place):
+            return True  # what it does is done in place
         moved = None if tree is None else self._rests_on(function, tree, place)
         if moved is None:
             return True  # it is no number, or what is made of it has to be one: that says nothing
@@ -81,6 +83,11 @@ def reach(trials: Sequence[Trial], screens: Sequence[Sequence[int]]) -> Reach | 
     if best is None or not any(anywhere):
         return None
     return Reach(best.trial, best.row, best.gradients, anywhere)
+
+
+def _stands_alone(tree: Function, place: ast.expr) -> bool:
+    """Is it a statement of its own: `grad.index_copy_(0, ids, rows)`?"""
+    return any(isinstance(node, ast.Expr) and node.value is place for node in ast.walk(tree))
 
 
 class _Look:
