@@ -134,7 +134,7 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
         for name, reading in readings.items()
     }
     if text.near:
-        told = {name: _as_called(clue, readings[name].about) for name, clue in told.items()}
+        told = {name: _as_called(clue, readings[name].entry) for name, clue in told.items()}
     told = _with_counts(told)
     related = with_what_is_said_of_several(told, written, text.source, near=text.near)
     return {name: clue for name, clue in related.items() if clue != Clue(clue.source)}

@@ -21,6 +21,7 @@ SHAPES = [
     ("r: (n, m) distances, ell: scalar tensor -> (n, m)", {"r": "f32[n m]", "ell": "f32[]"}),
     ("times (bonds, dates), n_dates (bonds,)", {"times": "f32[bonds dates]", "n_dates": "i32[bonds] in 1..dates"}),
     ("y (bins, sites), n_sites (sites,)", {"y": "f32[bins sites]", "n_sites": "f32[sites]"}),
+    ("x (batch, dim) over its root mean square, times weight (dim,).", {"x": "f32[batch dim]", "weight": "f32[dim]"}),
     ("bias: [R]\nscale: [R], positive", {"bias": "f32[R]", "scale": "f32[R]"}),
     ("Scale.\n\nx: (batch, dim), weight: (dim,)", {"x": "f32[batch dim]", "weight": "f32[dim]"}),
     ("Layer norm. x: [batch, dim], scale: [dim], bias: [dim].", {"x": "f32[batch dim]", "scale": "f32[dim]", "bias": "f32[dim]"}),
@@ -153,6 +154,8 @@ TREES = [
 ]  # fmt: skip
 
 DOMAINS = [
+    ("x (batch, dim) over its root mean square, times weight (dim,).", {"x": "", "weight": ""}),
+    ("depth of the well is d (n,)\nw: (n,) density", {"d": "", "w": ""}),
     ("age (years, >= 0, zero gives zero), fitness lambda, longevity sigma > 0, base m: any", {"age": ">= 0", "longevity": "> 0"}),
     ("It vanishes for a small width w > 0 of x.", {}),
     ("Smooth penalty of the residual (convex, positive); residual.", {}),
