@@ -154,8 +154,6 @@ TREES = [
 ]  # fmt: skip
 
 DOMAINS = [
-    ("x (batch, dim) over its root mean square, times weight (dim,).", {"x": "", "weight": ""}),
-    ("depth of the well is d (n,)\nw: (n,) density", {"d": "", "w": ""}),
     ("age (years, >= 0, zero gives zero), fitness lambda, longevity sigma > 0, base m: any", {"age": ">= 0", "longevity": "> 0"}),
     ("It vanishes for a small width w > 0 of x.", {}),
     ("Smooth penalty of the residual (convex, positive); residual.", {}),
@@ -327,6 +325,12 @@ def test_texts_that_say_what_a_tree_holds(text: str, spec: str) -> None:
 def test_texts_that_say_a_domain(text: str, domains: dict[str, str]) -> None:
     found = read(text, [*domains, *({"x"} - set(domains))])
     assert {name: clue.domain for name, clue in found.items() if clue.domain} == domains
+
+
+def test_words_before_a_name_are_not_what_it_is_called() -> None:
+    found = read("x (batch, dim) over its root mean square, times weight (dim,).", ["x", "weight"])
+    assert not any(clue.domain for clue in found.values())
+    assert read("x: m, depth of the well", ["x"])["x"].domain == "in [0, 1e6]"
 
 
 @pytest.mark.parametrize("text", NOTHING)
