@@ -23,6 +23,7 @@ from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.reach import reach
 from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
 from gradcheck_cli.judge.diagnose.solved import solved
+from gradcheck_cli.judge.diagnose.spelled import library_in
 from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.judge.diagnose.written import written
 from gradcheck_cli.subject.protocol import CustomGradient
@@ -199,7 +200,8 @@ def _edits(function: FunctionType, divisor: Divisor | None) -> Iterator[Edit]:
 
 def _additions(function: FunctionType) -> Iterator[Edit]:
     tree = tree_of(function)
-    return iter(()) if tree is None else additions(tree)
+    library = library_in(function.__globals__)
+    return iter(()) if tree is None else additions(tree, library)
 
 
 def _takes_out_a_guard(edit: Edit) -> bool:

@@ -82,9 +82,9 @@ def edits(function: Function, missing: Divisor | None = None) -> Iterator[Edit]:
     return _swept(function, lambda part: _likely(function, part, missing))
 
 
-def additions(function: Function) -> Iterator[Edit]:
-    """Changes of whole gradients, then with something more in it."""
-    return _swept(function, lambda part: _further(function, part))
+def additions(function: Function, library: str | None = None) -> Iterator[Edit]:
+    """Changes of whole gradients, then with something more in it; of the library that the module has, if it calls none itself."""
+    return _swept(function, lambda part: _further(function, part, library))
 
 
 def _swept(function: Function, sweeps: Callable[[Function], Sequence[_Sweep]]) -> Iterator[Edit]:
@@ -109,14 +109,15 @@ def _likely(function: Function, part: Function, missing: Divisor | None) -> Sequ
     )  # fmt: skip
 
 
-def _further(function: Function, part: Function) -> Sequence[_Sweep]:
+def _further(function: Function, part: Function, library: str | None) -> Sequence[_Sweep]:
     names, inside, whole = names_in(function, part), _inside(part), returned_by(part)
     signs, sums, roots = (
-        functools.partial(change, library=library_of(part, names)) for change in (_with_signs, _summed, _to_powers)
+        functools.partial(change, library=library_of(part, names) or library) for change in (_with_signs, _summed, _to_powers)
     )  # fmt: skip
     return (
         (whole, [a.arg for a in part.args.args], _whole), (whole, names, sums), _sizes(part, names),
-        (inside, names, _with_more), (inside, names, roots), (whole, names, _doubled), _roots(part, names), (inside, names, signs),
+        (inside, names, roots), (inside, names, _with_more), (whole, names, _doubled), _roots(part, names),
+        (inside, names, signs),
     )  # fmt: skip
 
 
