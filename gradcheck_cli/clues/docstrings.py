@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gradcheck_cli.clues import usual_domains
 from gradcheck_cli.clues.documentation import Text, texts_about
 from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, stated
 from gradcheck_cli.clues.prose.kinds import (
@@ -67,6 +66,11 @@ _ARRAYS = (Kind.NOTHING, Kind.ARRAY, Kind.INTEGERS, Kind.BOOLS)
 # What counts the entries of each row, and the names in the brackets of a spec.
 _COUNTS = re.compile(r"(?:n|num|number_of)_(?P<of>\w+)|(?P<what>\w+)_counts?")
 _AXIS = re.compile(r"[A-Za-z_]\w*(?=[^\[\]]*\])")
+# Numbers of such are no whole ones: `effective number of points`, `number densities`.
+_NO_COUNT = re.compile(
+    r"float|real|fraction|soft|expect|effective|densit|weight|normal|index|component|mean|average|log|share|ratio|rate",
+    re.IGNORECASE,
+)
 _LONGEST = 48  # letters of a text in a report
 
 
@@ -133,9 +137,7 @@ def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
         name: _with_distinct_places(_with_mate(_clue(name, reading, text.source), reading), reading)
         for name, reading in readings.items()
     }
-    if text.near:
-        told = {name: _as_called(clue, readings[name].entry) for name, clue in told.items()}
-    told = _with_counts(told)
+    told = _with_counts(told, readings)
     related = with_what_is_said_of_several(told, written, text.source, near=text.near)
     return {name: clue for name, clue in related.items() if clue != Clue(clue.source)}
 
@@ -327,10 +329,15 @@ def _loose(name: str, reading: Reading, source: str) -> Clue:
     return Clue(shown, rank=rank, domain=where, kind=Kind.ARRAY if rank else Kind.NOTHING)
 
 
-def _with_counts(told: Mapping[str, Clue]) -> dict[str, Clue]:
+def _with_counts(told: Mapping[str, Clue], readings: Mapping[str, Reading]) -> dict[str, Clue]:
     """Arrays that count along an axis of another one hold integers up to its length: `n_dates (bonds,)` beside `(bonds, dates)`."""
-    axes = {axis for clue in told.values() for axis in _AXIS.findall(clue.spec)}
-    return {name: _counts(clue, _counted(name), axes) for name, clue in told.items()}
+    axes = {axis for clue in told.values() for axis in _AXIS.findall(clue.spec) if len(axis) > 1}
+    return {
+        name: clue
+        if _NO_COUNT.search(readings[name].about)
+        else _counts(clue, _counted(name), axes)
+        for name, clue in told.items()
+    }
 
 
 def _counts(clue: Clue, counted: Collection[str], axes: Collection[str]) -> Clue:
@@ -347,13 +354,6 @@ def _counted(name: str) -> Collection[str]:
     match = _COUNTS.fullmatch(name)
     what = "" if match is None else match["of"] or match["what"]
     return {what, f"{what}s", what.removesuffix("s")} if what else ()
-
-
-def _as_called(clue: Clue, about: str) -> Clue:
-    """The clue with the numbers of a quantity, where the text calls it so and says no more: `1/m^2, density at the jam`."""
-    if clue.domain or clue.kind not in (Kind.NOTHING, Kind.ARRAY, Kind.NUMBER):
-        return clue
-    return replace(clue, domain=usual_domains.of_quantity(about))
 
 
 def _named(source: str, name: str, written: str) -> str:

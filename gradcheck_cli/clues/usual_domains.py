@@ -44,17 +44,7 @@ _LOGARITHM = re.compile(
 )
 # What such numbers are in models; a source that says `> 0` is believed to the last float.
 _OF_SHARES = "in (0, 1)"
-_OF_DENSITIES, _OF_WIDTHS, _OF_DISTANCES = "in [1e-3, 1e4]", "in [1e-6, 1e6]", "in [0, 1e6]"
-# `1/m^2, density at which all stand`: a unit perhaps, then what it is called, before anything is said of that.
-_CALLED = re.compile(
-    r"\W*(?:\[?(?:[A-Za-zµ°%]{1,3}|[\w*.µ -]*[/^·%][\w/^*.·%µ -]*)\]?\s*[,:;]\s*)?(?:(?:the|an?|its|each)\s+)?(?P<words>[A-Za-z]+(?:[ -][A-Za-z]+){0,2}?)\s*"
-    r"(?:$|[,;.(]|\b(?:at|of|in|per|for|with|where|which|that|between|from|to|along|as|when)\b)"
-)
-# What is taken of a quantity has numbers of its own; so has what has more said of it.
-_TURNED = re.compile(
-    r"\b(?:log\w*|ln|signed|sign|negative|difference|delta|change|relative|ratio|offset|deviation|correction|either|unconstrained|raw|none|not|never|no|zero|above|below|standardi[sz]ed|centred|centered|normali[sz]ed)\b",
-    re.IGNORECASE,
-)
+_OF_DENSITIES, _OF_WIDTHS = "in [1e-3, 1e4]", "in [1e-6, 1e6]"
 _STEP = re.compile(r"dt|delta_?t|time_?step|step_?size|learning_?rate|lr")
 
 
@@ -85,17 +75,6 @@ def clues(function: str, paths: Iterable[str]) -> dict[str, Clue]:
     return {path: clue for path, clue in found.items() if clue is not None}
 
 
-def of_quantity(text: str) -> str:
-    """The numbers of what a text calls an argument, behind its unit: `m, focal length of the lens`; nothing if it is no quantity."""
-    if _TURNED.search(text):
-        return ""
-    called = _CALLED.match(text)
-    name = "_".join(called["words"].lower().split()) if called is not None else ""
-    if _POSITIVE.fullmatch(name):
-        return _OF_WIDTHS
-    return _OF_DISTANCES if _NOT_NEGATIVE.fullmatch(name) else ""
-
-
 def _of_inverse(name: str) -> Clue:
     """What an inverse of a distribution function takes: shares, and the distribution's own widths."""
     shares = _SHARES.fullmatch(name) is not None
@@ -113,5 +92,5 @@ def _clue(name: str, of_density: bool, quantizes: bool) -> Clue | None:
     if _POSITIVE.fullmatch(lowered) or (quantizes and _WIDTH.fullmatch(lowered)):
         return Clue(source, domain=_OF_WIDTHS)
     if _NOT_NEGATIVE.fullmatch(lowered):
-        return Clue(source, domain=_OF_DISTANCES)
+        return Clue(source, domain="in [0, 1e6]")
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -84,7 +85,7 @@ def _other_values(
     if here is OMITTED and isinstance(value, float):
         yield from _beside_float(parameter, value, plain, hints)
     if isinstance(value, tuple) and not moves_axis(parameter.name, hints):
-        yield from _moved(value) if here is OMITTED or _are_floats(value) else ()
+        yield from _moved(value) if here is OMITTED else _moved_apart(value)
     if isinstance(here, Fixed) and isinstance(value, tuple):
         yield from (f for f in several(parameter.name, hints) if not same(f.value, value))
     usual = [f for f in plain if not (same(f.value, value) or hasattr(f.value, "shape"))]
@@ -216,6 +217,20 @@ def _moved(default: tuple[Any, ...]) -> Iterator[Fixed]:
     elif default and all(type(number) is int and number > 0 for number in default):
         more = tuple(number + 1 for number in default)
         yield Fixed(more, repr(more), "off its default")
+
+
+def _moved_apart(given: tuple[Any, ...]) -> Iterator[Fixed]:
+    """Floats of a call, each moved by a share of its own: what is a share stays one, what is in order stays so."""
+    if not _are_floats(given):
+        return
+    width = given[-1] - given[0]
+    if all(0 < n < 1 for n in given):
+        moved = tuple(round(n * (6 + i) / 8, 12) for i, n in enumerate(given))
+    elif all(a < b for a, b in itertools.pairwise(given)):
+        moved = tuple(round(n + width * (1 + i) / 8, 12) for i, n in enumerate(given))
+    else:
+        moved = tuple(round(n * (5 + i) / 4, 12) or (i + 1) / 8 for i, n in enumerate(given))
+    yield Fixed(moved, repr(moved), "beside a call")
 
 
 def _are_floats(several: tuple[Any, ...]) -> bool:

@@ -20,6 +20,8 @@ SHAPES = [
     ("g (Q,), delta (Q, R), alpha () or (Q,)", {"g": "f32[Q]", "delta": "f32[Q R]", "alpha": "f32[Q]"}),
     ("r: (n, m) distances, ell: scalar tensor -> (n, m)", {"r": "f32[n m]", "ell": "f32[]"}),
     ("times (bonds, dates), n_dates (bonds,)", {"times": "f32[bonds dates]", "n_dates": "i32[bonds] in 1..dates"}),
+    ("x: (batch, points)\nn_points: (batch,) effective number of points", {"x": "f32[batch points]", "n_points": "f32[batch]"}),
+    ("u (cells, x), n_x (cells,)", {"u": "f32[cells x]", "n_x": "f32[cells]"}),
     ("y (bins, sites), n_sites (sites,)", {"y": "f32[bins sites]", "n_sites": "f32[sites]"}),
     ("x (batch, dim) over its root mean square, times weight (dim,).", {"x": "f32[batch dim]", "weight": "f32[dim]"}),
     ("bias: [R]\nscale: [R], positive", {"bias": "f32[R]", "scale": "f32[R]"}),
@@ -325,12 +327,6 @@ def test_texts_that_say_what_a_tree_holds(text: str, spec: str) -> None:
 def test_texts_that_say_a_domain(text: str, domains: dict[str, str]) -> None:
     found = read(text, [*domains, *({"x"} - set(domains))])
     assert {name: clue.domain for name, clue in found.items() if clue.domain} == domains
-
-
-def test_words_before_a_name_are_not_what_it_is_called() -> None:
-    found = read("x (batch, dim) over its root mean square, times weight (dim,).", ["x", "weight"])
-    assert not any(clue.domain for clue in found.values())
-    assert read("x: m, depth of the well", ["x"])["x"].domain == "in [0, 1e6]"
 
 
 @pytest.mark.parametrize("text", NOTHING)

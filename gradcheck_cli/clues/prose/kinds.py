@@ -135,7 +135,9 @@ _RETURNS = re.compile(r"\s*(?:->|→)")  # and what it gives
 
 def sort_in_sentence(before: str, after: str) -> Kind:
     """The plain sort that a sentence gives: `the scalar c`, `axis (an int)`, `track ()`, `dt and dx are floats`."""
-    if re.search(r"\bscalar\s*$", before) or re.match(r"\s+\(\s*\)(?!\s*or\s*\()", after):
+    if re.search(r"\bscalar\s*$", before) or re.match(
+        r"\s+\(\s*\)(?!\s*or\s*\(\s*\w+\s*[,)])", after
+    ):
         return Kind.NUMBER
     match = re.match(r"\s*(?:\((?P<inner>[^()]*)\)|(?:(?:is|are|:|,)\s+(?:both\s+|all\s+)?|(?=an?\s|scalars?\b))(?P<clause>[^.;]*))", after)  # fmt: skip
     if match is None:

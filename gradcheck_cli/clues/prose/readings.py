@@ -47,8 +47,7 @@ PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
 class Reading:
     """What a text says of one parameter, before it is a spec."""
 
-    about: str = ""  # all that the entries of it say, or what stands beside it in a sentence
-    entry: str = ""  # what its entries say
+    about: str = ""  # all that the entries of it say
     shape: Shape | None = None
     domain: str = ""
     sort: Kind = Kind.NOTHING
@@ -88,7 +87,6 @@ def reading_of(
         about = f"{about} boolean mask".lstrip()
     return Reading(
         about=about,
-        entry=" ".join(p.after for p in entries),
         tree=tree(about, certain) or _mentioned_tree(spoken, certain),
         shape=agreed,
         domain=_domain(text, name, spoken) if near else "",

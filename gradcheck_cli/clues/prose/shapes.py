@@ -117,7 +117,7 @@ ALTERNATIVE = re.compile(
     rf"[`*]*\s*(?:,[^,;.()\[\]]{{0,60}},\s*or|,\s*or|,|or)\s*[`*]*(?P<dims>{BRACKETS})"
 )
 # Ahead of the shape that tells: `alpha () or (Q,)`.
-_NO_AXES_OR = re.compile(r"^\s*\(\s*\)\s*(?:,\s*)?or\b(?=\s*\()")
+_NO_AXES_OR = re.compile(r"^\s*\(\s*\)\s*(?:,\s*)?or\b(?=\s*\(\s*\w+\s*[,)])")
 _TIGHT_GLUE = r"(?:\s|:|is|has|of|with)*"
 _OTHER_SHAPE = re.compile(
     r"\b(outputs?|results?|returns?|gradients?|cotangents?|reshaped?|broadcast\w*|becomes?"

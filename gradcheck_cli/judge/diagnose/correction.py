@@ -32,6 +32,7 @@ Array = np.ndarray[Any, Any]
 _Way = Callable[[FunctionType], Iterator[Edit]]
 
 _MOST_TRIES = 150  # of each way to find changes
+_MOST_RUNS = 240  # of the rule, to see what has to be there
 _PLACES = 2  # of a factor, by which sizes are told apart
 _LEAST_BLOCK = 4
 _BLOCK = re.compile(r"block|tile|chunk|warps|stages", re.IGNORECASE)
@@ -113,25 +114,26 @@ def _found(kept: Keeping, every: Sequence[_Asked], looks: Sequence[list[int]]) -
         rewritten(kept.forward, kept.handing) as hands,
         rewritten(kept.backward, kept.having) as has,
     ):
-        ways = solved(kept.backward, trials, looks, kept.having) if hands and has else iter(())
-        for edit in itertools.islice(ways, _MOST_TRIES):
-            if any(names_used(edit.after, kept.names)) and _does(edit, kept.backward, every):
+        runs = iter(range(_MOST_RUNS if hands and has else 0))
+        found = solved(kept.backward, trials, looks, runs, kept.having)
+        wanted = (edit for edit in found if len(list(names_used(edit.after, kept.names))) == 1)
+        for edit in itertools.islice(wanted, _MOST_TRIES):
+            if _does(edit, kept.backward, every):
                 return edit
     return None
 
 
 def _kept(edit: Edit, kept: Keeping, count: int) -> Correction | None:
     """The change in the author's own text, with what it takes to keep what it rests on."""
-    named = list(names_used(edit.after, kept.names))
-    saving = [kept.keep(name) for name in named]
-    own = tree_of(kept.backward)
-    after = renamed(edit.after, {name: kept.spelled(name) for name in named}, edit.before)
-    if own is None or any(each is None for each in saving):
+    (name,) = names_used(edit.after, kept.names)
+    saving, own = kept.keep(name), tree_of(kept.backward)
+    if own is None or saving is None:
         return None
+    after = renamed(edit.after, {name: kept.spelled(name)}, edit.before)
     change = Edit(edit.before, after, instead(own, edit.before, after))
     written = patch(change, kept.backward)
-    text = f"{_in_words(change, count)}, and keep {', '.join(f'`{n}`' for n in named)} in the forward function"
-    patches = [] if written is None else [written, *(e for each in saving for e in each or ())]
+    text = f"{_in_words(change, count)}, and keep `{name}` in the forward function"
+    patches = [] if written is None else [written, *saving]
     return Correction(text, kept.backward.__code__.co_filename, patches, is_safe=True)
 
 
@@ -158,7 +160,8 @@ class _Search:
         functions = list(written(self._gradient))
         backward = [f for f in functions if f not in list(self._gradient.rule_code())[1:]]
         undone = self._first(functions, lambda function: _edits(function, divisor))
-        return undone or self._first(backward, lambda f: solved(f, self._trials, looks))
+        runs = iter(range(_MOST_RUNS))
+        return undone or self._first(backward, lambda f: solved(f, self._trials, looks, runs))
 
     def additions(self) -> Correction | None:
         """What may be more in it, by mere trying."""

@@ -218,7 +218,8 @@ def looks(
     for trial, row in itertools.islice(turns, _MOST_LOOKS):
         gradients = trial.gradients(row) or []
         wrong = trial.apart(row, gradients)
-        if gradients and wrong is not None:
+        alike = not found or len(gradients) == len(found[0].gradients)
+        if gradients and wrong is not None and alike:
             there = _seen(text, places, names, trial, row)
             found.append(Look(trial, row, gradients, wrong, there))
         if sum(len(g) for look in found for g in look.gradients) >= _MOST:
@@ -259,11 +260,23 @@ def _run(function: FunctionType, tree: Function, look: Look) -> Sequence[Array] 
     return found if same else None
 
 
+def _telling(one: Array, two: Array, truth: Array) -> Array:
+    """Elements that move with the place: some that are wrong, and some that may be right."""
+    moves = (one != two) & np.isfinite(one + two + truth)
+    apart = np.abs(truth - one) > SCREEN.value * np.abs(truth).max(initial=0)
+    each = [_spread(np.flatnonzero(moves & apart)), _spread(np.flatnonzero(moves & ~apart))]
+    return np.sort(np.concatenate(each))
+
+
+def _spread(places: Array) -> Array:
+    return places[:: max(1, -(-len(places) // _ENOUGH))]
+
+
 def _blocks(
     look: Look, wrong: Sequence[bool], twice: Sequence[Array], here: Array | None
 ) -> Iterator[_Block]:
     for k, (one, two, truth) in enumerate(zip(look.gradients, twice, look.truths, strict=True)):
-        chosen = np.flatnonzero((one != two) & np.isfinite(one + two + truth))
+        chosen = _telling(one, two, truth)
         if wrong[k] and len(chosen):
             own = here if here is not None and here.size == one.size else None
             shape = look.shape(k) if own is None else own.shape

@@ -154,6 +154,8 @@ def as_numbers(value: object) -> Array | None:
         return None
     try:
         found = np.asarray(value if detached is None else detached())
+        if found.dtype.kind == "c":
+            return None
         return found if found.dtype == bool else found.astype(np.float64)
     except (TypeError, ValueError, AttributeError, RuntimeError):  # it is only traced
         return None

@@ -30,7 +30,6 @@ from gradcheck_cli.judge.diagnose.spelled import along, library_in, where
 from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.judge.diagnose.words import Meaning, Word, is_a_mask, masks, meanings, words
 
-_MOST_RUNS = 240
 _MOST_CONSTANTS = 8
 _MOST_MEANINGS = 2  # of each kind at one place
 _OF_TERMS, _OF_FACTORS = 1, 2  # what is less plain than a factor
@@ -40,13 +39,13 @@ def solved(
     function: FunctionType,
     trials: Sequence[Trial],
     rows: Sequence[Sequence[int]],
+    runs: Iterator[int],
     tree: Function | None = None,
 ) -> Iterator[Edit]:
     """Changes at the places of a function for which there is a word, the plainest first; in its own text or in `tree`."""
     tree = tree_of(function) if tree is None else tree
     if tree is None:
         return
-    runs = iter(range(_MOST_RUNS))
     sizes = set.intersection(*(set(trial.m.sizes) for trial in trials))
     found: list[tuple[int, Edit]] = []
     for part in rules_in(tree):
