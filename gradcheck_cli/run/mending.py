@@ -160,12 +160,18 @@ def _ends(edit: Edit) -> tuple[tuple[int, int], tuple[int, int]]:
     return (edit.line, edit.column), (edit.end_line, edit.end_column)
 
 
+# The formula is right, whatever its floats do.
+_RIGHT = (Verdict.CORRECT, Verdict.INTENDED, Verdict.UNSTABLE)
+
+
 def _is_better(before: Report, after: Report, display: str) -> bool:
     """Is no gradient worse than before, and one of them better, or are errors and warnings fewer?"""
     old, new = _verdicts(before, display), _verdicts(after, display)
     if any(key not in new or new[key].rank > verdict.rank for key, verdict in old.items()):
         return False
-    better = any(new[key].rank < verdict.rank for key, verdict in old.items())
+    better = any(
+        new[key].rank < verdict.rank and new[key] in _RIGHT for key, verdict in old.items()
+    )
     return better or _grave(after, display) < _grave(before, display)
 
 

@@ -19,9 +19,10 @@ from gradcheck_cli.contract import report
 from gradcheck_cli.judge.diagnose.divisors import Divisor, is_over_a_size, missing
 from gradcheck_cli.judge.diagnose.edits import Edit, additions, edits, instead
 from gradcheck_cli.judge.diagnose.keeping import Keeping, keeping, names_used, renamed
+from gradcheck_cli.judge.diagnose.known_numbers import may_be_named
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.reach import reach
-from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
+from gradcheck_cli.judge.diagnose.rewritten import as_patched, rewritten, tree_of
 from gradcheck_cli.judge.diagnose.solved import solved
 from gradcheck_cli.judge.diagnose.spelled import library_in
 from gradcheck_cli.judge.diagnose.trial import Trial
@@ -104,7 +105,7 @@ def _with_more_kept(gradient: CustomGradient, every: Sequence[_Asked]) -> Correc
     if kept is None:
         return None
     edit = _found(kept, every, looks)
-    return None if edit is None else _kept(edit, kept, sum(len(asked.rows) for asked in every))
+    return None if edit is None else _kept(edit, kept, every)
 
 
 def _found(kept: Keeping, every: Sequence[_Asked], looks: Sequence[list[int]]) -> Edit | None:
@@ -123,7 +124,7 @@ def _found(kept: Keeping, every: Sequence[_Asked], looks: Sequence[list[int]]) -
     return None
 
 
-def _kept(edit: Edit, kept: Keeping, count: int) -> Correction | None:
+def _kept(edit: Edit, kept: Keeping, every: Sequence[_Asked]) -> Correction | None:
     """The change in the author's own text, with what it takes to keep what it rests on."""
     (name,) = names_used(edit.after, kept.names)
     saving, own = kept.keep(name), tree_of(kept.backward)
@@ -132,9 +133,26 @@ def _kept(edit: Edit, kept: Keeping, count: int) -> Correction | None:
     after = renamed(edit.after, {name: kept.spelled(name)}, edit.before)
     change = Edit(edit.before, after, instead(own, edit.before, after))
     written = patch(change, kept.backward)
-    text = f"{_in_words(change, count)}, and keep `{name}` in the forward function"
     patches = [] if written is None else [written, *saving]
-    return Correction(text, kept.backward.__code__.co_filename, patches, is_safe=True)
+    if patches and not _stands(kept, patches, every):
+        return None
+    count = sum(len(asked.rows) for asked in every)
+    text = f"{_in_words(change, count)}, and keep `{name}` in the forward function"
+    doubtful = _takes_out_a_guard(change) or may_be_named(change, kept.backward)
+    return Correction(text, kept.backward.__code__.co_filename, patches, is_safe=not doubtful)
+
+
+def _stands(kept: Keeping, patches: Sequence[report.Edit], every: Sequence[_Asked]) -> bool:
+    """Is the rule right as the file will have it?"""
+    trees = [as_patched(function, patches) for function in (kept.forward, kept.backward)]
+    if trees[0] is None or trees[1] is None:
+        return False
+    with (
+        rewritten(kept.forward, trees[0]) as hands,
+        rewritten(kept.backward, trees[1]) as has,
+    ):
+        runs = hands and has
+        return runs and all(map(_Asked.passes, every)) and all(map(_Asked.is_verified, every))
 
 
 def _does(edit: Edit, function: FunctionType, every: Sequence[_Asked]) -> bool:
@@ -183,10 +201,12 @@ class _Search:
 
 def _correction(edit: Edit, function: FunctionType, every: Sequence[_Asked]) -> Correction:
     text = _in_words(edit, sum(len(asked.rows) for asked in every))
-    is_safe = not _takes_out_a_guard(edit) and not _may_be_a_number(edit, every)
+    doubtful = (
+        _takes_out_a_guard(edit) or _may_be_a_number(edit, every) or may_be_named(edit, function)
+    )
     place = patch(edit, function)
     patches = [] if place is None else [place]
-    return Correction(text, function.__code__.co_filename, patches, is_safe)
+    return Correction(text, function.__code__.co_filename, patches, is_safe=not doubtful)
 
 
 def _is_a_block(edit: Edit) -> bool:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FunctionType
+
+from gradcheck_cli.contract.report import Edit
+from gradcheck_cli.project.edits import applied
 
 Function = ast.FunctionDef | ast.Lambda
 
@@ -33,6 +36,24 @@ def _functions(path: str) -> tuple[Function, ...]:
     except (SyntaxError, ValueError):
         return ()
     return tuple(n for n in ast.walk(module) if isinstance(n, (ast.FunctionDef, ast.Lambda)))
+
+
+def as_patched(function: FunctionType, patches: Sequence[Edit]) -> Function | None:
+    """The function's definition once its file is edited: the same one of those of its name; None where it is no Python then."""
+    path, own = function.__code__.co_filename, tree_of(function)
+    try:
+        module = ast.parse(applied("".join(linecache.getlines(path)), patches))
+    except (SyntaxError, ValueError):
+        return None
+    before = [n for n in _functions(path) if _name(n) == _name(own)]
+    after = [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef) and n.name == _name(own)]
+    if own not in before or len(before) != len(after):
+        return None
+    return after[before.index(own)]
+
+
+def _name(function: Function | None) -> str:
+    return function.name if isinstance(function, ast.FunctionDef) else ""
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from types import FunctionType
 from typing import Any
 
@@ -90,7 +91,8 @@ def _parts(name: str, value: object) -> Iterator[tuple[str, object]]:
     """What a value keeps under names (`ctx.scale`, `law.rate`), or a short tuple holds."""
     fields = getattr(value, "_fields", None)
     kept = {f: getattr(value, f) for f in fields} if fields else getattr(value, "__dict__", {})
-    yield from ((f"{name}.{attribute}", part) for attribute, part in kept.items())
+    named = ((a, part) for a, part in kept.items() if str(a).isidentifier() and not iskeyword(a))
+    yield from ((f"{name}.{attribute}", part) for attribute, part in named)
     if isinstance(value, tuple) and not fields and len(value) <= _SHORT:
         yield from ((f"{name}[{i}]", part) for i, part in enumerate(value))
 

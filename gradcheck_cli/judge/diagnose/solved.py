@@ -32,6 +32,8 @@ from gradcheck_cli.judge.diagnose.words import Meaning, Word, is_a_mask, masks, 
 
 _MOST_CONSTANTS = 8
 _MOST_MEANINGS = 2  # of each kind at one place
+_MOST_NAMES, _MOST_SUMMED = 40, 10
+_LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 _OF_TERMS, _OF_FACTORS = 1, 2  # what is less plain than a factor
 
 
@@ -54,11 +56,20 @@ def solved(
         library = library_of(part, names) or library_in(function.__globals__)
         text = Text(function, tree, part)
         places = list(dict.fromkeys([*whole, *places_in(part)]))
+        turns = {
+            id(inner)
+            for node in ast.walk(part)
+            if isinstance(node, _LOOPS)
+            for inner in ast.walk(node)
+        }
         seen = looks(text, places, names, trials, rows)
         for place in places:
             asked = equation(text, place, seen, runs)
             if asked is not None and asked.is_told:
-                answers = _Answers(asked, place, library, sizes if place in whole else ())
+                of_parts = id(place) not in turns
+                answers = _Answers(
+                    asked, place, library, sizes if place in whole else (), of_parts=of_parts
+                )
                 found += [
                     (cost, Edit(place, new, instead(tree, place, new)))
                     for cost, new in answers.all()
@@ -83,8 +94,17 @@ class _Answers:
     """What may stand in a place instead."""
 
     def __init__(
-        self, asked: Equation, place: ast.expr, library: str | None, sizes: Collection[int]
+        self,
+        asked: Equation,
+        place: ast.expr,
+        library: str | None,
+        sizes: Collection[int],
+        *,
+        of_parts: bool,
     ) -> None:
+        self._of_parts = (
+            of_parts  # one of several is no word where the place stands for each of them
+        )
         self._asked, self._place, self._library, self._sizes = asked, place, library, sizes
         self._names = list(self._named())
         self._words = words(self._names, [*self._summed()], library, len(asked.factor().asked))
@@ -117,17 +137,20 @@ class _Answers:
 
     def _named(self, *, true_or_false: bool = False) -> Iterator[Word]:
         """The names of the rule that have a number for each of the elements, but for the place itself."""
-        for name in self._asked.names(true_or_false=true_or_false):
+        names = self._asked.names(true_or_false=true_or_false)
+        for name in names[:_MOST_NAMES]:
+            if "[" in name and not self._of_parts:
+                continue
             numbers = self._asked.named(name)
             if numbers is not None and name != ast.unparse(self._place):
-                yield Word(_parsed(name), 1, numbers)
+                yield Word(_parsed(name), 2 if "[" in name else 1, numbers)
 
     def _summed(self) -> Iterator[Word]:
         """Sums and means of names, and of products of two, along the last axis."""
         library = self._library
         if library is None:
             return
-        names = self._asked.names()
+        names = [name for name in self._asked.names() if "[" not in name][:_MOST_SUMMED]
         for one, other in [
             *((n, None) for n in names),
             *itertools.combinations_with_replacement(names, 2),

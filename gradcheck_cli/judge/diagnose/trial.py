@@ -148,9 +148,19 @@ def _balls(m: Measurements, program: Program, rows: Array) -> Array:
 
 
 def _shown(m: Measurements, truth: Array) -> Array:
-    """What floats show of each row, beside its largest: constants are rounded, and functions of a library are, too."""
+    """What floats show of each array of a row, beside its largest: constants are rounded, and functions of a library are, too."""
     share, least = arb(2) ** -(m.fmt.digits - _ROUNDINGS), arb(m.fmt.tiny)
-    return np.array([[max(abs(ball) for ball in row) * share + least] * len(row) for row in truth])
+    arrays = (*m.reference.truth.values, *m.reference.truth.gradients)
+    ends = np.cumsum([np.prod(a.shape[1:], dtype=int) for a in arrays])[:-1]
+    rows = [
+        [_largest(part) * share + least for part in np.split(row, ends) for _ in part]
+        for row in truth
+    ]
+    return np.array(rows).reshape(truth.shape)
+
+
+def _largest(balls: Array) -> arb:
+    return max((abs(ball) for ball in balls), default=arb(0))
 
 
 def _is(ball: arb, truth: arb, state: int) -> bool:

@@ -26,6 +26,7 @@ _FUNCTIONS = {
 # What products of two are made of, and of three.
 _MOST_WORDS, _MOST_OF_THREE = 120, 24
 _OF_THREE = 2  # the dearest word in them
+_MOST_COMPARED = 10
 _LEVELS = (0, 1, -1)  # at which functions bend
 _ROOTS = (0.3989422804014327, 0.7978845608028654, 1.1283791670955126)  # 1/√(2π), √(2/π), 2/√π
 _SHARES = (1, 2, 1 / 2, 3, 1 / 3, 4, 1 / 4)
@@ -51,7 +52,8 @@ class Meaning:
 
     @property
     def cost(self) -> int:
-        dear = 0 if self.factor == 1 else 1
+        alone = self.under is None and all(_is_one(word.node) for word in self.over)
+        dear = 0 if self.factor == 1 else 2 if alone else 1  # a name says more than a number
         return dear + sum(w.cost for w in self.over) + (self.under.cost + 1 if self.under else 0)
 
     def is_number_of(self, sizes: Collection[int]) -> bool:
@@ -176,6 +178,7 @@ def _that_answer(question: Question, candidates: Array) -> Iterator[tuple[int, f
 
 
 def _conditions(names: Sequence[Word]) -> Iterator[tuple[ast.expr, Array]]:
+    names = names[:_MOST_COMPARED]
     levels = [
         Word(_constant(n), 0, np.full_like(name.numbers, n)) for name in names[:1] for n in _LEVELS
     ]
