@@ -10,11 +10,10 @@ from gradcheck_cli.clues.arms import Arm
 from gradcheck_cli.infer.family import family
 from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.reaching import reaching
-from gradcheck_cli.infer.real_sizes import with_real_sizes
+from gradcheck_cli.infer.real_sizes import small_count, with_real_sizes
 from gradcheck_cli.infer.small_search import SmallSearch
 from gradcheck_cli.infer.trial import Trial
 from gradcheck_cli.infer.variants import varied
-from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.parameters import expanded
 from gradcheck_cli.inputs.signature import OMITTED, Hints, Leaf, Parameter, Signature, root
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
@@ -23,7 +22,7 @@ from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
 _FIRST_TRIES, _MOST_TRIES = 60, 400
 _MOST_ARGUMENTS = 3  # of a function that takes any number
 _MORE = (2, 1, 0)  # behind those that have names
-_LARGE, _SMALL = 3, (2, 3)  # counts that small arrays may not have, and that they can
+_LARGE = 3  # a count that small arrays may not have
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +123,10 @@ def _with_small_counts(
     large = [p for p in parameters if type(p.default) is int and p.default > _LARGE]
     if floats.subjects or floats.broken is not None or not large:
         return floats
-    clues = {p.name: [_small_count(p), *hints.clues.get(p.name, ())] for p in large}
+    clues = {p.name: [small_count(p), *hints.clues.get(p.name, ())] for p in large}
     fewer = [replace(p, default=OMITTED) if p in large else p for p in parameters]
     small = _probe(gradient, fewer, dtype, replace(hints, clues={**hints.clues, **clues}))
     return small if small.subjects or small.broken is not None else floats
-
-
-def _small_count(parameter: Parameter) -> Clue:
-    source = f"small beside its default {parameter.default}"
-    return Clue(source, values=_SMALL, kind=Kind.WHOLE)
 
 
 def _with_integers(

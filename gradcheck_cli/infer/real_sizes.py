@@ -1,4 +1,4 @@
-"""The very sizes of a call, for functions that take no smaller ones: `pattern[:, :24] + pattern[:, 24:]` wants 48 columns."""
+"""Sizes of real data: small ones in their place, and the very ones where a function takes no smaller: 48 hours, in halves of 24."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from gradcheck_cli.inputs.clue import Clue
-from gradcheck_cli.inputs.signature import Hints
+from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.signature import Hints, Parameter
 
 _SIZE = re.compile(
     r"\bd(?P<size>\d+)\b"
 )  # what an axis is called of which a call only shows the length
 _BODY = "the body"
 _BRACKETS, _NUMBER = re.compile(r"\[([^\[\]]*:[^\[\]]*)\]"), re.compile(r"\b\d+\b")
+_SMALL = (2, 3)
 _LEAST = 7  # what is smaller is met by the sizes that are tried anyway
+
+
+def small_count(parameter: Parameter) -> Clue:
+    """A count that small arrays can have, in place of one of real data: 2 groups for 32."""
+    source = f"small beside its default {parameter.default}"
+    return Clue(source, values=_SMALL, kind=Kind.WHOLE)
 
 
 def with_real_sizes(hints: Hints) -> Hints | None:

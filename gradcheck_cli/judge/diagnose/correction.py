@@ -17,14 +17,13 @@ import numpy as np
 
 from gradcheck_cli.contract import report
 from gradcheck_cli.judge.diagnose.divisors import Divisor, is_over_a_size, missing
-from gradcheck_cli.judge.diagnose.edits import Edit, additions, edits, instead
+from gradcheck_cli.judge.diagnose.edits import Edit, edits, instead
 from gradcheck_cli.judge.diagnose.keeping import Keeping, keeping, names_used, renamed
 from gradcheck_cli.judge.diagnose.known_numbers import may_be_named
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.reach import reach
 from gradcheck_cli.judge.diagnose.rewritten import as_patched, rewritten, tree_of
-from gradcheck_cli.judge.diagnose.solved import solved
-from gradcheck_cli.judge.diagnose.spelled import library_in
+from gradcheck_cli.judge.diagnose.solved import added, solved
 from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.judge.diagnose.written import written
 from gradcheck_cli.subject.protocol import CustomGradient
@@ -183,7 +182,7 @@ class _Search:
 
     def additions(self) -> Correction | None:
         """What may be more in it, by mere trying."""
-        return self._first(list(written(self._gradient)), _additions)
+        return self._first(list(written(self._gradient)), added)
 
     def _first(self, functions: Sequence[FunctionType], way: _Way) -> Correction | None:
         every = ((function, edit) for function in functions for edit in way(function))
@@ -219,12 +218,6 @@ def _is_a_block(edit: Edit) -> bool:
 def _edits(function: FunctionType, divisor: Divisor | None) -> Iterator[Edit]:
     tree = tree_of(function)
     return iter(()) if tree is None else edits(tree, divisor)
-
-
-def _additions(function: FunctionType) -> Iterator[Edit]:
-    tree = tree_of(function)
-    library = library_in(function.__globals__)
-    return iter(()) if tree is None else additions(tree, library)
 
 
 def _takes_out_a_guard(edit: Edit) -> bool:

@@ -245,6 +245,6 @@ def renamed(tree: ast.expr, names: Mapping[str, str], kept: ast.expr) -> ast.exp
 
 
 def names_used(tree: ast.expr, names: Collection[str]) -> Iterator[str]:
-    """Those of the names that an expression reads, each once."""
+    """Names that an expression reads, out of some, each once."""
     read = (n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
     yield from (name for name in dict.fromkeys(read) if name in names)

@@ -54,7 +54,7 @@ class Trial:
         return np.setdiff1d(rows, self._nowhere(at_limits))
 
     def _nowhere(self, rows: Array) -> Array:
-        """Those of the rows at which the rule divides by 0: what it tends to there is another question."""
+        """Rows, out of some, at which the rule divides by 0: what it tends to there is another question."""
         program = self.m.subject.traces().rule
         if program is None or not len(rows):
             return np.zeros(0, int)
