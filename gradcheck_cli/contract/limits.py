@@ -377,6 +377,11 @@ SCREEN = Limit(
     "Convention: a change of the rule's text that misses by more is not walked over the reals, where "
     "it is decided. Coarser than the rounding of bfloat16.",
 )  # fmt: skip
+ROUNDINGS = Limit(
+    2, "bits of a float", "",
+    "Convention: where floats show a fault, a change of the rule's text may miss the truth by so little of an array's "
+    "largest component: constants that it names are rounded, and functions of a library are, too. `--fix` judges the file again.",
+)  # fmt: skip
 LEAST_LOSS = Limit(
     4.0, "bits that one step loses", "",
     "Convention: steps that lose less are not looked at for the cause.",

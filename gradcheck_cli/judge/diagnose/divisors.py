@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 
 from gradcheck_cli.contract.limits import SCREEN
+from gradcheck_cli.judge.diagnose.spelled import call
 
 _TENSORFLOW = "tf"
 _ENDS = (0, -1)
@@ -47,8 +48,7 @@ def over_roots(node: ast.expr, names: Sequence[str], library: str | None) -> Ite
     for name in names:
         size = next(itertools.islice(sizes(name), _ENDS.index(-1), None))
         if library is not None:  # exact over the reals, where the function writes it so
-            sqrt = ast.Attribute(ast.Name(library, ast.Load()), "sqrt", ast.Load())
-            yield ast.BinOp(node, ast.Div(), ast.Call(sqrt, [size], []))
+            yield ast.BinOp(node, ast.Div(), call(library, "sqrt", size))
         yield ast.BinOp(node, ast.Div(), ast.BinOp(size, ast.Pow(), ast.Constant(0.5)))
 
 

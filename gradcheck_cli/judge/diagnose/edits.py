@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.judge.diagnose.divisors import Divisor, over_roots, over_sizes
+from gradcheck_cli.judge.diagnose.spelled import call, keeping_axes, total
 
 Function = ast.FunctionDef | ast.Lambda
 # Expressions, names that may stand there, and what to write instead of one of the expressions.
@@ -39,7 +40,6 @@ _REDUCED = (
 )
 _RUNNING = ("cumsum", "cumprod", "cumlogsumexp", "associative_scan")
 _OF_MATRICES = ("solve", "matmul", "dot", "matvec", "mv", "mm", "bmm", "solve_triangular")
-_SUMS = {"tf": "reduce_sum"}  # where it is not called `sum`
 _TURNED: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
@@ -346,7 +346,7 @@ def _with_options(node: ast.expr, names: Sequence[str], library: str | None) -> 
     own = isinstance(node.func.value, ast.Name) and node.func.value.id == library
     has_axis = bool(given.keys() & {"axis", "dim"}) or len(node.args) > own
     if node.func.attr in _REDUCED and has_axis and not given.keys() & {"keepdims", "keepdim"}:
-        yield _with_keyword(node, "keepdim" if library == "torch" else "keepdims")
+        yield _with_keyword(node, keeping_axes(library))
     if node.func.attr in _RUNNING and "reverse" not in given:
         yield _with_keyword(node, "reverse")
     for i, argument in enumerate(node.args if node.func.attr in _OF_MATRICES else ()):
@@ -362,18 +362,15 @@ def _summed(node: ast.expr, names: Sequence[str], library: str | None) -> Iterat
     """A gradient summed over what its argument was spread over: a batch, or all there is."""
     if library is None or isinstance(node, ast.Constant):
         return
-    axis = "dim" if library == "torch" else "axis"
-    called = ast.Attribute(ast.Name(library, ast.Load()), _SUMS.get(library, "sum"), ast.Load())
-    for keywords in ([ast.keyword(axis, ast.Constant(0))], []):
-        yield ast.Call(called, [node], keywords)
+    yield total(library, node, 0)
+    yield total(library, node)
 
 
 def _to_powers(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:
     """The root, or the square, of a name: a distance in place of its square."""
     match node:
         case ast.Name(ctx=ast.Load()) if node.id in names and library is not None:
-            root = ast.Attribute(ast.Name(library, ast.Load()), "sqrt", ast.Load())
-            yield ast.Call(root, [node], [])
+            yield call(library, "sqrt", node)
             yield ast.BinOp(node, ast.Pow(), ast.Constant(2))
 
 
@@ -383,9 +380,8 @@ def _with_signs(node: ast.expr, names: Sequence[str], library: str | None) -> It
         case ast.Name(ctx=ast.Load()) if node.id in names and library is not None:
             for other in names:
                 if other != node.id:
-                    sign = ast.Attribute(ast.Name(library, ast.Load()), "sign", ast.Load())
-                    of_other = ast.Call(sign, [ast.Name(other, ast.Load())], [])
-                    yield ast.BinOp(node, ast.Mult(), of_other)
+                    sign = call(library, "sign", ast.Name(other, ast.Load()))
+                    yield ast.BinOp(node, ast.Mult(), sign)
 
 
 def library_of(function: Function, names: Sequence[str]) -> str | None:

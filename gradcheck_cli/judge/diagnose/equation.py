@@ -6,6 +6,7 @@ Twice what stands there shows how the gradient rests on it: evenly, or as a powe
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class _Block:
     look: Look
     shape: tuple[
         int, ...
-    ]  # of what stands in the place; of the gradient, where that is not as long
+    ]  # of what stands in the place; where that is not as long, of the gradient
     chosen: Array
     once: Array
     twice: Array
@@ -91,7 +92,7 @@ class _Block:
             return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Equation:
     """A place, and the elements of wrong gradients that rest on it."""
 
@@ -100,14 +101,14 @@ class Equation:
     @property
     def is_told(self) -> bool:
         """Are there enough elements, and does the place have to be another at one of them?"""
-        factor = self._power()
+        factor = self._power
         if sum(len(block.chosen) for block in self.blocks) < _LEAST:
             return False
         return factor is not None or bool(np.any(np.abs(self._truth - self._once) > self._within))
 
     def factor(self) -> Question:
         """What the place has to be multiplied by."""
-        power = self._power()
+        power = self._power
         if power is not None:
             return Question(np.ones_like(power), power, SCREEN.value * np.abs(power))
         return Question(self._moved, self._rest, self._within)
@@ -123,7 +124,7 @@ class Equation:
         if here is None or not here.all():
             return None
         question = self.factor()
-        if self._power() is not None:
+        if self._power is not None:
             return Question(question.weight, question.asked * here, np.abs(question.within * here))
         return Question(question.weight / here, question.asked, question.within)
 
@@ -163,27 +164,28 @@ class Equation:
         known = [array for array in arrays if array is not None]
         return np.concatenate(known) if known and len(known) == len(arrays) else None
 
-    @property
+    @functools.cached_property
     def _once(self) -> Array:
         return np.concatenate([block.once for block in self.blocks])
 
-    @property
+    @functools.cached_property
     def _moved(self) -> Array:
         return np.concatenate([block.twice for block in self.blocks]) - self._once
 
-    @property
+    @functools.cached_property
     def _truth(self) -> Array:
         return np.concatenate([block.truth for block in self.blocks])
 
-    @property
+    @functools.cached_property
     def _rest(self) -> Array:
         rest: Array = self._truth - (self._once - self._moved)
         return rest
 
-    @property
+    @functools.cached_property
     def _within(self) -> Array:
         return np.concatenate([block.within for block in self.blocks])
 
+    @functools.cached_property
     def _power(self) -> Array | None:
         """The factor, where the gradient is a power of the place; None where it rests on it evenly, or otherwise."""
         once, twice = self._once, self._once + self._moved

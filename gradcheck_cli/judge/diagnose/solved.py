@@ -107,11 +107,9 @@ class _Answers:
         library: str | None,
         sizes: Collection[int],
         *,
-        of_parts: bool,
+        of_parts: bool,  # one of several is no word where the place stands for each of them
     ) -> None:
-        self._of_parts = (
-            of_parts  # one of several is no word where the place stands for each of them
-        )
+        self._of_parts = of_parts
         self._asked, self._place, self._library, self._sizes = asked, place, library, sizes
         self._names = list(self._named())
         self._words = words(self._names, [*self._summed()], library, len(asked.factor().asked))

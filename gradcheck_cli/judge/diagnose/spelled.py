@@ -30,10 +30,26 @@ def call(library: str, name: str, *arguments: ast.expr, **options: object) -> as
 
 def along(library: str, name: str, x: ast.expr) -> ast.expr:
     """The sum or mean of an array along its last axis, which stays."""
-    if library == _TORCH:
-        return call(library, name, x, dim=-1, keepdim=True)
-    name = f"reduce_{name}" if library == _TENSORFLOW else name
-    return call(library, name, x, axis=-1, keepdims=True)
+    return _reduced(library, name, x, **{axis_of(library): -1, keeping_axes(library): True})
+
+
+def total(library: str, x: ast.expr, axis: int | None = None) -> ast.expr:
+    """The sum of an array over one axis, which goes, or over all."""
+    return _reduced(library, "sum", x, **({} if axis is None else {axis_of(library): axis}))
+
+
+def _reduced(library: str, name: str, x: ast.expr, **options: object) -> ast.expr:
+    return call(library, f"reduce_{name}" if library == _TENSORFLOW else name, x, **options)
+
+
+def axis_of(library: str | None) -> str:
+    """What it calls an axis."""
+    return "dim" if library == _TORCH else "axis"
+
+
+def keeping_axes(library: str | None) -> str:
+    """What it calls an axis that stays."""
+    return "keepdim" if library == _TORCH else "keepdims"
 
 
 def where(library: str, condition: ast.expr, x: ast.expr) -> ast.expr:

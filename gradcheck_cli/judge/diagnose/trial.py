@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gradcheck_cli.contract.limits import LIMIT_BITS, SCREEN
+from gradcheck_cli.contract.limits import LIMIT_BITS, ROUNDINGS, SCREEN
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.ordinary import ordinary_first
@@ -25,8 +25,6 @@ Array = np.ndarray[Any, Any]
 
 _SCREENED = 2  # points of a signature at which a change is tried first
 _GOAL = 40
-# Constants that are rounded, and functions of a library, are that much off what they are over the reals.
-_ROUNDINGS = 2  # bits of a float
 _MOST_BITS = 1024
 _MOST_STEPS = 3_000_000  # of flint, for the rows at which one change is verified
 
@@ -149,7 +147,7 @@ def _balls(m: Measurements, program: Program, rows: Array) -> Array:
 
 def _shown(m: Measurements, truth: Array) -> Array:
     """What floats show of each array of a row, beside its largest: constants are rounded, and functions of a library are, too."""
-    share, least = arb(2) ** -(m.fmt.digits - _ROUNDINGS), arb(m.fmt.tiny)
+    share, least = arb(2) ** -(m.fmt.digits - ROUNDINGS.value), arb(m.fmt.tiny)
     arrays = (*m.reference.truth.values, *m.reference.truth.gradients)
     ends = np.cumsum([np.prod(a.shape[1:], dtype=int) for a in arrays])[:-1]
     rows = [

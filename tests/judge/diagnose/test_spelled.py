@@ -7,7 +7,7 @@ import ast
 import jax.numpy as jnp
 import pytest
 
-from gradcheck_cli.judge.diagnose.spelled import along, call, library_in, where
+from gradcheck_cli.judge.diagnose.spelled import along, call, library_in, total, where
 
 X = ast.Name("x", ast.Load())
 
@@ -21,6 +21,8 @@ X = ast.Name("x", ast.Load())
         (along("jnp", "sum", X), "jnp.sum(x, axis=-1, keepdims=True)"),
         (along("torch", "mean", X), "torch.mean(x, dim=-1, keepdim=True)"),
         (along("tf", "mean", X), "tf.reduce_mean(x, axis=-1, keepdims=True)"),
+        (total("torch", X, 0), "torch.sum(x, dim=0)"),
+        (total("tf", X), "tf.reduce_sum(x)"),
         (where("torch", X, X), "torch.where(x, x, 0.0)"),
         (where("tf", X, X), "tf.where(x, x, tf.zeros_like(x))"),
     ],
