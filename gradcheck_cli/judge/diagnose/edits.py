@@ -10,9 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.judge.diagnose.divisors import Divisor, over_roots, over_sizes
+from gradcheck_cli.judge.diagnose.rule_text import (
+    Function,
+    assigned_in,
+    expressions_in,
+    library_of,
+    names_in,
+    returned_by,
+    rules_in,
+)
 from gradcheck_cli.judge.diagnose.spelled import call, keeping_axes, total
 
-Function = ast.FunctionDef | ast.Lambda
 # Expressions, names that may stand there, and what to write instead of one of the expressions.
 _Change = Callable[[ast.expr, Sequence[str]], Iterator[ast.expr]]
 _Sweep = tuple[Sequence[ast.expr], Sequence[str], _Change]
@@ -97,7 +105,7 @@ def _swept(function: Function, sweeps: Callable[[Function], Sequence[_Sweep]]) -
 
 
 def _likely(function: Function, part: Function, missing: Divisor | None) -> Sequence[_Sweep]:
-    names, inside = names_in(function, part), _inside(part)
+    names, inside = names_in(function, part), expressions_in(part)
     library = library_of(part, names)
     changed: _Sweep = (inside, names, _changed)
     options: _Sweep = (inside, names, functools.partial(_with_options, library=library))
@@ -110,7 +118,7 @@ def _likely(function: Function, part: Function, missing: Divisor | None) -> Sequ
 
 
 def _further(function: Function, part: Function, library: str | None) -> Sequence[_Sweep]:
-    names, inside, whole = names_in(function, part), _inside(part), returned_by(part)
+    names, inside, whole = names_in(function, part), expressions_in(part), returned_by(part)
     signs, sums, roots = (
         functools.partial(change, library=library_of(part, names) or library) for change in (_with_signs, _summed, _to_powers)
     )  # fmt: skip
@@ -128,132 +136,13 @@ def _sizes(part: Function, names: Sequence[str]) -> _Sweep:
 
 def _roots(part: Function, names: Sequence[str]) -> _Sweep:
     divided = functools.partial(over_roots, library=library_of(part, names))
-    return _assigned(part), _arrays(part, names), divided
+    return assigned_in(part), _arrays(part, names), divided
 
 
 def _arrays(part: Function, names: Sequence[str]) -> list[str]:
     """The names, the cotangent last."""
     parameters = [a.arg for a in part.args.args]
     return sorted(names, key=lambda name: name in parameters)
-
-
-def names_in(function: Function, part: Function) -> list[str]:
-    """What a grad function can name: its parameters and variables, then those of what it stands in."""
-    return list(dict.fromkeys([*_names(part), *_names_around(function, part)]))
-
-
-def places_in(part: Function) -> list[ast.expr]:
-    """Where numbers stand in what a function computes."""
-    kinds = ast.BinOp | ast.UnaryOp | ast.Call | ast.Name | ast.Subscript | ast.Attribute
-    nodes = _inside(part)
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    return [
-        node
-        for node in nodes
-        if (isinstance(node, kinds) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load))
-        or (isinstance(node, ast.Constant) and isinstance(node.value, float))
-        if id(node) not in called and id(node) not in owners
-    ]
-
-
-def rules_in(function: Function) -> list[Function]:
-    """The grad functions that a function, or one inside it, returns beside its value; else the function itself."""
-    inner = [n for n in ast.walk(function) if isinstance(n, ast.FunctionDef) and n is not function]
-    for each in (function, *inner):
-        rules = _beside_values(each, {n.name: n for n in inner})
-        if rules:
-            return rules
-    return [function]
-
-
-def _beside_values(function: Function, inner: Mapping[str, ast.FunctionDef]) -> list[Function]:
-    """The second of two things that the function returns, where it is a function that is written in it."""
-    rules: list[Function] = []
-    for returned in returned_by(function, apart=False):
-        if isinstance(returned, ast.Tuple) and len(returned.elts) == 2:
-            last = returned.elts[1]
-            if isinstance(last, ast.Lambda):
-                rules.append(last)
-            elif isinstance(last, ast.Name) and last.id in inner:
-                rules.append(inner[last.id])
-    return rules
-
-
-def returned_by(function: Function, *, apart: bool = True) -> list[ast.expr]:
-    """Expressions that the function returns; the parts of a tuple one by one."""
-    if isinstance(function, ast.Lambda):
-        whole = [function.body]
-    else:
-        whole = [n.value for n in own_nodes(function) if isinstance(n, ast.Return) and n.value]
-    if not apart:
-        return whole
-    return [
-        part for value in whole for part in (value.elts if isinstance(value, ast.Tuple) else [value])
-    ]  # fmt: skip
-
-
-def own_nodes(function: Function) -> Iterator[ast.AST]:
-    """Nodes of a function without those of functions inside it."""
-    todo = list(ast.iter_child_nodes(function))
-    while todo:
-        node = todo.pop(0)
-        yield node
-        if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
-            todo[:0] = ast.iter_child_nodes(node)
-
-
-def _inside(function: Function) -> list[ast.expr]:
-    """All expressions but those that say how often something runs."""
-    body = [function.body] if isinstance(function, ast.Lambda) else function.body
-    nodes = [node for statement in body for node in ast.walk(statement)]
-    turns = [part for node in nodes for part in _turns(node)]
-    left_out = {id(inner) for part in turns for inner in ast.walk(part)}
-    return [n for n in nodes if isinstance(n, ast.expr) and id(n) not in left_out]
-
-
-def _assigned(function: Function) -> list[ast.expr]:
-    """What the function gives names, and no mere name or part of one."""
-    values = (n.value for n in own_nodes(function) if isinstance(n, ast.Assign))
-    return [v for v in values if isinstance(v, ast.BinOp | ast.Call)]
-
-
-def _turns(node: ast.AST) -> list[ast.expr]:
-    match node:
-        case ast.While():
-            return [node.test]
-        case ast.For() | ast.comprehension():
-            return [node.iter]
-    return []
-
-
-def _names(function: Function) -> list[str]:
-    """Parameters and what the function assigns, in the order of its text, but for what it only takes apart."""
-    parameters = [a.arg for a in function.args.args]
-    nodes = list(ast.walk(function))
-    stored = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    assigned = [n.id for n in sorted(stored, key=lambda n: (n.lineno, n.col_offset))]
-    opened = {
-        name.id
-        for n in nodes
-        if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Tuple)
-        if not isinstance(n.value, ast.Call)  # what a function takes is not taken apart
-        for name in ast.walk(n.value)
-        if isinstance(name, ast.Name)
-    }
-    return [name for name in dict.fromkeys([*parameters, *assigned]) if name not in opened]
-
-
-def _names_around(function: Function, part: Function) -> list[str]:
-    """What a grad function can name of the function that it stands in: its parameters, and what it has assigned."""
-    if part is function:
-        return []
-    inner = {n.name for n in ast.walk(function) if isinstance(n, ast.FunctionDef)}
-    own = [a.arg for a in function.args.args]
-    above = [
-        n for n in own_nodes(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    ]
-    return [name for name in (*own, *(n.id for n in above)) if name not in inner]
 
 
 def _whole(node: ast.expr, cotangents: Sequence[str]) -> Iterator[ast.expr]:
@@ -382,16 +271,6 @@ def _with_signs(node: ast.expr, names: Sequence[str], library: str | None) -> It
                 if other != node.id:
                     sign = call(library, "sign", ast.Name(other, ast.Load()))
                     yield ast.BinOp(node, ast.Mult(), sign)
-
-
-def library_of(function: Function, names: Sequence[str]) -> str | None:
-    """What the function calls the module of its operations: `jnp` of `jnp.where(...)`."""
-    calls = (n.func for n in ast.walk(function) if isinstance(n, ast.Call))
-    owners = (f.value for f in calls if isinstance(f, ast.Attribute))
-    found = [
-        o.id for o in owners if isinstance(o, ast.Name) and o.id not in (*names, "ctx", "self")
-    ]
-    return max(found, key=found.count, default=None)
 
 
 def _of_operator(node: ast.BinOp) -> Iterator[ast.expr]:

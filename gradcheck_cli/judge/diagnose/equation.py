@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import SCREEN
-from gradcheck_cli.judge.diagnose.edits import Function, instead
+from gradcheck_cli.judge.diagnose.edits import instead
 from gradcheck_cli.judge.diagnose.rewritten import rewritten
+from gradcheck_cli.judge.diagnose.rule_text import Function
 from gradcheck_cli.judge.diagnose.seen import Seen, seen
 from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.measure.components import GRADIENTS

@@ -14,8 +14,8 @@ from types import FunctionType
 from typing import Any
 
 from gradcheck_cli.contract.report import Edit
-from gradcheck_cli.judge.diagnose.edits import Function, names_in, own_nodes, returned_by
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
+from gradcheck_cli.judge.diagnose.rule_text import Function, names_in, own_nodes, returned_by
 from gradcheck_cli.judge.diagnose.seen import seen
 from gradcheck_cli.judge.diagnose.source_file import SourceFile
 from gradcheck_cli.subject.protocol import CustomGradient

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from types import FunctionType
 
 from gradcheck_cli.contract import report
-from gradcheck_cli.judge.diagnose.edits import Edit, Function
+from gradcheck_cli.judge.diagnose.edits import Edit
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
+from gradcheck_cli.judge.diagnose.rule_text import Function
 from gradcheck_cli.judge.diagnose.span import Span
 from gradcheck_cli.project.edits import applied
 

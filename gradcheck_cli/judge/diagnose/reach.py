@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.judge.diagnose.edits import Edit, Function, instead
+from gradcheck_cli.judge.diagnose.edits import Edit, instead
 from gradcheck_cli.judge.diagnose.rewritten import rewritten, tree_of
+from gradcheck_cli.judge.diagnose.rule_text import Function
 from gradcheck_cli.judge.diagnose.trial import Trial
 
 Array = np.ndarray[Any, Any]

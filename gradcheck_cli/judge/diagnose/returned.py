@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TypeVar
 
-from gradcheck_cli.judge.diagnose.edits import Function, own_nodes, returned_by, rules_in
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
+from gradcheck_cli.judge.diagnose.rule_text import Function, own_nodes, returned_by, rules_in
 from gradcheck_cli.judge.diagnose.span import Span
 from gradcheck_cli.judge.diagnose.written import written
 from gradcheck_cli.subject.protocol import CustomGradient

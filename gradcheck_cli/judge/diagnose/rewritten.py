@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType
 
 from gradcheck_cli.contract.report import Edit
+from gradcheck_cli.judge.diagnose.rule_text import Function
 from gradcheck_cli.project.edits import applied
-
-Function = ast.FunctionDef | ast.Lambda
 
 
 def tree_of(function: FunctionType) -> Function | None:

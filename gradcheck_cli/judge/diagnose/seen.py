@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.judge.diagnose.edits import Function, own_nodes
 from gradcheck_cli.judge.diagnose.rewritten import rewritten
+from gradcheck_cli.judge.diagnose.rule_text import Function, own_nodes
 
 Array = np.ndarray[Any, Any]
 

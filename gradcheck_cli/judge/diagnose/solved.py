@@ -14,19 +14,17 @@ from types import FunctionType
 
 import numpy as np
 
-from gradcheck_cli.judge.diagnose.edits import (
-    Edit,
+from gradcheck_cli.judge.diagnose.edits import Edit, additions, instead
+from gradcheck_cli.judge.diagnose.equation import Equation, Question, Text, equation, looks
+from gradcheck_cli.judge.diagnose.rewritten import tree_of
+from gradcheck_cli.judge.diagnose.rule_text import (
     Function,
-    additions,
-    instead,
     library_of,
     names_in,
     places_in,
     returned_by,
     rules_in,
 )
-from gradcheck_cli.judge.diagnose.equation import Equation, Question, Text, equation, looks
-from gradcheck_cli.judge.diagnose.rewritten import tree_of
 from gradcheck_cli.judge.diagnose.spelled import along, library_in, where
 from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.judge.diagnose.words import Meaning, Word, is_a_mask, masks, meanings, words

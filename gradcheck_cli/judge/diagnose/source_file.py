@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.contract.report import Edit
-from gradcheck_cli.judge.diagnose.edits import Function
+from gradcheck_cli.judge.diagnose.rule_text import Function
 from gradcheck_cli.judge.diagnose.span import Span
 from gradcheck_cli.project.edits import applied
 

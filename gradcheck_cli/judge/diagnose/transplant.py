@@ -14,8 +14,8 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from gradcheck_cli.contract.report import Edit
-from gradcheck_cli.judge.diagnose.edits import Function, own_nodes, returned_by, rules_in
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
+from gradcheck_cli.judge.diagnose.rule_text import Function, own_nodes, returned_by, rules_in
 from gradcheck_cli.judge.diagnose.source_file import (
     SourceFile,
     first_statement,

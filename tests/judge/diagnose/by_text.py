@@ -10,7 +10,8 @@ from typing import Any
 
 from gradcheck_cli.inputs.signature import Parameter
 from gradcheck_cli.judge.diagnose.divisors import Divisor
-from gradcheck_cli.judge.diagnose.edits import Edit, Function, additions, edits
+from gradcheck_cli.judge.diagnose.edits import Edit, additions, edits
+from gradcheck_cli.judge.diagnose.rule_text import Function
 
 
 def module_of(folder: Path, source: str) -> Any:

@@ -7,7 +7,8 @@ import ast
 import pytest
 
 from gradcheck_cli.judge.diagnose.divisors import Divisor, missing
-from gradcheck_cli.judge.diagnose.edits import Edit, Function
+from gradcheck_cli.judge.diagnose.edits import Edit
+from gradcheck_cli.judge.diagnose.rule_text import Function
 from tests.judge.diagnose.by_text import every_edit
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.judge.diagnose.edits import Edit, Function, edits
+from gradcheck_cli.judge.diagnose.edits import Edit, edits
 from gradcheck_cli.judge.diagnose.reach import reach
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
+from gradcheck_cli.judge.diagnose.rule_text import Function
 from gradcheck_cli.judge.diagnose.trial import Trial
 from tests.traced import ruled, traced
 

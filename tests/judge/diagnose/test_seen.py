@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradcheck_cli.judge.diagnose.edits import places_in
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
+from gradcheck_cli.judge.diagnose.rule_text import places_in
 from gradcheck_cli.judge.diagnose.seen import Seen, as_numbers, seen
 
 
