@@ -50,11 +50,10 @@ def solved(
     sizes = set.intersection(*(set(trial.m.sizes) for trial in trials))
     found: list[tuple[int, Edit]] = []
     for part in rules_in(tree):
-        whole = returned_by(part)
         names = _all_names(function, tree, part)
         library = library_of(part, names) or library_in(function.__globals__)
         text = Text(function, tree, part)
-        places = list(dict.fromkeys([*whole, *places_in(part)]))
+        places = list(dict.fromkeys([*returned_by(part), *places_in(part)]))
         turns = {
             id(inner)
             for node in ast.walk(part)
@@ -66,9 +65,7 @@ def solved(
             asked = equation(text, place, seen, runs)
             if asked is not None and asked.is_told:
                 of_parts = id(place) not in turns
-                answers = _Answers(
-                    asked, place, library, sizes if place in whole else (), of_parts=of_parts
-                )
+                answers = _Answers(asked, place, library, sizes, of_parts=of_parts)
                 found += [
                     (cost, Edit(place, new, instead(tree, place, new)))
                     for cost, new in answers.all()
@@ -128,6 +125,8 @@ class _Answers:
         for meaning in self._to(self._asked.other()):
             yield meaning.cost + _OF_TERMS, meaning.alone()
         for meaning in self._to(self._asked.factor_less_one()):
+            if meaning.is_number:  # else it would be a factor
+                continue
             more = meaning.added_to(ast.Constant(1))
             yield meaning.cost + _OF_FACTORS, ast.BinOp(self._place, ast.Mult(), more)
 

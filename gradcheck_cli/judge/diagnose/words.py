@@ -52,14 +52,16 @@ class Meaning:
 
     @property
     def cost(self) -> int:
-        alone = self.under is None and all(_is_one(word.node) for word in self.over)
-        dear = 0 if self.factor == 1 else 2 if alone else 1  # a name says more than a number
+        dear = 0 if self.factor == 1 else 2 if self.is_number else 1  # a name says more
         return dear + sum(w.cost for w in self.over) + (self.under.cost + 1 if self.under else 0)
+
+    @property
+    def is_number(self) -> bool:
+        return self.under is None and all(_is_one(word.node) for word in self.over)
 
     def is_number_of(self, sizes: Collection[int]) -> bool:
         """Is it nothing but a number, which may be one of these sizes by chance, or one over it?"""
-        plain = self.under is None and all(_is_one(word.node) for word in self.over)
-        return plain and any(abs(self.factor) in (n, 1 / n) for n in sizes)
+        return self.is_number and any(abs(self.factor) in (n, 1 / n) for n in sizes)
 
     def alone(self) -> ast.expr:
         return self._text([])
