@@ -19,7 +19,7 @@ from gradcheck_cli.contract import report
 from gradcheck_cli.judge.diagnose.divisors import Divisor, is_over_a_size, missing
 from gradcheck_cli.judge.diagnose.edits import Edit, edits, instead
 from gradcheck_cli.judge.diagnose.keeping import Keeping, keeping, names_used, renamed
-from gradcheck_cli.judge.diagnose.known_numbers import may_be_named
+from gradcheck_cli.judge.diagnose.known_numbers import literals, may_be_named
 from gradcheck_cli.judge.diagnose.patch import patch
 from gradcheck_cli.judge.diagnose.reach import reach
 from gradcheck_cli.judge.diagnose.rewritten import as_patched, rewritten, tree_of
@@ -103,11 +103,13 @@ def _with_more_kept(gradient: CustomGradient, every: Sequence[_Asked]) -> Correc
     kept = keeping(gradient, lambda: trials[0].gradients(looks[0][0]))
     if kept is None:
         return None
-    edit = _found(kept, every, looks)
+    edit = _found(kept, every, looks, literals(gradient))
     return None if edit is None else _kept(edit, kept, every)
 
 
-def _found(kept: Keeping, every: Sequence[_Asked], looks: Sequence[list[int]]) -> Edit | None:
+def _found(
+    kept: Keeping, every: Sequence[_Asked], looks: Sequence[list[int]], numbers: frozenset[float]
+) -> Edit | None:
     """The change of the widened rule; what it does is seen while that runs."""
     trials = [asked.trial for asked in every]
     with (
@@ -115,7 +117,7 @@ def _found(kept: Keeping, every: Sequence[_Asked], looks: Sequence[list[int]]) -
         rewritten(kept.backward, kept.having) as has,
     ):
         runs = iter(range(_MOST_RUNS if hands and has else 0))
-        found = solved(kept.backward, trials, looks, runs, kept.having)
+        found = solved(kept.backward, trials, looks, runs, numbers, kept.having)
         wanted = (edit for edit in found if len(list(names_used(edit.after, kept.names))) == 1)
         for edit in itertools.islice(wanted, _MOST_TRIES):
             if _does(edit, kept.backward, every):
@@ -177,8 +179,10 @@ class _Search:
         functions = list(written(self._gradient))
         backward = [f for f in functions if f not in list(self._gradient.rule_code())[1:]]
         undone = self._first(functions, lambda function: _edits(function, divisor))
-        runs = iter(range(_MOST_RUNS))
-        return undone or self._first(backward, lambda f: solved(f, self._trials, looks, runs))
+        runs, numbers = iter(range(_MOST_RUNS)), literals(self._gradient)
+        return undone or self._first(
+            backward, lambda f: solved(f, self._trials, looks, runs, numbers)
+        )
 
     def additions(self) -> Correction | None:
         """What may be more in it, by mere trying."""

@@ -1,12 +1,17 @@
-"""Numbers that a change brings in, and that the code around the rule has a name for: so many may be another one."""
+"""Numbers that the code around a rule writes, or has a name for: what a change brings in may be one of these."""
 
 from __future__ import annotations
 
 import ast
+import functools
+import linecache
 from collections.abc import Iterator
 from types import FunctionType
 
 from gradcheck_cli.judge.diagnose.edits import Edit
+from gradcheck_cli.judge.diagnose.rewritten import tree_of
+from gradcheck_cli.judge.diagnose.written import written
+from gradcheck_cli.subject.protocol import CustomGradient
 
 
 def may_be_named(edit: Edit, function: FunctionType) -> bool:
@@ -16,8 +21,30 @@ def may_be_named(edit: Edit, function: FunctionType) -> bool:
     return any(n in known or 1 / n in known for n in new)
 
 
-def _numbers(tree: ast.expr) -> set[float]:
-    """The numbers of an expression, but for 0 and 1."""
+def literals(gradient: CustomGradient) -> frozenset[float]:
+    """The numbers that stand in a rule, in its helpers, and in the function or class that it is a rule of."""
+    place = gradient.place
+    around = [node for node in _definitions(place.path) if place.line in _lines(node)]
+    trees = [*around, *filter(None, map(tree_of, written(gradient)))]
+    return frozenset(n for tree in trees for n in _numbers(tree))
+
+
+@functools.lru_cache(maxsize=32)
+def _definitions(path: str) -> tuple[ast.FunctionDef | ast.ClassDef, ...]:
+    try:
+        module = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(n for n in ast.walk(module) if isinstance(n, ast.FunctionDef | ast.ClassDef))
+
+
+def _lines(node: ast.FunctionDef | ast.ClassDef) -> range:
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return range(first, (node.end_lineno or first) + 1)
+
+
+def _numbers(tree: ast.AST) -> set[float]:
+    """The numbers of a text, but for 0 and 1."""
     values = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return {abs(float(v)) for v in values if isinstance(v, int | float)} - {0.0, 1.0}
 

@@ -41,13 +41,17 @@ def solved(
     trials: Sequence[Trial],
     rows: Sequence[Sequence[int]],
     runs: Iterator[int],
+    numbers: frozenset[float],
     tree: Function | None = None,
 ) -> Iterator[Edit]:
-    """Changes at the places of a function for which there is a word, the plainest first; in its own text or in `tree`."""
+    """Changes at the places of a function for which there is a word, the plainest first; in its own text or in `tree`.
+
+    A factor that is a number of elements wherever it was tried may be that, unless it is one of these numbers.
+    """
     tree = tree_of(function) if tree is None else tree
     if tree is None:
         return
-    sizes = set.intersection(*(set(trial.m.sizes) for trial in trials))
+    sizes = set.intersection(*(set(trial.m.sizes) for trial in trials)) - numbers
     found: list[tuple[int, Edit]] = []
     for part in rules_in(tree):
         names = _all_names(function, tree, part)
