@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from gradcheck_cli.check.deadline import OutOfTime
 from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.check.refitted import refitted
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Finding, Severity
+from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Phase
 from gradcheck_cli.judge.diagnose.correction import Correction, correction
 from gradcheck_cli.judge.place import at, is_of
 from gradcheck_cli.project.rule_pages import find
 
 CHANGE = "the change that makes it right"
+_REFUSALS = (RuleName.GRADIENT_STRUCTURE, RuleName.RULE_RAISES)
 _NO_END = "the search for it did not come to its end"
 
 
@@ -33,13 +37,29 @@ def uncorrected(outcome: GradientOutcome) -> GradientOutcome:
 
 def corrected(request: Request, outcome: GradientOutcome) -> GradientOutcome:
     """The outcome with the change in its findings; out of time, nothing but that is missing."""
-    wrong = correctable(outcome)
+    raised = [f for f in correctable(outcome) if outcome.refused and f.rule in _REFUSALS]
+    wrong = [f for f in correctable(outcome) if f not in raised]
     request.progress.doing(Phase.CORRECTING)
     try:
         with request.progress.timing(CHANGE):
-            fix = correction(outcome.trials, request.gradient)
+            if wrong:
+                outcome = _with(
+                    correction(outcome.trials, request.gradient), wrong, outcome, request
+                )
+            if raised:
+                outcome = _with(refitted(request, *outcome.refused[0]), raised, outcome, request)
     except OutOfTime:
         return outcome + GradientOutcome(left_out=((CHANGE, request.too_long),))
+    return outcome
+
+
+def _with(
+    fix: Correction | None,
+    wrong: Sequence[Finding],
+    outcome: GradientOutcome,
+    request: Request,
+) -> GradientOutcome:
+    """The outcome, with what to write told of these of its findings."""
     if fix is None:
         return outcome
     mended = tuple(_mended(f, fix, request) if f in wrong else f for f in outcome.findings)

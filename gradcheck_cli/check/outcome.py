@@ -17,6 +17,7 @@ from gradcheck_cli.contract.report import (
     Verdict,
 )
 from gradcheck_cli.contract.worker import Script
+from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.intent_specs import Declared
@@ -58,6 +59,7 @@ class GradientOutcome:
     )  # of small changes, at the signatures that were judged
     possible: tuple[tuple[Change, str], ...] = ()  # with the shapes that would show them
     trials: tuple[Trial, ...] = ()  # what a correction must make right
+    refused: tuple[tuple[Signature, str], ...] = ()  # that a rule has to take, with the dtype
     scripts: dict[str, Script] = field(default_factory=dict)
     plots: tuple[Plot, ...] = ()
 
@@ -95,6 +97,7 @@ class GradientOutcome:
             showings=self.showings + more.showings,
             possible=self.possible + more.possible,
             trials=self.trials + more.trials,
+            refused=self.refused + more.refused,
             scripts=self.scripts | more.scripts,
             plots=self.plots + more.plots,
         )

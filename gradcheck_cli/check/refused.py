@@ -24,7 +24,8 @@ def broken(request: Request, signature: Signature, error: RuleError, dtype: str)
     severity = Severity.ERROR if sure else Severity.WARNING
     structure = LawResult(law=STRUCTURE_LAW, outcome=Outcome.FAIL)
     finding = refused(request, signature, error, severity, dtype)
-    failed = GradientOutcome(checked=True, laws=(structure,))
+    wanted = ((signature, dtype),) if sure else ()
+    failed = GradientOutcome(checked=True, laws=(structure,), refused=wanted)
     return finding + softened(request, signature, failed)
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -56,6 +56,14 @@ class Correction:
     patches: Sequence[report.Edit]  # that of the place first
     # It takes out nothing that stands there to keep numbers within bounds, and was seen to be right at other sizes.
     is_safe: bool = True
+
+    @classmethod
+    def of(cls, edit: Edit, function: FunctionType, count: int, *, is_safe: bool = True) -> Self:
+        """A change of a function's text, with which it is the truth at so many probes."""
+        place = patch(edit, function)
+        patches = [] if place is None else [place]
+        sound = is_safe and not (_takes_out_a_guard(edit) or may_be_named(edit, function))
+        return cls(_in_words(edit, count), function.__code__.co_filename, patches, is_safe=sound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,13 +211,8 @@ class _Search:
 
 
 def _correction(edit: Edit, function: FunctionType, every: Sequence[_Asked]) -> Correction:
-    text = _in_words(edit, sum(len(asked.rows) for asked in every))
-    doubtful = (
-        _takes_out_a_guard(edit) or _may_be_a_number(edit, every) or may_be_named(edit, function)
-    )
-    place = patch(edit, function)
-    patches = [] if place is None else [place]
-    return Correction(text, function.__code__.co_filename, patches, is_safe=not doubtful)
+    count = sum(len(asked.rows) for asked in every)
+    return Correction.of(edit, function, count, is_safe=not _may_be_a_number(edit, every))
 
 
 def _is_a_block(edit: Edit) -> bool:

@@ -95,6 +95,11 @@ def additions(function: Function, library: str | None = None) -> Iterator[Edit]:
     return _swept(function, lambda part: _further(function, part, library))
 
 
+def shaped(function: Function, library: str | None = None) -> Iterator[Edit]:
+    """Changes of shapes: gradients summed over what their arguments were spread over, axes kept, then all others."""
+    return _swept(function, lambda part: _of_shapes(function, part, library))
+
+
 def _swept(function: Function, sweeps: Callable[[Function], Sequence[_Sweep]]) -> Iterator[Edit]:
     parents = _parents(function)
     for part in rules_in(function):
@@ -115,6 +120,14 @@ def _likely(function: Function, part: Function, missing: Divisor | None) -> Sequ
     return (
         (inside, names, _without_a_number), (returned_by(part), names, _by_a_name), divisors, changed, options,
     )  # fmt: skip
+
+
+def _of_shapes(function: Function, part: Function, library: str | None) -> Sequence[_Sweep]:
+    names, inside, whole = names_in(function, part), expressions_in(part), returned_by(part)
+    library = library_of(part, names) or library
+    sums, options = (functools.partial(way, library=library) for way in (_summed, _with_options))
+    turned: _Sweep = (whole, names, _transposed)
+    return (whole, names, sums), (inside, names, options), turned, (inside, names, _changed)
 
 
 def _further(function: Function, part: Function, library: str | None) -> Sequence[_Sweep]:
@@ -151,11 +164,15 @@ def _whole(node: ast.expr, cotangents: Sequence[str]) -> Iterator[ast.expr]:
         yield ast.BinOp(ast.Name(name, ast.Load()), ast.Mult(), node)
     for factor in (2, 0.5):
         yield ast.BinOp(ast.Constant(factor), ast.Mult(), node)
-    yield ast.Attribute(node, "T", ast.Load())
+    yield from _transposed(node, cotangents)
     for name in cotangents:  # that of another output, say
         here = ast.Name(name, ast.Load())
         for more in (here, *(ast.Subscript(here, ast.Constant(i), ast.Load()) for i in (0, 1))):
             yield ast.BinOp(node, ast.Add(), more)
+
+
+def _transposed(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    yield ast.Attribute(node, "T", ast.Load())
 
 
 def _without_a_number(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:

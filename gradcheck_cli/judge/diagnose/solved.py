@@ -14,7 +14,7 @@ from types import FunctionType
 
 import numpy as np
 
-from gradcheck_cli.judge.diagnose.edits import Edit, additions, instead
+from gradcheck_cli.judge.diagnose.edits import Edit, additions, instead, shaped
 from gradcheck_cli.judge.diagnose.equation import Equation, Question, Text, equation, looks
 from gradcheck_cli.judge.diagnose.rewritten import tree_of
 from gradcheck_cli.judge.diagnose.rule_text import (
@@ -81,6 +81,12 @@ def added(function: FunctionType) -> Iterator[Edit]:
     """Changes with something more in it, by mere trying, in the spelling of the function's module."""
     tree = tree_of(function)
     return iter(()) if tree is None else additions(tree, library_in(function.__globals__))
+
+
+def reshaping(function: FunctionType) -> Iterator[Edit]:
+    """Changes that may give a gradient its shape, in the spelling of the function's module."""
+    tree = tree_of(function)
+    return iter(()) if tree is None else shaped(tree, library_in(function.__globals__))
 
 
 def _all_names(function: FunctionType, tree: Function, part: Function) -> list[str]:
