@@ -27,7 +27,10 @@ _IGNORE = re.compile(r"\[(?P<rules>[^\]]*)\]\s*(?:--\s*(?P<reason>.*))?$")
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """One suppression: on its own line, for the line below if nothing else is on it, or for the file."""
+    """One suppression: on its own line, for the line below if nothing else is on it, or for the file.
+
+    Above decorators it is one for what they decorate.
+    """
 
     line: int
     applies_to: int
@@ -71,6 +74,8 @@ class Reference:
     text: str
 
 
+_HEADS = ("def", "class", "async")
+
 Directive = Ignore | Inputs | Expectation | Reference
 
 
@@ -104,7 +109,10 @@ def parse(source: str) -> Comments:
             comments.malformed.append(Malformed(line, lacking["rest"], problem))
         for match in _DIRECTIVE.finditer(token.string):
             for text in _each(match["rest"]):
-                _sort(_directive(text, line, _below(tokens, line) if alone else line), comments)
+                at = _below(tokens, line) if alone else line
+                if text.startswith("ignore"):
+                    at = _defined(tokens, at)
+                _sort(_directive(text, line, at), comments)
     return comments
 
 
@@ -138,6 +146,15 @@ def _below(tokens: list[tokenize.TokenInfo], line: int) -> int:
     """The next line that holds code."""
     skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
     return next((t.start[0] for t in tokens if t.start[0] > line and t.type not in skip), line)
+
+
+def _defined(tokens: list[tokenize.TokenInfo], line: int) -> int:
+    """The line of the definition, where this line is one of its decorators."""
+    after = [t for t in tokens if t.start[0] >= line and t.string.strip()]
+    if not after or after[0].string != "@":
+        return line
+    heads = (t.start[0] for t in after if t.string in _HEADS and not t.line[: t.start[1]].strip())
+    return next(heads, line)
 
 
 def _directive(rest: str, line: int, applies_to: int) -> Directive | Malformed:

@@ -13,7 +13,7 @@ from gradcheck_cli.frameworks.load import load
 from gradcheck_cli.infer.calls import by_name, signature_of
 from gradcheck_cli.infer.recalled import SOURCE
 from gradcheck_cli.inputs.parameters import expanded
-from gradcheck_cli.inputs.signature import Signature
+from gradcheck_cli.inputs.signature import Fixed, Signature
 from gradcheck_cli.project.framework_marks import WATCHED
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 
@@ -36,13 +36,18 @@ Listener = Callable[[CustomGradient, Mapping[str, Any]], None]
 class Recorder:
     """Watches every framework that is imported by then; `watch` may be asked again and again.
 
-    Of each gradient it keeps so many signatures; `listener` hears of each, with the arguments by name.
+    Of each gradient it keeps so many signatures, of each choice of its options `of_options` at most;
+    `listener` hears of each that is kept, with the arguments by name.
     """
 
     def __init__(
-        self, signatures: int, listener: Listener = lambda gradient, arguments: None
+        self,
+        signatures: int,
+        listener: Listener = lambda gradient, arguments: None,
+        of_options: int | None = None,
     ) -> None:
         self.signatures = signatures
+        self.of_options = signatures if of_options is None else of_options
         self.listener = listener
         self.called: dict[int, Called | None] = {}
         self._alive: list[object] = []  # so that an identity stays one object's
@@ -83,7 +88,8 @@ class Recorder:
         if arguments is None or signature is None or not signature.leaves:
             return
         key = f"{signature.describe()} {[leaf.shape for leaf in signature.leaves]}"
-        if key not in called.signatures:
+        alike = [s for s in called.signatures.values() if _options(s) == _options(signature)]
+        if key not in called.signatures and len(alike) < self.of_options:
             called.signatures[key] = signature
             self.listener(called.gradient, arguments)
 
@@ -93,6 +99,12 @@ class Recorder:
         if gradient is None or not own(gradient.place.path):
             return None
         return Called(gradient, framework)
+
+
+def _options(signature: Signature) -> list[tuple[str, str]]:
+    """Words, flags and whole numbers of a call: what chooses among branches."""
+    fixed = ((name, v) for name, v in signature.arguments if isinstance(v, Fixed))
+    return [(name, v.text) for name, v in fixed if isinstance(v.value, str | int)]
 
 
 def gradient_of(framework: Framework, thing: Any) -> CustomGradient | None:

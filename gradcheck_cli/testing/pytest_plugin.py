@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from gradcheck_cli.testing.session import LoadedSession
 
 _KEY = "cgcheck"
-_MOST_SIGNATURES = 2  # of one gradient that are checked
+# Of one gradient that are checked: of each choice of its options, and in all.
+_OF_OPTIONS, _MOST_SIGNATURES = 2, 8
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,7 +39,7 @@ class _Plugin:
         from gradcheck_cli.record.watch import Recorder
 
         self.config = config
-        self.recorder = Recorder(_MOST_SIGNATURES)
+        self.recorder = Recorder(_MOST_SIGNATURES, of_options=_OF_OPTIONS)
         self.loaded: LoadedSession | None = None
         try:
             settings, self.root = load(config.rootpath)

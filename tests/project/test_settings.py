@@ -68,6 +68,16 @@ def test_ignore_applies_to_its_line_or_the_next_code() -> None:
     assert not found.malformed
 
 
+def test_ignore_above_decorators_is_for_what_they_decorate() -> None:
+    source = (
+        "class A:\n"
+        "    # cgcheck: ignore[CG101] -- why\n"
+        "    @decorated(\n        1\n    )\n    @again\n    def f(x):\n        pass\n"
+    )
+    (ignore,) = parse_comments(source).ignores
+    assert (ignore.line, ignore.applies_to) == (2, 7)
+
+
 @pytest.mark.parametrize(
     "comment",
     [

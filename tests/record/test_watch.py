@@ -76,6 +76,16 @@ def test_each_way_to_call_is_heard_of_once_and_only_so_many(
     assert (len(called.signatures), called.calls) == (2, 6)
 
 
+def test_of_each_choice_of_options_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder, note, heard = noting(monkeypatch, "/home/user/model.py", 4)
+    recorder.of_options = 1
+    for size, option in ((3, 2), (4, 2), (5, 2), (3, 7), (4, 7), (3, 9), (3, 11), (3, 13)):
+        note(f, (np.ones(size), option), {})
+    assert [(np.shape(a["x"]), a["n"]) for a in heard] == [
+        ((3,), 2), ((3,), 7), ((3,), 9), ((3,), 11),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("path", ["", "/env/lib/site-packages/lib/a.py"])
 def test_what_is_not_the_users_is_left_alone(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder, note, heard = noting(monkeypatch, path, 2)
