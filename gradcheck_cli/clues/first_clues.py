@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.clues import clip_bounds, guarded_sums, usual_domains
@@ -12,6 +13,7 @@ from gradcheck_cli.inputs.domain import MATRICES, Domain
 from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
 
 _AXES = re.compile(r"\w+\[([^\]]*)\]")
+_TOLD = ("the docstring", "the comment")
 # Families of matrices: what has two axes can be in them, and nothing else.
 _ORDERS = ("in sorted", "in increasing")
 _MATRICES = frozenset(f"in {family}" for family in MATRICES)
@@ -21,9 +23,19 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
     """What is stated before what the body says; but what it counts with is no array, whatever brackets say."""
     if body is None:
         return list(stated)
+    if body.kind is Kind.INTEGERS:
+        stated = [_of_integers(clue) for clue in stated]
     counts = body.kind is Kind.SHAPE and bool(body.values)
     is_array = any(clue.kind is Kind.ARRAY for clue in stated)
     return [body, *stated] if counts and is_array else [*stated, body]
+
+
+def _of_integers(clue: Clue) -> Clue:
+    """What a text gives a shape, and no type, where the body takes integers."""
+    is_told = clue.source.startswith(_TOLD) and clue.kind is Kind.ARRAY
+    if not is_told or not clue.spec.startswith("f32["):
+        return clue
+    return replace(clue, spec=f"i32{clue.spec.removeprefix('f32')}", kind=Kind.INTEGERS, domain="")
 
 
 def with_orders(

@@ -142,7 +142,7 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         d for m in _CERTAIN.finditer(text) for d in re.findall(r"\w+", m["one"] or m["several"])
     }
     sizes: dict[str, int] = {}
-    arrays = {}
+    arrays: dict[str, list[Any]] = {}
     for name in names:
         patterns = (_OF_A_KIND, _SHAPE_FIRST, _SHAPE, _SHAPE_BESIDE)
         said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
@@ -157,9 +157,11 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         if match is not None and shape and 0 < math.prod(shape) <= _MOST_NUMBERS:
             whole = re.search(_MADE_WHOLE.format(name=re.escape(name)), written) is not None
             more = match["more"] if match is said[1] else ""
-            plain = _integers(shape, "") if whole or _WHOLE.search(more) else _reals(shape)
+            tables = sum(np.issubdtype(a.dtype, np.integer) for (a,) in arrays.values())
+            is_table = whole or _WHOLE.search(more)
+            plain = _integers(shape, "", tables) if is_table else _reals(shape)
             plain = mask(shape, "").value if _MARKS.search(more) else plain
-            arrays[name] = [_of_kind(match, shape) if match is said[0] else plain]
+            arrays[name] = [_of_kind(match, shape, tables) if match is said[0] else plain]
     return arrays
 
 
@@ -211,10 +213,10 @@ def documented(function: Function) -> dict[str, Any]:
     return {name: each[0] for name, each in arrays.items() if name in left_out}
 
 
-def _of_kind(said: re.Match[str], shape: tuple[int, ...]) -> Any:
+def _of_kind(said: re.Match[str], shape: tuple[int, ...], tables: int) -> Any:
     if said["kind"].lower() == "bool":
         return mask(shape, "").value
-    return _integers(shape, said["more"])
+    return _integers(shape, said["more"], tables)
 
 
 def _reals(shape: tuple[int, ...]) -> Any:
@@ -223,10 +225,10 @@ def _reals(shape: tuple[int, ...]) -> Any:
     return (0.25 + (places + places * (places - 1) / 4) / 4).astype(np.float32).reshape(shape)
 
 
-def _integers(shape: tuple[int, ...], said: str) -> Any:
-    """Small integers that repeat, with a few of -1 where that is said to be none of them."""
+def _integers(shape: tuple[int, ...], said: str, tables: int) -> Any:
+    """Small integers that repeat, others than in as many tables before; a few of -1 where that is said to be none of them."""
     places = np.arange(np.prod(shape))
-    values = ((places + places // (_FEW + 1)) % _FEW).astype(np.int32).reshape(shape)
+    values = ((places + places // (_FEW + 1) + tables) % _FEW).astype(np.int32).reshape(shape)
     if _NONE_OF_THEM.search(said):
         values.reshape(-1)[1 :: _FEW + 1] = -1
     return values

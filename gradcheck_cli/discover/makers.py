@@ -57,8 +57,11 @@ class Call:
         arrays = documented(self.function) if self.guessed else {}
         given.apply_defaults()
         found = {}
+        named = _places_named(given)
         for name, value in given.arguments.items():
             plain = value.item() if isinstance(value, np.generic) else _row(value)
+            if type(plain) is int and plain == named:
+                continue  # with fewer, the table beside it would name places that are not there
             if plain is None or type(plain) in (bool, int, float, str, tuple):
                 hint = annotation(given.signature.parameters[name])
                 found[name] = Setting(plain, hint, name in chosen, arrays.get(name))
@@ -87,6 +90,13 @@ class Call:
             return inspect.signature(self.function).bind_partial(*self.arguments, **self.keywords)
         except (TypeError, ValueError):
             return None
+
+
+def _places_named(given: inspect.BoundArguments) -> int | None:
+    """How many places the tables of integers among the arguments name; None if there are none."""
+    tables = (np.asarray(v) for v in given.arguments.values() if hasattr(v, "dtype"))
+    most = [int(t.max()) for t in tables if t.size and np.issubdtype(t.dtype, np.integer)]
+    return max(most) + 1 if most else None
 
 
 def _of_objects(given: inspect.BoundArguments, text: str) -> dict[str, Setting]:

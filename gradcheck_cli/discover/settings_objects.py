@@ -44,7 +44,16 @@ def with_settings(value: Any, changed: Mapping[str, object]) -> Any:
 
 def otherwise(value: Any) -> Iterator[Fixed]:
     """The object with all of its flags the other way, with each, with one more of each small count, with other words."""
-    for changed in _changes(value):
+    yield from _with_each(value, _changes(value))
+
+
+def with_other_words(value: Any) -> Iterator[Fixed]:
+    """The object with each other word that one of its fields may be."""
+    yield from _with_each(value, _other_words(value))
+
+
+def _with_each(value: Any, changes: Iterable[Mapping[str, object]]) -> Iterator[Fixed]:
+    for changed in changes:
         text = ", ".join(f"{name}={new!r}" for name, new in changed.items())
         try:
             other = with_settings(value, changed)
@@ -61,6 +70,10 @@ def _changes(value: object) -> Iterator[Mapping[str, object]]:
     if len(turned) > 1:
         yield turned
     yield from ({name: new} for name, new in (turned | counts).items())
+    yield from _other_words(value)
+
+
+def _other_words(value: object) -> Iterator[Mapping[str, object]]:
     for name, _, others in words(value):
         yield from ({name: other} for other in others)
 

@@ -26,7 +26,7 @@ def words_of(cls: type, name: str, default: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _named(own: str, text: str, name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*_beside(own, name), *_compared(text, name)]))
+    return tuple(dict.fromkeys([*_beside(own, text, name), *_compared(text, name)]))
 
 
 def _read(file: str) -> str:
@@ -34,10 +34,29 @@ def _read(file: str) -> str:
         return opened.read()
 
 
-def _beside(source: str, name: str) -> Iterator[str]:
-    """The words in quotes on the field's own line: a `Literal`, or a comment behind it."""
+def _beside(source: str, text: str, name: str) -> Iterator[str]:
+    """The words in quotes on the field's own line: a `Literal`, or a comment behind it; and those of its type."""
     line = next((t for t in source.splitlines() if re.match(rf"\s*{re.escape(name)}\s*:", t)), "")
     yield from (match["word"] for match in _QUOTED.finditer(line))
+    kind = re.match(r"[^:]*:\s*(?P<type>[A-Za-z_]\w*)\s*(?:=|#|$)", line)
+    if kind is not None:
+        yield from _of_type(text, kind["type"])
+
+
+def _of_type(text: str, name: str) -> Iterator[str]:
+    """The words of a type that the file gives a name: `Reference = Literal["hum", "mean"]`."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return
+    for node in tree.body:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=given)], value=ast.Subscript(value=kind, slice=of)
+            ):
+                if given == name and ast.unparse(kind).rpartition(".")[2] == "Literal":
+                    words = (n.value for n in ast.walk(of) if isinstance(n, ast.Constant))
+                    yield from (word for word in words if isinstance(word, str))
 
 
 def _compared(text: str, name: str) -> Iterator[str]:

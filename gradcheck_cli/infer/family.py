@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from gradcheck_cli.infer.explore import Exploration, Explorer
 from gradcheck_cli.infer.multiples import with_multiples
 from gradcheck_cli.infer.options import options
@@ -14,7 +16,7 @@ from gradcheck_cli.infer.others import GIVEN, may_be_floats, moves_axis, optiona
 from gradcheck_cli.infer.overlap import slides
 from gradcheck_cli.infer.static_values import plain_values
 from gradcheck_cli.infer.template import Template, template, with_columns
-from gradcheck_cli.inputs.signature import Hints, Leaf, Parameter, Signature, tables
+from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Parameter, Signature, tables
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import RuleError
@@ -174,6 +176,9 @@ def _is_meant(subject: Subject, opened: Template) -> bool:
     stated = {hole.path: hole.dims for hole in opened.holes if hole.dims is not None}
     least = {hole.path: hole.least_rank for hole in opened.holes}
     said: dict[tuple[int, ...], tuple[str, ...]] = {}
+    fixed = ((n, v.value) for n, v in subject.signature.arguments if isinstance(v, Fixed))
+    if any(np.ndim(v) < least.get(n, 0) for n, v in fixed if isinstance(v, np.ndarray)):
+        return False
     return all(len(leaf.shape) >= least.get(leaf.path, 0) for leaf in subject.leaves) and all(
         said.setdefault(leaf.shape, stated[leaf.path]) == stated[leaf.path]
         for leaf in subject.leaves
@@ -187,7 +192,7 @@ def _is_elementwise(subjects: Sequence[Subject]) -> bool:
         shapes = set(_shapes(subject))
         primal = subject.traces().primal
         if primal is None:  # nobody knows; but what reads a table reads other places
-            return next(tables(subject.signature), None) is None
+            return all(next(tables(each.signature), None) is None for each in subjects)
         if len(shapes) == 1 and shapes != {()}:
             return primal.primitives() <= _ELEMENTWISE
     return False

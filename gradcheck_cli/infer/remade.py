@@ -8,6 +8,7 @@ from typing import Any
 
 from gradcheck_cli.clues.documentation import text_of_class
 from gradcheck_cli.discover.makers import construction
+from gradcheck_cli.discover.settings_objects import with_other_words
 from gradcheck_cli.inputs.names import says_a_sign
 from gradcheck_cli.inputs.signature import Fixed
 from gradcheck_cli.subject.user_code import UserCodeError
@@ -19,10 +20,11 @@ _SIGNS = re.compile(
 
 
 def remade(cls: Any) -> Iterator[Fixed]:
-    """Objects of the class that are made with other plain arguments: all moved at once, else each by itself."""
+    """Objects of the class with other words, then made with other plain arguments: all moved at once, else each by itself."""
     made = construction(cls)
     if made is None:
         return
+    yield from with_other_words(made.instance)
     told = text_of_class(cls).text
     moved = {
         name: _moved(setting.value, is_sign=says_a_sign(name) or _tells_signs(name, told))

@@ -27,6 +27,18 @@ def function(x, y, params, n: int):
 function.__annotations__["x"] = 'Float[Array, "n k"]'  # as jaxtyping has it
 
 
+def shared(current, flash):
+    """`current` (N,) is signed; `flash` (N,) holds the flash number of each stroke."""
+    return np.bincount(flash, current)[flash]
+
+
+def test_what_has_a_stated_shape_and_no_type_holds_what_the_body_takes() -> None:
+    given = read(shared, parameters_of(shared), [], lambda: "a key")
+    first = {name: clues[0] for name, clues in given.clues.items()}
+    assert (first["current"].spec, first["current"].kind) == ("f32[N]", Kind.ARRAY)
+    assert (first["flash"].spec, first["flash"].kind) == ("i32[N]", Kind.INTEGERS)
+
+
 def hints() -> Any:
     return read(function, parameters_of(function), [("tanh", np.tanh)], lambda: "a key")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from gradcheck_cli.discover.makers import Call
-from gradcheck_cli.discover.settings_objects import holds_settings, otherwise
+from gradcheck_cli.discover.settings_objects import holds_settings, otherwise, with_other_words
 
 
 @dataclass(frozen=True)
@@ -87,16 +87,20 @@ def test_a_flag_of_two_objects_is_neithers() -> None:
     assert Call(make_of_two, ()).settings == {}
 
 
+Ends = Literal["open", "closed"]
+
+
 @dataclass(frozen=True)
 class Edges:
     edge: str = "zero"  # "zero", "symmetric" or "reflect"
     norm: str = "sum"
+    ends: Ends = "open"
     label: str = "of no choice"
     backward: str = "exact"  # "exact" or "identity", another derivative
 
 
 def padded(settings: Edges = Edges()) -> Any:
-    return settings.edge, settings.norm == "mean"
+    return settings.edge, settings.norm == "mean", settings.ends
 
 
 def test_words_of_a_field_are_those_beside_it_and_those_it_is_compared_with() -> None:
@@ -104,10 +108,13 @@ def test_words_of_a_field_are_those_beside_it_and_those_it_is_compared_with() ->
     assert {name: s.annotation for name, s in settings.items()} == {
         "edge": "Literal['zero', 'symmetric', 'reflect']",
         "norm": "Literal['sum', 'mean']",
+        "ends": "Literal['open', 'closed']",
     }
-    assert Call(padded, ()).again({"edge": "reflect"}) == ("reflect", False)
+    assert Call(padded, ()).again({"edge": "reflect"}) == ("reflect", False, "open")
     assert [o.text for o in otherwise(Edges())] == [
         "Edges(edge='symmetric')",
         "Edges(edge='reflect')",
         "Edges(norm='mean')",
+        "Edges(ends='closed')",
     ]
+    assert list(with_other_words(Edges())) == list(otherwise(Edges()))

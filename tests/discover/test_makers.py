@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.discover.factories import call_factory, enter
-from gradcheck_cli.discover.makers import Maker, Setting, construction
+from gradcheck_cli.discover.makers import Call, Maker, Setting, construction
 from gradcheck_cli.subject.user_code import UserCodeError
 from tests.discover.test_factories import module_of
 
@@ -46,6 +46,16 @@ def test_settings_are_the_plain_arguments_of_both_calls() -> None:
     assert maker.settings["power"] == Setting(2, "int")
     assert maker.settings["width"].guessed
     assert type(maker.settings["width"].value) in (int, float)
+
+
+def make_balance(origin: Any, n_stations: int, steps: int) -> tuple[Any, int, int]:
+    return origin, n_stations, steps
+
+
+def test_a_count_of_what_a_table_names_is_no_setting() -> None:
+    origin = np.array([0, 2, 1], np.int32)
+    assert set(Call(make_balance, (origin, 3, 7)).settings) == {"steps"}
+    assert set(Call(make_balance, (None, 3, 7)).settings) == {"origin", "n_stations", "steps"}
 
 
 def test_it_is_made_again_with_others_and_what_it_gives_is_called() -> None:

@@ -10,7 +10,7 @@ import pytest
 from gradcheck_cli.infer.explore import Exploration
 from gradcheck_cli.infer.family import _broken, family
 from gradcheck_cli.infer.template import Hole, Template
-from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 from gradcheck_cli.subject.refusals import RuleError
 from tests.infer.fitted import NO_HINTS, Gradient, shapes
@@ -31,6 +31,25 @@ def test_what_reads_a_table_is_judged_by_its_richest_shapes_too() -> None:
     table = Gradient(lambda weight, ids: weight[ids])
     found = judged(table, weight=Leaf("weight", (3,), "test"), ids=ids)
     assert max(len(each["weight"]) for each in found) > 1
+
+
+def test_a_single_integer_stands_for_no_table_of_which_the_axes_are_stated() -> None:
+    gradient = Gradient(lambda current, flash: current * np.ones_like(flash))
+    clues = {
+        "current": [Clue("a docstring", "f32[n]", least_rank=1)],
+        "flash": [Clue("a docstring", "i32[n]", least_rank=1, kind=Kind.INTEGERS)],
+    }
+    one = Fixed(np.array(1, np.int32), "i32[]", "test")
+    small = [
+        gradient.fit(
+            Signature((("current", Leaf("current", (3,), "test")), ("flash", one))), "float32"
+        )
+    ]
+    found = family(
+        gradient, gradient.parameters(), "float32", replace(NO_HINTS, clues=clues), small
+    )
+    tables = [dict(each.signature.arguments)["flash"].value for each in found.subjects]
+    assert all(np.ndim(table) == 1 for table in tables)
 
 
 @pytest.mark.parametrize(("other", "kept"), [("f32[d]", False), ("f32[n d]", True)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -286,6 +286,17 @@ def test_an_object_is_made_with_other_settings_at_once_or_one_by_one() -> None:
     assert made == [(0.75, False, 2), (1.0, True, 2), (1.0, False, 3)]
     (moved,) = remade(Settings)
     assert moved.value == Settings(3, 0.375)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    goal: Literal["prime", "mean"] = "prime"
+    width: float = 4.0
+
+
+def test_an_object_is_made_with_other_words() -> None:
+    made = [(each.value.goal, each.value.width) for each in remade(Tuning)]
+    assert made == [("mean", 4.0), ("prime", 3.0)]
 
 
 @dataclass(frozen=True)

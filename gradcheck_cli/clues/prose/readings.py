@@ -36,6 +36,11 @@ _SEVERAL_INTEGERS = re.compile(r"\b(?:integer|whole)(?:-valued)?\s+[a-z]+s\s+$",
 _IS_TRUE = re.compile(r"\s+(?:is|are)\s+(?:True|False)\b")
 _WHERE = re.compile(r"\b(?:where|for which|in which|whose)\s+(?:the\s+)?$", re.IGNORECASE)
 _MARKED = re.compile(r"\b(?:marked|flagged)\s+in\s+(?:the\s+)?`*$", re.IGNORECASE)
+# `keep marks the elements that count`
+_MARKS = re.compile(
+    r"\W*(?:marks|flags)\s+(?:(?:the|those|which|real|valid|true|all)\s+)*[a-z]+s\b(?=\s+(?:that|which|where|to|of|in)\b)",
+    re.IGNORECASE,
+)
 _NUMBERED = re.compile(r"label|class|ids?$|index|indices|kind|type|code|target", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"\b(?:at|by|with|over|from|to|and|for|of)\b")
 _MANY_AXES = 3  # `q: b h q d`: among so many, one may have the array's own letter
@@ -143,8 +148,9 @@ def _is_true_or_false(spoken: Sequence[Passage]) -> bool:
 
 def _is_marked(spoken: Sequence[Passage], name: str) -> bool:
     """Does a sentence say that things are marked in it: `at the times that are marked in keep`? Labels mark with numbers."""
-    mentions = (p for p in spoken if not p.entry and not p.common_word)
-    return not _NUMBERED.search(name) and any(_MARKED.search(p.before) for p in mentions)
+    mentions = [p for p in spoken if not p.entry and not p.common_word]
+    marked = any(_MARKED.search(p.before) or _MARKS.match(p.after) for p in mentions)
+    return marked and not _NUMBERED.search(name)
 
 
 def _agreed(shapes: Sequence[Shape]) -> Shape | None:

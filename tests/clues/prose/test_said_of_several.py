@@ -37,6 +37,8 @@ def test_so_many_of_one_first_word_are_all_of_them() -> None:
         "live: (n, t) True for what counts",
         "Steps marked in live count.",
         "Steps flagged in ``live`` count.",
+        "``live`` marks the steps that count.",
+        "`live` flags real steps of each row.",
     ],
 )
 def test_what_is_true_or_false_is_a_mask(text: str) -> None:
@@ -89,6 +91,7 @@ def test_an_index_of_vectors_is_no_table(entry: str, spec: str) -> None:
         ("Dropped in the case where causal is True.", "causal"),
         ("Outliers flagged by threshold count once.", "threshold"),
         ("Rows marked in labels count.", "labels"),
+        ("Here labels marks the classes that count.", "labels"),
     ],
 )
 def test_what_is_true_of_something_else_makes_no_mask(text: str, name: str) -> None:
