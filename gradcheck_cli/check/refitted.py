@@ -43,7 +43,10 @@ def refitted(request: Request, signature: Signature, dtype: str) -> Correction |
 
 
 def _fitted(request: Request, signature: Signature, dtype: str) -> Subject | None:
+    """The rule at these inputs, if it takes them now."""
     try:
-        return request.gradient.fit(signature, dtype)
+        subject = request.gradient.fit(signature, dtype)
+        subject.traces()
     except (RuleError, Rejected, UserCodeError):
         return None
+    return subject

@@ -126,8 +126,9 @@ def _of_shapes(function: Function, part: Function, library: str | None) -> Seque
     names, inside, whole = names_in(function, part), expressions_in(part), returned_by(part)
     library = library_of(part, names) or library
     sums, options = (functools.partial(way, library=library) for way in (_summed, _with_options))
-    turned: _Sweep = (whole, names, _transposed)
-    return (whole, names, sums), (inside, names, options), turned, (inside, names, _changed)
+    every = returned_by(part, apart=False)
+    orders: Sequence[_Sweep] = ((every, names, _reordered), (whole, names, _transposed))
+    return (whole, names, sums), *orders, (inside, names, options), (inside, names, _changed)
 
 
 def _further(function: Function, part: Function, library: str | None) -> Sequence[_Sweep]:
@@ -205,8 +206,7 @@ def _changed(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
         case ast.BinOp():
             yield from _of_operator(node)
         case ast.Tuple() if isinstance(node.ctx, ast.Load):
-            for i, j in itertools.combinations(range(len(node.elts)), 2):
-                yield _swapped(node, i, j)
+            yield from _reordered(node, names)
         case ast.Compare(ops=[op]) if type(op) in _MIRRORED:
             yield ast.Compare(node.left, [_MIRRORED[type(op)]()], node.comparators)
         case ast.Call():
@@ -220,6 +220,13 @@ def _changed(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
                 if other != node.id:
                     yield ast.Name(other, ast.Load())
             yield ast.UnaryOp(ast.USub(), node)
+
+
+def _reordered(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    """Gradients in another order."""
+    if isinstance(node, ast.Tuple):
+        for i, j in itertools.combinations(range(len(node.elts)), 2):
+            yield _swapped(node, i, j)
 
 
 def _with_more(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
