@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +14,7 @@ from pathlib import Path
 import gradcheck_cli
 
 PACKAGE = Path(gradcheck_cli.__file__).parent
+ROOT = Path(__file__).parents[1]
 UNCLEAR = re.compile(r"(The same|Those|Of each)\b")
 MOST_NEIGHBOURS = 12
 
@@ -41,6 +43,32 @@ def test_packages_import_each_other_in_no_circle() -> None:
 def test_no_file_imports_more_than_twelve_of_our_modules() -> None:
     crowded = {name for name, near in imports().items() if len(near) > MOST_NEIGHBOURS}
     assert crowded == set()
+
+
+def test_the_way_through_the_house_names_every_room_in_its_order() -> None:
+    """Each room knows only rooms above it, says the page: as the layers have it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = re.findall(r"^ {4}(\w+)/ +\S", text, flags=re.M)
+    own = [p.name for p in PACKAGE.iterdir() if p.is_dir() and (p / "__init__.py").exists()]
+    assert sorted(rooms) == sorted([*own, "rules"])
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = next(
+        c["layers"]
+        for c in settings["tool"]["importlinter"]["contracts"]
+        if c.get("containers") == ["gradcheck_cli"]
+    )
+    height = {room: n for n, layer in enumerate(reversed(layers)) for room in layer.split(" | ")}
+    heights = [height[room] for room in rooms if room != "rules"]
+    assert heights == sorted(heights)
+    tested = {p.name for p in (ROOT / "tests").iterdir() if (p / "__init__.py").exists()}
+    assert set(own) <= tested
+
+
+def test_what_the_page_for_contributors_names_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:scripts|tests|docs|fixtures|benchmarks|rules)/[\w/.-]*)`", text)
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 @cache
