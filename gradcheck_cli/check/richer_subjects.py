@@ -1,4 +1,4 @@
-"""Subjects that are richer than those at hand: larger sizes, another table, several blocks of a kernel."""
+"""Subjects that are richer than those at hand: larger sizes, another table, axes past a late slice, several blocks of a kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradcheck_cli.check.flat import is_flat
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.infer.fitted import fitted
-from gradcheck_cli.infer.richer import larger, over_blocks, with_other_entries
+from gradcheck_cli.infer.richer import larger, over_blocks, past_slices, with_other_entries
 from gradcheck_cli.inputs.signature import Hints, Signature
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
@@ -62,8 +62,25 @@ def richer_subjects(
                 request, last, with_other_entries(last.signature, table, hints), changes
             )
         ]
+        late = _past_slices(request, last, hints)
         blocks = _in_blocks(request, last, hints)
-        return Richer([*sized, *others, *blocks.subjects], blocks.broken)
+        return Richer([*sized, *others, *late, *blocks.subjects], blocks.broken)
+
+
+def _past_slices(request: Request, last: Subject, hints: Hints) -> list[Subject]:
+    """The subject with an axis in which all slices lie, where one of the last subject's takes nothing: it may be of any length."""
+    if not _takes_nothing(last):
+        return []
+    longer = _fitting(request, last, past_slices(last.signature, hints))
+    return list(itertools.islice((there for there in longer if not _takes_nothing(there)), 1))
+
+
+def _takes_nothing(subject: Subject) -> bool:
+    """Has the function an empty array on its way, and none among its arguments?"""
+    program = subject.traces().primal
+    if program is None or subject.signature.is_empty:
+        return False
+    return any(0 in aval.shape for step in program.all_steps() for aval in step.out_avals)
 
 
 def _in_blocks(request: Request, last: Subject, hints: Hints) -> Richer:

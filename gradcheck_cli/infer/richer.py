@@ -15,6 +15,7 @@ from gradcheck_cli.subject.results import Cut
 _MOST_NUMBERS = 400  # in all arrays of a call
 _LONG = 64  # beside an axis longer than that two of each other one are enough
 _MOST_IN_BLOCKS = 2000  # where a kernel's blocks are large
+_LENGTHS = (24, 96, 384)
 _SHORT, _MORE = 5, 4
 _LONGER = ", longer for a text that loops"
 _MARKS = (-1, 0, 1, -100)  # of what does not count
@@ -74,8 +75,18 @@ def _cut_axes(signature: Signature, hints: Hints, size: int) -> list[tuple[int, 
     return [(n, times) for n, times in parts.items() if times > 1 and n // times == size]
 
 
+def past_slices(signature: Signature, hints: Hints) -> Iterator[Signature]:
+    """The signature with an axis so long that slices of it may be in it which begin late: `counts[200:250]`; others are two."""
+    sizes = dict.fromkeys(n for axes in _free_axes(signature, hints) for n in reversed(axes))
+    for length in _LENGTHS:
+        for size in sizes:
+            few = _few_beside(size, length)
+            for other in _at_once(signature, hints, few, _MOST_IN_BLOCKS) if size > 1 else ():
+                yield other.changed(_as_longer)
+
+
 def is_longer(signature: Signature) -> bool:
-    """Were its axes made longer than anything states, to see the whole of a loop?"""
+    """Were its axes made longer than anything states, to see the whole of a loop, or a late slice?"""
     return any(leaf.source.endswith(_LONGER) for leaf in signature.leaves)
 
 

@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradcheck_cli.infer.richer import larger, longer, odd, with_other_entries
+from gradcheck_cli.infer.richer import (
+    is_longer,
+    larger,
+    longer,
+    odd,
+    past_slices,
+    with_other_entries,
+)
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 
@@ -52,6 +59,16 @@ def test_a_table_ends_with_a_size_or_with_a_mark_where_such_may_be(
     assert ends == expected
     assert ids.value.tolist() == [2, 0, 2]
     assert list(with_other_entries(signature, "x", NOTHING)) == []
+
+
+def test_axes_reach_past_late_slices_one_after_the_other() -> None:
+    signature = Signature((("x", Leaf("x", (4, 3), "")), ("w", Leaf("w", (3,), ""))))
+    tried = list(past_slices(signature, NOTHING))
+    assert [[leaf.shape for leaf in s.leaves] for s in tried] == [
+        [(2, 24), (24,)], [(24, 2), (2,)], [(2, 96), (96,)], [(96, 2), (2,)], [(2, 384), (384,)], [(384, 2), (2,)],
+    ]  # fmt: skip
+    assert all(map(is_longer, tried))
+    assert not is_longer(signature)
 
 
 def test_a_text_that_gives_other_axes_says_nothing_of_the_sizes() -> None:
