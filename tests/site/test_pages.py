@@ -51,6 +51,9 @@ def test_the_pictures_say_what_is_drawn_today() -> None:
     for name, made in PICTURES["pictures"]().items():
         stands = (PICTURES["FOLDER"] / name).read_text(encoding="utf-8")
         assert words_of(stands) == words_of(made), f"run `python scripts/pictures.py` ({name})"
+        assert stretches_of(stands) == stretches_of(made), (
+            f"run `python scripts/pictures.py` ({name})"
+        )
         assert len(words_of(made)) > 5
 
 
@@ -60,6 +63,11 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(page: Path) -> None:
     for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
         counts = [len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()]
         assert len(set(counts)) == 1, table.splitlines()[counts.index(max(counts))]
+
+
+def stretches_of(svg: str) -> list[str]:
+    """What is shaded, from left to right: stretches with errors, warnings and notes."""
+    return re.findall(r'class="fault (\w+)"', svg)
 
 
 def words_of(svg: str) -> list[str]:
