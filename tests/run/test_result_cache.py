@@ -164,6 +164,13 @@ def test_a_file_that_could_not_be_imported_is_tried_again(model: Path, tmp_path:
         assert is_known(tmp_path / "results", model) is not bool(events)
 
 
+def test_what_runs_on_a_gpu_is_asked_each_time(model: Path, tmp_path: Path) -> None:
+    cache = ResultCache(tmp_path / "results")
+    task = replace(task_of(model), device="gpu")
+    cache.put(task, ended(model))
+    assert cache.get(task) is None
+
+
 def test_a_worker_that_died_is_asked_again(model: Path, tmp_path: Path) -> None:
     end = ended(model)
     dead = WorkerEnd(End.DIED, end.events, None, -9, 1.0)
