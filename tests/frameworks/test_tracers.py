@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.frameworks.shared.tracing import Untraceable
+from gradcheck_cli.frameworks.shared.tracing import Untraceable, brief
 
 
 @pytest.mark.parametrize(("framework", "tracer"), [("torch", "torchax"), ("tensorflow", "tf2jax")])
@@ -36,3 +36,16 @@ def tracing_of(framework: str) -> tuple[Any, Callable[..., Any]]:
     from gradcheck_cli.frameworks.tensorflow import trace as graphs
 
     return graphs._tf2jax, graphs.traced
+
+
+def test_an_error_at_a_node_of_a_graph_is_what_is_said_of_the_node() -> None:
+    text = """Graph execution error:
+
+Detected at node 'Where' defined at (most recent call last):
+    File "model.py", line 33, in sum_to_shape
+Node: 'Where'
+WhereOp : Unhandled input dimensions: 0
+\t [[{{node Where}}]]
+"""
+    assert brief(ValueError(text)) == "ValueError: WhereOp : Unhandled input dimensions: 0"
+    assert brief(ValueError("no\nsuch shape\n\nbut others")) == "ValueError: no such shape"

@@ -42,12 +42,18 @@ def precision(dtype: str) -> Iterator[None]:
         jax.config.update("jax_enable_x64", before)
 
 
+_AT_NODE = re.compile(r"^Node: .*\n\s*(?P<said>\S.*)$", re.MULTILINE)
+
+
 def brief(error: BaseException) -> str:
     """The first paragraph of an error, on one line, without terminal colours or paths of ours."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
     if "Traceback (most recent call last)" in text:  # of a callback: what it raised stands last
         return text.splitlines()[-1].strip()[:400]
     paragraph = " ".join(text.split("\n\n")[0].split()).partition(" The error occurred while")[0]
+    at_node = _AT_NODE.search(text)
+    if at_node is not None:  # of a graph: the first paragraph says nothing but that
+        paragraph = at_node["said"]
     if isinstance(error, _ASKS_FOR_NUMBERS):
         paragraph = (
             f"{paragraph.rstrip('.')}; it asks in Python for the number behind a traced argument, "
