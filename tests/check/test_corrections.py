@@ -83,6 +83,17 @@ def test_a_file_keeps_the_later_of_the_two_and_no_other(project: Path) -> None:
     assert [f.fix is not None for c in file.gradients for f in c.findings] == [False, True]
 
 
+@pytest.mark.slow
+def test_a_right_formula_that_overflows_where_the_rule_did_not_is_not_safe() -> None:
+    run = check_json("benchmarks/mistakes/jax/focal_loss.py")
+    (first, *_) = (f for f in run.findings() if f["fix"] is not None)
+    assert "exp" in first["fix"]
+    assert first["fix"].endswith(
+        "in floats it is NaN or infinite at some inputs at which the rule is not"
+    )
+    assert not first["fix_is_safe"]
+
+
 def _task(path: Path) -> Task:
     marks = [Mark(name, 1, "jax", "custom_gradient") for name in ("deadly", "after")]
     return Task(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from types import FunctionType
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ _Way = Callable[[FunctionType], Iterator[Edit]]
 
 _MOST_TRIES = 150  # of each way to find changes
 _MOST_RUNS = 240  # of the rule, to see what has to be there
+_NOT_FINITE = "; in floats it is NaN or infinite at some inputs at which the rule is not"
 _PLACES = 2  # of a factor, by which sizes are told apart
 _LEAST_BLOCK = 4
 _BLOCK = re.compile(r"block|tile|chunk|warps|stages", re.IGNORECASE)
@@ -73,12 +75,13 @@ class _Asked:
     trial: Trial
     rows: Array
     screens: list[int]
+    ends: list[int]  # at which the rule is finite
     in_floats: bool  # the fault is one that floats show: what is no more than a rounding is none
 
     @classmethod
     def of(cls, trial: Trial) -> _Asked:
         rows = trial.rows()
-        return cls(trial, rows, trial.screens(rows), trial.shows())
+        return cls(trial, rows, trial.screens(rows), trial.ends(rows), trial.shows())
 
     @property
     def shows_a_fault(self) -> bool:
@@ -89,6 +92,9 @@ class _Asked:
 
     def is_verified(self) -> bool:
         return self.trial.verified(self.rows, in_floats=self.in_floats)
+
+    def stays_finite(self) -> bool:
+        return all(map(self.trial.is_finite, self.ends))
 
 
 def correction(trials: Sequence[Trial], gradient: CustomGradient) -> Correction | None:
@@ -128,7 +134,7 @@ def _found(
         found = solved(kept.backward, trials, looks, runs, numbers, kept.having)
         wanted = (edit for edit in found if len(list(names_used(edit.after, kept.names))) == 1)
         for edit in itertools.islice(wanted, _MOST_TRIES):
-            if _does(edit, kept.backward, every):
+            if _does(edit, kept.backward, every) is _Does.MENDS:
                 return edit
     return None
 
@@ -164,10 +170,20 @@ def _stands(kept: Keeping, patches: Sequence[report.Edit], every: Sequence[_Aske
         return runs and all(map(_Asked.passes, every)) and all(map(_Asked.is_verified, every))
 
 
-def _does(edit: Edit, function: FunctionType, every: Sequence[_Asked]) -> bool:
-    """Is the rule right with this change, at each signature?"""
+class _Does(Enum):
+    """What a change does to a rule, at all signatures."""
+
+    NOTHING = auto()
+    MENDS_THE_FORMULA = auto()  # and overflows, or divides by 0, where the rule did not
+    MENDS = auto()
+
+
+def _does(edit: Edit, function: FunctionType, every: Sequence[_Asked]) -> _Does:
     with rewritten(function, edit.tree) as runs:
-        return runs and all(map(_Asked.passes, every)) and all(map(_Asked.is_verified, every))
+        if not (runs and all(map(_Asked.passes, every)) and all(map(_Asked.is_verified, every))):
+            return _Does.NOTHING
+        finite = all(map(_Asked.stays_finite, every))
+        return _Does.MENDS if finite else _Does.MENDS_THE_FORMULA
 
 
 class _Search:
@@ -199,10 +215,15 @@ class _Search:
     def _first(self, functions: Sequence[FunctionType], way: _Way) -> Correction | None:
         every = ((function, edit) for function in functions for edit in way(function))
         allowed = ((function, edit) for function, edit in every if self._allows(function, edit))
+        second: Correction | None = None
         for function, edit in itertools.islice(allowed, _MOST_TRIES):
-            if _does(edit, function, self._every):
+            does = _does(edit, function, self._every)
+            if does is _Does.MENDS:
                 return _correction(edit, function, self._every)
-        return None
+            if does is _Does.MENDS_THE_FORMULA and second is None:
+                found = _correction(edit, function, self._every)
+                second = replace(found, text=f"{found.text}{_NOT_FINITE}", is_safe=False)
+        return second
 
     def _allows(self, function: FunctionType, edit: Edit) -> bool:
         if self._in_blocks and _is_a_block(edit):

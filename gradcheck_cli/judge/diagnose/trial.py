@@ -24,6 +24,7 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 Array = np.ndarray[Any, Any]
 
 _SCREENED = 2  # points of a signature at which a change is tried first
+_MOST_ENDS = 12
 _GOAL = 40
 _MOST_BITS = 1024
 _MOST_STEPS = 3_000_000  # of flint, for the rows at which one change is verified
@@ -75,6 +76,19 @@ class Trial:
         right = [row for row in plain if row not in self.wrong]
         turns = itertools.zip_longest(wrong, right)
         return [row for turn in turns for row in turn if row is not None]
+
+    def ends(self, rows: Array) -> list[int]:
+        """Those of these rows with the largest inputs at which the gradients are finite in floats."""
+        sizes = [
+            np.abs(p[rows]).reshape(len(rows), -1).max(axis=1, initial=0) for p in self.m.points
+        ]
+        largest = np.argsort(-np.max(sizes, axis=0, initial=0), kind="stable")[:_MOST_ENDS]
+        return [row for row in rows[largest].tolist() if self.is_finite(row)]
+
+    def is_finite(self, row: int) -> bool:
+        """Has the rule gradients there, without NaN and infinities?"""
+        gradients = self.gradients(row)
+        return gradients is not None and all(np.isfinite(g).all() for g in gradients)
 
     def gradients(self, row: int) -> list[Array] | None:
         """The rule's gradients there, each in a line; none where it raises."""
