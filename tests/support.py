@@ -123,7 +123,7 @@ class NumpySubject:
     def limits(self, points: Any, cotangents: Any) -> None:
         return None
 
-    def in_float64(self) -> None:
+    def in_float64(self, *, bare: bool = True) -> None:
         """It has floats of one kind."""
 
     def traces(self) -> Traces:

@@ -158,8 +158,8 @@ class Part:
     def refusal(self, dtype: str) -> RuleError | None:
         return self.whole.refusal(dtype)
 
-    def in_float64(self) -> Subject | None:
-        wide = self.whole.in_float64()
+    def in_float64(self, *, bare: bool = True) -> Subject | None:
+        wide = self.whole.in_float64(bare=bare)
         return wide and Part(wide, self.sample)
 
     def with_new_draws(

@@ -65,6 +65,11 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
         widest = wide or subject
         digits = _digits(widest)
         truth = differences(widest, digits)
+    if rule is None and traces.rule is not None and not subject.has_rule:
+        # A plain function that calls rules of the user's: its gradient is theirs, and no walk was to be had of it.
+        called = subject.in_float64(bare=False)
+        source = None if called is None else Wide(called, "auto", _known(digits, subject))
+        return Sources(truth, source, digits, _why(subject))
     if rule is None and wide is not None and (subject.has_rule or not isinstance(truth, Wide)):
         # What a plain function's gradient rests on is unknown: it is judged as a rule.
         who = "custom" if subject.has_rule else "auto"

@@ -61,6 +61,26 @@ def test_a_share_of_the_right_rule_is_admitted_nowhere(function: Any) -> None:
     assert comparison(m).differs.all()
 
 
+@pytest.mark.parametrize(("terms", "is_wrong"), [(3, True), (60, False)])
+def test_an_adjoint_that_is_cut_short_is_no_limit(terms: int, is_wrong: bool) -> None:
+    """x = cos(ax) / 2, by iteration; its derivative by a Neumann series of so many terms, which would come to the right limit."""
+
+    def solved(a: Any) -> Any:
+        start = (0.5 * jnp.ones_like(a), jnp.zeros_like(a))
+        return lax.while_loop(
+            lambda s: jnp.abs(s[0] - s[1]) > 1e-7, lambda s: (0.5 * jnp.cos(a * s[0]), s[0]), start
+        )[0]
+
+    def rule(inputs: Any, ct: Any) -> Any:
+        (a,) = inputs
+        x = solved(a)
+        along, push = -0.5 * a * jnp.sin(a * x), -0.5 * x * jnp.sin(a * x)
+        return (push * lax.fori_loop(0, terms, lambda i, u: ct + along * u, ct),)
+
+    m = traced(ruled(solved, rule), [1.0, 1.5, 2.0], ran=True)
+    assert comparison(m).differs.any() == is_wrong
+
+
 @pytest.mark.parametrize("function", [decay, cell])
 def test_steps_that_come_to_no_limit_are_a_program_like_any_other(function: Any) -> None:
     m = traced(ruled(function, lambda inputs, ct: (0.0 * ct,)), [0.6, 0.5, 0.3], ran=True)

@@ -14,7 +14,7 @@ from flint import arb
 from gradcheck_cli.contract.limits import Limit
 from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.frameworks.jax.fit import FittedJax, fit
-from gradcheck_cli.frameworks.jax.gradient import JaxGradient
+from gradcheck_cli.frameworks.jax.gradient import JaxGradient, of_function
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.measure import difference_truth
 from gradcheck_cli.measure.ball_truth import Ask, Reals, Source
@@ -27,6 +27,7 @@ from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.program import build
 from gradcheck_cli.subject.results import Place, Traces
 from tests.support import jax_subject as subject
+from tests.traced import ruled
 
 POINTS = np.array([-30.0, -2.0, -0.3, 1e-3, 0.5, 1.0, 7.0, 80.0])
 
@@ -149,3 +150,21 @@ def test_inner_rules_that_could_not_be_traced_are_judged_in_float64() -> None:
     assert isinstance(found.primal, Reals)
     assert isinstance(found.rule, Wide)
     assert (found.evidence, found.reason) == (Evidence.FLOAT64, "its inner rules are a mystery")
+
+
+def test_the_rules_that_a_function_calls_are_judged_where_no_walk_is_to_be_had() -> None:
+    """In float64 as they are, beside the function that is free of them: never by themselves."""
+    inner = ruled(jnp.sin, lambda inputs, ct: (2 * ct * jnp.cos(inputs[0]),))
+    place = Place(__file__, 1, "f")
+    gradient = of_function(lambda x: 1.0 * inner(x), "f", place, lambda path: True, fit)
+    found = sources(
+        fit(gradient, Signature((("x", Leaf("x", (), "test")),)), "float32"), certified=False
+    )
+    assert isinstance(found.primal, Wide)
+    assert isinstance(found.rule, Wide)
+    at_one = [np.ones(1)]
+    truth, rule = (
+        each.evaluate(at_one, at_one, Ask(40, ties=False, nudged=False)).gradients[0][0]
+        for each in (found.primal, found.rule)
+    )
+    assert float(rule.mid()) == pytest.approx(2 * float(truth.mid()))

@@ -352,16 +352,18 @@ class JaxSubject(FittedGradient):
 
     # -- in other dtypes ----------------------------------------------------------------
 
-    def in_float64(self) -> Self | None:
-        """The subject in float64, its primal free of the user's own rules."""
+    def in_float64(self, *, bare: bool = True) -> Self | None:
+        """The subject in float64, its primal free of the user's own rules; or with those that it calls."""
         try:
             wide = self.in_dtype("float64")
-            with precision("float64"):
-                bare = without_own_rules(wide.primal, self.gradient.own, *wide.avals)
+            primal = wide.primal
+            if bare:
+                with precision("float64"):
+                    primal = without_own_rules(primal, self.gradient.own, *wide.avals)
         except (Rejected, UserCodeError):  # it insists on its own dtype
             return None
-        rule = wide.rule if self.gradient.has_rule else bare
-        return replace(wide, primal=bare, rule=rule, kernels=self.kernels, loops=self.loops)
+        rule = wide.rule if self.gradient.has_rule or not bare else primal
+        return replace(wide, primal=primal, rule=rule, kernels=self.kernels, loops=self.loops)
 
     # -- library functions ------------------------------------------------------------
 

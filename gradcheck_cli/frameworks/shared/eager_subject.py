@@ -133,7 +133,7 @@ class EagerSubject(FittedGradient):
         except (UserCodeError, Untraceable):
             return None
 
-    def in_float64(self) -> Self | None:
+    def in_float64(self, *, bare: bool = True) -> Self | None:
         """The subject in float64; None where the function insists on its own dtype."""
         try:
             return self.in_dtype("float64")

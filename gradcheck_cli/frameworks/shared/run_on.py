@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,8 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
+# Trips of the function's own loops: in a rule, a few trips of another number seek nothing. None: in the function.
+Counts = frozenset[int] | None
 
 # Trips beyond a loop's own, and some more: an odd number, so that a cycle of two shows.
 _MORE, _AND_MORE = 256, 37
@@ -80,7 +82,7 @@ class Iteration:
             full = [
                 padded(np.asarray(a, np.float64), size, "float64") for a in (*points, *cotangents)
             ]
-            both = (self._pullback(0), functools.partial(_ran_on, self.rule, 0))
+            both = (self._pullback(0), self._rule(0))
             try:
                 truth, rule = (
                     self._reached(jax.jit(functools.partial(_mapped, f)), full, count) for f in both
@@ -91,9 +93,15 @@ class Iteration:
 
     def _all_four(self) -> list[Function]:
         """Function and rule after more trips and after some more, each as a map over rows."""
-        rules = [functools.partial(_ran_on, self.rule, more) for more in (0, _AND_MORE)]
+        rules = [self._rule(more) for more in (0, _AND_MORE)]
         functions: list[Function] = [self._pullback(0), self._pullback(_AND_MORE), *rules]
         return [jax.jit(functools.partial(_mapped, function)) for function in functions]
+
+    def _rule(self, more: int) -> Function:
+        """The rule; where it counts a few trips that are not the function's, these are its formula, and no iteration that was stopped."""
+        return functools.partial(
+            _ran_on, self.rule, more, own=frozenset(_counts(self.forward.jaxpr))
+        )
 
     def _pullback(self, more: int) -> Function:
         """(leaves…, cotangents…) → values and gradients of the function: in reverse mode, or else in forward mode."""
@@ -127,26 +135,26 @@ def may_iterate(program: Program | None) -> bool:
     )
 
 
-def _ran_on(closed: Any, more: int, *args: Any) -> tuple[Any, ...]:
-    return tuple(run_on(closed, args, more))
+def _ran_on(closed: Any, more: int, *args: Any, own: Counts = None) -> tuple[Any, ...]:
+    return tuple(run_on(closed, args, more, own))
 
 
 def _mapped(function: Function, *rows: Any) -> Any:
     return lax.map(lambda row: jax.tree.leaves(function(*row)), rows)
 
 
-def run_on(closed: Any, args: Sequence[Any], more: int) -> list[Any]:
+def run_on(closed: Any, args: Sequence[Any], more: int, own: Counts = None) -> list[Any]:
     """The program's outputs where each loop that seeks a limit makes more trips than its own."""
 
     def equation(eqn: Any, values: list[Any]) -> list[Any]:
-        if _seeks(eqn):
+        if _seeks(eqn, own):
             return _longer(eqn, values, more)
-        if not any(map(_has_seeker, inner_jaxprs(eqn))):
+        if not any(_has_seeker(inner, own) for inner in inner_jaxprs(eqn)):
             return bind(eqn, values)
         if eqn.primitive.name in _CONTROL:
-            return bind(eqn, values, _longer_inside(eqn, more))
+            return bind(eqn, values, _longer_inside(eqn, more, own))
         body = inlined(eqn)
-        return bind(eqn, values) if body is None else run_on(body, values, more)
+        return bind(eqn, values) if body is None else run_on(body, values, more, own)
 
     loop = rolled(closed.jaxpr)
 
@@ -195,32 +203,35 @@ def _cut(eqn: Any, values: list[Any]) -> list[Any]:
     return list(lax.while_loop(goes_on, trip, (0, list(values[last:])))[1])
 
 
-def _longer_inside(eqn: Any, more: int) -> dict[str, Any]:
+def _longer_inside(eqn: Any, more: int, own: Counts) -> dict[str, Any]:
     """The parameters of an equation that controls others, with the loops in these running on."""
 
     def changed(sub: Any) -> Any:
         if type(sub) is tuple:  # of branches
             return tuple(map(changed, sub))
-        if not isinstance(sub, jex.ClosedJaxpr) or not _has_seeker(sub.jaxpr):
+        if not isinstance(sub, jex.ClosedJaxpr) or not _has_seeker(sub.jaxpr, own):
             return sub
-        return retraced(sub, lambda *args: run_on(sub, args, more))
+        return retraced(sub, lambda *args: run_on(sub, args, more, own))
 
     return {key: changed(value) for key, value in eqn.params.items()}
 
 
-def _has_seeker(jaxpr: Any) -> bool:
-    each = (_seeks(eqn) or any(map(_has_seeker, inner_jaxprs(eqn))) for eqn in jaxpr.eqns)
+def _has_seeker(jaxpr: Any, own: Counts = None) -> bool:
+    each = (
+        _seeks(eqn, own) or any(_has_seeker(inner, own) for inner in inner_jaxprs(eqn))
+        for eqn in jaxpr.eqns
+    )
     return any(each) or rolled(jaxpr) is not None
 
 
-def _seeks(eqn: Any) -> bool:
+def _seeks(eqn: Any, own: Counts) -> bool:
     p, name = eqn.params, eqn.primitive.name
     if name in OPEN_LOOPS:
         body, first = p["body_jaxpr"].jaxpr, p["body_nconsts"]
     elif name == "scan":
         body, (first, carries) = p["jaxpr"].jaxpr, held_and_carried(p)
         rows = len(body.invars) > first + carries or len(body.outvars) > carries
-        if rows or p["length"] < 2:
+        if rows or p["length"] < 2 or _is_a_formula(p["length"], own):
             return False
     else:
         return False
@@ -229,6 +240,19 @@ def _seeks(eqn: Any) -> bool:
     counters = [v for v in carried if np.dtype(v.aval.dtype).kind == "i"]
     by_place = _takes_rows_by(body, counters)
     return "f" in kinds and not by_place and not asked_in(eqn, _OFFERED).startswith(JAX_FOLDER)
+
+
+def _is_a_formula(trips: int, own: Counts) -> bool:
+    return own is not None and trips < FEWEST_TRIPS.value and trips not in own
+
+
+def _counts(jaxpr: Any) -> Iterator[int]:
+    """The trips of all counted loops of a program."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "scan":
+            yield eqn.params["length"]
+        for inner in inner_jaxprs(eqn):
+            yield from _counts(inner)
 
 
 def _takes_rows_by(jaxpr: Any, counters: Sequence[Any]) -> bool:

@@ -142,9 +142,9 @@ class TorchSubject(EagerSubject):
             self._random = draws(lambda: self.primal_row([self.call.plain(leaf) for leaf in self.leaves]))  # fmt: skip
         return self._random
 
-    def in_float64(self) -> Self | None:
+    def in_float64(self, *, bare: bool = True) -> Self | None:
         """The subject in float64; None for a call that draws, which would draw other numbers there."""
-        return None if self._draws() else super(TorchSubject, self).in_float64()
+        return None if self._draws() else super(TorchSubject, self).in_float64(bare=bare)
 
     # -- library functions ------------------------------------------------------------------
 
