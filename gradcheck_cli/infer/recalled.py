@@ -18,6 +18,7 @@ from gradcheck_cli.contract.recorded import (
     TreeArg,
 )
 from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.names import is_guard
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Parameter, Signature
 from gradcheck_cli.project.input_specs import Bounds
 
@@ -38,12 +39,27 @@ def recalled(call: RecordedCall, parameters: Sequence[Parameter], hints: Hints) 
                 return None
             arguments.append((parameter.name, OMITTED))
             continue
-        value = _argument(parameter.name, call.arguments[parameter.name], hints)
+        recorded = call.arguments[parameter.name]
+        number = _learned(parameter, recorded, hints)
+        if number is not None:
+            domain = hints.domains.get(parameter.name)
+            at = np.array(number)
+            value: Any = Leaf(parameter.name, (), SOURCE, domain=domain, recorded=at)
+        else:
+            value = _argument(parameter.name, recorded, hints)
         if value is None:
             return None
         arguments.append((parameter.name, value))
     keywords = frozenset(p.name for p in parameters if p.keyword_only)
     return Signature(tuple(arguments), keywords)
+
+
+def _learned(parameter: Parameter, argument: RecordedArg, hints: Hints) -> float | None:
+    """A plain number that the rule differentiates: as a constant it would hide what the rule makes of it."""
+    value = argument.value if isinstance(argument, PlainArg) else None
+    declined = any(clue.declined for clue in hints.clues.get(parameter.name, ()))
+    learned = parameter.differentiable and not hints.objects_are_held and not declined
+    return value if type(value) is float and learned and not is_guard(parameter.name) else None
 
 
 def _argument(path: str, argument: RecordedArg, hints: Hints) -> Any:
@@ -53,7 +69,8 @@ def _argument(path: str, argument: RecordedArg, hints: Hints) -> Any:
     if isinstance(argument, FloatArg):
         shape = tuple(argument.shape)
         family = None if _may_be_a_weight(path, argument, hints) else argument.structure
-        domain = None if family is None else Domain(Bounds(family=family, text=f"in {family}"))
+        stated = hints.domains.get(path)
+        domain = stated if family is None else Domain(Bounds(family=family, text=f"in {family}"))
         numbers = None if argument.values is None else np.reshape(argument.values, shape)
         return Leaf(path, shape, SOURCE, domain=domain, recorded=numbers)
     if isinstance(argument, IntArg):

@@ -45,8 +45,9 @@ def _encoded(value: Any) -> RecordedArg:
         return TreeArg(kind="object", names=[name for name, _ in fields], items=items)
     if value is None or type(value) in (bool, int, str):
         return PlainArg(value=value)
-    if type(value) is float and np.isfinite(value):
-        return PlainArg(value=value)
+    # JAX hands on a kind of its own; a number of numpy's has a dtype to keep.
+    if isinstance(value, float) and not hasattr(value, "shape") and np.isfinite(value):
+        return PlainArg(value=float(value))
     kind, shape = kind_of(value), [int(n) for n in getattr(value, "shape", ())]
     if kind.startswith(("float", "bfloat")):
         return _floats(kind, shape, _numbers(value))

@@ -16,7 +16,9 @@ from gradcheck_cli.contract.recorded import (
     TreeArg,
 )
 from gradcheck_cli.infer.recalled import recalled, unkept
+from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf
+from gradcheck_cli.project.input_specs import condition
 from tests.infer.fitted import NO_HINTS, parameters_of
 
 
@@ -39,6 +41,26 @@ def test_floats_keep_their_numbers_and_their_family() -> None:
     assert (leaf.path, leaf.shape, leaf.source) == ("x", (2,), "a recorded call")
     assert (leaf.recorded.tolist(), leaf.domain.bounds.family) == ([1.0, 3.0], "simplex")
     assert first(FloatArg(dtype="float32", shape=[])) == Leaf("x", (), "a recorded call")
+
+
+def test_a_plain_number_that_is_differentiated_varies() -> None:
+    (leaf,) = (value for name, value in signature(x=PlainArg(value=5.0)).arguments if name == "x")
+    assert (leaf.shape, leaf.recorded) == ((), 5.0)
+    domain = Domain(condition("x > 0")[1], "a docstring")
+    hints = replace(HINTS, domains={"x": domain})
+    call = RecordedCall(arguments={"x": PlainArg(value=5.0)})
+    recorded: Any = recalled(call, parameters_of(function), hints)
+    assert recorded.arguments[0][1].domain == domain
+    held = replace(hints, objects_are_held=True)  # of torch a number is none that anybody learns
+    constant: Any = recalled(call, parameters_of(function), held)
+    assert constant.arguments[0][1] == Fixed(5.0, "5.0", "a recorded call")
+
+
+def test_an_array_lies_where_the_text_says() -> None:
+    domain = Domain(condition("x > 0")[1], "a docstring")
+    call = RecordedCall(arguments={"x": FloatArg(dtype="float32", shape=[2])})
+    recorded: Any = recalled(call, parameters_of(function), replace(HINTS, domains={"x": domain}))
+    assert recorded.arguments[0][1].domain == domain
 
 
 def test_integers_without_numbers_lie_in_their_range() -> None:
