@@ -32,6 +32,7 @@ Array = np.ndarray[Any, Any]
 # What a loss without eyes for the gauge gives instead: outputs and cotangents of one row.
 Blind = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 
+_BASES = frozenset({"eig", "eigh", "geqrf", "householder_product", "qr", "schur", "svd"})
 _BITS = 192
 _MOST, _FEWEST = 6, 3  # rows
 
@@ -48,8 +49,14 @@ class Gauge:
         return _has_matrix(m)
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
-        if _has_matrix(m) and not m.dear and m.sources.over_reals:
+        if _has_matrix(m) and _finds_a_basis(m) and not m.dear and m.sources.over_reals:
             yield None
+
+
+def _finds_a_basis(m: Measurements) -> bool:
+    """Does the function find a basis, of which there are several? Whoever means another one has to say so."""
+    program = m.subject.traces().primal
+    return program is not None and not program.primitives().isdisjoint(_BASES)
 
 
 def _has_matrix(m: Measurements) -> bool:

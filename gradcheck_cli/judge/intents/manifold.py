@@ -5,6 +5,7 @@ There are two such spaces: unit vectors along the last axis, and symmetric matri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from gradcheck_cli.reals.enclose import START_BITS, working
 Array = np.ndarray[Any, Any]
 
 _FEWEST = 3
+_FAMILIES = ("unit", "orthogonal", "symmetric", "spd")
+_NAMES = re.compile(r"(?i:quat|unit|direction|normal|rotation|orient|sphere|tangent)|^[qnuR]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,19 @@ class Manifold:
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
         argument = argument_of(m, failure.component)
-        if self.covers(failure, m, argument):
+        if self.covers(failure, m, argument) and _may_move_on_one(m, argument):
             yield argument
 
     def covers(self, failure: Failure, m: Measurements, argument: str | None) -> bool:
         shapes = {leaf.path: leaf.shape for leaf in m.subject.leaves}
         return argument_of(m, failure.component) == argument and bool(shapes.get(argument or ""))
+
+
+def _may_move_on_one(m: Measurements, argument: str | None) -> bool:
+    """Does a name or a domain say so? A slip may take away the same part: it is not offered to be declared."""
+    leaf = next(each for each in m.subject.leaves if each.path == argument)
+    family = "" if leaf.domain is None else leaf.domain.bounds.family
+    return family in _FAMILIES or _NAMES.search(leaf.path) is not None
 
 
 def _rows(m: Measurements, leaf: int) -> Iterator[tuple[int, Array, Array, Array]]:

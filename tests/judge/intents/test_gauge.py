@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gradcheck_cli.judge.intents import gauge
 from gradcheck_cli.judge.intents.declarations import comment_for
-from gradcheck_cli.judge.intents.gauge import _turned_in_pairs
+from gradcheck_cli.judge.intents.gauge import _finds_a_basis, _turned_in_pairs
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import IN_BALLS, declare, measured, mismatch, texts
+from tests.traced import ruled, traced
 
 COLUMNS = [[[1.0, 2.0], [0.5, 1.0]], [[0.0, 1.0], [2.0, -1.0]], [[3.0, 1.0], [1.0, 0.5]]]
 TALL = [[[1.0, 0], [0, 1], [0, 0]], [[0, 1.0], [0, 0], [1, 0]], [[0, 0], [-1.0, 0], [0, 1]]]
@@ -110,7 +113,16 @@ def test_without_a_matrix_nothing_is_explained() -> None:
     assert declare(m, "gauge") == [mismatch()]
 
 
-def test_it_is_offered_where_it_holds() -> None:
+def test_it_is_offered_where_a_basis_is_found_and_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        comment_for(mismatch(), as_given(COLUMNS, off_its_line)) is None
+    )  # a slip may do the same
+    frames, squares = (
+        traced(ruled(f, lambda a, ct: (ct,)), np.array(COLUMNS), names=("a",))
+        for f in (lambda a: jnp.linalg.eigh(a)[1], lambda a: a @ a)
+    )
+    assert (_finds_a_basis(frames), _finds_a_basis(squares)) == (True, False)
+    monkeypatch.setattr(gauge, "_finds_a_basis", lambda m: True)
     assert comment_for(mismatch(), as_given(COLUMNS, off_its_line)) == "expect(gauge)"
     assert comment_for(mismatch(), as_given(COLUMNS, lambda a, weight: 2 * a * weight)) is None
 
