@@ -42,15 +42,23 @@ def corrected(request: Request, outcome: GradientOutcome) -> GradientOutcome:
     request.progress.doing(Phase.CORRECTING)
     try:
         with request.progress.timing(CHANGE):
+            refit = _refit(request, outcome) if raised else None
+            if refit is not None:  # right at what it took before, too
+                return _with(refit, [*raised, *wrong], outcome, request)
             if wrong:
-                outcome = _with(
-                    correction(outcome.trials, request.gradient), wrong, outcome, request
-                )
-            if raised:
-                outcome = _with(refitted(request, *outcome.refused[0]), raised, outcome, request)
+                fix = correction(outcome.trials, request.gradient)
+                outcome = _with(fix, wrong, outcome, request)
     except OutOfTime:
         return outcome + GradientOutcome(left_out=((CHANGE, request.too_long),))
     return outcome
+
+
+def _refit(request: Request, outcome: GradientOutcome) -> Correction | None:
+    """The change with which the rule takes the call that it refuses; of several nobody knows which is meant."""
+    calls = {signature.describe() for signature, _ in outcome.refused}
+    if len(calls) > 1:
+        return None
+    return refitted(request, *outcome.refused[0], outcome.trials)
 
 
 def _with(

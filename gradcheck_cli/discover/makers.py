@@ -24,6 +24,8 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 _MOST_CALLS = 40
 _EXAMPLES = doctest.DocTestParser()
 _DEPTH = 2
+# `n_stations`, `numNodes`, `ngroups`: how many there are of something.
+_COUNTS = re.compile(r"^(?:n|num|number|count)(?:_|[A-Z]|$)|^n[a-z]+$|_(?:count|size)s?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Call:
         named = _places_named(given)
         for name, value in given.arguments.items():
             plain = value.item() if isinstance(value, np.generic) else _row(value)
-            if type(plain) is int and plain == named:
+            if type(plain) is int and plain == named and _COUNTS.search(name):
                 continue  # with fewer, the table beside it would name places that are not there
             if plain is None or type(plain) in (bool, int, float, str, tuple):
                 hint = annotation(given.signature.parameters[name])
@@ -94,9 +96,10 @@ class Call:
 
 def _places_named(given: inspect.BoundArguments) -> int | None:
     """How many places the tables of integers among the arguments name; None if there are none."""
-    tables = (np.asarray(v) for v in given.arguments.values() if hasattr(v, "dtype"))
-    most = [int(t.max()) for t in tables if t.size and np.issubdtype(t.dtype, np.integer)]
-    return max(most) + 1 if most else None
+    kinds = ((v, getattr(getattr(v, "dtype", None), "kind", "")) for v in given.arguments.values())
+    tables = (np.asarray(value) for value, kind in kinds if kind in ("i", "u"))
+    most = max((int(table.max()) for table in tables if table.size), default=-1)
+    return most + 1 if most >= 0 else None
 
 
 def _of_objects(given: inspect.BoundArguments, text: str) -> dict[str, Setting]:

@@ -74,6 +74,7 @@ class Reference:
     text: str
 
 
+_ENDS = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)  # of a statement
 _HEADS = ("def", "class", "async")
 
 Directive = Ignore | Inputs | Expectation | Reference
@@ -110,7 +111,7 @@ def parse(source: str) -> Comments:
         for match in _DIRECTIVE.finditer(token.string):
             for text in _each(match["rest"]):
                 at = _below(tokens, line) if alone else line
-                if text.startswith("ignore"):
+                if alone and text.startswith("ignore"):
                     at = _defined(tokens, at)
                 _sort(_directive(text, line, at), comments)
     return comments
@@ -150,8 +151,12 @@ def _below(tokens: list[tokenize.TokenInfo], line: int) -> int:
 
 def _defined(tokens: list[tokenize.TokenInfo], line: int) -> int:
     """The line of the definition, where this line is one of its decorators."""
+    before = [
+        t for t in tokens if t.start[0] < line and t.type not in (tokenize.COMMENT, tokenize.NL)
+    ]
     after = [t for t in tokens if t.start[0] >= line and t.string.strip()]
-    if not after or after[0].string != "@":
+    begins = not before or before[-1].type in _ENDS  # else it is a product of matrices
+    if not begins or not after or after[0].string != "@":
         return line
     heads = (t.start[0] for t in after if t.string in _HEADS and not t.line[: t.start[1]].strip())
     return next(heads, line)

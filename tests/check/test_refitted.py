@@ -85,6 +85,83 @@ def test_a_gradient_of_another_shape_gets_its_shape(
     assert finding["fix_is_safe"]
 
 
+OF_A_HELPER = '''import jax
+import jax.numpy as jnp
+
+
+def size(x):
+    return jnp.sum(x * x, axis=-1)
+
+
+@jax.custom_vjp
+def energy(x):
+    """x: (n, d)"""
+    return size(x)
+
+
+energy.defvjp(lambda x: (size(x), x), lambda x, g: (2 * x * g,))
+'''
+
+OF_A_LITERAL = """import jax
+import jax.numpy as jnp
+
+
+# cgcheck: x=f32[5]
+@jax.custom_vjp
+def total(x):
+    return x.sum()
+
+
+total.defvjp(lambda x: (x.sum(), None), lambda _, g: (g * jnp.ones(4),))
+"""
+
+GUARDED = '''import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def pairs(x):
+    """x: (n, d)"""
+    return x * x
+
+
+def pairs_bwd(x, g):
+    if x.shape[1] % 2:
+        raise ValueError("an even number of columns")
+    return (2 * g * x,)
+
+
+pairs.defvjp(lambda x: (x * x, x), pairs_bwd)
+'''
+
+OF_OPEN_AXES = '''import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def affine(x, b):
+    """x: (..., d), b: (d,)"""
+    return jnp.tanh(x + b)
+
+
+def affine_bwd(y, g):
+    dh = g * (1 - y**2)
+    return dh, dh
+
+
+affine.defvjp(lambda x, b: (affine(x, b), affine(x, b)), affine_bwd)
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [OF_A_HELPER, OF_A_LITERAL, GUARDED, OF_OPEN_AXES])
+def test_no_change_is_offered_that_bends_the_function_a_guard_or_what_was_right(
+    project: Path, text: str
+) -> None:
+    (project / "a.py").write_text(text)
+    assert [finding["edits"] for finding in _refusals(project) if finding["edits"]] == []
+
+
 @pytest.mark.slow
 def test_what_takes_its_inputs_and_is_wrong_there_is_no_correction(project: Path) -> None:
     (project / "a.py").write_text(UNSUMMED.replace("GRADIENTS", "dh @ w.T, x.T @ dh, 3 * dh"))
@@ -99,6 +176,7 @@ def test_a_rule_that_raises_keeps_the_axis_that_it_lost(project: Path) -> None:
     (project / "a.py").write_text(LOST_AXIS)
     (finding,) = _refusals(project)
     assert "`(g * y).sum(-1, keepdim=True)` instead of `(g * y).sum(-1)`" in finding["fix"]
+    assert (len(finding["edits"]), finding["fix_is_safe"]) == (1, True)
 
 
 def _refusals(project: Path) -> list[dict[str, Any]]:

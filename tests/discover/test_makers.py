@@ -56,6 +56,16 @@ def test_a_count_of_what_a_table_names_is_no_setting() -> None:
     origin = np.array([0, 2, 1], np.int32)
     assert set(Call(make_balance, (origin, 3, 7)).settings) == {"steps"}
     assert set(Call(make_balance, (None, 3, 7)).settings) == {"origin", "n_stations", "steps"}
+    assert set(Call(make_balance, (origin, 4, 3)).settings) == {"n_stations", "steps"}
+    assert set(Call(make_balance, (np.array([-1, -1]), 0, 7)).settings) == {"n_stations", "steps"}
+
+
+@pytest.mark.needs("torch")
+def test_a_tensor_that_no_array_can_be_made_of_names_no_places() -> None:
+    import torch
+
+    learned = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
+    assert set(Call(make_balance, (learned, 3, 7)).settings) == {"n_stations", "steps"}
 
 
 def test_it_is_made_again_with_others_and_what_it_gives_is_called() -> None:

@@ -78,6 +78,15 @@ def test_ignore_above_decorators_is_for_what_they_decorate() -> None:
     assert (ignore.line, ignore.applies_to) == (2, 7)
 
 
+def test_ignore_at_a_product_of_matrices_stays_there() -> None:
+    source = (
+        "y = (\n    a\n    @ b  # cgcheck: ignore[CG101] -- why\n)\n"
+        "z = (\n    a\n    # cgcheck: ignore[CG102] -- why\n    @ b\n)\n"
+        "@made  # cgcheck: ignore[CG103] -- why\ndef f(x):\n    pass\n"
+    )
+    assert [i.applies_to for i in parse_comments(source).ignores] == [3, 8, 10]
+
+
 @pytest.mark.parametrize(
     "comment",
     [

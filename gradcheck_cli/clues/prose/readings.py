@@ -38,7 +38,8 @@ _WHERE = re.compile(r"\b(?:where|for which|in which|whose)\s+(?:the\s+)?$", re.I
 _MARKED = re.compile(r"\b(?:marked|flagged)\s+in\s+(?:the\s+)?`*$", re.IGNORECASE)
 # `keep marks the elements that count`
 _MARKS = re.compile(
-    r"\W*(?:marks|flags)\s+(?:(?:the|those|which|real|valid|true|all)\s+)*[a-z]+s\b(?=\s+(?:that|which|where|to|of|in)\b)",
+    r"\W*(?:marks|flags)\s+(?:(?:the|all)\s+)?(?:[a-z]+s\s+(?:that|which)\s+(?:are|were|count|enter|take|stay)\b"
+    r"|(?:real|valid|true|padded|missing|observed)\s+[a-z]+s\b)",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"label|class|ids?$|index|indices|kind|type|code|target", re.IGNORECASE)

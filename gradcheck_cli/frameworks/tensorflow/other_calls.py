@@ -41,7 +41,8 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Tensors = Sequence[Any]
 
-_OF_VERSION_1 = re.compile(r"\bcompat\.v1\b|\bdisable_(?:v2|eager)|\bSession\(")
+_OF_VERSION_1 = re.compile(r"\bv1\b|\bdisable_(?:v2|eager)|Session\(|\bGraph\(\)|\bplaceholder\(")
+_COMPARES = re.compile(r"[!=]=")
 _BESIDE = 0.375  # another place, at which no value is the same by accident
 
 
@@ -62,7 +63,7 @@ def _all(subject: TfSubject) -> list[OtherCall]:
     if subject.gradient.kind == REGISTERED:
         return calls
     if not subject.call.variables and not subject.call.eager_only:
-        severity = own.of_graphs()
+        severity = own.of_graphs(raises=False)
         calls.append(OtherCall("in a version 1 graph", own.in_graph, severity=severity))
     calls.append(twice(own.second, "the tape through the body"))
     if len(subject.outputs) > 1:
@@ -140,7 +141,7 @@ class _Ways(EagerCalls[Any]):
         expected = self.plain(point, cotangent)
         places = [point, [_BESIDE + p for p in point]]
         values = [self.subject.primal_row(place) for place in places]
-        raising = raising_counts(severity=self.of_graphs())
+        raising = raising_counts(severity=self.of_graphs(raises=True))
         with raising, tf.Graph().as_default(), self.subject.gradient.draws.drawing():
             held = [v1.placeholder(self.subject.call.dtype, p.shape) for p in point]
             kinds = zip(self.subject.output_dtypes, cotangent, strict=True)
@@ -157,10 +158,11 @@ class _Ways(EagerCalls[Any]):
                 gradients = session.run(asked, numbers)
         return [np.asarray(g, np.float64) for g in gradients], expected
 
-    def of_graphs(self) -> Severity:
-        """How grave it is where the rule goes wrong in such graphs alone: `==` compares no numbers in them, and few make any."""
+    def of_graphs(self, *, raises: bool) -> Severity:
+        """How grave it is where the rule goes wrong in such graphs alone, which few make: `==` compares no numbers in them."""
         text = "".join(linecache.getlines(self.subject.gradient.place.path))
-        return Severity.ERROR if _OF_VERSION_1.search(text) else Severity.NOTE
+        meant = _OF_VERSION_1.search(text) or not (raises or _COMPARES.search(text))
+        return Severity.ERROR if meant else Severity.NOTE
 
     def _runs(self, held: Tensors) -> bool:
         """Does the function without its rule take these tensors?"""

@@ -96,7 +96,7 @@ def additions(function: Function, library: str | None = None) -> Iterator[Edit]:
 
 
 def shaped(function: Function, library: str | None = None) -> Iterator[Edit]:
-    """Changes of shapes: gradients summed over what their arguments were spread over, axes kept, then all others."""
+    """Changes of shapes: gradients summed over what their arguments were spread over, in another order, turned, with an axis kept."""
     return _swept(function, lambda part: _of_shapes(function, part, library))
 
 
@@ -128,7 +128,7 @@ def _of_shapes(function: Function, part: Function, library: str | None) -> Seque
     sums, options = (functools.partial(way, library=library) for way in (_summed, _with_options))
     every = returned_by(part, apart=False)
     orders: Sequence[_Sweep] = ((every, names, _reordered), (whole, names, _transposed))
-    return (whole, names, sums), *orders, (inside, names, options), (inside, names, _changed)
+    return (whole, names, sums), *orders, (inside, names, options)
 
 
 def _further(function: Function, part: Function, library: str | None) -> Sequence[_Sweep]:

@@ -13,6 +13,8 @@ from gradcheck_cli.judge.diagnose.rewritten import tree_of
 from gradcheck_cli.judge.diagnose.written import written
 from gradcheck_cli.subject.protocol import CustomGradient
 
+_LARGEST = 2**53  # what is larger is no factor
+
 
 def may_be_named(edit: Edit, function: FunctionType) -> bool:
     """Is a number that is new in it, or one over it, one of the module, of a closure, or of an object that these hold?"""
@@ -46,7 +48,8 @@ def _lines(node: ast.FunctionDef | ast.ClassDef) -> range:
 def _numbers(tree: ast.AST) -> set[float]:
     """The numbers of a text, but for 0 and 1."""
     values = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    return {abs(float(v)) for v in values if isinstance(v, int | float)} - {0.0, 1.0}
+    plain = (v for v in values if isinstance(v, int | float) and abs(v) <= _LARGEST)
+    return {abs(float(v)) for v in plain} - {0.0, 1.0}
 
 
 def _around(function: FunctionType) -> Iterator[object]:

@@ -11,7 +11,6 @@ from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.judge.diagnose.edits import Edit
 from gradcheck_cli.judge.diagnose.rewritten import rewritten
 from gradcheck_cli.judge.diagnose.solved import reshaping
-from gradcheck_cli.judge.diagnose.written import written
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError
@@ -31,8 +30,11 @@ class Refitted:
 def refitting(
     gradient: CustomGradient, signature: Signature, dtype: str
 ) -> Generator[Refitted, None, None]:
-    """The changes with which it takes the call, each while it is made."""
-    changes = ((f, edit) for f in written(gradient) for edit in reshaping(f))
+    """The changes with which it takes the call, each while it is made.
+
+    In the rule's own text alone: what the function calls as well would be another function.
+    """
+    changes = ((f, edit) for f in list(gradient.rule_code())[:1] for edit in reshaping(f))
     for function, edit in itertools.islice(changes, _MOST_TRIES):
         with rewritten(function, edit.tree) as runs:
             subject = _fitted(gradient, signature, dtype) if runs else None

@@ -144,7 +144,7 @@ class _Answers:
         if question is None:
             return iter(())
         known = meanings(question, self._words, of_three=of_three)
-        apart = (m for m in known if not m.is_number_of(self._sizes))
+        apart = (m for m in known if not m.may_count(self._sizes))
         return itertools.islice(apart, _MOST_MEANINGS)
 
     def _named(self, *, true_or_false: bool = False) -> Iterator[Word]:

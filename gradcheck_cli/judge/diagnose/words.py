@@ -59,9 +59,9 @@ class Meaning:
     def is_number(self) -> bool:
         return self.under is None and all(_is_one(word.node) for word in self.over)
 
-    def is_number_of(self, sizes: Collection[int]) -> bool:
-        """Is it nothing but a number, which may be one of these sizes by chance, or one over it?"""
-        return self.is_number and any(abs(self.factor) in (n, 1 / n) for n in sizes)
+    def may_count(self, sizes: Collection[int]) -> bool:
+        """Is its number one of these sizes, or one over it? Then it may be that by chance, and another one elsewhere."""
+        return any(abs(self.factor) in (n, 1 / n) for n in sizes)
 
     def alone(self) -> ast.expr:
         return self._text([])

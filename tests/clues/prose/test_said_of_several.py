@@ -92,6 +92,11 @@ def test_an_index_of_vectors_is_no_table(entry: str, spec: str) -> None:
         ("Outliers flagged by threshold count once.", "threshold"),
         ("Rows marked in labels count.", "labels"),
         ("Here labels marks the classes that count.", "labels"),
+        ("x: (n,). `x` marks the times of the spikes, in seconds.", "x"),
+        ("x: (n,). `x` marks the boundaries of segments.", "x"),
+        ("x: (n,). `x` marks thresholds of the bins.", "x"),
+        ("x: (n,). `x` flags errors in the fit.", "x"),
+        ("x: (n,). `x` marks quantiles to compute.", "x"),
     ],
 )
 def test_what_is_true_of_something_else_makes_no_mask(text: str, name: str) -> None:

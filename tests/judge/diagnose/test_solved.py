@@ -15,6 +15,7 @@ from tests.judge.diagnose.by_text import module_of
 from tests.traced import gradient_of, traced
 
 X = np.array([0.5, -1.5, 2.0, 0.25, 1.25, -0.75])
+NO_NUMBERS: frozenset[float] = frozenset()
 ROWS = np.array([[0.5, -1.5, 2.0, 0.75], [1.0, 0.25, -0.75, 1.5]])
 
 _RULE = """
@@ -59,7 +60,10 @@ def test_what_was_forgotten_is_found(
     module = rule(tmp_path, value, saved, names, gradient)
     trial = Trial(traced(module.f, X, names=("x",)), [0, 1])
     found = [
-        edit.new for edit in solved(module.backward, [trial], [range(2 * len(X))], iter(range(240)))
+        edit.new
+        for edit in solved(
+            module.backward, [trial], [range(2 * len(X))], iter(range(240)), NO_NUMBERS
+        )
     ]
     assert right in found
     fix = correction([trial], gradient_of(module.f))
@@ -70,7 +74,8 @@ def test_a_sum_that_was_forgotten_is_found_where_there_are_rows(tmp_path: Path) 
     module = rule(tmp_path, "jax.nn.softmax(x, -1)", "y = jax.nn.softmax(x, -1)", "y", "g * y")
     trial = Trial(traced(module.f, ROWS, names=("x",)), [0, 1])
     found = [
-        edit.new for edit in solved(module.backward, [trial], [[0, 1, 2, 3]], iter(range(240)))
+        edit.new
+        for edit in solved(module.backward, [trial], [[0, 1, 2, 3]], iter(range(240)), NO_NUMBERS)
     ]
     assert any("jnp.sum(g * y, axis=-1, keepdims=True)" in new for new in found)
     assert correction([trial], gradient_of(module.f)) is not None
@@ -79,20 +84,25 @@ def test_a_sum_that_was_forgotten_is_found_where_there_are_rows(tmp_path: Path) 
 def test_a_right_rule_is_asked_nothing(tmp_path: Path) -> None:
     module = rule(tmp_path, "jnp.sin(x)", "c = jnp.cos(x)", "c", "g * c")
     trial = Trial(traced(module.f, X, names=("x",)), [])
-    assert not list(solved(module.backward, [trial], [range(2 * len(X))], iter(range(240))))
+    assert not list(
+        solved(module.backward, [trial], [range(2 * len(X))], iter(range(240)), NO_NUMBERS)
+    )
 
 
 def test_of_too_few_numbers_nothing_is_said(tmp_path: Path) -> None:
     module = rule(tmp_path, "jnp.sin(x)", "c = jnp.cos(x)", "x, c", "g")
     trial = Trial(traced(module.f, X[:1], names=("x",)), [0])
-    assert not list(solved(module.backward, [trial], [[0, 1]], iter(range(240))))
+    assert not list(solved(module.backward, [trial], [[0, 1]], iter(range(240)), NO_NUMBERS))
 
 
 def test_what_is_true_or_false_is_no_number(tmp_path: Path) -> None:
     module = rule(tmp_path, "jnp.maximum(x, 0)", "on = x > 0", "on", "g")
     trial = Trial(traced(module.f, X, names=("x",)), [1])
     found = [
-        edit.new for edit in solved(module.backward, [trial], [range(2 * len(X))], iter(range(240)))
+        edit.new
+        for edit in solved(
+            module.backward, [trial], [range(2 * len(X))], iter(range(240)), NO_NUMBERS
+        )
     ]
     assert found == ["jnp.where(on, g, 0.0)"]
 
@@ -100,4 +110,4 @@ def test_what_is_true_or_false_is_no_number(tmp_path: Path) -> None:
 def test_without_runs_nothing_is_seen(tmp_path: Path) -> None:
     module = rule(tmp_path, "jnp.sin(x)", "c = jnp.cos(x)", "x, c", "g")
     trial = Trial(traced(module.f, X, names=("x",)), [0])
-    assert not list(solved(module.backward, [trial], [range(2 * len(X))], iter(())))
+    assert not list(solved(module.backward, [trial], [range(2 * len(X))], iter(()), NO_NUMBERS))
