@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -56,9 +56,12 @@ class Recorder:
 
     def watch(self) -> None:
         for name in WATCHED:
-            if name in sys.modules and name not in self._watched:
-                self._watched.add(name)
+            if name not in sys.modules or name in self._watched:
+                continue
+            # TensorFlow imports JAX on its way: it is asked again when it is there as a whole.
+            with suppress(ImportError, AttributeError):
                 framework = load(name)
+                self._watched.add(name)
                 self._stack.enter_context(framework.watching(self._noting(framework)))
 
     def stop(self) -> list[Called]:

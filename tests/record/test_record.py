@@ -169,6 +169,20 @@ def test_recorded_numbers_are_tried(
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.needs("tensorflow")
+def test_a_framework_that_imports_another_one_on_its_way_is_watched(sample: Path) -> None:
+    (sample / "layers.py").write_text(
+        "import tensorflow as tf\n\n\n@tf.custom_gradient\ndef cube(x):\n"
+        "    return x**3, lambda dy: dy * 3 * x**2\n"
+    )
+    (sample / "run_it.py").write_text(
+        "import tensorflow as tf\nimport layers\n\nlayers.cube(tf.constant([1.0, 2.0]))\n"
+    )
+    run = cgcheck("record", "--", sys.executable, "run_it.py", cwd=sample)
+    assert "1 way to call 1 custom gradient" in run.err
+
+
 def test_a_command_that_is_not_there(sample: Path) -> None:
     run = cgcheck_process("record", "--", "no-such-command", cwd=sample)
     assert run.code == 2
