@@ -78,7 +78,7 @@ class Trial:
         return [row for turn in turns for row in turn if row is not None]
 
     def ends(self, rows: Array) -> list[int]:
-        """Those of these rows with the largest inputs at which the gradients are finite in floats."""
+        """Rows with the largest inputs, out of these, at which the gradients are finite in floats."""
         sizes = [
             np.abs(p[rows]).reshape(len(rows), -1).max(axis=1, initial=0) for p in self.m.points
         ]
