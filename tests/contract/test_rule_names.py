@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import gradcheck_cli
-from gradcheck_cli.contract.report import Severity, Verdict
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.project import rule_pages
 from gradcheck_cli.project.rule_pages import rules
