@@ -175,3 +175,29 @@ def test_grids_that_the_body_searches_and_edges_are_ordered() -> None:
         "knots": "increasing",
         "edges": "increasing",
     }
+
+
+def ordered(x):
+    """x: array of shape (d, e)"""
+    first, second = x.shape
+    return np.einsum("ij->i", x) * first * second
+
+
+def test_sources_stand_in_the_order_that_the_page_of_inputs_gives_them() -> None:
+    """Annotations, docstrings, calls elsewhere, the body; comments and recordings come before all of it."""
+
+    def body_alone(x):
+        first, second = x.shape
+        return x * first * second
+
+    call = {"x": Clue("the call `ordered(x)`", "f32[f g]", kind=Kind.ARRAY)}
+
+    def specs(function: Any, **given: Any) -> list[str]:
+        found = read(function, parameters_of(function), [], lambda: "a key", **given)
+        return [clue.source.split(" `")[0] for clue in found.clues["x"] if clue.spec]
+
+    assert specs(body_alone) == ["the body"]
+    assert specs(body_alone, called=call) == ["the call", "the body"]
+    assert specs(ordered, called=call)[:2] == ["the docstring", "the call"]
+    ordered.__annotations__["x"] = 'Float[Array, "a b"]'
+    assert specs(ordered, called=call)[:3] == ["its annotation", "the docstring", "the call"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,13 +13,16 @@ from gradcheck_cli.infer.richer import (
     larger,
     longer,
     odd,
+    over_blocks,
     past_slices,
     with_other_entries,
 )
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
+from gradcheck_cli.subject.results import Cut
 
 NOTHING = Hints({}, {}, [])
+DEVICES = Path(__file__).parents[2] / "docs" / "devices.md"
 
 
 def test_all_axes_of_one_size_are_doubled_together() -> None:
@@ -93,3 +97,14 @@ def test_short_axes_are_made_a_few_longer() -> None:
     signature = Signature((("x", Leaf("x", (2, 7), "")), ("w", Leaf("w", (2,), ""))))
     shapes = [[leaf.shape for leaf in s.leaves] for s in longer(signature, NOTHING)]
     assert shapes == [[(6, 7), (6,)]]
+
+
+def test_arrays_of_more_than_the_page_of_devices_says_are_not_tried_over_blocks() -> None:
+    def tried(columns: int) -> list[list[tuple[int, ...]]]:
+        signature = Signature((("x", Leaf("x", (3, 2), "")),))
+        found = over_blocks(signature, NOTHING, Cut(2, columns))
+        return [[leaf.shape for leaf in each.leaves] for each in found]
+
+    assert tried(499) == [[(2, 999)], [(2, 998)]]  # of three rows it would be too large
+    assert tried(500) == [[(2, 1000)]]
+    assert "Arrays of more than 2,000 numbers" in DEVICES.read_text(encoding="utf-8")
