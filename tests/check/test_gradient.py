@@ -20,6 +20,7 @@ from gradcheck_cli.contract.worker import Checked
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.rule_pages import find
+from gradcheck_cli.subject.results import Traces
 from tests.check.fakes import TASK, Asked
 from tests.support import mismatch
 
@@ -38,6 +39,9 @@ class Named:
     @property
     def signature(self) -> Signature:
         return Signature(((self.argument, Leaf(self.argument, (), "test")),))
+
+    def traces(self) -> Traces:
+        return Traces(None, None)
 
 
 @pytest.fixture

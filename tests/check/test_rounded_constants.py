@@ -48,6 +48,6 @@ shares.defjvp(lambda primals, tangents: (shares(*primals), tangents[0]))
 @pytest.mark.parametrize(("last", "is_wrong"), [("0.5", False), ("0.375", True)])
 def test_an_implicit_gradient_of_many_steps(project: Path, last: str, is_wrong: bool) -> None:
     (project / "a.py").write_text(MODEL.replace("LAST", last))
-    run = check_json("a.py", cwd=project)
+    run = check_json("a.py", "--max-time", "480", cwd=project)  # sixty steps are dear
     assert (run.gradient("root")["verdict"] == "wrong") is is_wrong
     assert run.gradient("shares")["verdict"] == "correct"

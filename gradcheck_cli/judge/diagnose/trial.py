@@ -79,6 +79,8 @@ class Trial:
 
     def ends(self, rows: Array) -> list[int]:
         """Rows with the largest inputs, out of these, at which the gradients are finite in floats."""
+        if not len(rows):
+            return []
         sizes = [
             np.abs(p[rows]).reshape(len(rows), -1).max(axis=1, initial=0) for p in self.m.points
         ]
