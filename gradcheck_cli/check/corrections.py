@@ -37,8 +37,8 @@ def uncorrected(outcome: GradientOutcome) -> GradientOutcome:
 
 def corrected(request: Request, outcome: GradientOutcome) -> GradientOutcome:
     """The outcome with the change in its findings; out of time, nothing but that is missing."""
-    raised = [f for f in correctable(outcome) if outcome.refused and f.rule in _REFUSALS]
-    wrong = [f for f in correctable(outcome) if f not in raised]
+    raised = [f for f in correctable(outcome) if f.rule in _REFUSALS]
+    wrong = [f for f in correctable(outcome) if f.rule not in _REFUSALS]
     request.progress.doing(Phase.CORRECTING)
     try:
         with request.progress.timing(CHANGE):
@@ -56,7 +56,7 @@ def corrected(request: Request, outcome: GradientOutcome) -> GradientOutcome:
 def _refit(request: Request, outcome: GradientOutcome) -> Correction | None:
     """The change with which the rule takes the call that it refuses; of several nobody knows which is meant."""
     calls = {signature.describe() for signature, _ in outcome.refused}
-    if len(calls) > 1:
+    if len(calls) != 1:
         return None
     return refitted(request, *outcome.refused[0], outcome.trials)
 

@@ -26,7 +26,16 @@ def words_of(cls: type, name: str, default: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _named(own: str, text: str, name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*_beside(own, text, name), *_compared(text, name)]))
+    tree = _parsed(text)
+    return tuple(dict.fromkeys([*_beside(own, tree, name), *_compared(tree, name)]))
+
+
+def _parsed(text: str) -> ast.Module:
+    """The text; nothing where it is no Python."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def _read(file: str) -> str:
@@ -34,21 +43,17 @@ def _read(file: str) -> str:
         return opened.read()
 
 
-def _beside(source: str, text: str, name: str) -> Iterator[str]:
+def _beside(source: str, tree: ast.Module, name: str) -> Iterator[str]:
     """The words in quotes on the field's own line: a `Literal`, or a comment behind it; and those of its type."""
     line = next((t for t in source.splitlines() if re.match(rf"\s*{re.escape(name)}\s*:", t)), "")
     yield from (match["word"] for match in _QUOTED.finditer(line))
     kind = re.match(r"[^:]*:\s*(?P<type>[A-Za-z_]\w*)\s*(?:=|#|$)", line)
     if kind is not None:
-        yield from _of_type(text, kind["type"])
+        yield from _of_type(tree, kind["type"])
 
 
-def _of_type(text: str, name: str) -> Iterator[str]:
+def _of_type(tree: ast.Module, name: str) -> Iterator[str]:
     """The words of a type that the file gives a name: `Reference = Literal["hum", "mean"]`."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return
     for node in tree.body:
         match node:
             case ast.Assign(
@@ -59,12 +64,8 @@ def _of_type(text: str, name: str) -> Iterator[str]:
                     yield from (word for word in words if isinstance(word, str))
 
 
-def _compared(text: str, name: str) -> Iterator[str]:
+def _compared(tree: ast.Module, name: str) -> Iterator[str]:
     """The words that a file compares a name or a field of this name with."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and _is_called(node.left, name):
             for part in node.comparators:

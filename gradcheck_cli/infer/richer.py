@@ -15,9 +15,9 @@ from gradcheck_cli.subject.results import Cut
 _MOST_NUMBERS = 400  # in all arrays of a call
 _LONG = 64  # beside an axis longer than that two of each other one are enough
 _MOST_IN_BLOCKS = 2000  # where a kernel's blocks are large
-_LENGTHS = (24, 96, 384)
+_LENGTHS = (24, 96, 384)  # until slices that begin late are in it
 _SHORT, _MORE = 5, 4
-_LONGER = ", longer for a text that loops"
+_LONGER, _LATE = ", longer for a text that loops", ", longer for a slice that begins late"
 _MARKS = (-1, 0, 1, -100)  # of what does not count
 
 Shape = tuple[int, ...]
@@ -49,7 +49,7 @@ def odd(signature: Signature, hints: Hints) -> Iterator[Signature]:
 def longer(signature: Signature, hints: Hints) -> Iterator[Signature]:
     """For each short size the signature with all axes of that size a few longer: what a loop does late is seen."""
     for other in _resized(signature, hints, lambda size: size + _MORE if size <= _SHORT else size):
-        yield other.changed(_as_longer)
+        yield _said(other, _LONGER)
 
 
 def over_blocks(signature: Signature, hints: Hints, cut: Cut) -> Iterator[Signature]:
@@ -82,16 +82,21 @@ def past_slices(signature: Signature, hints: Hints) -> Iterator[Signature]:
         for size in sizes:
             few = _few_beside(size, length)
             for other in _at_once(signature, hints, few, _MOST_IN_BLOCKS) if size > 1 else ():
-                yield other.changed(_as_longer)
+                yield _said(other, _LATE)
 
 
 def is_longer(signature: Signature) -> bool:
     """Were its axes made longer than anything states, to see the whole of a loop, or a late slice?"""
-    return any(leaf.source.endswith(_LONGER) for leaf in signature.leaves)
+    return any(leaf.source.endswith((_LONGER, _LATE)) for leaf in signature.leaves)
 
 
-def _as_longer(part: object) -> object:
-    return replace(part, source=f"{part.source}{_LONGER}") if isinstance(part, Leaf) else part
+def _said(signature: Signature, why: str) -> Signature:
+    """The signature whose arrays tell why they are longer."""
+
+    def as_longer(part: object) -> object:
+        return replace(part, source=f"{part.source}{why}") if isinstance(part, Leaf) else part
+
+    return signature.changed(as_longer)
 
 
 def _resized(

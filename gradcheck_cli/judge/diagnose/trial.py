@@ -79,13 +79,11 @@ class Trial:
 
     def ends(self, rows: Array) -> list[int]:
         """Rows with the largest inputs, out of these, at which the gradients are finite in floats."""
-        if not len(rows):
-            return []
-        sizes = [
-            np.abs(p[rows]).reshape(len(rows), -1).max(axis=1, initial=0) for p in self.m.points
-        ]
-        largest = np.argsort(-np.max(sizes, axis=0, initial=0), kind="stable")[:_MOST_ENDS]
-        return [row for row in rows[largest].tolist() if self.is_finite(row)]
+        measured = getattr(self.m.floats[self.m.mode], self.m.judged) or []
+        finite: Array = np.asarray(np.isfinite(columns(measured, self.m.count)).all(axis=1))
+        sizes = np.abs(columns(self.m.points, self.m.count)).max(axis=1, initial=0)
+        largest = sorted(rows[finite[rows]].tolist(), key=lambda row: -sizes[row])
+        return largest[:_MOST_ENDS]
 
     def is_finite(self, row: int) -> bool:
         """Has the rule gradients there, without NaN and infinities?"""
