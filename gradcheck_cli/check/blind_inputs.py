@@ -16,6 +16,7 @@ from gradcheck_cli.project.rule_pages import find
 
 _MOST_LISTED = 12
 _ONE_BLOCK = "its kernels took all in one block, in every call"
+_ONE_PIECE = "no axis was longer than one piece of {}, in any call"
 
 
 def adequacy_of(request: Request, outcome: GradientOutcome) -> Adequacy | None:
@@ -31,6 +32,7 @@ def adequacy_of(request: Request, outcome: GradientOutcome) -> Adequacy | None:
     unseen += [_setting(f"`{name}` was {value} in every call") for name, value in settings.still]
     if outcome.kernels and all(kernel.is_whole for kernel in outcome.kernels):
         unseen.append(_setting(_ONE_BLOCK))
+    unseen += [_setting(_ONE_PIECE.format(length)) for length in outcome.one_piece]
     shown = showings.shown + len(settings.moved)
     return Adequacy(
         shown=shown,

@@ -47,6 +47,7 @@ class GradientOutcome:
     dtypes: tuple[str, ...] = ()
     inputs: tuple[tuple[Input, ...], ...] = ()  # of each signature
     kernels: tuple[Kernel, ...] = ()  # that were launched, at all signatures
+    one_piece: tuple[int, ...] = ()  # lengths of pieces of which no axis has two
     laws: tuple[LawResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     failures: tuple[Failure, ...] = ()  # of which the findings were made
@@ -87,6 +88,7 @@ class GradientOutcome:
             dtypes=tuple(dict.fromkeys((*self.dtypes, *more.dtypes))),
             inputs=self.inputs + more.inputs,
             kernels=self.kernels + more.kernels,
+            one_piece=self.one_piece + more.one_piece,
             laws=summed_laws((*self.laws, *more.laws)),
             findings=self.findings + more.findings,
             failures=self.failures + more.failures,

@@ -1,32 +1,30 @@
-"""Subjects that are richer than those at hand: larger sizes, another table, axes past a late slice, several blocks of a kernel."""
+"""Subjects richer than those at hand: larger sizes, another table, axes past a late slice, several pieces, several blocks of a kernel."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from gradcheck_cli.adequacy.change import Change
 from gradcheck_cli.adequacy.possible import possible, reached
+from gradcheck_cli.check.fitting import REFUSED, fitting
 from gradcheck_cli.check.flat import is_flat
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.infer.fitted import fitted
-from gradcheck_cli.infer.richer import larger, over_blocks, past_slices, with_other_entries
+from gradcheck_cli.check.several_blocks import in_blocks
+from gradcheck_cli.infer.richer import (
+    in_pieces,
+    larger,
+    past_slices,
+    with_other_entries,
+)
 from gradcheck_cli.inputs.signature import Hints, Signature
+from gradcheck_cli.reals.cost import calls
 from gradcheck_cli.subject.protocol import Subject
-from gradcheck_cli.subject.refusals import Rejected, RuleError
-from gradcheck_cli.subject.results import Cut
-from gradcheck_cli.subject.user_code import UserCodeError
+from gradcheck_cli.subject.refusals import RuleError
 
 _MOST_TRIES = 5
-_MOST_AXES = 3  # that are made several blocks long, one after the other
-_MOST_STEPS = 1000  # of function and rule, where arrays are cut whatever their axes
-_MOST_GROWN = 4  # lengths of an axis whose block grows with it
-_MOST_PROGRAMS = 24  # of a kernel each of whose programs is walked by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +33,7 @@ class Richer:
 
     subjects: Sequence[Subject] = ()
     broken: tuple[Signature, RuleError] | None = None
+    one_piece: tuple[int, ...] = ()  # how long the pieces are of which every axis is one
 
 
 def richer_subjects(
@@ -53,7 +52,7 @@ def richer_subjects(
         sizes = list(itertools.islice(larger(last.signature, hints), _MOST_TRIES))
         sized = _first(request, last, sizes, outcome.showings.degenerate)
         if not sized and is_flat(last, outcome):
-            sized = list(itertools.islice(_fitting(request, last, sizes), 1))
+            sized = list(itertools.islice(fitting(request, last, sizes), 1))
         others = [
             subject
             for table, changes in by_table.items()
@@ -63,15 +62,17 @@ def richer_subjects(
             )
         ]
         late = _past_slices(request, last, hints)
-        blocks = _in_blocks(request, last, hints)
-        return Richer([*sized, *others, *late, *blocks.subjects], blocks.broken)
+        pieces = _in_pieces(request, last, hints)
+        blocks = in_blocks(request, last, hints)
+        more = [*sized, *others, *late, *pieces.subjects, *blocks.subjects]
+        return Richer(more, blocks.broken, pieces.one_piece)
 
 
 def _past_slices(request: Request, last: Subject, hints: Hints) -> list[Subject]:
     """The subject with an axis in which all slices lie, where one of the last subject's takes nothing: it may be of any length."""
     if not _takes_nothing(last):
         return []
-    longer = _fitting(request, last, past_slices(last.signature, hints))
+    longer = fitting(request, last, past_slices(last.signature, hints))
     return list(itertools.islice((there for there in longer if not _takes_nothing(there)), 1))
 
 
@@ -83,89 +84,26 @@ def _takes_nothing(subject: Subject) -> bool:
     return any(0 in aval.shape for step in program.all_steps() for aval in step.out_avals)
 
 
-def _in_blocks(request: Request, last: Subject, hints: Hints) -> Richer:
-    """For each axis that is one block for the last subject's kernels, one in which it is several."""
-    whole = list(dict.fromkeys(c for c in _cuts(last) if 1 < c.size <= c.block))[:_MOST_AXES]
+def _in_pieces(request: Request, last: Subject, hints: Hints) -> Richer:
+    """For each length of the pieces that the texts take, the subject with an axis that is several of them."""
     found: list[Subject] = []
-    for cut in whole:
-        try:
-            there = _over_blocks(request, last, hints, cut)
-        except _AtFault as fault:
-            return Richer(found, (fault.signature, fault.error))
-        found += [] if there is None else [there]
-        if there is not None and _is_cut_whatever_its_axes(there):
-            break  # along another axis it would be cut in the same way
-    return Richer(found)
-
-
-class _AtFault(Exception):
-    """The rule is wrong at a call, whatever its shapes are: its kernel leaves an array, or a part of one unwritten."""
-
-    def __init__(self, signature: Signature, error: RuleError) -> None:
-        super().__init__(error.message)
-        self.signature, self.error = signature, error
-
-
-def _over_blocks(request: Request, last: Subject, hints: Hints, cut: Cut) -> Subject | None:
-    """The subject of several blocks of which the kernels leave nothing unwritten: else all they give there is NaN.
-
-    A block that grows with its axis, up to an end of its own, is followed until it ends.
-    """
-    grown: Cut | None = cut
-    for _ in range(_MOST_GROWN):
-        if grown is None:
-            return None
-        there, grown = _over(request, last, hints, grown)
-        if there is not None:
-            return there
-    return None
-
-
-def _over(
-    request: Request, last: Subject, hints: Hints, cut: Cut
-) -> tuple[Subject | None, Cut | None]:
-    """The subject of several blocks; else the cut with the block that grew until it took the longer axis whole."""
-    grown: Cut | None = None
-    for there in _fitting(request, last, over_blocks(last.signature, hints, cut)):
-        if max((kernel.programs for kernel in there.kernels), default=1) > _MOST_PROGRAMS:
+    one_piece: list[int] = []
+    for length in hints.pieces:
+        if not any(length >= n > 1 for leaf in last.signature.leaves for n in leaf.shape):
             continue
-        gives_numbers = _gives_numbers(there)  # what its rule launches is known from then on
-        longer = [c for c in _cuts(there) if c.size in cut.longer and cut.block <= c.block]
-        along_an_axis = any(c.block < c.size for c in longer)
-        if gives_numbers and (along_an_axis or _is_cut_whatever_its_axes(there)):
-            return there, None
-        whole = [c.block for c in longer if c.size <= c.block]
-        if grown is None and whole:
-            grown = Cut(cut.size, min(whole))
-    return None, grown
+        there = fitting(request, last, in_pieces(last.signature, hints, length))
+        several = next((subject for subject in there if _turns(subject) > _turns(last)), None)
+        if several is not None:
+            found.append(several)
+        elif not any(True for _ in in_pieces(last.signature, hints, length)):
+            one_piece.append(length)
+    return Richer(found, one_piece=tuple(one_piece))
 
 
-def _is_cut_whatever_its_axes(there: Subject) -> bool:
-    """Are its arrays taken as they lie in memory, by several programs of each kernel, in not too many steps?"""
-    kernels = there.kernels
-    if not kernels or _cuts(there) or any(kernel.programs <= 1 for kernel in kernels):
-        return False
-    traces = there.traces()
-    programs = (program for program in (traces.primal, traces.rule) if program is not None)
-    return sum(len(program.steps) for program in programs) <= _MOST_STEPS
-
-
-def _gives_numbers(there: Subject) -> bool:
-    """Does the function give numbers at ones, and its rule leave nothing unwritten?"""
-    with suppress(Rejected, RuleError, UserCodeError):
-        try:
-            there.traces()
-        except RuleError as error:
-            if error.certain:
-                raise _AtFault(there.signature, error) from None
-            raise
-        values = there.primal_values([np.ones((1, *leaf.shape)) for leaf in there.leaves])
-        return all(np.isfinite(v).all() for v in values)
-    return False
-
-
-def _cuts(subject: Subject) -> list[Cut]:
-    return [cut for kernel in subject.kernels for cut in kernel.cuts]
+def _turns(subject: Subject) -> int:
+    """How many steps function and rule take, those of loops as often as they run."""
+    traces = subject.traces()
+    return sum(calls(p) for p in (traces.primal, traces.rule) if p is not None)
 
 
 def _first(
@@ -174,18 +112,11 @@ def _first(
     """The subject of the first signature that would show one of the changes."""
     if not changes:
         return []
-    for there in _fitting(request, last, itertools.islice(signatures, _MOST_TRIES)):
+    for there in fitting(request, last, itertools.islice(signatures, _MOST_TRIES)):
         try:
             shown = possible(changes, there) or reached(changes, there)
-        except (Rejected, RuleError, UserCodeError):
+        except REFUSED:
             continue
         if shown:
             return [there]
     return []
-
-
-def _fitting(request: Request, last: Subject, signatures: Iterable[Signature]) -> Iterator[Subject]:
-    """The subjects of those signatures that function and rule take."""
-    for signature in signatures:
-        with suppress(Rejected, RuleError, UserCodeError):
-            yield fitted(request.gradient, signature, last.dtype)

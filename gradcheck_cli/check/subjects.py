@@ -34,6 +34,9 @@ def judged_subjects(
         if richer.broken is not None:
             outcome += broken(request, *richer.broken, subjects[-1].dtype)
             yield outcome
+        if richer.one_piece:
+            outcome += GradientOutcome(one_piece=richer.one_piece)
+            yield outcome
         for subject in richer.subjects:
             for latest in _with(request, start, subject, outcome, before):
                 yield (outcome := latest)

@@ -11,6 +11,7 @@ from gradcheck_cli.clues.constants import learned
 from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
 from gradcheck_cli.clues.distinct import places_are_distinct
 from gradcheck_cli.clues.empty_rows import speaks_of_empty_rows
+from gradcheck_cli.clues.pieces import pieces
 from gradcheck_cli.clues.siblings import single_elsewhere
 from gradcheck_cli.clues.sizes import counts_axes, halves, loops, sizes
 from gradcheck_cli.clues.windows import windows
@@ -32,6 +33,7 @@ def with_traits(
         windows=windows(both, names),
         halves=halves(both),
         loops=loops(both),
+        pieces=pieces(both),
         counts_axes=counts_axes(both) & set(names),
         learned=learned(function, names),
         deviates=deviates(function, rule),

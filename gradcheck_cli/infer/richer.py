@@ -18,6 +18,7 @@ _MOST_IN_BLOCKS = 2000  # where a kernel's blocks are large
 _LENGTHS = (24, 96, 384)  # until slices that begin late are in it
 _SHORT, _MORE = 5, 4
 _LONGER, _LATE = ", longer for a text that loops", ", longer for a slice that begins late"
+_PIECES = ", longer for a text that takes pieces"
 _MARKS = (-1, 0, 1, -100)  # of what does not count
 
 Shape = tuple[int, ...]
@@ -85,9 +86,19 @@ def past_slices(signature: Signature, hints: Hints) -> Iterator[Signature]:
                 yield _said(other, _LATE)
 
 
+def in_pieces(signature: Signature, hints: Hints, length: int) -> Iterator[Signature]:
+    """The signature with an axis of three pieces of this length, the last one ragged, or of two; others are two."""
+    sizes = dict.fromkeys(n for axes in _free_axes(signature, hints) for n in axes)
+    for long in (2 * length + 1, 2 * length):
+        for size in sizes:
+            few = _few_beside(size, long)
+            for other in _at_once(signature, hints, few, _MOST_IN_BLOCKS) if size > 1 else ():
+                yield _said(other, _PIECES)
+
+
 def is_longer(signature: Signature) -> bool:
-    """Were its axes made longer than anything states, to see the whole of a loop, or a late slice?"""
-    return any(leaf.source.endswith((_LONGER, _LATE)) for leaf in signature.leaves)
+    """Were its axes made longer than anything states, to see the whole of a loop, a late slice, a second piece?"""
+    return any(leaf.source.endswith((_LONGER, _LATE, _PIECES)) for leaf in signature.leaves)
 
 
 def _said(signature: Signature, why: str) -> Signature:

@@ -170,6 +170,7 @@ class Hints:
     windows: Sequence[tuple[str, str]] = ()  # what slides: how long it is, and how far it goes
     halves: bool = False  # its text takes half of an axis
     loops: bool = False  # its text goes along an axis step by step
+    pieces: Sequence[int] = ()  # how long those are that its text takes one after the other
     counts_axes: frozenset[str] = frozenset()  # arrays of which its text counts the axes
     obstacle: str = ""  # why it cannot be called at all, whatever the inputs
     left_out: frozenset[str] = frozenset()  # integers whose places in a table do not count

@@ -25,7 +25,7 @@ def by_flint(program: Program) -> int:
 
 def by_pairs(program: Program, rows: int) -> int:
     """Steps of flint that all rows would cost in pairs, by numpy."""
-    return _PAIRS_STEP * _calls(program) + by_flint(program) * rows // _PAIRS_SHARE
+    return _PAIRS_STEP * calls(program) + by_flint(program) * rows // _PAIRS_SHARE
 
 
 def worth_pairs(program: Program, rows: int) -> bool:
@@ -39,10 +39,10 @@ def worth_compiling(program: Program, rows: int) -> bool:
     return by_pairs(program, rows) > compiled
 
 
-def _calls(program: Program) -> int:
+def calls(program: Program) -> int:
     """Steps of one walk, those of loops as often as they run."""
     return sum(
-        _trips(step) * sum(map(_calls, step.subs)) if step.subs else 1 for step in program.steps
+        _trips(step) * sum(map(calls, step.subs)) if step.subs else 1 for step in program.steps
     )
 
 

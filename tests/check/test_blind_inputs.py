@@ -116,3 +116,13 @@ def test_kernels_that_took_all_in_one_block_are_right_at_that(
     outcome = GradientOutcome(showings=adequacy(m), kernels=tuple(kernels))
     _, adequate = reported(outcome)
     assert any("in one block" in unseen.change for unseen in adequate.unseen) is told
+
+
+def test_a_text_that_took_one_piece_in_each_call_is_told() -> None:
+    rule = ruled(square_mean, mean_backward)
+    outcome = GradientOutcome(showings=adequacy(traced(rule, column(3))), one_piece=(4096,))
+    _, told = reported(outcome)
+    assert told.at_shapes_only
+    assert "no axis was longer than one piece of 4096, in any call" in {
+        unseen.change for unseen in told.unseen
+    }

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.infer.richer import (
+    in_pieces,
     is_longer,
     larger,
     longer,
@@ -73,6 +74,15 @@ def test_axes_reach_past_late_slices_one_after_the_other() -> None:
     ]  # fmt: skip
     assert all(map(is_longer, tried))
     assert not is_longer(signature)
+
+
+def test_an_axis_is_three_pieces_long_else_two() -> None:
+    signature = Signature((("x", Leaf("x", (4, 3), "")),))
+    tried = list(in_pieces(signature, NOTHING, 8))
+    shapes = [[leaf.shape for leaf in s.leaves] for s in tried]
+    assert shapes == [[(17, 2)], [(2, 17)], [(16, 2)], [(2, 16)]]
+    assert all(map(is_longer, tried))
+    assert list(in_pieces(signature, NOTHING, 4096)) == []
 
 
 def test_a_text_that_gives_other_axes_says_nothing_of_the_sizes() -> None:

@@ -16,6 +16,7 @@ from gradcheck_cli.judge.diagnose.rule_text import (
     expressions_in,
     library_of,
     names_in,
+    overwritten_in,
     returned_by,
     rules_in,
 )
@@ -114,8 +115,10 @@ def _likely(function: Function, part: Function, missing: Divisor | None) -> Sequ
     library = library_of(part, names)
     changed: _Sweep = (inside, names, _changed)
     options: _Sweep = (inside, names, functools.partial(_with_options, library=library))
+    lost = overwritten_in(part)
+    added: _Sweep = (list(lost), names, lambda node, _: iter([_to_what_was(lost[node], node)]))
     if missing is None:
-        return changed, options
+        return added, changed, options
     divisors = _sizes(part, names) if missing is Divisor.SIZE else _roots(part, names)
     return (
         (inside, names, _without_a_number), (returned_by(part), names, _by_a_name), divisors, changed, options,
@@ -141,6 +144,11 @@ def _further(function: Function, part: Function, library: str | None) -> Sequenc
         (inside, names, roots), (inside, names, _with_more), (whole, names, _doubled), _roots(part, names),
         (inside, names, signs),
     )  # fmt: skip
+
+
+def _to_what_was(place: ast.expr, node: ast.expr) -> ast.expr:
+    """What a loop writes over what it wrote before, added to that."""
+    return ast.BinOp(place, ast.Add(), node)
 
 
 def _sizes(part: Function, names: Sequence[str]) -> _Sweep:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 
 Function = ast.FunctionDef | ast.Lambda
@@ -87,6 +88,36 @@ def assigned_in(function: Function) -> list[ast.expr]:
     """What the function gives names, and no mere name or part of one."""
     values = (n.value for n in own_nodes(function) if isinstance(n, ast.Assign))
     return [v for v in values if isinstance(v, ast.BinOp | ast.Call)]
+
+
+def overwritten_in(function: Function) -> dict[ast.expr, ast.expr]:
+    """What a loop gives a name, or a place, that had a value before the loop and is not read there; with that name or place."""
+    if isinstance(function, ast.Lambda):
+        return {}
+    found: dict[ast.expr, ast.expr] = {}
+    for loop in (n for n in own_nodes(function) if isinstance(n, ast.For | ast.While)):
+        before = {
+            n.id
+            for n in own_nodes(function)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.lineno < loop.lineno
+        }
+        for node in ast.walk(loop):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target = node.targets[0]
+                if not isinstance(target, ast.Name | ast.Subscript):
+                    continue
+                name = target.value if isinstance(target, ast.Subscript) else target
+                read = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
+                if isinstance(name, ast.Name) and name.id in before - read:
+                    found[node.value] = _to_be_read(target)
+    return found
+
+
+def _to_be_read(target: ast.Name | ast.Subscript) -> ast.expr:
+    """A name, or a place, as it stands where it is read."""
+    read = copy.copy(target)
+    read.ctx = ast.Load()
+    return read
 
 
 def _turns(node: ast.AST) -> list[ast.expr]:

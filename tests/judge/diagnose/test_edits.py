@@ -99,6 +99,30 @@ def test_how_often_something_runs_is_left_alone() -> None:
     assert {edit.old for edit in every_edit(tree) if edit.line == 3} == {"n - 1", "n", "1"}
 
 
+IN_A_LOOP = """
+def backward(x, ct):
+    total, kept = 0, x
+    for part in ct:
+        {}
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        ("total = part * x", "total + part * x"),
+        ("kept[part] = x", "kept[part] + x"),
+        ("total = total - part", None),  # it is read
+        ("fresh = part * x", None),  # it has no value before
+    ],
+)
+def test_what_a_loop_writes_over_is_added_up(line: str, new: str | None) -> None:
+    function = parsed(IN_A_LOOP.format(line).strip())
+    first = changes(function)[0][1]
+    assert (first == new) is (new is not None)
+
+
 def test_of_a_function_that_returns_its_rule_only_the_rule_is_changed() -> None:
     tree = parsed("def f(x):\n    y = x + 1\n    return y, lambda ct: ct - y")
     assert {edit.line for edit in every_edit(tree)} == {3}

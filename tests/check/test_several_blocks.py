@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.check.richer_subjects import _is_cut_whatever_its_axes
+from gradcheck_cli.check.several_blocks import _is_cut_whatever_its_axes
 from gradcheck_cli.subject.results import Cut, Kernel
 
 
