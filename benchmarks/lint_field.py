@@ -2,7 +2,8 @@
 
     python benchmarks/lint_field.py [FOLDER...] [--each]        # without a folder: all of benchmarks/lint
 
-A folder holds modules and `expected.json`: for each file whether it is unsafe, and in which line it fails.
+A folder holds modules and `expected.json`: for each file whether it is unsafe, and in which line it fails. In
+`benchmarks/lint_modules` are whole modules, with the places in them that are unsafe or look so.
 """
 
 from __future__ import annotations
@@ -34,6 +35,23 @@ def main() -> None:
                 print(
                     f"  {name} {'unsafe' if name in unsafe else 'safe'}: {kind}: {told or 'nothing'}"
                 )
+    if not named:
+        of_modules(Path(__file__).parent / "lint_modules", each=each)
+
+
+def of_modules(folder: Path, *, each: bool) -> None:
+    """The places that are marked in whole modules."""
+    expected: dict[str, list[dict[str, Any]]] = json.loads((folder / "expected.json").read_text())
+    told: dict[str, list[bool]] = {"unstable": [], "fine": []}
+    for name, places in sorted(expected.items()):
+        found = linted((folder / name).read_text(), name)
+        for place in places:
+            hit = any(f.line <= place["line"] <= (f.end_line or f.line) for f in found)
+            told[place["verdict"]].append(hit)
+            if each and hit is (place["verdict"] == "fine"):
+                print(f"  {name} {place['line']} {place['verdict']}: {place['what']}")
+    unsafe, safe = told["unstable"], told["fine"]
+    print(f"{folder.name}: {sum(unsafe)} of {len(unsafe)} unsafe places found, {sum(safe)} of {len(safe)} safe ones flagged")  # fmt: skip
 
 
 def lines(entry: dict[str, Any]) -> set[int]:

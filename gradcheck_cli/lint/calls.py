@@ -121,6 +121,9 @@ def product_of_matrices(left: Term, right: Term, alike: bool) -> Term:
 
 
 def _matmul(call: Call, operands: Sequence[Term]) -> Term | None:
+    first = call.node.args[0] if call.node.args else None
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):  # of einsum
+        return Term("matmul", tuple(operands[1:])) if len(operands) > 2 else None
     if len(operands) != 2:
         return None
     texts = [ast.unparse(a) for a in call.node.args]
@@ -214,6 +217,24 @@ def _astype(call: Call, operands: Sequence[Term]) -> Term:
     return _cast(operands[0], dtype)
 
 
+def _uniform(call: Call, operands: Sequence[Term]) -> Term | None:
+    """A draw that begins above zero is cut off there."""
+    first = operands[0] if operands[0].number is not None and len(operands) > 1 else None
+    low = call.keyword(("minval", "low")) or first
+    drawn = Term("uniform", tuple(operands))
+    return drawn if low is None else terms.call("maximum", drawn, low)
+
+
+def _moments(*reductions: str) -> Callable[[Call, Sequence[Term]], Term | None]:
+    """Several of one array at once, in their order."""
+
+    def built(call: Call, operands: Sequence[Term]) -> Term:
+        given = _reduced(call)
+        return terms.call("tuple", *(Term(r, (operands[0],), options=given) for r in reductions))
+
+    return built
+
+
 def _logsumexp_of_two(call: Call, operands: Sequence[Term]) -> Term | None:
     return Term("logaddexp", tuple(operands[:2]))
 
@@ -241,6 +262,10 @@ _BUILT: dict[str, Callable[[Call, Sequence[Term]], Term | None]] = {
     "cast": _astype,
     "logaddexp": _logsumexp_of_two,
     "matmul": _matmul,
+    "uniform": _uniform,
+    "moments": _moments("mean", "var"),
+    "var_mean": _moments("var", "mean"),
+    "std_mean": _moments("std", "mean"),
     "normalize": _unit,
     "l2_normalize": _unit,
 }

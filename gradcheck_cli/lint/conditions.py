@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from gradcheck_cli.lint.ranges import is_shifted, range_of
 from gradcheck_cli.lint.terms import NAME, POWER, PRODUCT, SETTING, SUM, Term, is_negated
+from gradcheck_cli.lint.vocabulary import DRAWS
 
 _SCALED = 2  # names in `x / alpha`
 _OVERFLOW, _VANISH = 88.0, -88.0
@@ -20,7 +21,7 @@ _ONE_BELOW = 1 - 2.0**-25  # rounds to 1 in float32
 _OPAQUE = (NAME, "call", "attribute", "index", "integer", "each", "tuple", SETTING)
 _OF_LOGITS = ("sigmoid", "softmax")
 # What keeps a probability one, on the way from the function that made it.
-_CARRIES = (SUM, PRODUCT, "maximum", "minimum", "index", "where", "gather", "max", "sum", "mean", "take_along_axis", "boolean_mask", "low", "widened")  # fmt: skip
+_CARRIES = (SUM, PRODUCT, "maximum", "minimum", "index", "where", "gather", "index_select", "take", "take_along_dim", "max", "sum", "mean", "take_along_axis", "boolean_mask", "low", "widened")  # fmt: skip
 _PROBABILITY = re.compile(r"(?:^|_)(?:p|q|probs?|probabilit(?:y|ies)|preds?|y_?hat|y_?pred|predictions?|softmax\w*|sigmoid\w*|posteriors?|y_?conv|y_)\d*(?:$|_|#)", re.IGNORECASE)  # fmt: skip
 _MIXES = ("softmax", "sigmoid", "log_softmax", "matmul")  # what comes out of these is another thing
 # Masks, as they are made.
@@ -30,7 +31,6 @@ _RATE = re.compile(
     r"(?:^|_)(?:rate|growth|yield|interest|returns?|inflation|apr|r)(?:#|_|$)", re.IGNORECASE
 )
 _GRADIENT = re.compile(r"(?:^|_)g(?:rad(?:ient)?s?)?(?:#|$)")
-_DRAWS = ("rand", "uniform", "random_uniform", "rand_like", "random_sample", "random")
 
 
 _Test = TypeVar("_Test", bound=Callable[..., bool])
@@ -60,6 +60,12 @@ def near_zero(x: Term) -> bool:
     """Can it be nearly zero, and is it a float?"""
     off_axis = any(part.head == "complex" for part in x.parts())
     return x.number is None and x.head != "integer" and not off_axis and range_of(x).has(0)
+
+
+@condition
+def comes_near_zero(x: Term) -> bool:
+    """Can it be nearly zero, be it only by the eps that keeps it from it?"""
+    return near_zero(x) or (x.number is None and range_of(x).ends_near_zero)
 
 
 @condition
@@ -166,10 +172,10 @@ def of_sigmoid(x: Term) -> bool:
 def drawn(x: Term) -> bool:
     """Is it a uniform random number, which may be exactly zero?"""
     bare = _without_casts(x)
-    if bare.head in _DRAWS:
+    if bare.head in DRAWS:
         return range_of(bare).low <= 0
     name = str(bare.value).rpartition(".")[2] if bare.head in ("call", NAME) else ""
-    return name.partition("#")[0] in _DRAWS
+    return name.partition("#")[0] in DRAWS
 
 
 @condition

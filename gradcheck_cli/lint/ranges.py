@@ -19,6 +19,7 @@ from gradcheck_cli.lint.terms import (
     PRODUCT,
     SETTING,
     SUM,
+    WITHIN,
     Term,
     is_negated,
     negative,
@@ -28,6 +29,7 @@ from gradcheck_cli.lint.terms import (
 
 INF = math.inf
 _REMEMBERED = 20_000  # terms
+_BY_NAME, _BESIDE = 1e-30, 1e-3
 _EXP_OVERFLOWS, _EXP_VANISHES, _SIGMOID_IS_ONE = 88.0, -103.0, 17.0
 
 
@@ -41,9 +43,14 @@ class Range:
     def has(self, value: float) -> bool:
         return self.low <= value <= self.high
 
+    @property
+    def ends_near_zero(self) -> bool:
+        """Does it begin beside zero, as behind an eps? What is positive by its name is not small by that."""
+        return _BY_NAME < self.low <= _BESIDE
+
 
 ANY = Range()
-_POSITIVE = Range(1e-30, INF)
+_POSITIVE = Range(_BY_NAME, INF)
 # What is positive by its name.
 _WIDTH = re.compile(r"(?:^|[_.])(?:temperature|temp|sigma|std|stddev|scale|tau|bandwidth|lengthscale|length_scale|variance|ell|sd|eps|tiny|epsilon|smallest_normal)(?:#\d+)?$", re.IGNORECASE)  # fmt: skip
 _ABOVE_ZERO = re.compile(r"^[\w.]+ > 0(?:\.0*)?$")
@@ -58,6 +65,9 @@ def range_of(term: Term) -> Range:
         return Range(value, value)
     if term.head == SETTING:
         return range_of(term.args[1])
+    known = dict(term.options).get(WITHIN) if term.head == NAME else None
+    if isinstance(known, Range):
+        return known
     if term.head in (NAME, "attribute"):
         return _POSITIVE if _WIDTH.search(str(term.value)) else ANY
     of = _OF.get(term.head)
@@ -224,6 +234,19 @@ def _absolute(term: Term) -> Range:
     return Range(0.0 if r.has(0) else min(abs(r.low), abs(r.high)), max(abs(r.low), abs(r.high)))
 
 
+def _from_to(term: Term) -> Range:
+    """Numbers in a row from one end to the other."""
+    ends = [range_of(a) for a in term.args[:2]]
+    if term.head == "arange" and len(term.args) == 1:
+        ends = [Range(0.0, 0.0), *ends]
+    return Range(min(r.low for r in ends), max(r.high for r in ends)) if len(ends) > 1 else ANY
+
+
+def _radians(term: Term) -> Range:
+    r = range_of(term.args[0])
+    return Range(math.radians(r.low), math.radians(r.high))
+
+
 def _always(r: Range) -> Callable[[Term], Range]:
     return lambda term: r
 
@@ -266,6 +289,14 @@ _OF: dict[str, Callable[[Term], Range]] = {
     "low": _same,
     "widened": _same,
     "gather": _same,
+    "index_select": _same,
+    "take": _same,
+    "take_along_axis": _same,
+    "take_along_dim": _same,
+    "arange": _from_to,
+    "linspace": _from_to,
+    "deg2rad": _radians,
+    "radians": _radians,
     "branch": _either,
     "where": _either,
     "maximum": _maximum,

@@ -71,10 +71,12 @@ _ALIAS = {alias: head for head, names in _HEADS.items() for alias in names.split
 _METHODS = """
 abs absolute acos acosh add arccos arccosh asin asinh astype atan atan2 atanh bfloat16 bmm clamp clamp_max
 clamp_min clip clone contiguous copy cos cosh cpu cuda cumprod cumsum det detach diag diag_part diagonal digamma div div_
-divide dot double erf erfc erfinv exp exp2 expand expand_as expm1 flatten float half inverse lgamma log log10
+divide dot double erf erfc erfinv exp exp2 expand expand_as expm1 flatten float gather half index_select inverse
+lgamma log log10
 log1p log2 log_softmax logaddexp logdet logit logsumexp masked_fill matmul max mean min mm mul multiply neg
 norm normalize numpy permute pow prod ravel reciprocal relu repeat reshape rsqrt sigmoid sign sin sinh slogdet
-softmax softplus sqrt square squared_difference squeeze std sub subtract sum swapaxes t tan tanh to transpose
+softmax softplus sqrt square squared_difference squeeze std sub subtract sum swapaxes t take_along_dim tan tanh to
+transpose
 type unsqueeze var view where
 """
 METHODS = frozenset(_METHODS.split())
@@ -95,8 +97,15 @@ def head_of(bare: str) -> str:
     return _ALIAS.get(plain, plain)
 
 
+# Uniform random numbers; what else random modules have is no function of its arguments: `random.gamma`.
+DRAWS = ("rand", "uniform", "random_uniform", "rand_like", "random_sample", "random")
+
+
 def bare_name(full: str) -> str | None:
     """The last part of a function's whole name, if it is one of the frameworks'."""
+    if ".random." in full:
+        last = full.rpartition(".")[2]
+        return last if last in DRAWS else None
     for module in MODULES:
         if full.startswith(module + "."):
             return full[len(module) + 1 :].rpartition(".")[2]

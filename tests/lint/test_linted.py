@@ -68,6 +68,21 @@ def test_what_is_guarded_is_left_alone(body: str) -> None:
         ),
         ("    np.exp(x, out=x)\n    return x / x.sum()", "naive-softmax"),
         (
+            "    for o in x:\n        y = (y @ A) * B[:, o]\n    return np.log(y.sum())",
+            "log-of-product",
+        ),
+        (
+            "    for o in x:\n        y = y @ A\n        y *= B[:, o]\n    return np.log(y.sum())",
+            "log-of-product",
+        ),
+        ("    return np.log(np.einsum('ij,j->i', np.exp(x), y))", "naive-logsumexp"),
+        ("    w = np.exp(x)\n    return w.sum() ** 2 / (w**2).sum()", "quotient-of-exponentials"),
+        (
+            "    t = np.sqrt(np.sum(x**2) + 1e-12)\n    return (1 - np.cos(t)) / t**2",
+            "one-minus-cosine",
+        ),
+        ("    return np.log(np.random.uniform(size=3))", "log-of-uniform-draw"),
+        (
             "    kept = np.not_equal(x, y)\n    return (x * kept).sum() / kept.sum()",
             "division-by-zero",
         ),
@@ -84,6 +99,9 @@ def test_what_loops_and_calls_leave_in_a_name_is_known(body: str, rule: str) -> 
         "    p = 1.0\n    for w in x:\n        p *= f(w)\n        p = g(p)\n    return np.log(p)",
         "    return x / max(np.linalg.norm(x), 1e-6)",  # of Python, and no axis
         "    return x / max(1e-6, np.linalg.norm(x), 1e-3)",
+        "    for o in x:\n        y = y @ A\n        y = y / y.sum()\n    return np.log(y.sum())",
+        "    return np.log(np.random.uniform(1e-9, 1.0, 3)) + np.log(np.random.gamma(2.0, 1.0))",
+        "    return 1 - np.cos(np.deg2rad(np.arange(30.0, 151.0, 15.0)))",
     ],
 )
 def test_what_is_kept_away_or_not_known_in_a_name_is_left_alone(body: str) -> None:
@@ -214,3 +232,35 @@ def test_what_grows_with_each_line_is_a_name_in_the_end() -> None:
     source = f"import numpy as np\n\n\ndef f(x, y):\n{body}    return np.exp(y) - 1\n"
     (finding,) = linted(source, "model.py")
     assert finding.rule == "naive-expm1"
+
+
+PAIRS = """
+import tensorflow as tf, torch
+
+
+def standardized(x):
+    mean, var = tf.nn.moments(x, axes=[1])
+    return (x - mean) / tf.sqrt(var)
+
+
+def by_torch(x):
+    std, mean = torch.std_mean(x)
+    return (x - mean) / std
+
+
+def picked(logits, labels):
+    p = torch.softmax(logits, -1)
+    return torch.log(p.gather(-1, labels))
+"""
+
+
+def test_several_values_of_one_call_and_elements_that_are_picked_are_known() -> None:
+    assert set(rules(PAIRS)) == {"division-by-zero", "root-at-zero", "log-of-softmax"}  # fmt: skip
+
+
+def test_where_a_term_is_too_large_what_variables_hold_goes_by_its_name() -> None:
+    long = " + ".join(f"np.sin({n} * x)" for n in range(30))
+    body = f"    r = {long}\n    return np.log((1 + r) / (1 - r))"
+    assert rules(f"import numpy as np\n\n\ndef loss(x):\n{body}\n") == ["inverse-hyperbolic-by-logarithm"]  # fmt: skip
+    kept = f"    r = np.maximum({long}, 1e-3)\n    return np.log(r * {' * '.join(['(r + x)'] * 4)})"
+    assert rules(f"import numpy as np\n\n\ndef loss(x):\n{kept}\n") == []
