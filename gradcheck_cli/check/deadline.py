@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _SHARE = 0.85  # of the time that the worker has
+_EARLY = 0.25  # of it: what begins later and is cut off has another worker
 _AGAIN = 0.5  # seconds after which it is looked again whether it is our own work that goes on
 
 
@@ -28,6 +29,12 @@ class Clock:
         self.rang = False
         can = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
         self._end = time.monotonic() + seconds * _SHARE if seconds is not None and can else None
+        self._early = None if seconds is None else time.monotonic() + seconds * _EARLY
+        self.began_late = False
+
+    def begin(self) -> None:
+        """A gradient begins: has much of the time gone to those before it?"""
+        self.began_late = self._early is not None and time.monotonic() > self._early
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

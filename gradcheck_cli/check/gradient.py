@@ -22,7 +22,8 @@ def examine(request: Request) -> Iterator[Checked]:
     """All dtypes, all signatures that fit, all laws; out of time, what there is until then.
 
     A wrong gradient is handed out twice, before and after its correction is looked for: that runs
-    changed rules, which may kill the process. So is one that is to be drawn.
+    changed rules, which may kill the process. So is one that is to be drawn. What is cut off where others took
+    most of the time is provisional, too: another worker begins with it.
     """
     request.progress.doing(Phase.INPUTS)
     start = opening(request)
@@ -44,7 +45,8 @@ def examine(request: Request) -> Iterator[Checked]:
             yield msgspec.structs.replace(before, provisional=True)
             outcome = _drawn(request, outcome)
             request.progress.unhurried()
-    yield checked(request, start, outcome)
+    again = outcome.late and request.progress.clock.began_late
+    yield msgspec.structs.replace(checked(request, start, outcome), provisional=again)
 
 
 def _drawn(request: Request, outcome: GradientOutcome) -> GradientOutcome:

@@ -32,6 +32,7 @@ def check_gradient(
     site = site_of(gradient, task, path)
     progress = Progress(gradient.place.qualname, site.line, emit, clock)
     request = Request(gradient, framework, task, site, progress, calls)
+    clock.begin()
     told = False  # already, but for the change that makes it right
     try:
         # A sweep hands out each part as soon as it is done: it needs no time to write it down.

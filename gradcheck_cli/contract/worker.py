@@ -85,7 +85,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """One gradient is done; a provisional one is followed by another that takes its place."""
 
     gradient: Gradient
-    provisional: bool = False  # the change that makes it right is still looked for
+    provisional: bool = False  # what makes it right is still looked for, or it is to be begun again
     candidates: Candidates | None = None  # where inputs alone were asked for
     findings: list[Finding] = []
     not_covered: list[NotCovered] = []

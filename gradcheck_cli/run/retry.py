@@ -19,7 +19,8 @@ def rest(task: Task, last: WorkerEnd) -> Task | None:
     dead = died_of(last)
     if task.alone is not None or (dead is None and not late):
         return None
-    done = [e.gradient.qualname for e in last.events if isinstance(e, Checked)]
+    told = {e.gradient.qualname: e for e in last.events if isinstance(e, Checked)}
+    done = [name for name, e in told.items() if not (late and e.provisional)]
     call = made_up_call(task, last)
     if call is not None:
         return msgspec.structs.replace(task, skip=[*task.skip, *done], deadly=[*task.deadly, call])

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gradcheck_cli.check.deadline import Clock, OutOfTime
 from gradcheck_cli.check.file import check_file
+from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Verdict
 from gradcheck_cli.contract.worker import Checked, Event, Finished, Mark, Phase, Task
 from tests.conftest import check_json
@@ -71,6 +75,42 @@ def test_findings_are_kept_when_no_time_is_left_for_a_correction(
     assert checked.gradient.verdict is Verdict.WRONG
     assert [item.what for item in checked.not_covered] == ["the change that makes it right"]
     assert isinstance(events[-1], Finished) and events[-1].out_of_time
+
+
+TWO = """import jax
+
+
+@jax.custom_gradient
+def first(x):
+    return 2 * x, lambda ct: 2 * ct
+
+
+@jax.custom_gradient
+def second(x):
+    return 2 * x, lambda ct: 2 * ct
+"""
+
+
+def test_what_is_cut_off_where_others_took_the_time_is_begun_again(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(request: Request, _: object) -> Iterator[GradientOutcome]:
+        request.progress.doing(Phase.COMPARING)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        _wait(2)
+        yield GradientOutcome()
+
+    def told(name: str) -> list[tuple[bool, bool]]:
+        """Of each gradient that is told, whether it is provisional; and whether time ran out."""
+        events: list[Event] = []
+        monkeypatch.setattr("gradcheck_cli.check.deadline._EARLY", 0.0 if name == "late" else 1.0)
+        check_file(msgspec.structs.replace(_task(project / "a.py"), max_time=60.0), events.append)
+        return [(e.provisional, events[-1].out_of_time) for e in events if isinstance(e, Checked)]
+
+    (project / "a.py").write_text(TWO)
+    monkeypatch.setattr("gradcheck_cli.check.gradient.outcomes", endless)
+    assert told("late") == [(True, True)]
+    assert told("early") == [(False, True)]
 
 
 class _Collected:

@@ -32,6 +32,14 @@ def test_a_worker_that_ran_out_of_time_leaves_only_what_is_done() -> None:
     assert rest(task(), late) == task(skip=["done"])
 
 
+def test_what_was_cut_off_where_others_took_the_time_is_begun_again() -> None:
+    cut = msgspec.structs.replace(checked(qualname="cut"), provisional=True)
+    late = ended(
+        End.FINISHED, checked(qualname="done"), cut, Finished(versions={}, out_of_time=True)
+    )
+    assert rest(task(), late) == task(skip=["done"])
+
+
 def test_a_gradient_does_without_the_call_of_our_own_that_was_deadly() -> None:
     calling = Doing(phase=Phase.INPUTS, gradient="deadly", line=7, call="deadly(x: float[3])")
     new = rest(task(deadly=["earlier"]), ended(End.DIED, checked(qualname="done"), doing=calling))
