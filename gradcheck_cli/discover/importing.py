@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +20,9 @@ def import_file(path: Path) -> ModuleType:
     sys.path.insert(0, str(root))
     if "." in name or path.name == "__init__.py":
         return importlib.import_module(name)
+    levels = _relative_levels(path)
+    if levels:
+        return importlib.import_module(f"{_package_of(path, levels)}.{name}")
     if name in sys.modules or not _is_the_module(name, path):
         name = f"_cgcheck_{name}"  # a script that shares its name with a library
     spec = importlib.util.spec_from_file_location(name, path)
@@ -27,6 +32,34 @@ def import_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _relative_levels(path: Path) -> int:
+    """How many folders up the file imports from, relative to itself, though none of them is a package by an `__init__.py`."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return 0  # importing it says why
+    return max((n.level for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)), default=0)
+
+
+def _package_of(path: Path, levels: int) -> str:
+    """The name of a package that is the file's folder, inside of those above it that are needed; nothing else can be imported from there."""
+    name = ""
+    for folder in reversed(path.resolve().parents[:levels]):
+        own = re.sub(r"\W", "_", folder.name)
+        name = f"{name}.{own}" if name else own if _is_free(own, folder) else f"_cgcheck_{own}"
+        package = ModuleType(name)
+        package.__path__ = [str(folder)]
+        sys.modules.setdefault(name, package)
+    return name
+
+
+def _is_free(name: str, folder: Path) -> bool:
+    """May the folder have this name as a package: does nothing else go by it?"""
+    if name in sys.modules:
+        return list(getattr(sys.modules[name], "__path__", [])) == [str(folder)]
+    return name.isidentifier() and importlib.util.find_spec(name) is None
 
 
 def import_module(name: str) -> ModuleType:

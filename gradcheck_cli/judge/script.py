@@ -6,6 +6,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -116,21 +117,41 @@ def _loading(site: Site, gradient: CustomGradient) -> Iterator[str]:
         yield "folders = (Path.cwd(), *Path.cwd().parents, *Path(__file__).resolve().parents)"
         yield "path = next((folder / FILE for folder in folders if (folder / FILE).is_file()), None)"
         yield 'assert path is not None, f"run it in the project: there is no {FILE} here"'
-        yield 'spec = importlib.util.spec_from_file_location("checked", path)'
-        yield "module = importlib.util.module_from_spec(spec)"
-        yield "spec.loader.exec_module(module)"
+        yield from _of_a_package(gradient) or (
+            'spec = importlib.util.spec_from_file_location("checked", path)',
+            "module = importlib.util.module_from_spec(spec)",
+            "spec.loader.exec_module(module)",
+        )
     else:
         yield "import importlib"
         yield f"module = importlib.import_module({site.target!r})"
 
 
+def _of_a_package(gradient: CustomGradient) -> tuple[str, ...]:
+    """How the file is imported as what it is in its package, so that its relative imports work; nothing where it is in none."""
+    home = _home(gradient)
+    name = "" if home is None else home.__name__
+    if home is None or not home.__package__ or name.startswith("_cgcheck_"):
+        return ()
+    up = name.count(".") + (home.__package__ == name)  # of an __init__.py
+    return (
+        "import importlib",
+        "import sys",
+        f"sys.path.insert(0, str(path.parents[{up}]))",
+        f"module = importlib.import_module({name!r})",
+    )
+
+
+def _home(gradient: CustomGradient) -> ModuleType | None:
+    """The module that it was found in."""
+    modules = list(sys.modules.values())
+    return next((m for m in modules if getattr(m, "__file__", None) == gradient.place.path), None)
+
+
 def _reachable(gradient: CustomGradient) -> bool:
     """Does its dotted name lead to something that can be called as it is?"""
     qualname = gradient.place.qualname
-    home = next(
-        (m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == gradient.place.path),
-        None,
-    )  # fmt: skip
+    home = _home(gradient)
     if home is None or "<" in qualname or gradient.kind == "RegisterGradient":
         return False
     try:

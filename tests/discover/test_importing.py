@@ -63,3 +63,23 @@ def test_what_comes_from_another_package_stays_where_it_is_shown() -> None:
     module = ModuleType("mine")
     vars(module)["dumps"] = json.dumps
     assert home(module, ["dumps"]) is module
+
+
+@pytest.mark.parametrize(("folder", "name"), [("rooms_of_none", "rooms_of_none"), ("json", "_cgcheck_json"), ("a-room.2", "a_room_2")])  # fmt: skip
+def test_relative_imports_work_in_folders_that_are_no_packages(
+    tmp_path: Path, folder: str, name: str
+) -> None:
+    room = tmp_path / folder
+    (room / "inner").mkdir(parents=True)
+    (room / "near.py").write_text("one = 1\n")
+    (room / "rule.py").write_text("from .near import one\n")
+    (room / "inner" / "rule.py").write_text("from ..near import one\n")
+    module = import_file(room / "rule.py")
+    assert (module.one, module.__name__) == (1, f"{name}.rule")
+    assert import_file(room / "inner" / "rule.py").one == 1
+
+
+def test_a_file_that_is_no_python_says_so_itself(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("from . import (\n")
+    with pytest.raises(SyntaxError):
+        import_file(tmp_path / "broken.py")

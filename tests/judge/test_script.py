@@ -116,6 +116,18 @@ def test_a_module_is_imported_by_its_name() -> None:
     assert "module = importlib.import_module('package.formula')" in text
 
 
+def test_a_file_of_a_package_is_imported_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys.modules["formula"], "__name__", "wrong.formula")
+    monkeypatch.setattr(sys.modules["formula"], "__package__", "wrong")
+    text = text_of("square", grounded("square", [3.0]))
+    assert "sys.path.insert(0, str(path.parents[1]))" in text
+    module = run(text)["module"]
+    assert (module.__name__, module.__package__) == ("wrong.formula", "wrong")
+    for name in ("wrong", "wrong.formula"):
+        del sys.modules[name]
+
+
 @pytest.mark.parametrize(
     ("severity", "bound"), [(Severity.ERROR, "0.000345"), (Severity.WARNING, "7.63e-06")]
 )
