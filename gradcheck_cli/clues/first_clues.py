@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gradcheck_cli.clues import clip_bounds, guarded_sums, usual_domains
+from gradcheck_cli.clues import boxes, clip_bounds, guarded_sums, usual_domains
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import MATRICES, Domain
 from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
@@ -61,8 +61,8 @@ def domains(
     named = {*clues, *paths}
     of_sums = guarded_sums.clues([function, *rule], named)
     of_clips = clip_bounds.clues([function, *rule], named)
-    sources = (of_sums, of_names, of_clips)
-    spoken_of = {**of_sums, **of_names, **of_clips}
+    sources = (boxes.clues([function, *rule], clues), of_sums, of_names, of_clips)
+    spoken_of = dict.fromkeys(path for each in sources for path in each)
     usual = {p: [each[p] for each in sources if p in each] for p in spoken_of}
     every = {path: [*clues.get(path, ()), *usual.get(path, ())] for path in {**clues, **usual}}
     for name, of_name in every.items():

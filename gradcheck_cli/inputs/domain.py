@@ -138,6 +138,16 @@ def _increasing(rows: Array) -> Array:
     return np.where(ties, ordered + step, ordered)
 
 
+def _boxes(rows: Array) -> Array:
+    """By two corners: in each direction the first one lies below the second one."""
+    half = rows.shape[-1] // 2
+    if not half:
+        return rows
+    corners = np.stack([rows[..., :half], rows[..., half : 2 * half]], axis=-1)
+    first, second = np.moveaxis(_increasing(corners), -1, 0)
+    return np.concatenate([first, second, rows[..., 2 * half :]], axis=-1)
+
+
 def _unit(rows: Array) -> Array:
     rows = _nonzero(rows)
     unit: Array = rows / np.sqrt((rows * rows).sum(axis=-1, keepdims=True))
@@ -181,6 +191,7 @@ _JOINT: dict[str | None, Callable[[Array], Array]] = {
     "simplex": _simplex,
     "sorted": _sorted,
     "increasing": _increasing,
+    "boxes": _boxes,
     "unit": _unit,
     "nonzero": _nonzero,
     "spd": _spd,

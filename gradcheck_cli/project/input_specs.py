@@ -20,6 +20,7 @@ COMPLEX = ("c64", "c128", "complex64", "complex128", "complex")
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "int8", "int16", "int32", "int64", "uint8", "int", "i")
 FAMILIES = (
     "positive", "simplex", "sorted", "increasing", "unit", "nonzero", "spd", "orthogonal", "symmetric", "lower", "upper", "binary", "signs",
+    "boxes",
 )  # fmt: skip
 
 _ARRAY = re.compile(r"(?P<dtype>[a-z]+\d*)\s*\[(?P<dims>[^\]]*)\]\s*(?P<domain>.*)$")

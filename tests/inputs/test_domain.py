@@ -23,6 +23,13 @@ def test_sorted_numbers_may_have_ties() -> None:
     assert moved.tolist() == [1.0, 3.0, 3.0]
 
 
+def test_the_first_corner_of_a_box_lies_below_the_second() -> None:
+    rows = np.array([[3.0, 1.0, -2.0, 4.0], [1.0, 1.0, 1.0, 1.0]])
+    moved = Domain(condition("x in boxes")[1]).into(rows, F32)
+    assert moved[0].tolist() == [-2.0, 1.0, 3.0, 4.0]
+    assert (moved[1, :2] < moved[1, 2:]).all()
+
+
 def test_a_nonzero_number_is_one_where_it_was_zero() -> None:
     moved = Domain(condition("x in nonzero")[1]).into(np.array([0.0, -2.0]), F32)
     assert moved.tolist() == [1.0, -2.0]
