@@ -14,7 +14,8 @@ from gradcheck_cli.check.attempt import attempt
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Outcome
-from gradcheck_cli.inputs.signature import Signature
+from gradcheck_cli.infer.template import is_guessed, is_open
+from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.judge.diagnose.correction import Correction
 from gradcheck_cli.judge.diagnose.refitting import refitting
 from gradcheck_cli.judge.diagnose.trial import Trial
@@ -40,10 +41,19 @@ def refitted(
 
 
 def _is_meant(trial: Trial, signature: Signature) -> bool:
-    """Has no argument more axes there than in the call? Else it is one that function and rule take by accident."""
-    ranks = {leaf.path: len(leaf.shape) for leaf in signature.leaves}
-    taken = trial.m.subject.leaves
-    return all(len(leaf.shape) <= ranks.get(leaf.path, 0) for leaf in taken)
+    """Has no argument more axes there than in the call, or a guessed shape in place of a stated one?
+
+    Else it is a call that function and rule take by accident.
+    """
+    called = {leaf.path: leaf for leaf in signature.leaves}
+
+    def is_meant(leaf: Leaf) -> bool:
+        asked = called.get(leaf.path)
+        ranks = len(leaf.shape), 0 if asked is None else len(asked.shape)
+        stated = asked is not None and not is_guessed(asked) and not is_open(asked)
+        return ranks[0] <= ranks[1] and not (stated and is_guessed(leaf) and ranks[0] < ranks[1])
+
+    return all(map(is_meant, trial.m.subject.leaves))
 
 
 def _is_right(trial: Trial) -> bool:

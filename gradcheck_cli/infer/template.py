@@ -189,6 +189,11 @@ def is_guessed(leaf: Leaf) -> bool:
     return _RICHEST in leaf.source or leaf.source == GUESS or leaf.source.startswith(A_FIELD)
 
 
+def is_open(leaf: Leaf) -> bool:
+    """Does the source of its shape, as it is quoted, leave open how many axes there are: `(..., d)`?"""
+    return "..." in leaf.source or "*batch" in leaf.source
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """The place of an array that is not differentiated."""

@@ -69,6 +69,11 @@ class Unit(torch.autograd.Function):
             "`(dh @ w.T, x.T @ dh, dh.sum(0))` instead of `(dh @ w.T, dh.sum(0), x.T @ dh)`",
         ),
         (
+            "dh @ w.T, x.T @ dh, jnp.sum(dh)",
+            19,
+            "`jnp.sum(dh, axis=0)` instead of `jnp.sum(dh)`",
+        ),
+        (
             "dh @ w.T, dh.T @ x, dh.sum(0)",
             19,
             "`(dh.T @ x).T` instead of `dh.T @ x`",

@@ -20,7 +20,7 @@ from gradcheck_cli.judge.diagnose.rule_text import (
     returned_by,
     rules_in,
 )
-from gradcheck_cli.judge.diagnose.spelled import call, keeping_axes, total
+from gradcheck_cli.judge.diagnose.spelled import axis_of, call, keeping_axes, total
 
 # Expressions, names that may stand there, and what to write instead of one of the expressions.
 _Change = Callable[[ast.expr, Sequence[str]], Iterator[ast.expr]]
@@ -268,6 +268,10 @@ def _with_options(node: ast.expr, names: Sequence[str], library: str | None) -> 
     has_axis = bool(given.keys() & {"axis", "dim"}) or len(node.args) > own
     if node.func.attr in _REDUCED and has_axis and not given.keys() & {"keepdims", "keepdim"}:
         yield _with_keyword(node, keeping_axes(library))
+    if node.func.attr in _REDUCED and not has_axis:
+        for axis in (0, -1):
+            yield _with_keyword(node, axis_of(library), axis)
+        yield _with_keyword(_with_keyword(node, axis_of(library), -1), keeping_axes(library))
     if node.func.attr in _RUNNING and "reverse" not in given:
         yield _with_keyword(node, "reverse")
     for i, argument in enumerate(node.args if node.func.attr in _OF_MATRICES else ()):
@@ -275,8 +279,9 @@ def _with_options(node: ast.expr, names: Sequence[str], library: str | None) -> 
         yield ast.Call(node.func, [*node.args[:i], turned, *node.args[i + 1 :]], node.keywords)
 
 
-def _with_keyword(node: ast.Call, name: str) -> ast.Call:
-    return ast.Call(node.func, node.args, [*node.keywords, ast.keyword(name, ast.Constant(True))])
+def _with_keyword(node: ast.Call, name: str, value: int = True) -> ast.Call:
+    written = ast.Constant(value) if isinstance(value, bool) else _number(value)
+    return ast.Call(node.func, node.args, [*node.keywords, ast.keyword(name, written)])
 
 
 def _summed(node: ast.expr, names: Sequence[str], library: str | None) -> Iterator[ast.expr]:

@@ -24,7 +24,8 @@ def tree_of(function: FunctionType) -> Function | None:
         if (first, name) == (code.co_firstlineno, code.co_name):
             candidates.append(node)
     if len(candidates) > 1:  # lambdas on one line
-        candidates = [n for n in candidates if _same(_compiled(n, function), code)]
+        placed = [n for n in candidates if _stands_at(n, code)]
+        candidates = placed or [n for n in candidates if _same(_compiled(n, function), code)]
     return candidates[0] if len(candidates) == 1 else None
 
 
@@ -89,6 +90,15 @@ def _compiled(tree: Function, function: FunctionType) -> CodeType | None:
     (within,) = (c for c in module.co_consts if isinstance(c, CodeType))
     inner = [c for c in within.co_consts if isinstance(c, CodeType)]
     return next((c for c in inner if c.co_name == function.__code__.co_name), None)
+
+
+def _stands_at(node: Function, code: CodeType) -> bool:
+    """Is what the lambda returns what the code returns, by its place? Texts of a module that imports are compiled otherwise."""
+    if not isinstance(node, ast.Lambda):
+        return False
+    body = node.body
+    place = (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset)
+    return place in set(code.co_positions())
 
 
 def _same(one: CodeType | None, other: CodeType) -> bool:

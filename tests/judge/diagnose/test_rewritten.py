@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -66,9 +67,26 @@ def test_two_lambdas_on_one_line_are_told_apart() -> None:
     assert [ast.unparse(tree) for tree in trees if tree] == ["lambda x: x + 1", "lambda x: x - 1"]
 
 
-def test_two_equal_lambdas_on_one_line_are_not() -> None:
+def test_two_equal_lambdas_on_one_line_are_told_apart_by_their_places() -> None:
     pair = (lambda x: x + 1, lambda x: x + 1)
-    assert [tree_of(function) for function in pair] == [None, None]
+    columns = [tree.col_offset for tree in map(tree_of, pair) if tree is not None]
+    assert len(set(columns)) == 2
+    placeless = [f.__code__.replace(co_linetable=b"") for f in pair]
+    assert [tree_of(FunctionType(code, {})) for code in placeless] == [None, None]
+
+
+def test_lambdas_that_call_what_their_module_imports_are_told_apart(tmp_path: Path) -> None:
+    """Python compiles a call of an imported module's function otherwise where it sees the import."""
+    (tmp_path / "pair.py").write_text(
+        "import math\nrule = (lambda x: x, lambda _, g: g * math.sin(g))\n"
+    )
+    scope: dict[str, Any] = {}
+    exec(compile((tmp_path / "pair.py").read_text(), str(tmp_path / "pair.py"), "exec"), scope)
+    trees = [tree_of(function) for function in scope["rule"]]
+    assert [ast.unparse(tree) for tree in trees if tree] == [
+        "lambda x: x",
+        "lambda _, g: g * math.sin(g)",
+    ]
 
 
 def test_a_decorated_function_is_found_by_its_first_line() -> None:
