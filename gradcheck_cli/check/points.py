@@ -21,6 +21,7 @@ _FEW_POINTS = 48  # where each costs dozens of calls
 _ARRAY_SHARE = 4  # array signatures get this fraction of the points
 _STEPS = 30_000  # of flint for one cotangent at all points: a second or two for all that is asked
 _FEWEST_POINTS = 12
+_PROGRAMS = 300  # of kernels that are interpreted one by one, at all points, for one cotangent
 
 
 def points_of(subject: Subject, task: Task, rungs: Sources) -> Points:
@@ -56,4 +57,6 @@ def _budget(subject: Subject, task: Task, rungs: Sources) -> int:
     budget = task.points if scalar else max(16, task.points // _ARRAY_SHARE)
     if rungs.primal.dear:
         budget = min(budget, _FEW_POINTS)
-    return min(affordable_points(subject, budget), max(_FEWEST_POINTS, _STEPS // steps(subject)))
+    programs = sum(kernel.programs for kernel in subject.kernels) or 1
+    few = min(_STEPS // steps(subject), _PROGRAMS // programs if subject.kernels else budget)
+    return min(affordable_points(subject, budget), max(_FEWEST_POINTS, few))

@@ -260,6 +260,70 @@ print(seen.unread(x), seen.unread(y))
     assert said.split("\n")[:2] == ["4 1", "0 0"]
 
 
+def test_of_many_programs_the_first_and_the_last_are_enough_where_shapes_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    said = asked(
+        """
+from gradcheck_cli.frameworks.torch.triton.launched import launched
+@triton.jit
+def kernel(x_ptr, y_ptr, columns):
+    at = tl.program_id(0) * columns + tl.program_id(1)
+    tl.store(y_ptr + at, tl.load(x_ptr + at))
+def written(rows, columns):
+    y = torch.zeros(rows, columns)
+    kernel[(rows, columns)](torch.ones(rows, columns), y, columns)
+    return y.flatten()
+with launched(some=True) as seen:
+    print(int(written(4, 4).sum()), seen.left_out, written(9, 5).nonzero().flatten().tolist(), seen.left_out)
+print([k.programs for k in seen.kernels])
+with launched(some=True), launched() as seen:
+    print(int(written(9, 5).sum()), seen.left_out)
+print(int(written(9, 5).sum()))
+""",
+        tmp_path,
+    )
+    ends = [*range(8), *range(37, 45)]
+    assert said.split("\n")[:4] == [f"16 False {ends} True", "[16, 45]", "45 False", "45"]
+
+
+def test_scans_from_the_other_end_are_traced(tmp_path: Path) -> None:
+    said = asked(
+        """
+import jax, jax.numpy as jnp, numpy as np
+from gradcheck_cli.frameworks.torch.trace import traced
+@triton.jit
+def kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.cumsum(tl.load(x_ptr + at), axis=0, reverse=True))
+def later(x):
+    y = torch.empty(4)
+    kernel[(1,)](x, y, BLOCK=4)
+    return (y,)
+jaxpr = traced(later, [jax.ShapeDtypeStruct((4,), jnp.float32)])
+print(jax.extend.core.jaxpr_as_fun(jaxpr)(np.arange(4.0, dtype=np.float32))[0].tolist())
+""",
+        tmp_path,
+    )
+    assert said.split("\n")[0] == "[6.0, 6.0, 5.0, 3.0]"
+
+
+def test_a_batch_is_near_its_rows_but_for_numbers_that_are_taken_for_0(tmp_path: Path) -> None:
+    said = asked(
+        """
+import numpy as np
+from gradcheck_cli.frameworks.shared.rows import Row
+from gradcheck_cli.frameworks.torch.triton.compiled import is_near
+def near(many, one, dtype="float32"):
+    return is_near(Row([np.array([many])], [], None, None), Row([np.array(one)], [], None, None), 0, dtype)
+print(near([2.56e-37, 1e-36], [2.49e-37, 1e-36]), near([2.56e-37, 1e-36], [2.49e-37, 1e-36], "float64"))
+print(near([1.0, 2.0], [1.0, 2.0000002]), near([1.0, 2.0], [1.0, 2.1]))
+""",
+        tmp_path,
+    )
+    assert said.split("\n")[:2] == ["True False", "True False"]
+
+
 def test_how_kernels_cut_their_arrays(tmp_path: Path) -> None:
     said = asked(
         """

@@ -30,8 +30,8 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str, turn: int = 0
     call = Call(gradient, signature, getattr(torch, dtype), turn)
     points = [tensor(call.plain(leaf), call.dtype) for leaf in signature.leaves]
     try:
-        with calling_user_code():
-            with torch.no_grad(), launched() as launches:
+        with calling_user_code(), launched(some=True) as launches:
+            with torch.no_grad():
                 values = call.primal_outputs(points)
             outputs = call.outputs(points)
     except UserCodeError as raised:
@@ -58,7 +58,7 @@ def _hold_to_kernels(
     signature: Signature, points: Sequence[Any], values: Sequence[Any], launches: Launches
 ) -> None:
     """`Rejected` for shapes that kernels take by accident: of which they leave a part unwritten or unread."""
-    for value in values:
+    for value in () if launches.left_out else values:
         place = first_unwritten(value) if isinstance(value, torch.Tensor) else None
         if place is not None:
             raise Rejected(f"element {place} of what it returns is never written by a kernel")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -92,7 +93,8 @@ class TorchSubject(EagerSubject):
         if self._compiled is None:
             self._compiled = at_once(self.trace_rule, self.dtype, len(self.outputs))
         whole = self._compiled(points, cotangents)
-        return whole if self.same_alone(whole, points, cotangents, is_near) else None
+        near = functools.partial(is_near, dtype=self.dtype)
+        return whole if self.same_alone(whole, points, cotangents, near) else None
 
     def row(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
         leaves = [tensor(p, self.call.dtype) for p in point]

@@ -12,7 +12,7 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
-from gradcheck_cli.frameworks.torch.triton.launched import note
+from gradcheck_cli.frameworks.torch.triton.launched import chosen, note
 from gradcheck_cli.frameworks.torch.triton.memory import Memories
 
 _ACTIVE: list[Memories] = []
@@ -25,6 +25,8 @@ def memories() -> Memories:
 
 class Launch(interpreter.GridExecutor):  # type: ignore[misc]
     """What executes a grid: on memories instead of copies of the tensors."""
+
+    fn: Any  # the kernel
 
     def _init_args_hst(self, args_dev: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
         return list(args_dev), dict(kwargs)
@@ -49,6 +51,10 @@ class Launch(interpreter.GridExecutor):  # type: ignore[misc]
             here.pointer(tensor, name)
         grid = self.grid(named) if callable(self.grid) else self.grid
         self.grid: Any = tuple(map(int, grid))
+        programs = math.prod(self.grid)
+        skipped, own = chosen(programs), self.fn
+        if skipped is not None:
+            self.fn = _WithoutSome(own, skipped, self.grid)
         _ACTIVE.append(here)
         try:
             super().__call__(*args, **kwargs)
@@ -56,11 +62,27 @@ class Launch(interpreter.GridExecutor):  # type: ignore[misc]
             *_, first = _causes(error)  # what the kernel raised, not what became of it on the way
             raise first from None
         finally:
+            self.fn = own
             _ACTIVE.pop()
         constants = {name: value for name, value in named.items() if name in self.constexprs}
-        programs = math.prod(interpreter.interpreter_builder.grid_dim)
         note(constants, [tuple(tensor.shape) for tensor in tensors.values()], programs)
         here.give_back()
+
+
+class _WithoutSome:
+    """A kernel of which some programs do nothing."""
+
+    def __init__(self, kernel: Any, skipped: range, grid: Sequence[int]) -> None:
+        self.kernel, self.skipped, self.grid = kernel, skipped, grid
+        self.__name__, self.__globals__ = kernel.__name__, kernel.__globals__
+        self.__signature__ = inspect.signature(kernel)
+
+    def __call__(self, **arguments: Any) -> None:
+        place = 0
+        for index, size in zip(interpreter.interpreter_builder.grid_idx, self.grid, strict=False):
+            place = place * size + index
+        if place not in self.skipped:
+            self.kernel(**arguments)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

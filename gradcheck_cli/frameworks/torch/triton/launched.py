@@ -13,6 +13,7 @@ import numpy as np
 from gradcheck_cli.subject.results import Cut, Kernel
 
 BEYOND = "IndexError: the kernel "  # how it is told that one leaves an array
+_MOST_TRIED = 16  # programs of one launch: the first and the last ones meet the ends of the arrays
 Array = np.ndarray[Any, Any]
 
 
@@ -21,6 +22,8 @@ class Launches:
     """What was seen of the launches of a call."""
 
     each: dict[Kernel, None] = field(default_factory=dict)
+    some: bool = False  # of many programs the first and the last ones are enough
+    left_out: bool = False  # there were others
     # By the address of a storage, place by place.
     read: dict[int, Array] = field(default_factory=dict)
 
@@ -44,9 +47,9 @@ _WATCHING: list[Launches] = []
 
 
 @contextmanager
-def launched() -> Iterator[Launches]:
-    """While active, what is launched is noted."""
-    seen = Launches()
+def launched(*, some: bool = False) -> Iterator[Launches]:
+    """While active, what is launched is noted; `some`: of many programs the first and the last ones run."""
+    seen = Launches(some=some)
     _WATCHING.append(seen)
     try:
         yield seen
@@ -72,6 +75,16 @@ def note(constants: Mapping[str, Any], shapes: Sequence[Sequence[int]], programs
     kernel = Kernel(cuts, programs)
     for seen in _WATCHING:
         seen.each.setdefault(kernel)
+
+
+def chosen(programs: int) -> range | None:
+    """Those programs that need not run, where nobody asks for more than whether the call is taken; none where all have to."""
+    asked = [seen for seen in _WATCHING if seen.some]
+    if programs <= _MOST_TRIED or len(asked) < len(_WATCHING) or not asked:
+        return None
+    for seen in asked:
+        seen.left_out = True
+    return range(_MOST_TRIED // 2, programs - _MOST_TRIED // 2)
 
 
 def places_read(storage: int, size: int) -> Array | None:

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-_OTHER_NAMES = {"nanmax": "max", "nanmin": "min"}
+_OTHER_NAMES = {"nanmax": "max", "nanmin": "min", "ascontiguousarray": "asarray"}
 
 
 def is_traced(value: Any) -> bool:
