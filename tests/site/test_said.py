@@ -125,3 +125,25 @@ def test_the_same_faults_have_the_same_figures_on_both_pages() -> None:
     assert len(rows) >= 7
     every = set(re.findall(r"\b\d{3}\b", page("docs/mutation.md")))
     assert {seen for _, seen in rows} <= every
+
+
+_IMPORTS = {  # the first that a module has
+    "Keras": r"^\s*(?:import keras|from keras|from tensorflow import keras)(?![\s\S]*tf\.custom_gradient)",
+    "TensorFlow": r"^\s*(?:import|from) tensorflow",
+    "PyTorch": r"^\s*(?:import|from) torch",
+    "JAX": "",
+}
+
+
+def test_the_field_has_as_many_rules_as_its_page_says() -> None:
+    counts = dict.fromkeys(_IMPORTS, 0)
+    for folder in (ROOT / "benchmarks" / "field").iterdir():
+        expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+        for module, rules in expected.items():
+            text = (folder / module).read_text(encoding="utf-8")
+            home = next(n for n, imports in _IMPORTS.items() if re.search(imports, text, re.MULTILINE))  # fmt: skip
+            counts[home] += len(rules)
+    said = f"holds {sum(counts.values()):,} rules over " + ", ".join(
+        f"{name} ({counts[name]:,})" for name in ("JAX", "PyTorch", "TensorFlow")
+    )
+    assert f"{said} and Keras ({counts['Keras']:,})" in page("docs/field.md")
