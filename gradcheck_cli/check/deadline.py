@@ -29,12 +29,17 @@ class Clock:
         self.rang = False
         can = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
         self._end = time.monotonic() + seconds * _SHARE if seconds is not None and can else None
-        self._early = None if seconds is None else time.monotonic() + seconds * _EARLY
+        self._seconds = seconds
+        self._first: float | None = None  # when the first gradient began
         self.began_late = False
 
     def begin(self) -> None:
         """A gradient begins: has much of the time gone to those before it?"""
-        self.began_late = self._early is not None and time.monotonic() > self._early
+        now = time.monotonic()
+        if self._first is None:
+            self._first = now
+        elif self._seconds is not None:
+            self.began_late = now - self._first > self._seconds * _EARLY
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import Any
 from gradcheck_cli.clues.documentation import texts_about
 from gradcheck_cli.clues.source_text.tree import text_of
 from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.signature import last_name
 
 _CORNERS = re.compile(
     r"\bxyxy\b"
@@ -18,18 +19,27 @@ _CORNERS = re.compile(
     re.IGNORECASE,
 )
 _FOUR = re.compile(r"\s4\s*\]$")
+_BOXES = re.compile(  # what is called so beside them; `deltas` and `q` are other things
+    r"(?:\w+_)?(?:b?box(?:es)?|rois?|rects?|anchors?|proposals?|preds?|predictions?|predicted|targets?|gts?|truths?)\d?"
+    r"|b?box(?:es)?_\w+|[ab]",
+    re.IGNORECASE,
+)
 
 
 def clues(
     functions: Sequence[Callable[..., Any]], stated: Mapping[str, Sequence[Clue]]
 ) -> dict[str, Clue]:
-    """Of arrays with four columns, where a text calls four numbers by their corners."""
+    """Of arrays of boxes, by their names and four columns, where a text calls four numbers by their corners."""
     said = next((m.group() for text in _texts(functions) if (m := _CORNERS.search(text))), None)
     if said is None:
         return {}
     found = Clue(f"the words `{said}`", domain="in boxes")
     specs = {path: next((c.spec for c in each if c.spec), "") for path, each in stated.items()}
-    return {path: found for path, spec in specs.items() if _FOUR.search(spec.replace("[", "[ "))}
+    return {
+        path: found
+        for path, spec in specs.items()
+        if _FOUR.search(spec.replace("[", "[ ")) and _BOXES.fullmatch(last_name(path))
+    }
 
 
 def _texts(functions: Sequence[Callable[..., Any]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ _NO_OTHER = (
 _POSITIVE = re.compile(
     rf"{_NO_OTHER}(?:\w+_)?(?:sigma|std|std_?dev|variance|length_?scale|bandwidth|(?:band)?width|radius|radii|cut_?off|r_?cut|r_?max"
     rf"|attack|release|half_?life|life_?time|time_?constant|(?:rise|fall)_time|kappa|concentration|temperature|mass(?:es)?|box|box_size|cell_size|period|dof"
-    rf"|[a-z]{1, 4}_?50|spot|strike|vol|volatility|maturity|expiry|viscosity|diffusivity|conductivity|conductance|permeability|resistance|resistivity|capacitance|inductance|density|diameter|wavelength"
+    rf"|[a-z]+_?50|spot|strike|vol|volatility|maturity|expiry|viscosity|diffusivity|conductivity|conductance|permeability|resistance|resistivity|capacitance|inductance|density|diameter|wavelength"
     rf"|freq(?:uency)?|(?:line_?)?broadening|line_?width|clearance|tenor|waist|aperture|focal_length|capacity|stiffness|jitter|nugget|damping|samp(?:le|ling)_?rate){_PLURAL}"
 )
 _NOT_NEGATIVE = re.compile(

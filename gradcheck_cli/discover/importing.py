@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import itertools
 import re
 import sys
 from collections.abc import Sequence
@@ -48,7 +49,8 @@ def _package_of(path: Path, levels: int) -> str:
     name = ""
     for folder in reversed(path.resolve().parents[:levels]):
         own = re.sub(r"\W", "_", folder.name)
-        name = f"{name}.{own}" if name else own if _is_free(own, folder) else f"_cgcheck_{own}"
+        names = (own, *(f"_cgcheck_{own}{n or ''}" for n in itertools.count()))
+        name = f"{name}.{own}" if name else next(n for n in names if _is_free(n, folder))
         package = ModuleType(name)
         package.__path__ = [str(folder)]
         sys.modules.setdefault(name, package)
@@ -59,7 +61,10 @@ def _is_free(name: str, folder: Path) -> bool:
     """May the folder have this name as a package: does nothing else go by it?"""
     if name in sys.modules:
         return list(getattr(sys.modules[name], "__path__", [])) == [str(folder)]
-    return name.isidentifier() and importlib.util.find_spec(name) is None
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    if spec is None:
+        return name.isidentifier()
+    return spec.origin is None and list(spec.submodule_search_locations or ()) == [str(folder)]
 
 
 def import_module(name: str) -> ModuleType:

@@ -6,6 +6,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -134,6 +135,9 @@ def _of_a_package(gradient: CustomGradient) -> tuple[str, ...]:
     if home is None or not home.__package__ or name.startswith("_cgcheck_"):
         return ()
     up = name.count(".") + (home.__package__ == name)  # of an __init__.py
+    above = Path(gradient.place.path).parts[-1 - up : -1]
+    if list(above) != name.split(".")[:up]:  # folders whose names are no names of modules
+        return ()
     return (
         "import importlib",
         "import sys",

@@ -11,16 +11,6 @@ from gradcheck_cli.lint import terms
 from gradcheck_cli.lint.nodes import walk
 from gradcheck_cli.lint.terms import Term
 
-_PRODUCTS = (
-    "dot",
-    "matmul",
-    "einsum",
-    "mv",
-    "mm",
-    "matvec",
-    "multiply",
-    "mul",
-)  # calls that are one
 _REDUCED = {ast.Add: ("sum", 0.0), ast.Mult: ("prod", 1.0)}
 
 
@@ -66,7 +56,8 @@ def _multiplied(node: ast.AST) -> str:
     """The name that this statement gives itself times something."""
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            return name if any(_is(part, name) for part in _factors(value)) else ""
+            named = sum(_is(part, name) for part in walk(value))
+            return name if named == 1 and any(_is(part, name) for part in _factors(value)) else ""
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Mult() | ast.MatMult()):
             return name
     return ""
@@ -78,16 +69,11 @@ def _factors(node: ast.expr) -> Iterator[ast.expr]:
         case ast.BinOp(left=left, op=ast.Mult() | ast.MatMult(), right=right):
             yield node
             yield from (*_factors(left), *_factors(right))
-        case ast.Call(func=ast.Attribute(value=owner, attr=called), args=args) if (
-            called in _PRODUCTS
-        ):
-            yield node
-            yield from (part for each in (owner, *args) for part in _factors(each))
         case _:
             yield node
 
 
-def _is(node: ast.expr, name: str) -> bool:
+def _is(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
@@ -96,7 +82,4 @@ def _has_matrices(node: ast.AST) -> bool:
     if isinstance(node, ast.AugAssign):
         return isinstance(node.op, ast.MatMult)
     factors = _factors(node.value) if isinstance(node, ast.Assign) else ()
-    return any(
-        isinstance(part, ast.Call) or isinstance(getattr(part, "op", None), ast.MatMult)
-        for part in factors
-    )
+    return any(isinstance(getattr(part, "op", None), ast.MatMult) for part in factors)

@@ -222,7 +222,8 @@ def _uniform(call: Call, operands: Sequence[Term]) -> Term | None:
     first = operands[0] if operands[0].number is not None and len(operands) > 1 else None
     low = call.keyword(("minval", "low")) or first
     drawn = Term("uniform", tuple(operands))
-    return drawn if low is None else terms.call("maximum", drawn, low)
+    begins_at_zero = low is None or (low.number is not None and low.number <= 0)
+    return drawn if low is None or begins_at_zero else terms.call("maximum", drawn, low)
 
 
 def _moments(*reductions: str) -> Callable[[Call, Sequence[Term]], Term | None]:

@@ -25,7 +25,6 @@ from gradcheck_cli.lint.names import (
     short_functions,
 )
 from gradcheck_cli.lint.nodes import walk
-from gradcheck_cli.lint.ranges import range_of
 from gradcheck_cli.lint.spans import Span
 from gradcheck_cli.lint.terms import Term
 from gradcheck_cli.lint.vocabulary import METHODS, bare_name, head_of
@@ -35,9 +34,6 @@ _DEEPEST_CALL = 3  # calls inside of calls that are looked into
 _HALF_ULP = 2.0**-24  # beside 1, of float32
 _PAIRS = ("max", "min")  # of torch, with places beside the values
 _LARGEST = 120  # parts of a term: beyond, a value is a name
-_LONG = (
-    _LARGEST // 4
-)  # parts of what a variable holds: it goes by its name where the whole is too large
 _MOST_COMPARED = 400  # terms that are remembered
 _MOST_INLINED = 500  # calls of a module that are looked into
 _OPERATIONS: dict[type[ast.operator], Callable[[Term, Term], Term]] = {
@@ -84,9 +80,6 @@ class _Lifter:
     fresh: Iterator[int] = field(default_factory=itertools.count)
     constants: Mapping[str, Term] = field(default_factory=dict)  # of the module
     inlining: int = 0
-    overflows: bool = False  # was an expression too large to be followed?
-    brief: bool = False  # do variables that hold much go by their names?
-    numbers: dict[Term, int] = field(default_factory=dict)  # of what these hold
     inlined_calls: int = 0
 
     # -- statements ----------------------------------------------------------------------
@@ -217,7 +210,7 @@ class _Lifter:
             self.forget_target(target, scope)
         self.body(body, scope)
         held = {a.name: a.of(self.lift(a.taken, scope, silent=True)) for a in grown}
-        held |= {n: terms.call("prod", self.unknown(n)) for n in carried_products(body)}
+        held |= {n: terms.call("carried", self.unknown(n)) for n in carried_products(body)}
         self.forget(body, scope)
         scope.values |= held
 
@@ -303,12 +296,6 @@ class _Lifter:
         """The term of an expression; its parts are found on the way."""
         before = len(self.found)
         term = self.expression(node, scope)
-        if self.overflows and not self.brief:
-            del self.found[before:]
-            self.brief = True
-            term = self.expression(node, scope)
-            self.brief = False
-        self.overflows = False
         if silent:
             del self.found[before:]
         return term
@@ -316,7 +303,6 @@ class _Lifter:
     def expression(self, node: ast.expr, scope: Scope) -> Term:
         term = self._expression(node, scope)
         if term.size > _LARGEST:
-            self.overflows = True
             return self.unknown("large")
         if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp) and term.args:
             span = Span.of(node)
@@ -340,11 +326,7 @@ class _Lifter:
         return self.unknown("?")
 
     def named(self, node: ast.Name, scope: Scope) -> Term:
-        held = scope.values.get(node.id)
-        if held is not None and self.brief and held.size > _LONG:
-            place = self.numbers.setdefault(held, len(self.numbers))
-            return terms.name_within(f"long#{place}", range_of(held))
-        return held or self.constant_of_library(node) or terms.name(node.id)
+        return scope.values.get(node.id) or self.constant_of_library(node) or terms.name(node.id)
 
     def signed(self, node: ast.UnaryOp, scope: Scope) -> Term:
         inner = self.expression(node.operand, scope)

@@ -19,7 +19,6 @@ from gradcheck_cli.lint.terms import (
     PRODUCT,
     SETTING,
     SUM,
-    WITHIN,
     Term,
     is_negated,
     negative,
@@ -65,9 +64,6 @@ def range_of(term: Term) -> Range:
         return Range(value, value)
     if term.head == SETTING:
         return range_of(term.args[1])
-    known = dict(term.options).get(WITHIN) if term.head == NAME else None
-    if isinstance(known, Range):
-        return known
     if term.head in (NAME, "attribute"):
         return _POSITIVE if _WIDTH.search(str(term.value)) else ANY
     of = _OF.get(term.head)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 NUMBER, NAME, SUM, PRODUCT, POWER = "number", "name", "+", "*", "^"
 SETTING = "setting"  # a name, and the number that it is by default
-WITHIN = "within"  # the option of a name whose range is known
 
 Options = tuple[tuple[str, object], ...]
 
@@ -47,11 +46,6 @@ def number(value: float) -> Term:
 
 def name(text: str) -> Term:
     return Term(NAME, value=text)
-
-
-def name_within(text: str, ends: object) -> Term:
-    """A name of which no more is known than the range of what it stands for."""
-    return Term(NAME, value=text, options=((WITHIN, ends),))
 
 
 def call(head: str, *args: Term, options: Options = ()) -> Term:

@@ -52,9 +52,10 @@ class File:
 
     def _add_checked(self, checked: Checked) -> None:
         """A gradient, in place of what was said of it before its correction was looked for."""
-        last = self.gradients[-1] if self.gradients else None
-        if last is not None and last.provisional:
-            before, now = last.gradient, checked.gradient
-            if (before.id, before.backend) == (now.id, now.backend):
-                self.gradients.pop()
+        now = checked.gradient
+        for place, before in enumerate(self.gradients):
+            same = (before.gradient.id, before.gradient.backend) == (now.id, now.backend)
+            if before.provisional and same:
+                self.gradients[place] = checked
+                return
         self.gradients.append(checked)

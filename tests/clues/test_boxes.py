@@ -9,7 +9,7 @@ import pytest
 from gradcheck_cli.clues.boxes import clues
 from gradcheck_cli.inputs.clue import Clue
 
-STATED = {"pred": [Clue("a docstring", spec="f32[n 4]")], "weight": [Clue("a docstring", spec="f32[n]")]}  # fmt: skip
+STATED = {"pred": [Clue("a docstring", spec="f32[n 4]")], "weight": [Clue("a docstring", spec="f32[n]")], "deltas": [Clue("a docstring", spec="f32[n 4]")]}  # fmt: skip
 
 
 def by_format(pred: Any, weight: Any) -> Any:

@@ -77,6 +77,11 @@ def test_relative_imports_work_in_folders_that_are_no_packages(
     module = import_file(room / "rule.py")
     assert (module.one, module.__name__) == (1, f"{name}.rule")
     assert import_file(room / "inner" / "rule.py").one == 1
+    other = tmp_path / "other" / folder
+    other.mkdir(parents=True)
+    (other / "near.py").write_text("one = 2\n")
+    (other / "rule.py").write_text("from .near import one\n")
+    assert import_file(other / "rule.py").one == 2
 
 
 def test_a_file_that_is_no_python_says_so_itself(tmp_path: Path) -> None:
