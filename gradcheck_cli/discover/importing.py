@@ -49,7 +49,8 @@ def _package_of(path: Path, levels: int) -> str:
     name = ""
     for folder in reversed(path.resolve().parents[:levels]):
         own = re.sub(r"\W", "_", folder.name)
-        names = (own, *(f"_cgcheck_{own}{n or ''}" for n in itertools.count()))
+        others = (f"_cgcheck_{own}{n or ''}" for n in itertools.count())
+        names = itertools.chain([own], others)
         name = f"{name}.{own}" if name else next(n for n in names if _is_free(n, folder))
         package = ModuleType(name)
         package.__path__ = [str(folder)]
