@@ -57,6 +57,7 @@ def _budget(subject: Subject, task: Task, rungs: Sources) -> int:
     budget = task.points if scalar else max(16, task.points // _ARRAY_SHARE)
     if rungs.primal.dear:
         budget = min(budget, _FEW_POINTS)
-    programs = sum(kernel.programs for kernel in subject.kernels) or 1
-    few = min(_STEPS // steps(subject), _PROGRAMS // programs if subject.kernels else budget)
+    programs, few = sum(kernel.programs for kernel in subject.kernels), _STEPS // steps(subject)
+    if programs:
+        few = min(few, _PROGRAMS // programs)
     return min(affordable_points(subject, budget), max(_FEWEST_POINTS, few))

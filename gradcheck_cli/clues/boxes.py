@@ -18,7 +18,7 @@ _CORNERS = re.compile(
     r"|\bleft\W{1,3}top\W{1,3}right\W{1,3}bottom\b",
     re.IGNORECASE,
 )
-_FOUR = re.compile(r"\s4\s*\]$")
+_FOUR = re.compile(r"[\[\s]4\s*\]$")
 _BOXES = re.compile(  # what is called so beside them; `deltas` and `q` are other things
     r"(?:\w+_)?(?:b?box(?:es)?|rois?|rects?|anchors?|proposals?|preds?|predictions?|predicted|targets?|gts?|truths?)\d?"
     r"|b?box(?:es)?_\w+|[ab]",
@@ -38,7 +38,7 @@ def clues(
     return {
         path: found
         for path, spec in specs.items()
-        if _FOUR.search(spec.replace("[", "[ ")) and _BOXES.fullmatch(last_name(path))
+        if _FOUR.search(spec) and _BOXES.fullmatch(last_name(path))
     }
 
 

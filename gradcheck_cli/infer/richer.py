@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -79,21 +79,24 @@ def _cut_axes(signature: Signature, hints: Hints, size: int) -> list[tuple[int, 
 def past_slices(signature: Signature, hints: Hints) -> Iterator[Signature]:
     """The signature with an axis so long that slices of it may be in it which begin late: `counts[200:250]`; others are two."""
     sizes = dict.fromkeys(n for axes in _free_axes(signature, hints) for n in reversed(axes))
-    for length in _LENGTHS:
-        for size in sizes:
-            few = _few_beside(size, length)
-            for other in _at_once(signature, hints, few, _MOST_IN_BLOCKS) if size > 1 else ():
-                yield _said(other, _LATE)
+    yield from _one_long(signature, hints, sizes, _LENGTHS, _LATE)
 
 
 def in_pieces(signature: Signature, hints: Hints, length: int) -> Iterator[Signature]:
     """The signature with an axis of three pieces of this length, the last one ragged, or of two; others are two."""
     sizes = dict.fromkeys(n for axes in _free_axes(signature, hints) for n in axes)
-    for long in (2 * length + 1, 2 * length):
+    yield from _one_long(signature, hints, sizes, (2 * length + 1, 2 * length), _PIECES)
+
+
+def _one_long(
+    signature: Signature, hints: Hints, sizes: Iterable[int], lengths: Sequence[int], why: str
+) -> Iterator[Signature]:
+    """For each length and size the signature with the axes of that size so long, and why; others are two."""
+    for length in lengths:
         for size in sizes:
-            few = _few_beside(size, long)
+            few = _few_beside(size, length)
             for other in _at_once(signature, hints, few, _MOST_IN_BLOCKS) if size > 1 else ():
-                yield _said(other, _PIECES)
+                yield _said(other, why)
 
 
 def is_longer(signature: Signature) -> bool:

@@ -47,8 +47,9 @@ def carried_products(body: Sequence[ast.stmt]) -> Iterator[str]:
     """Names that a loop multiplies by matrices, and by nothing but factors: each turn makes them smaller, or larger."""
     nodes = [node for statement in body for node in walk(statement)]
     bound = Counter(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    grown = Counter(name for node in nodes if (name := _multiplied(node)))
-    matrices = {name for node in nodes if (name := _multiplied(node)) and _has_matrices(node)}
+    products = [(name, node) for node in nodes if (name := _multiplied(node))]
+    grown = Counter(name for name, _ in products)
+    matrices = {name for name, node in products if _has_matrices(node)}
     yield from (name for name in bound if name in matrices and grown[name] == bound[name])
 
 

@@ -51,7 +51,7 @@ class File:
             self.versions |= event.versions
 
     def _add_checked(self, checked: Checked) -> None:
-        """A gradient, in place of what was said of it before its correction was looked for."""
+        """A gradient, in place of what was said of it before its correction was looked for, or before it was begun again."""
         now = checked.gradient
         for place, before in enumerate(self.gradients):
             same = (before.gradient.id, before.gradient.backend) == (now.id, now.backend)

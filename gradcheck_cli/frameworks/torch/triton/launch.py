@@ -12,7 +12,7 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
-from gradcheck_cli.frameworks.torch.triton.launched import chosen, note
+from gradcheck_cli.frameworks.torch.triton.launched import needless, note
 from gradcheck_cli.frameworks.torch.triton.memory import Memories
 
 _ACTIVE: list[Memories] = []
@@ -52,7 +52,7 @@ class Launch(interpreter.GridExecutor):  # type: ignore[misc]
         grid = self.grid(named) if callable(self.grid) else self.grid
         self.grid: Any = tuple(map(int, grid))
         programs = math.prod(self.grid)
-        skipped, own = chosen(programs), self.fn
+        skipped, own = needless(programs), self.fn
         if skipped is not None:
             self.fn = _WithoutSome(own, skipped, self.grid)
         _ACTIVE.append(here)
