@@ -78,7 +78,7 @@ def note(constants: Mapping[str, Any], shapes: Sequence[Sequence[int]], programs
 
 
 def needless(programs: int) -> range | None:
-    """Those programs that need not run, where nobody asks for more than whether the call is taken; none where all have to."""
+    """Programs that need not run, where nobody asks for more than whether the call is taken."""
     asked = [seen for seen in _WATCHING if seen.some]
     if programs <= _MOST_TRIED or len(asked) < len(_WATCHING) or not asked:
         return None
