@@ -58,7 +58,7 @@ TORCH = Marks(
     roots=frozenset({"torch"}),
     callables=frozenset({"custom_op"}),
     bases=frozenset({"Function", "autograd.Function"}),
-    plumbing=("torchax", "torch", "triton"),
+    plumbing=("torchax", "torch", "triton", "numpy"),
 )
 
 TENSORFLOW = Marks(

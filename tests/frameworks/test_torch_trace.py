@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -83,3 +84,79 @@ def test_transposed_convolutions_keep_the_channels_of_their_groups(axes: int) ->
     program = traced(call, [jax.ShapeDtypeStruct(tuple(x.shape), "float32")])
     (value,) = jax.core.eval_jaxpr(program.jaxpr, program.consts, x.numpy())
     torch.testing.assert_close(torch.tensor(jax.device_get(value)), call(x))
+
+
+def through_numpy(x: Any) -> Any:
+    array = x.detach().cpu().numpy()
+    kept = np.where(array > 2, array, 0) * np.sum(array, axis=-1, keepdims=True)
+    return torch.from_numpy(np.cumsum(kept * np.float32(0.5)).astype(np.float32))
+
+
+def written_in_numpy(x: Any) -> Any:
+    array = x.numpy().copy()
+    array[1:3] *= 2
+    array[array > 4] = -1
+    np.add(array, 1, out=array)
+    array.sort()
+    return torch.tensor(array)
+
+
+def seen_twice(x: Any) -> Any:
+    array = x.numpy()
+    first = array[:2]
+    array[0] = 1
+    return torch.tensor(first)
+
+
+def written_through_numpy(x: Any) -> Any:
+    x = x.clone()
+    np.negative(x.detach().numpy(), x.numpy())
+    return x
+
+
+def by_other_spellings(x: Any) -> Any:
+    out = x.new_empty(0)
+    torch.mul(x.reshape(1, 5), 2, out=out)
+    order = torch.argsort(out, axis=1)
+    return torch.take_along_dim(out, order, dim=1).sum(axis=0, keepdims=True)
+
+
+def by_a_custom_op(x: Any) -> Any:
+    return doubled_by_numpy(x + 1)
+
+
+@torch.library.custom_op("cgcheck_tests::doubled_by_numpy", mutates_args=())
+def doubled_by_numpy(x: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(2 * x.numpy())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        through_numpy,
+        written_in_numpy,
+        written_through_numpy,
+        seen_twice,
+        by_other_spellings,
+        by_a_custom_op,
+    ],
+)
+def test_what_leaves_torch_or_calls_by_another_name_is_traced(
+    function: Callable[[Any], Any],
+) -> None:
+    test_the_program_gives_what_the_call_gives(function)
+
+
+def into_numpys_own(x: Any) -> Any:
+    out = np.zeros(5)
+    np.multiply(x.numpy(), 2, out=out)
+    return torch.tensor(out)
+
+
+def test_what_is_written_into_an_array_of_numpys_own_is_not_traced() -> None:
+    from gradcheck_cli.frameworks.shared.tracing import Untraceable
+    from gradcheck_cli.frameworks.torch.trace import traced
+    from gradcheck_cli.subject.user_code import UserCodeError
+
+    with pytest.raises((Untraceable, UserCodeError)):
+        traced(into_numpys_own, [jax.ShapeDtypeStruct((5,), "float32")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gradcheck_cli.frameworks.torch.context import Context, with_a_context
@@ -28,8 +30,12 @@ def of_custom_op(op: Any, place: Place) -> TorchGradient | None:
     if backward is None:
         return None
 
+    lengths: list[int | None] = []  # of the outputs that are lists, in the last call
+
     def forward(ctx: Context, *inputs: Any, **keywords: Any) -> Any:
         output = body(*inputs, **keywords)
+        outputs = output if isinstance(output, tuple) else (output,)
+        lengths[:] = [len(out) if isinstance(out, list) else None for out in outputs]
         if setup is not None and keywords:
             setup(ctx, inputs, keywords, output)
         elif setup is not None:
@@ -38,5 +44,13 @@ def of_custom_op(op: Any, place: Place) -> TorchGradient | None:
 
     return TorchGradient(
         name=body.__name__, kind=CUSTOM_OP, place=place, primal=body, rule=op, forward=forward,
-        backward=backward, fitter=fit, setup=setup,
+        backward=lambda ctx, *cotangents: backward(ctx, *_listed(cotangents, lengths)),
+        written=backward, fitter=fit, setup=setup,
     )  # fmt: skip
+
+
+def _listed(cotangents: Sequence[Any], lengths: Sequence[int | None]) -> Iterator[Any]:
+    """The cotangents of all outputs, those of a list of tensors in a list, as torch hands them over."""
+    supply = iter(cotangents)
+    for length in lengths:
+        yield next(supply) if length is None else list(itertools.islice(supply, length))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from torch._C import DisableTorchFunction
 from torch._C._functorch import is_functorch_wrapped_tensor as is_functorch_wrapped
-from torch._library.custom_ops import CustomOpDef
+from torch._library.custom_ops import OPDEFS, CustomOpDef
 from torch._ops import OpOverloadPacket
 from torch.autograd.function import _SingleLevelFunction
 from torch.utils._mode_utils import no_dispatch
@@ -33,6 +33,12 @@ class CustomOpParts(NamedTuple):
 
 def parts_of(op: Any) -> CustomOpParts:
     return CustomOpParts(op._init_fn, op._backward_fn, op._setup_context_fn)
+
+
+def custom_op_named(name: str) -> CustomOpDef | None:
+    """The custom op of that name with its namespace; None where it is made in another way."""
+    found: CustomOpDef | None = OPDEFS.get(name)
+    return found
 
 
 def sets_up_context_apart(cls: Any) -> bool:

@@ -15,6 +15,7 @@ import torch
 from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject
 from gradcheck_cli.frameworks.shared.rows import Row
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
+from gradcheck_cli.frameworks.torch.detached import unnoticed
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.frameworks.torch.inner_rules import keeping_rules
 from gradcheck_cli.frameworks.torch.pull import gradients
@@ -53,7 +54,8 @@ class TorchSubject(EagerSubject):
             return False
 
     def forward_jaxpr(self) -> Any:
-        return traced(self._forward, self.avals, self.gradient.surroundings)
+        with unnoticed(self.has_rule and not self.has_auto):
+            return traced(self._forward, self.avals, self.gradient.surroundings)
 
     def trusting_jaxpr(self) -> tuple[Any, Sequence[str]] | None:
         surroundings = self.gradient.surroundings

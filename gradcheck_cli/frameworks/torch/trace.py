@@ -17,9 +17,13 @@ import torch
 
 from gradcheck_cli.frameworks.shared.tracing import Untraceable
 from gradcheck_cli.frameworks.torch.convolutions import transpose_in_groups
+from gradcheck_cli.frameworks.torch.detached import detach_as_told
 from gradcheck_cli.frameworks.torch.fourier import keep_last_length
 from gradcheck_cli.frameworks.torch.gradient import Surroundings
+from gradcheck_cli.frameworks.torch.inner_ops import run_bodies
 from gradcheck_cli.frameworks.torch.native_ops import constant, operation
+from gradcheck_cli.frameworks.torch.numpy_arrays import leave_torch, taking_numbers
+from gradcheck_cli.frameworks.torch.other_spellings import spell_anew
 from gradcheck_cli.frameworks.torch.private_api import (
     DisableTorchFunction,
     OpOverloadPacket,
@@ -55,6 +59,10 @@ def _environment() -> Any:
             draw_natively(environment)
             keep_last_length(environment)
             transpose_in_groups(environment)
+            spell_anew(environment)
+            leave_torch(environment, Tensor, View)
+            detach_as_told(Tensor)
+            run_bodies(environment, Tensor, View)
             return environment
     except UserCodeError as raised:
         error = raised.error
@@ -229,7 +237,7 @@ class _Absent:
 @contextlib.contextmanager
 def environment(surroundings: Surroundings) -> Iterator[None]:
     """The context in which torch operations are JAX's, and new tensors its arrays."""
-    with _environment(), torch.device(NAME), surroundings():
+    with _environment(), torch.device(NAME), taking_numbers(), surroundings():
         yield
 
 

@@ -1,0 +1,63 @@
+"""Calls that torch takes in a second spelling and torchax only in the first: NumPy's names of options, `out=`, `take_along_dim`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gradcheck_cli.frameworks.torch.native_ops import operation
+
+_OPTIONS = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def spell_anew(environment: Any) -> None:
+    """Let calls in the second spelling be those in the first."""
+    dispatch = environment.dispatch
+
+    def spelled(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        options = {_OPTIONS.get(name, name): value for name, value in (kwargs or {}).items()}
+        if operation(func) == "take_along_dim":
+            return _taken(*args, **options)
+        if operation(func) in ("resize_as_", "resize_"):
+            sizes = args[1].shape if operation(func) == "resize_as_" else args[1:]
+            return _written(args[0], torch.zeros(*sizes, dtype=args[0].dtype))
+        out = options.pop("out", None)
+        if out is None:
+            return dispatch(func, types, args, options)
+        plain = getattr(func, "overloadpacket", None)
+        made = plain(*args, **options) if plain else dispatch(func, types, args, options)
+        return _written(out, made)
+
+    environment.dispatch = spelled
+
+
+def _taken(x: Any, indices: Any, dim: int | None = None) -> Any:
+    if dim is None:
+        return torch.gather(x.reshape(-1), 0, indices.reshape(-1))
+    sizes = list(torch.broadcast_shapes(_but(x, dim), _but(indices, dim)))
+    return torch.gather(_along(x, sizes, dim), dim, _along(indices, sizes, dim))
+
+
+def _but(x: Any, dim: int) -> list[int]:
+    """The sizes, with 1 for the axis along which is taken."""
+    sizes = list(x.shape)
+    sizes[dim] = 1
+    return sizes
+
+
+def _along(x: Any, sizes: list[int], dim: int) -> Any:
+    """Spread out to these sizes, but along that axis."""
+    own = list(sizes)
+    own[dim] = x.shape[dim]
+    return x.expand(own)
+
+
+def _written(out: Any, made: Any) -> Any:
+    """What was made, in the tensor that was handed in for it; torch gives one without elements the size it needs."""
+    if isinstance(out, (tuple, list)):
+        return type(out)(map(_written, out, made))
+    if tuple(out.shape) == tuple(made.shape):
+        return out.copy_(made)
+    out._elem = made.jax()
+    return out
