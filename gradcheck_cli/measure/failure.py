@@ -42,6 +42,7 @@ class Kind(Enum):
     CASTS = "casts"
     DTYPES = "dtypes"
     CONTEXT = "context:"  # and the rule with the other call
+    FORWARD_MODE = "forward mode:"  # and the rule with the other call
     INTENT = "intent"  # and its name
     DOUBT = "doubt about intent"
 

@@ -41,3 +41,4 @@ class OtherCall:
     severity: Severity = Severity.ERROR
     says: str = "{}, the gradient is {}, else it is {}"
     help: str | None = None  # if the rule's own does not fit
+    beside_formula: bool = False  # it differs wherever the formula is wrong

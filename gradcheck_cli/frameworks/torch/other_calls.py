@@ -79,7 +79,9 @@ def other_calls(subject: TorchSubject) -> list[OtherCall]:
     if _defines(cls, "setup_context"):
         calls.append(OtherCall("under torch.func.vjp", own.functional))
     if _defines(cls, "jvp"):
-        calls.append(OtherCall("in forward mode", own.forward_mode, says=_FORWARD))
+        calls.append(
+            OtherCall("in forward mode", own.forward_mode, says=_FORWARD, beside_formula=True)
+        )
     if getattr(cls, "generate_vmap_rule", False) or _defines(cls, "vmap"):
         calls.append(OtherCall("under vmap", own.under_vmap))
     if any(len(leaf.shape) == 4 for leaf in subject.leaves):
@@ -308,7 +310,10 @@ class _Ways(EagerCalls[Any]):
         return got, self.plain(point, cotangent)
 
     def _functionally(self, leaves: Tensors, weights: Tensors) -> Any:
-        back: Any = torch.func.vjp(lambda *held: tuple(self.rule(held)), *leaves)[1]
+        def ruled(*held: Any) -> tuple[Any, ...]:
+            return tuple(self.rule([x.clone() for x in held]))  # one may write into its input
+
+        back: Any = torch.func.vjp(ruled, *leaves)[1]
         return back(tuple(weights))
 
     def of_complex(self, point: Numbers, cotangent: Numbers) -> Result:

@@ -144,7 +144,8 @@ def _widest(ours: Array, theirs: Array, noise: Array) -> tuple[int, float]:
 
 def _failure(call: OtherCall, row: int, message: str, component: int = 0) -> Failure:
     """A failure whose ground is the call: the text of an error has shapes and numbers."""
-    ground = Ground(Kind.CONTEXT, f"{call.rule} {call.name}")
+    kind = Kind.FORWARD_MODE if call.beside_formula else Kind.CONTEXT
+    ground = Ground(kind, f"{call.rule} {call.name}")
     return Failure(
         call.rule, call.severity, row, GRADIENTS, component, ground, message,
         everywhere=True, help=call.help,
