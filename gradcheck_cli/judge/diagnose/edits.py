@@ -8,6 +8,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gradcheck_cli.judge.diagnose.divisors import Divisor, over_roots, over_sizes
 from gradcheck_cli.judge.diagnose.rule_text import (
@@ -19,12 +20,14 @@ from gradcheck_cli.judge.diagnose.rule_text import (
     overwritten_in,
     returned_by,
     rules_in,
+    stores_in,
+    to_be_read,
 )
 from gradcheck_cli.judge.diagnose.spelled import axis_of, call, keeping_axes, total
 
 # Expressions, names that may stand there, and what to write instead of one of the expressions.
-_Change = Callable[[ast.expr, Sequence[str]], Iterator[ast.expr]]
-_Sweep = tuple[Sequence[ast.expr], Sequence[str], _Change]
+_Change = Callable[[Any, Sequence[str]], Iterator[ast.expr]]
+_Sweep = tuple[Sequence[ast.expr | ast.stmt], Sequence[str], _Change]
 
 _TWINS = {
     "sin": ("cos",), "cos": ("sin",), "sinh": ("cosh",), "cosh": ("sinh",), "exp": ("expm1",),
@@ -59,12 +62,12 @@ _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One expression in the place of another; `tree` is the whole function with it.
+    """One expression in the place of another, or of a statement; `tree` is the whole function with it.
 
     What is not on the way from the function to the expression is shared with other edits.
     """
 
-    before: ast.expr
+    before: ast.expr | ast.stmt
     after: ast.expr
     tree: Function
 
@@ -81,9 +84,9 @@ class Edit:
         return ast.unparse(self.after)
 
 
-def instead(function: Function, place: ast.expr, new: ast.expr) -> Function:
+def instead(function: Function, place: ast.expr | ast.stmt, new: ast.expr) -> Function:
     """The function with another expression in a place."""
-    return _replaced(function, _parents(function), place, new)
+    return _replaced(function, _parents(function), place, _as(place, new))
 
 
 def edits(function: Function, missing: Divisor | None = None) -> Iterator[Edit]:
@@ -107,7 +110,11 @@ def _swept(function: Function, sweeps: Callable[[Function], Sequence[_Sweep]]) -
         for nodes, variables, change in sweeps(part):
             for node in nodes:
                 for new in change(node, variables):
-                    yield Edit(node, new, _replaced(function, parents, node, new))
+                    yield Edit(node, new, _replaced(function, parents, node, _as(node, new)))
+
+
+def _as(place: ast.expr | ast.stmt, new: ast.expr) -> ast.AST:
+    return ast.Expr(new) if isinstance(place, ast.stmt) else new
 
 
 def _likely(function: Function, part: Function, missing: Divisor | None) -> Sequence[_Sweep]:
@@ -117,11 +124,12 @@ def _likely(function: Function, part: Function, missing: Divisor | None) -> Sequ
     options: _Sweep = (inside, names, functools.partial(_with_options, library=library))
     lost = overwritten_in(part)
     added: _Sweep = (list(lost), names, lambda node, _: iter([_to_what_was(lost[node], node)]))
+    stored: _Sweep = (stores_in(part), names, _accumulated)
     if missing is None:
-        return added, changed, options
+        return added, stored, changed, options
     divisors = _sizes(part, names) if missing is Divisor.SIZE else _roots(part, names)
     return (
-        (inside, names, _without_a_number), (returned_by(part), names, _by_a_name), divisors, changed, options,
+        (inside, names, _without_a_number), (returned_by(part), names, _by_a_name), divisors, stored, changed, options,
     )  # fmt: skip
 
 
@@ -144,6 +152,26 @@ def _further(function: Function, part: Function, library: str | None) -> Sequenc
         (inside, names, roots), (inside, names, _with_more), (whole, names, _doubled), _roots(part, names),
         (inside, names, signs),
     )  # fmt: skip
+
+
+def _accumulated(node: ast.Assign | ast.AugAssign, names: Sequence[str]) -> Iterator[ast.expr]:
+    """What is stored at places that may repeat, added up there: `dx[ids] = g` keeps the last of each."""
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    if not isinstance(target, ast.Subscript):
+        return
+    array, place = to_be_read(target.value), target.slice
+    parts = place.elts if isinstance(place, ast.Tuple) else [place]
+    tables = [part for part in parts if not isinstance(part, ast.Slice | ast.Constant)]
+    if len(tables) == len(parts):
+        added = ast.Attribute(array, "index_put_", ast.Load())
+        summing = [ast.keyword("accumulate", ast.Constant(True))]
+        yield ast.Call(added, [ast.Tuple(tables, ast.Load()), node.value], summing)
+    if len(tables) == 1:
+        axis = parts.index(tables[0])
+        from_behind = isinstance(parts[0], ast.Constant) and parts[0].value is Ellipsis
+        at = _number(axis - len(parts) if from_behind else axis)
+        added = ast.Attribute(array, "index_add_", ast.Load())
+        yield ast.Call(added, [at, tables[0], node.value], [])
 
 
 def _to_what_was(place: ast.expr, node: ast.expr) -> ast.expr:

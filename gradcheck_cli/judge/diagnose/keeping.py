@@ -228,7 +228,7 @@ def _method(method: FunctionType, name: str) -> FunctionType | None:
     return function if isinstance(function, FunctionType) else None
 
 
-def renamed(tree: ast.expr, names: Mapping[str, str], kept: ast.expr) -> ast.expr:
+def renamed(tree: ast.expr, names: Mapping[str, str], kept: ast.AST) -> ast.expr:
     """An expression with other texts for names, but for a part that stays the very same."""
     if tree is kept:
         return tree

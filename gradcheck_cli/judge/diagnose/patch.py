@@ -52,7 +52,7 @@ class _Written:
                 text = text.replace(name, self._segment(node, closed=inside))
             yield f"({text})" if outside else text
 
-    def edit(self, old: ast.expr, text: str) -> report.Edit:
+    def edit(self, old: ast.expr | ast.stmt, text: str) -> report.Edit:
         """The text in the place of an expression, in lines and columns as reports have them."""
         span = Span.of(old, self._lines)
         return report.Edit(

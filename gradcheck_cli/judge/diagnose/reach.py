@@ -33,7 +33,7 @@ class Reach:
     row: int
     here: Sequence[Array]
     wrong: Sequence[bool]
-    _known: dict[ast.expr, bool] = field(default_factory=dict)
+    _known: dict[ast.expr | ast.stmt, bool] = field(default_factory=dict)
 
     def allows(self, function: FunctionType, edit: Edit) -> bool:
         """Can a change at this place be what makes the rule right?"""
@@ -42,9 +42,9 @@ class Reach:
             self._known[place] = self._may_be_at_fault(function, place)
         return self._known[place]
 
-    def _may_be_at_fault(self, function: FunctionType, place: ast.expr) -> bool:
+    def _may_be_at_fault(self, function: FunctionType, place: ast.expr | ast.stmt) -> bool:
         tree = tree_of(function)
-        if tree is not None and _stands_alone(tree, place):
+        if isinstance(place, ast.stmt) or (tree is not None and _stands_alone(tree, place)):
             return True  # what it does is done in place
         moved = None if tree is None else self._rests_on(function, tree, place)
         if moved is None:

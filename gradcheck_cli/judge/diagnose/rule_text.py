@@ -109,14 +109,23 @@ def overwritten_in(function: Function) -> dict[ast.expr, ast.expr]:
                 name = target.value if isinstance(target, ast.Subscript) else target
                 read = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
                 if isinstance(name, ast.Name) and name.id in before - read:
-                    found[node.value] = _to_be_read(target)
+                    found[node.value] = to_be_read(target)
     return found
 
 
-def _to_be_read(target: ast.Name | ast.Subscript) -> ast.expr:
+def stores_in(function: Function) -> list[ast.stmt]:
+    """Where the function stores into places of an array, or adds to them."""
+    nodes = [] if isinstance(function, ast.Lambda) else list(own_nodes(function))
+    stored = (n for n in nodes if isinstance(n, ast.Assign) and len(n.targets) == 1)
+    added = (n for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.op, ast.Add))
+    every: list[ast.stmt] = [n for n in stored if isinstance(n.targets[0], ast.Subscript)]
+    return every + [n for n in added if isinstance(n.target, ast.Subscript)]
+
+
+def to_be_read(target: ast.expr) -> ast.expr:
     """A name, or a place, as it stands where it is read."""
     read = copy.copy(target)
-    read.ctx = ast.Load()
+    read.ctx = ast.Load()  # type: ignore[attr-defined]
     return read
 
 

@@ -196,3 +196,24 @@ def test_which_divisor_is_missing() -> None:
 def test_a_factor_that_may_be_the_size_by_chance_is_dropped_before_anything_is_divided() -> None:
     tree = parsed("def backward(x, ct):\n    return 3 * ct * x**2")
     assert next(iter(every_edit(tree, Divisor.SIZE))).new == "ct"
+
+
+@pytest.mark.parametrize(
+    ("store", "added"),
+    [
+        ("dx[ids] = ct", "dx.index_put_((ids,), ct, accumulate=True)"),
+        ("dx[ids] += ct", "dx.index_put_((ids,), ct, accumulate=True)"),
+        ("dx[i, j] = ct", "dx.index_put_((i, j), ct, accumulate=True)"),
+        ("dx[:, ids] = ct", "dx.index_add_(1, ids, ct)"),
+        ("dx[..., ids] = ct", "dx.index_add_(-1, ids, ct)"),
+    ],
+)
+def test_what_is_stored_at_places_that_repeat_is_added_up(store: str, added: str) -> None:
+    function = parsed(f"def backward(ctx, ct):\n    {store}\n    return dx")
+    assert (store, added) in changes(function)
+
+
+@pytest.mark.parametrize("store", ["dx[0] = ct", "dx[1:] = ct", "dx[ids] -= ct"])
+def test_what_is_stored_at_one_place_is_not_added_up(store: str) -> None:
+    function = parsed(f"def backward(ctx, ct):\n    {store}\n    return dx")
+    assert not any("index_" in new for _, new in changes(function))
