@@ -143,6 +143,8 @@ def _plain_values(lowered: str) -> tuple[float | bool, ...]:
     usual = next((numbers for names, numbers in _USUAL if lowered in names), None)
     if usual is not None:
         return usual
+    if _LAST_OF_A_ROW.fullmatch(lowered):
+        return (3, 2)
     if lowered.startswith("max") or lowered.endswith("_max"):
         return (200, 100) if ends_iterations(lowered) else _large(lowered)
     if lowered in _COUNT or lowered.startswith(("num_", "n_")):
@@ -150,6 +152,13 @@ def _plain_values(lowered: str) -> tuple[float | bool, ...]:
     if is_window(lowered) or is_step(lowered):
         return (2, 3, 1)
     return ()
+
+
+# The last of what is counted or summed one by one: a lag, an order.
+_LAST_OF_A_ROW = re.compile(
+    r"max_?(?:lags?|orders?|degrees?|shifts?|offsets?|disp(?:arity|lacement)?|hops?|depth|levels?|n|l|m|k|j|power|harmonics?)"
+    r"|(?:lag|order|degree|shift|n|l|m|k|j)_?max"
+)
 
 
 def _large(lowered: str) -> tuple[float, ...]:

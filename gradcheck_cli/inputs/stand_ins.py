@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -166,8 +167,22 @@ def floats(path: str, shape: tuple[int, ...], source: str, domain: Domain | None
 
 
 def mask(shape: tuple[int, ...], source: str) -> Fixed:
-    """Booleans of both kinds in every row of three and more, along every axis; no row is as the one before."""
+    """Booleans of both kinds in every row of three and more, along every axis; no row is as the one before, nor counts as many."""
     places = np.indices(shape)
     weights = [1 + (len(shape) - 1 - axis) % 2 for axis in range(len(shape))]  # 1 along the last
     total = sum((w * p for w, p in zip(weights, places, strict=True)), np.zeros(shape, int))
-    return Fixed(np.asarray(total % 3 != 1), f"bool{list(shape)}", source)
+    return Fixed(_unequal(np.asarray(total % 3 != 1)), f"bool{list(shape)}", source)
+
+
+def _unequal(marks: Array) -> Array:
+    """A row that counts as many as the one before loses a mark: an average in each is then none over all."""
+    rows = marks.reshape(-1, marks.shape[-1]) if marks.size and marks.ndim else marks
+    for before, row in itertools.pairwise(rows if rows.ndim > 1 else ()):
+        if row.sum() == before.sum() > 1:
+            counts = rows.sum(axis=0)
+            for place in sorted(np.flatnonzero(row).tolist(), key=lambda at: -counts[at]):
+                row[place] = False
+                if all(marks.any(a).all() for a in range(marks.ndim) if marks.shape[a] > 2):
+                    break
+                row[place] = True
+    return marks

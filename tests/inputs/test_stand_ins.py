@@ -41,6 +41,13 @@ def test_a_mask_is_mixed_along_every_axis(shape: tuple[int, ...]) -> None:
         assert not (np.take(values, 0, axis) == np.take(values, 1, axis)).all()
 
 
+@pytest.mark.parametrize("shape", [(2, 4), (4, 3), (3, 3), (2, 6, 3)])
+def test_rows_that_follow_each_other_count_differently(shape: tuple[int, ...]) -> None:
+    counts = mask(shape, "test").value.reshape(-1, shape[-1]).sum(axis=1)
+    assert (counts > 0).all()
+    assert (np.diff(counts)[counts[:-1] > 1] != 0).all()
+
+
 def test_short_tables_do_not_repeat_the_same_places() -> None:
     first = table((3,), 4, "test").value
     second = table((3,), 4, "test", turn=1).value
