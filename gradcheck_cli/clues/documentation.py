@@ -105,6 +105,7 @@ def _surroundings(function: Any) -> Iterator[Text]:
     if len(scopes) > 1:
         yield from _of_what_is_made(tree, scopes[0].name, lines)
     yield Text("the module's docstring", ast.get_docstring(tree) or "", near=False)
+    yield Text("a comment of the module", _by_themselves(tree, lines), near=False)
 
 
 def own_parameters(function: Any) -> tuple[str, ...]:
@@ -270,6 +271,20 @@ def _above(first: int, lines: Sequence[str]) -> list[str]:
             break
         above.insert(0, line.lstrip("#!: "))
     return above
+
+
+def _by_themselves(tree: ast.Module, lines: Sequence[str]) -> str:
+    """The comments between a module's statements that stand above none: each a paragraph."""
+    inside = {n for node in tree.body for n in range(node.lineno, (node.end_lineno or 0) + 1)}
+    paragraphs: list[str] = []
+    for spoken, numbers in itertools.groupby(
+        range(1, len(lines) + 1), lambda n: n not in inside and lines[n - 1].startswith("#")
+    ):
+        block = list(numbers)
+        below = lines[block[-1]].strip() if block[-1] < len(lines) else ""
+        if spoken and not below:
+            paragraphs.append("\n".join(lines[n - 1].lstrip("#!: ").strip() for n in block))
+    return "\n\n".join(paragraphs)
 
 
 def _marked(lines: Sequence[str]) -> list[str]:

@@ -94,3 +94,20 @@ def test_a_factory_speaks_of_its_options_and_of_what_the_function_takes(tmp_path
     said = clues(module.build(), ["lai", "scale", "position"])
     assert said["position"][0].values == ("top", "mid", "bottom")
     assert said["lai"][0].spec == "f32[batch layer]"
+
+
+def test_a_comment_that_stands_above_nothing_is_about_the_module(tmp_path: Path) -> None:
+    text = """
+        # volts throughout; te > 0
+
+        # of the constant below
+        K = 3
+
+
+        # of the function below
+        def probe(v, te):
+            # inside of it
+            return v / te
+        """
+    about = texts_about(loaded(tmp_path / "probes.py", text).probe)
+    assert [t.text for t in about if not t.near] == ["volts throughout; te > 0"]

@@ -114,6 +114,7 @@ _FUNCTIONS = {
                     _SEGMENTS),
     "bincount": (Operand(0, kind=Kind.INTEGERS, rank=1),),
     "one_hot": (Operand(0, kind=Kind.INTEGERS, names=("x", "indices")),),
+    "sequence_mask": (Operand(0, kind=Kind.INTEGERS, names=("lengths",)),),
     "embedding": (Operand(0, kind=Kind.INTEGERS, axis=0, of=1, names=("input",)), Operand(1, rank=2, names=("weight",))),
     "embedding_lookup": (Operand(0, least_rank=1, names=("params",)), Operand(1, kind=Kind.INTEGERS, axis=0, names=("ids",))),
     "take_along_axis": (Operand(0, least_rank=1), Operand(1, kind=Kind.INTEGERS, least_rank=1, names=("indices",))),
