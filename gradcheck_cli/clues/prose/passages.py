@@ -36,6 +36,8 @@ _RESULTS = re.compile(
     r"|references|notes|see also)\s*$)",
     re.IGNORECASE,
 )
+# `Returns log(x) / beta, (n, d).`: the shape is of what comes out.
+_OF_THE_RESULT = re.compile(rf"(\b(?:[Rr]eturns?|[Yy]ields?|[Gg]ives?)\s[^.;\n]*?),\s*{BRACKETS}(?=\s*(?:[.;,]|$))", re.MULTILINE)  # fmt: skip
 _SECTION = re.compile(
     r"^\s*(?:args|arguments|parameters|params|inputs?|shapes?|attributes|keyword args"
     r"|other parameters)\s*:?\s*$",
@@ -124,7 +126,7 @@ def _in_brackets(quoted: re.Match[str]) -> str:
 
 def passages(text: str, name: str, names: Sequence[str]) -> list[Passage]:
     """Entries first, then mentions in sentences."""
-    in_rows = with_colons(text.expandtabs(4), names)
+    in_rows = with_colons(_OF_THE_RESULT.sub(r"\1", text.expandtabs(4)), names)
     written = spelled_out(shortened(in_one_word(in_rows, names), names), names)
     lines = _without_results(written.splitlines(), names)
     entries = list(_entries(lines, name, names))

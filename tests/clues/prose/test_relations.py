@@ -126,3 +126,15 @@ def test_a_sentence_with_commas_is_no_list(said: str) -> None:
 def test_the_type_before_a_name_is_that_of_this_name() -> None:
     said = "float x (n,), int hits (n,), bool seen (n,)"
     assert specs(said, "x", "hits", "seen") == ["f32[n]", "i32[n]", "bool[n]"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x: (n, d), beta: scalar. Returns log(1 + exp(beta x)) / beta, (n, d).",
+        "x: (n, d) and a scalar beta. Returns x / beta, (n, d).",
+    ],
+)
+def test_the_shape_of_the_result_is_that_of_no_parameter(text: str) -> None:
+    told = read_text(Text("here", text, near=True), ["x", "beta"])
+    assert {name: clue.spec for name, clue in told.items()} == {"x": "f32[n d]", "beta": "f32[]"}
