@@ -117,15 +117,16 @@ def _with_more_kept(gradient: CustomGradient, every: Sequence[_Asked]) -> Correc
     kept = keeping(gradient, lambda: trials[0].gradients(looks[0][0]))
     if kept is None:
         return None
-    edit = _found(kept, every, looks, literals(gradient))
-    return None if edit is None else _kept(edit, kept, every)
+    found = _found(kept, every, looks, literals(gradient))
+    return None if found is None else _kept(*found, kept, every)
 
 
 def _found(
     kept: Keeping, every: Sequence[_Asked], looks: Sequence[list[int]], numbers: frozenset[float]
-) -> Edit | None:
-    """The change of the widened rule; what it does is seen while that runs."""
+) -> tuple[Edit, _Does] | None:
+    """The change of the widened rule, and what it does, which is seen while that runs."""
     trials = [asked.trial for asked in every]
+    second: tuple[Edit, _Does] | None = None
     with (
         rewritten(kept.forward, kept.handing) as hands,
         rewritten(kept.backward, kept.having) as has,
@@ -134,12 +135,15 @@ def _found(
         found = solved(kept.backward, trials, looks, runs, numbers, kept.having)
         wanted = (edit for edit in found if len(list(names_used(edit.after, kept.names))) == 1)
         for edit in itertools.islice(wanted, _MOST_TRIES):
-            if _does(edit, kept.backward, every) is _Does.MENDS:
-                return edit
-    return None
+            does = _does(edit, kept.backward, every)
+            if does is _Does.MENDS:
+                return edit, does
+            if does is _Does.MENDS_THE_FORMULA and second is None:
+                second = edit, does
+    return second
 
 
-def _kept(edit: Edit, kept: Keeping, every: Sequence[_Asked]) -> Correction | None:
+def _kept(edit: Edit, does: _Does, kept: Keeping, every: Sequence[_Asked]) -> Correction | None:
     """The change in the author's own text, with what it takes to keep what it rests on."""
     (name,) = names_used(edit.after, kept.names)
     saving, own = kept.keep(name), tree_of(kept.backward)
@@ -153,7 +157,9 @@ def _kept(edit: Edit, kept: Keeping, every: Sequence[_Asked]) -> Correction | No
         return None
     count = sum(len(asked.rows) for asked in every)
     text = f"{_in_words(change, count)}, and keep `{name}` in the forward function"
-    doubtful = _takes_out_a_guard(change) or may_be_named(change, kept.backward)
+    mends = does is _Does.MENDS
+    doubtful = _takes_out_a_guard(change) or may_be_named(change, kept.backward) or not mends
+    text = text if mends else f"{text}{_NOT_FINITE}"
     return Correction(text, kept.backward.__code__.co_filename, patches, is_safe=not doubtful)
 
 

@@ -23,7 +23,7 @@ from gradcheck_cli.judge.diagnose.rule_text import (
     stores_in,
     to_be_read,
 )
-from gradcheck_cli.judge.diagnose.spelled import axis_of, call, keeping_axes, total
+from gradcheck_cli.judge.diagnose.spelled import axis_of, backwards, call, keeping_axes, total
 
 # Expressions, names that may stand there, and what to write instead of one of the expressions.
 _Change = Callable[[Any, Sequence[str]], Iterator[ast.expr]]
@@ -305,6 +305,11 @@ def _with_options(node: ast.expr, names: Sequence[str], library: str | None) -> 
     for i, argument in enumerate(node.args if node.func.attr in _OF_MATRICES else ()):
         turned = ast.Attribute(argument, "T", ast.Load())
         yield ast.Call(node.func, [*node.args[:i], turned, *node.args[i + 1 :]], node.keywords)
+    if node.func.attr == "einsum" or "conv" in node.func.attr:
+        for i, argument in enumerate(node.args):
+            if isinstance(argument, ast.Name):
+                round_about = backwards(library, argument)
+                yield ast.Call(node.func, [*node.args[:i], round_about, *node.args[i + 1 :]], node.keywords)  # fmt: skip
 
 
 def _with_keyword(node: ast.Call, name: str, value: int = True) -> ast.Call:

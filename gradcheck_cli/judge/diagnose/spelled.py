@@ -42,6 +42,12 @@ def _reduced(library: str, name: str, x: ast.expr, **options: object) -> ast.exp
     return call(library, f"reduce_{name}" if library == _TENSORFLOW else name, x, **options)
 
 
+def backwards(library: str | None, x: ast.expr) -> ast.expr:
+    """An array from the other end of its last axis, as a kernel is in a convolution's gradient."""
+    text = "{}.flip(-1)" if library == _TORCH else "{}[..., ::-1]"
+    return ast.parse(text.format(ast.unparse(x)), mode="eval").body
+
+
 def axis_of(library: str | None) -> str:
     """What it calls an axis."""
     return "dim" if library == _TORCH else "axis"

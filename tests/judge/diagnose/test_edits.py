@@ -50,6 +50,8 @@ def changes(function: Function) -> list[tuple[str, str]]:
             "jnp.sum(ct * x, axis=-1)",
             "jnp.sum(ct * x, axis=-1, keepdims=True)",
         ),
+        ("torch.einsum(s, ct, x)", "torch.einsum(s, ct, x)", "torch.einsum(s, ct, x.flip(-1))"),
+        ("jnp.convolve(ct, x)", "jnp.convolve(ct, x)", "jnp.convolve(ct, x[..., ::-1])"),
         ("ct.mean(-1)", "ct.mean(-1)", "ct.mean(-1, keepdims=True)"),
         ("jnp.mean(ct * x)", "jnp.mean(ct * x)", "jnp.mean(ct * x, axis=0)"),
         ("ct.sum()", "ct.sum()", "ct.sum(axis=-1)"),
