@@ -37,7 +37,7 @@ def unreached(
             if not any(f"{scope}.".startswith(f"{owner}.") for owner in around):
                 yield _unsolved(mark)
         else:
-            yield _unreached(name, scopes.get(scope) or _why(scope))
+            yield _unreached(name, scopes.get(scope) or _why(scope), _made_by_a_line(name, scope))
 
 
 def _around_solutions(gradients: Sequence[CustomGradient]) -> set[str]:
@@ -53,9 +53,16 @@ def _around_solutions(gradients: Sequence[CustomGradient]) -> set[str]:
     return {name.replace(".<locals>", "") for name in met}
 
 
+def _made_by_a_line(name: str, scope: str) -> str:
+    """What would show one that a function makes."""
+    return (
+        f"a line at module level that makes it, such as `{name} = …`"
+        if scope and name.isidentifier()
+        else ""
+    )
+
+
 def _unreached(name: str, reason: str, add: str = "") -> Unreached:
-    if not add and name.isidentifier():
-        add = f"a line at module level that makes it, such as `{name} = …`"
     return Unreached(not_covered=NotCovered.whole(name, reason, add or None))
 
 

@@ -166,8 +166,11 @@ def floats(path: str, shape: tuple[int, ...], source: str, domain: Domain | None
     return Fixed(rows[0].astype(np.float32), f"f32{list(shape)}", source, path=path)
 
 
+_FEW = 3  # marks of a row, of which none is taken
+
+
 def mask(shape: tuple[int, ...], source: str) -> Fixed:
-    """Booleans of both kinds in every row of three and more, along every axis; no row is as the one before, nor counts as many."""
+    """Booleans of both kinds along every axis of three and more; few rows count as many as the one before, and none is as that."""
     places = np.indices(shape)
     weights = [1 + (len(shape) - 1 - axis) % 2 for axis in range(len(shape))]  # 1 along the last
     total = sum((w * p for w, p in zip(weights, places, strict=True)), np.zeros(shape, int))
@@ -175,14 +178,27 @@ def mask(shape: tuple[int, ...], source: str) -> Fixed:
 
 
 def _unequal(marks: Array) -> Array:
-    """A row that counts as many as the one before loses a mark: an average in each is then none over all."""
-    rows = marks.reshape(-1, marks.shape[-1]) if marks.size and marks.ndim else marks
-    for before, row in itertools.pairwise(rows if rows.ndim > 1 else ()):
-        if row.sum() == before.sum() > 1:
-            counts = rows.sum(axis=0)
-            for place in sorted(np.flatnonzero(row).tolist(), key=lambda at: -counts[at]):
-                row[place] = False
-                if all(marks.any(a).all() for a in range(marks.ndim) if marks.shape[a] > 2):
-                    break
-                row[place] = True
+    """Where two rows that follow each other count as many, one mark less in the second, or one more where it has but two.
+
+    An average in each row is then none over all. No column becomes all of a kind, and no row is left with one.
+    """
+    rows = marks.reshape(-1, marks.shape[-1]) if marks.size and marks.ndim > 1 else marks[None][:0]
+    for before, row in itertools.pairwise(rows):
+        few = row.sum() < _FEW
+        if row.sum() != before.sum() or row.sum() < _FEW - 1:
+            continue
+        for place in np.flatnonzero(row != few).tolist():
+            row[place] = few
+            if _is_mixed(marks):
+                break
+            row[place] = not few
     return marks
+
+
+def _is_mixed(marks: Array) -> bool:
+    """Are there marks along each axis, and none that is all of them but along the last?"""
+    long = [axis for axis, size in enumerate(marks.shape) if size > 2]
+    last = marks.ndim - 1
+    return all(
+        marks.any(axis).all() and (axis == last or not marks.all(axis).any()) for axis in long
+    )

@@ -18,7 +18,16 @@ def test_the_line_that_is_known_is_the_line_to_add() -> None:
     missing = [Missing(PLACE, "no rule", add="`f.defvjp(f_fwd, f_bwd)`"), Missing(PLACE, "no call")]
     told = [event.not_covered for event in unreached([], [], missing)]
     assert told[0].add == "`f.defvjp(f_fwd, f_bwd)`"
-    assert told[1].add == "a line at module level that makes it, such as `f = …`"
+    assert told[1].add is None
+
+
+@pytest.mark.parametrize(
+    ("scope", "add"),
+    [("", None), ("make", "a line at module level that makes it, such as `f = …`")],
+)
+def test_what_a_function_makes_wants_a_line_that_calls_it(scope: str, add: str | None) -> None:
+    marks = [Mark("f", 5, "jax", "custom_vjp", scope)]
+    assert [event.not_covered.add for event in unreached(marks, [], [])] == [add]
 
 
 def _met(qualname: str, definition: str = "") -> Any:

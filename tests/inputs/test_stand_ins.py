@@ -37,15 +37,18 @@ def test_a_mask_is_mixed_along_every_axis(shape: tuple[int, ...]) -> None:
     values = mask(shape, "test").value
     for axis, size in enumerate(shape):
         if size > 2:
-            assert (values.any(axis) & ~values.all(axis)).all()
+            assert values.any(axis).all()
+            assert (
+                not values.all(axis).all() if axis == len(shape) - 1 else not values.all(axis).any()
+            )
         assert not (np.take(values, 0, axis) == np.take(values, 1, axis)).all()
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (4, 3), (3, 3), (2, 6, 3)])
-def test_rows_that_follow_each_other_count_differently(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("shape", [(2, 3), (2, 4), (4, 3), (4, 5), (2, 6, 3)])
+def test_rows_of_a_mask_do_not_all_count_as_many(shape: tuple[int, ...]) -> None:
     counts = mask(shape, "test").value.reshape(-1, shape[-1]).sum(axis=1)
-    assert (counts > 0).all()
-    assert (np.diff(counts)[counts[:-1] > 1] != 0).all()
+    assert (counts > 1).all()
+    assert len(set(counts.tolist())) > 1
 
 
 def test_short_tables_do_not_repeat_the_same_places() -> None:

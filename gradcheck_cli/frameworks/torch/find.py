@@ -54,7 +54,8 @@ def find(
     for op, place in ops:
         gradient = of_custom_op(op, place)
         if gradient is None:
-            missing.append(Missing(place, "no derivative was ever registered for it"))
+            add = f"`{place.qualname}.register_autograd(…)`, if it is to have one"
+            missing.append(Missing(place, "no derivative was ever registered for it", add=add))
         else:
             adopted.append((op, gradient))
     missing += _hooked(path)
