@@ -321,6 +321,11 @@ FEWEST_TRIPS = Limit(
     "Convention: fewer may be layers or terms. What stops after so few, and is not at its limit by then, is a program "
     "of so many steps: the derivative of the limit is none of its own.",
 )  # fmt: skip
+UNTRUE_VALUE = Limit(
+    2.0**-16, "relative gap", "G",
+    "Convention: values of a call, in its own floats and in float64, that are further than this from those of its program, "
+    "at most ordinary points, are another function's. Decides that a trace is not believed, never what is right.",
+)  # fmt: skip
 UNTRUE_TRACE = Limit(
     2.0**-6, "relative gap", "G",
     "Convention: floats within 1/64 of the truth, of a rule whose program over the reals is more than 1/64 "

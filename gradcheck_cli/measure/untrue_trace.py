@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.contract.limits import TAME, UNTRUE_TRACE
+from gradcheck_cli.contract.limits import TAME, UNTRUE_TRACE, UNTRUE_VALUE
 from gradcheck_cli.inputs.lattice import generic
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.formula_gap import comparison
@@ -67,35 +67,46 @@ def untrue_primal(m: Measurements) -> bool:
     rows = _ordinary(m)
     if len(rows) < _FEWEST:
         return False
-    other = _other_values(m, rows, columns(m.floats[m.mode].value, m.count)[rows])
-    return _mostly(other) and _mostly(other & _in_float64(m, rows))
+    run = columns(m.floats[m.mode].value, m.count)[rows]
+    other = _other_values(m, rows, run, UNTRUE_VALUE.value)
+    if not _mostly(other):
+        return False
+    wide = _in_float64(m, rows)
+    if wide is None:
+        return _mostly(_other_values(m, rows, run, UNTRUE_TRACE.value))
+    return _mostly(other & wide)
 
 
-def _other_values(m: Measurements, rows: Array, run: Array) -> Array:
+def _other_values(m: Measurements, rows: Array, run: Array, gap: float) -> Array:
     """Rows at which these values are quite other ones than the truth."""
     truth = as_floats(m.reference.balls(VALUES)[rows])
     certain = (m.reference.states(VALUES)[rows] == REGULAR) & np.isfinite(run) & np.isfinite(truth)
     size = np.maximum(np.abs(run), np.abs(truth))
     largest = size.max(axis=1, keepdims=True, initial=0)
     with np.errstate(invalid="ignore"):
-        other = certain & (np.abs(run - truth) > UNTRUE_TRACE.value * largest)
+        other = certain & (np.abs(run - truth) > gap * largest)
     return np.asarray(other.any(axis=1))
 
 
-def _in_float64(m: Measurements, rows: Array) -> Array:
-    """Rows at which the values are other ones in wide floats, too: what a function loses of its digits is no fault of its trace."""
+def _in_float64(m: Measurements, rows: Array) -> Array | None:
+    """Rows at which the values are other ones in wide floats, too: what a function loses of its digits is no fault of its trace.
+
+    None where it takes no wide floats.
+    """
     wide = m.subject.in_float64()
     if wide is None:
-        return np.ones(len(rows), bool)
+        return None
     points, cotangents = [p[rows] for p in m.points], [c[rows] for c in m.cotangents]
     try:
         with calling_user_code():
             run = next(iter(wide.run(points, cotangents).values()), None)
-    except UserCodeError:  # it takes no wide floats
-        run = None
-    if run is None:
-        return np.ones(len(rows), bool)
-    return _other_values(m, rows, columns(run.value, len(rows)))
+    except UserCodeError:
+        return None
+    return (
+        None
+        if run is None
+        else _other_values(m, rows, columns(run.value, len(rows)), UNTRUE_VALUE.value)
+    )
 
 
 def _mostly(rows: Array) -> bool:

@@ -197,3 +197,25 @@ def test_a_rule_that_raises_when_differentiated_twice_is_not_told_that_it_is_wro
     assert "wrong-second-derivative" not in rules
     wrong = check_json("fixtures/torch/wrong.py").findings("ConstantForTheSecond")
     assert "wrong-second-derivative" in {f["rule"] for f in wrong}
+
+
+def test_a_trace_that_loses_a_small_write_is_not_believed(project: Path) -> None:
+    text = """
+        import torch
+
+
+        class Nudged(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                y = x.clone()
+                y.T[0].mul_(1.0001)
+                return y
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad
+        """
+    (project / "nudged.py").write_text(textwrap.dedent(text), encoding="utf-8")
+    run = check_json("nudged.py", cwd=project)
+    assert run.gradient("Nudged")["evidence"] == "float64"
+    assert {f["rule"] for f in run.findings("Nudged")} == {"approximate-rule"}

@@ -160,3 +160,16 @@ def test_what_is_written_into_an_array_of_numpys_own_is_not_traced() -> None:
 
     with pytest.raises((Untraceable, UserCodeError)):
         traced(into_numpys_own, [jax.ShapeDtypeStruct((5,), "float32")])
+
+
+def by_rows(x: Any) -> Any:
+    kept = torch.zeros(2, 3)
+    kept.select(1, 0).add_(x[:2])
+    kept.select(index=2, dim=-1).copy_(kept.select(1, 0) * 2)
+    for row, number in zip(kept.unbind(0), x, strict=False):
+        row.narrow(0, 1, 2).mul_(number)
+    return kept
+
+
+def test_parts_share_the_memory_of_the_whole() -> None:
+    test_the_program_gives_what_the_call_gives(by_rows)

@@ -42,6 +42,9 @@ def precision(dtype: str) -> Iterator[None]:
         jax.config.update("jax_enable_x64", before)
 
 
+_NO_CONCRETE = re.compile(
+    r"^Abstract tracer value encountered where concrete value is expected: (?:traced array with shape \S+ (?=The ))?"
+)
 _AT_NODE = re.compile(r"^Node: .*\n\s*(?P<said>\S.*)$", re.MULTILINE)
 
 
@@ -55,6 +58,7 @@ def brief(error: BaseException) -> str:
     if at_node is not None:  # of a graph: the first paragraph says nothing but that
         paragraph = at_node["said"]
     if isinstance(error, _ASKS_FOR_NUMBERS):
+        paragraph = _NO_CONCRETE.sub("", paragraph)
         paragraph = (
             f"{paragraph.rstrip('.')}; it asks in Python for the number behind a traced argument, "
             "as `if x > 0` does"

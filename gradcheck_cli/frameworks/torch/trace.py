@@ -32,6 +32,7 @@ from gradcheck_cli.frameworks.torch.private_api import (
 )
 from gradcheck_cli.frameworks.torch.random import draw_natively
 from gradcheck_cli.frameworks.torch.traced_device import NAME, keeping_its_name, say_where
+from gradcheck_cli.frameworks.torch.views import share_parts
 from gradcheck_cli.frameworks.torch.whole_numbers import compute_whole_numbers
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -63,6 +64,7 @@ def _environment() -> Any:
             leave_torch(environment, Tensor, View)
             detach_as_told(Tensor)
             run_bodies(environment, Tensor, View)
+            share_parts(environment, Tensor, View)
             return environment
     except UserCodeError as raised:
         error = raised.error
