@@ -292,7 +292,7 @@ def _with_options(node: ast.expr, names: Sequence[str], library: str | None) -> 
             flipped = ast.keyword(keyword.arg, ast.Constant(not value.value))
             others = [flipped if k is keyword else k for k in node.keywords]
             yield ast.Call(node.func, node.args, others)
-    own = isinstance(node.func.value, ast.Name) and node.func.value.id == library
+    own = _is_a_module(node.func.value, library)
     has_axis = bool(given.keys() & {"axis", "dim"}) or len(node.args) > own
     if node.func.attr in _REDUCED and has_axis and not given.keys() & {"keepdims", "keepdim"}:
         yield _with_keyword(node, keeping_axes(library))
@@ -310,6 +310,13 @@ def _with_options(node: ast.expr, names: Sequence[str], library: str | None) -> 
             if isinstance(argument, ast.Name):
                 round_about = backwards(library, argument)
                 yield ast.Call(node.func, [*node.args[:i], round_about, *node.args[i + 1 :]], node.keywords)  # fmt: skip
+
+
+def _is_a_module(owner: ast.expr, library: str | None) -> bool:
+    """Is what a function is called of a module, `jnp`, `tf.math` or `jax.numpy`, and no array?"""
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return isinstance(owner, ast.Name) and owner.id in (library, "jax")
 
 
 def _with_keyword(node: ast.Call, name: str, value: int = True) -> ast.Call:

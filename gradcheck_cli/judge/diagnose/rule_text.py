@@ -170,8 +170,16 @@ def _names_around(function: Function, part: Function) -> list[str]:
 def library_of(function: Function, names: Sequence[str]) -> str | None:
     """What the function calls the module of its operations: `jnp` of `jnp.where(...)`."""
     calls = (n.func for n in ast.walk(function) if isinstance(n, ast.Call))
-    owners = (f.value for f in calls if isinstance(f, ast.Attribute))
+    owners = (_whole(f.value) for f in calls if isinstance(f, ast.Attribute))
     found = [
         o.id for o in owners if isinstance(o, ast.Name) and o.id not in (*names, "ctx", "self")
     ]
     return max(found, key=found.count, default=None)
+
+
+def _whole(owner: ast.expr) -> ast.expr:
+    """`tf` of `tf.math`: whose parts are called by the whole's name, too."""
+    root = owner
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    return root if isinstance(root, ast.Name) and root.id in ("tf", "torch") else owner

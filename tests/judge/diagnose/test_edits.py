@@ -54,6 +54,8 @@ def changes(function: Function) -> list[tuple[str, str]]:
         ("jnp.convolve(ct, x)", "jnp.convolve(ct, x)", "jnp.convolve(ct, x[..., ::-1])"),
         ("ct.mean(-1)", "ct.mean(-1)", "ct.mean(-1, keepdims=True)"),
         ("jnp.mean(ct * x)", "jnp.mean(ct * x)", "jnp.mean(ct * x, axis=0)"),
+        ("jax.numpy.sum(ct)", "jax.numpy.sum(ct)", "jax.numpy.sum(ct, axis=0)"),
+        ("tf.math.reduce_sum(ct)", "tf.math.reduce_sum(ct)", "tf.math.reduce_sum(ct, axis=0)"),
         ("ct.sum()", "ct.sum()", "ct.sum(axis=-1)"),
         ("torch.mean(ct)", "torch.mean(ct)", "torch.mean(ct, dim=-1, keepdim=True)"),
         ("torch.sum(ct, 0)", "torch.sum(ct, 0)", "torch.sum(ct, 0, keepdim=True)"),
