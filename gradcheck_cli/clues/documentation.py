@@ -41,6 +41,10 @@ _REFERS = re.compile(
     r"|\b(?:arguments?|args|inputs|parameters|shapes)(?: are)? (?:the same )?as (?:in|for|of|those of)\s+",
     re.IGNORECASE,
 )
+# `te > 0, ies > iis > 0`: numbers and names between signs, and not a word more.
+_TERM = r"[-+]?[\w.]+(?:[eE][-+]?\d+)?"
+_BOUND = rf"{_TERM}(?:\s*(?:>=|<=|[<>≤≥])\s*{_TERM})+"
+_BOUNDS_ALONE = re.compile(rf"(?:all\s+)?{_BOUND}(?:\s*(?:,|\band\b)\s*(?:and\s+)?{_BOUND})*")
 _REGISTERS, _TAKES = "RegisterGradient", "gradient_override_map"
 _REFERENCE = re.compile(r"[`:~(]*(?:\w+:`)?(?P<name>[A-Za-z_][\w.]*)")
 
@@ -105,7 +109,7 @@ def _surroundings(function: Any) -> Iterator[Text]:
     if len(scopes) > 1:
         yield from _of_what_is_made(tree, scopes[0].name, lines)
     yield Text("the module's docstring", ast.get_docstring(tree) or "", near=False)
-    yield Text("a comment of the module", _by_themselves(tree, lines), near=False)
+    yield Text("a comment of the module", _conventions(tree, lines), near=True)
 
 
 def own_parameters(function: Any) -> tuple[str, ...]:
@@ -273,18 +277,16 @@ def _above(first: int, lines: Sequence[str]) -> list[str]:
     return above
 
 
-def _by_themselves(tree: ast.Module, lines: Sequence[str]) -> str:
-    """The comments between a module's statements that stand above none: each a paragraph."""
-    inside = {n for node in tree.body for n in range(node.lineno, (node.end_lineno or 0) + 1)}
-    paragraphs: list[str] = []
-    for spoken, numbers in itertools.groupby(
-        range(1, len(lines) + 1), lambda n: n not in inside and lines[n - 1].startswith("#")
-    ):
-        block = list(numbers)
-        below = lines[block[-1]].strip() if block[-1] < len(lines) else ""
-        if spoken and not below:
-            paragraphs.append("\n".join(lines[n - 1].lstrip("#!: ").strip() for n in block))
-    return "\n\n".join(paragraphs)
+def _conventions(tree: ast.Module, lines: Sequence[str]) -> str:
+    """The bounds that comments above all definitions of a module state, in sentences that state nothing else."""
+    first = next((_first_line(n) for n in tree.body if isinstance(n, _SCOPES)), len(lines) + 1)
+    above = [line for line in lines[: first - 1] if line.startswith("#")]
+    attached = _above(first, lines)
+    spoken = [line.lstrip("#!: ").strip() for line in above[: len(above) - len(attached)]]
+    sentences = re.split(r"[;\n]|\.(?=\s|$)", "\n".join(spoken))
+    return "; ".join(
+        s.strip() for s in sentences if s.strip() and _BOUNDS_ALONE.fullmatch(s.strip())
+    )
 
 
 def _marked(lines: Sequence[str]) -> list[str]:

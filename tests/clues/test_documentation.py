@@ -7,6 +7,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gradcheck_cli.clues.docstrings import clues
 from gradcheck_cli.clues.documentation import texts_about
 
@@ -96,18 +98,40 @@ def test_a_factory_speaks_of_its_options_and_of_what_the_function_takes(tmp_path
     assert said["lai"][0].spec == "f32[batch layer]"
 
 
-def test_a_comment_that_stands_above_nothing_is_about_the_module(tmp_path: Path) -> None:
-    text = """
-        # volts throughout; te > 0
-
-        # of the constant below
-        K = 3
+MODULE = """
+    # volts throughout; currents in mA; te > 0, ies > iis > 0
+    # x > 88 overflows in float32. {more}
+    K = 3
 
 
-        # of the function below
-        def probe(v, te):
-            # inside of it
-            return v / te
-        """
-    about = texts_about(loaded(tmp_path / "probes.py", text).probe)
-    assert [t.text for t in about if not t.near] == ["volts throughout; te > 0"]
+    # of the function below; v > 0
+    def probe(v, te, x=1.0):
+        # inside of it
+        return v / te * x
+
+    # v > 1
+    """
+
+
+def test_bounds_that_comments_above_all_definitions_state_hold_in_the_module(
+    tmp_path: Path,
+) -> None:
+    module = loaded(tmp_path / "probes.py", MODULE.format(more="K > 1"))
+    (text,) = (t for t in texts_about(module.probe) if t.source == "a comment of the module")
+    assert text.text == "te > 0, ies > iis > 0; K > 1"
+    domains = {
+        name: found[0].domain for name, found in clues(module.probe, ["v", "te", "x"]).items()
+    }
+    assert domains == {"v": "> 0", "te": "> 0"}
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "x > 20 is treated as linear", "y = torch.where(x > 0, x, 0)", "old: relu(x) = x, x > 0", "x <= 0: undefined",
+        "np.exp(x) overflows, x > 709", "outside 0 < x < 1 clamp", "n > 2 dims", "x: int in the tables below",
+    ],
+)  # fmt: skip
+def test_a_comment_that_says_more_states_no_bounds(comment: str, tmp_path: Path) -> None:
+    text = f"# {comment}\n\n\ndef f(x):\n    return x\n"
+    assert clues(loaded(tmp_path / "f.py", text).f, ["x"]) == {}

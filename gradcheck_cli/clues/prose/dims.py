@@ -30,9 +30,11 @@ _USUAL = re.compile(
     |col(?:umn)?s|samples?|points|nodes?|edges?|quer(?:y|ies)|keys|kernel\w*|k[hwd]|units?|inputs?(?:_\w+)?|outputs?(?:_\w+)?|state|obs|actions?
     |(?-i:[A-Z][a-z])|[oips][hw]|(?-i:[BCDFHIKLMNOPQSTV][BCDHKLNQSTVW])|cin|cout|hw|bands?|layers?|particles?|atoms?|experts?|segments?|frames?|bins?|knots?|windows?|taps|data|examples?|items?|latent\w*
     |n(?:x|y|z|t|k|s|p|e|f|w|h|b|c|d|m|n|r|u|v|q|col|row|lev|lat|lon|chan|spec|band|mode|atom|step|layer|bin|obs|site|pt|point|node|face|cell|edge|ch|freq|seq|tok|head|samp|item|user|var|dim|feat|res|bond|spin|orb|basis|wave|lag|knot|ray|pix)s?
-    |nnz|tags|species|reactions|states|labels|words|symbols|chars|phon(?:em)?es|speakers|users|topics|components|mixtures|clusters|modes|sites|bonds|freq(?:uencie)?s|lags|lat(?:itude)?s?|lon(?:gitude)?s?|lev(?:el)?s?|var(?:iable)?s""",
+    |nnz|tags|species|reactions|states|labels|words|symbols|chars|phon(?:em)?es|speakers|users|topics|components|mixtures|clusters|modes|sites|bonds|freq(?:uencie)?s|lags""",
     re.IGNORECASE | re.VERBOSE,
 )  # fmt: skip
+_BATCH = re.compile(r"batch(?:_size)?", re.IGNORECASE)
+_OF_MAPS = re.compile(r"lat(?:itude)?s?|lon(?:gitude)?s?|lev(?:el)?s?|height|width", re.IGNORECASE)
 PLURAL = re.compile(r"[a-z]{2,}[^\Ws\d]s")  # what an axis goes along
 _ONE_NUMBER = re.compile(r"\(\s*(?:[2-9]|[12]\d)\s*,\s*\)")  # `(3,)`: nobody writes a number so
 _YEAR = re.compile(r"n(?:19|20)\d\d")  # of a paper: `(Wu, 2018)`
@@ -100,9 +102,9 @@ def probable(written: str, elsewhere: Collection[str] = ()) -> Dims | None:
         return None
     names = [name for name in dims.names if name != "..."]
     leads = dims.names[0] == "..." and all(name.isidentifier() for name in names)
-    many = len(names) >= _MANY and re.fullmatch(r"batch(?:_size)?", names[0], re.IGNORECASE)
-    # Nobody writes `(..., docs)` or `[batch, variable, row]` of anything else.
-    if leads or many or _ONE_NUMBER.fullmatch(written):
+    maps = len(names) > _MANY and _BATCH.fullmatch(names[0]) and any(map(_OF_MAPS.fullmatch, names))
+    # Nobody writes `(..., docs)` or `[batch, variable, lat, lon]` of anything else.
+    if leads or maps or _ONE_NUMBER.fullmatch(written):
         return dims
     if any(_YEAR.fullmatch(name) for name in names):
         return None

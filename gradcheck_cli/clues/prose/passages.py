@@ -126,12 +126,18 @@ def _in_brackets(quoted: re.Match[str]) -> str:
 
 def passages(text: str, name: str, names: Sequence[str]) -> list[Passage]:
     """Entries first, then mentions in sentences."""
-    in_rows = with_colons(_OF_THE_RESULT.sub(r"\1", text.expandtabs(4)), names)
+    in_rows = with_colons(_without_the_result(text.expandtabs(4), names), names)
     written = spelled_out(shortened(in_one_word(in_rows, names), names), names)
     lines = _without_results(written.splitlines(), names)
     entries = list(_entries(lines, name, names))
     mentions = _mentions("\n".join(lines), name, names)
     return [*entries, *(m for m in mentions if not (entries and m.entry))]
+
+
+def _without_the_result(text: str, names: Sequence[str]) -> str:
+    """The text without shapes of what comes out; behind a parameter that stands alone, as in `the mean of x, (n, d)`, it is that one's."""
+    of_one = re.compile(rf"[A-Za-z]\s+`*(?:{'|'.join(map(re.escape, names)) or '(?!)'})`*$")
+    return _OF_THE_RESULT.sub(lambda m: m[0] if of_one.search(m[1]) else m[1], text)
 
 
 def _without_results(lines: Sequence[str], names: Sequence[str]) -> list[str]:

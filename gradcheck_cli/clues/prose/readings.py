@@ -45,9 +45,6 @@ _MARKS = re.compile(
 )
 _NUMBERED = re.compile(r"label|class|ids?$|index|indices|kind|type|code|target", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"\b(?:at|by|with|over|from|to|and|for|of)\b")
-_COMPARED = re.compile(r"\s*(?:>=|<=|[<>≤≥])\s*[-\d.]")
-_COMPARED_BEFORE = re.compile(r"\d\s*(?:<=|[<≤])\s*$")
-_CASE = re.compile(r"\b(?:for|if|when|where|while|once|until|unless|with|at)\s+(?:\d\S*\s*(?:<=|[<≤])\s*)?$", re.IGNORECASE)  # fmt: skip
 _MANY_AXES = 3  # `q: b h q d`: among so many, one may have the array's own letter
 _INDEX = re.compile(r"[a-z](?:[+-].*)?")  # as a formula has it: `z[b, q + 1]`
 PREVIOUS = "<previous>"  # of `same shape`: no name of a parameter
@@ -103,7 +100,7 @@ def reading_of(
         about=about,
         tree=tree(about, certain) or _mentioned_tree(spoken, certain),
         shape=agreed,
-        domain=_domain_in(text, name, names, spoken, near=near),
+        domain=_domain_in(text, name, names, spoken) if near else "",
         sort=_mentioned_sort(spoken) if sort is Kind.NOTHING else sort,
         same_as=_same_as(spoken, name, names),
         distinct=near and are_distinct(spoken),
@@ -172,23 +169,12 @@ def _agreed(shapes: Sequence[Shape]) -> Shape | None:
     return shapes[0] if len(said) == 1 else None
 
 
-def _domain_in(
-    text: str, name: str, names: Sequence[str], spoken: Sequence[Passage], *, near: bool
-) -> str:
-    """The domain, also by a chain as `a > b > 0`; a text about more than the function has to say it in signs."""
-    said = _domain(text, name, spoken if near else list(filter(_is_in_signs, spoken)))
-    one_by_one = without_chains(text, names)
+def _domain_in(text: str, name: str, names: Sequence[str], spoken: Sequence[Passage]) -> str:
+    """The domain, also by a chain as `a > b > 0`."""
+    said, one_by_one = _domain(text, name, spoken), without_chains(text, names)
     if said or one_by_one == text:
         return said
-    spoken = passages(one_by_one, name, names)
-    return _domain(one_by_one, name, spoken if near else list(filter(_is_in_signs, spoken)))
-
-
-def _is_in_signs(passage: Passage) -> bool:
-    """Is the parameter compared at once, and in no case that is told apart?"""
-    behind = _COMPARED.match(passage.after)
-    ahead = _COMPARED_BEFORE.search(passage.before)
-    return (behind or ahead) is not None and not _CASE.search(passage.before)
+    return _domain(one_by_one, name, passages(one_by_one, name, names))
 
 
 def _domain(text: str, name: str, spoken: Sequence[Passage]) -> str:
