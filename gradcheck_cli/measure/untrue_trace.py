@@ -6,6 +6,8 @@ operation that is spelled otherwise in the language of the trace.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.results import Floats
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
@@ -34,13 +37,25 @@ def misshapen(subject: Subject, *, primal: bool) -> bool:
 
 
 def untrue_rule(m: Measurements) -> bool:
-    """Do the rule's floats agree with the truth where its program over the reals does not, for one argument?"""
+    """Are the rule's floats others than those of its program: true where that is not, or quite others at most ordinary points?"""
     if m.rule is None or not m.sources.over_reals or m.judged != "custom":
         return False
+    return _is_true_alone(m) or _untrue(m, _Results("custom", _program(m)))
+
+
+def _program(m: Measurements) -> Array:
+    """The gradients that the rule's program over the reals gives."""
+    assert m.rule is not None
+    return columns(m.rule.gradients, m.count)
+
+
+def _is_true_alone(m: Measurements) -> bool:
+    """Do the rule's floats agree with the truth where its program over the reals does not, for one argument?"""
     differs = comparison(m).differs
     if not differs.any():
         return False
-    balls, program = m.reference.balls(GRADIENTS), columns(m.rule.gradients, m.count)
+    balls, program = m.reference.balls(GRADIENTS), _program(m)
+    assert m.rule is not None
     run = columns(m.floats[m.mode].custom or [], m.count)
     ends = np.cumsum([gradient.size // max(m.count, 1) for gradient in m.rule.gradients])
     for part in np.split(np.arange(program.shape[1]), ends[:-1]):
@@ -64,49 +79,58 @@ def untrue_primal(m: Measurements) -> bool:
     """Are the values of the call quite other ones than those of its program, at most ordinary points?"""
     if not m.sources.primal.over_reals:
         return False
+    certain = m.reference.states(VALUES) == REGULAR
+    return _untrue(m, _Results("value", m.reference.balls(VALUES), certain))
+
+
+@dataclass(frozen=True, slots=True)
+class _Results:
+    """What a program gives at all rows, beside what of the floats it is; not where it is uncertain."""
+
+    of: str
+    program: Array
+    certain: Array | None = None
+
+    def others(self, rows: Array, run: Sequence[Array], gap: float) -> Array:
+        """Rows, out of these, at which the floats are further than this from the program, beside the largest of them."""
+        floats, true = columns(run, len(rows)), as_floats(self.program[rows])
+        known = np.isfinite(floats) & np.isfinite(true)
+        if self.certain is not None:
+            known &= self.certain[rows]
+        size = np.maximum(np.abs(floats), np.abs(true))
+        largest = np.where(known, size, 0).max(axis=1, keepdims=True, initial=0)
+        with np.errstate(invalid="ignore"):
+            return np.asarray((known & (np.abs(floats - true) > gap * largest)).any(axis=1))
+
+
+def _untrue(m: Measurements, results: _Results) -> bool:
+    """Are the floats of the call, and those in float64, others than the program's at most ordinary points?"""
     rows = _ordinary(m)
     if len(rows) < _FEWEST:
         return False
-    run = columns(m.floats[m.mode].value, m.count)[rows]
-    other = _other_values(m, rows, run, UNTRUE_VALUE.value)
-    if not _mostly(other):
+    run = [part[rows] for part in getattr(m.floats[m.mode], results.of) or []]
+    if not run or not _mostly(results.others(rows, run, UNTRUE_VALUE.value)):
         return False
     wide = _in_float64(m, rows)
-    if wide is None:
-        return _mostly(_other_values(m, rows, run, UNTRUE_TRACE.value))
-    return _mostly(other & wide)
+    if wide is None:  # what a function loses of its digits is no fault of its trace
+        return _mostly(results.others(rows, run, UNTRUE_TRACE.value))
+    other = results.others(rows, run, UNTRUE_VALUE.value)
+    return _mostly(
+        other & results.others(rows, getattr(wide, results.of) or [], UNTRUE_VALUE.value)
+    )
 
 
-def _other_values(m: Measurements, rows: Array, run: Array, gap: float) -> Array:
-    """Rows at which these values are quite other ones than the truth."""
-    truth = as_floats(m.reference.balls(VALUES)[rows])
-    certain = (m.reference.states(VALUES)[rows] == REGULAR) & np.isfinite(run) & np.isfinite(truth)
-    size = np.maximum(np.abs(run), np.abs(truth))
-    largest = size.max(axis=1, keepdims=True, initial=0)
-    with np.errstate(invalid="ignore"):
-        other = certain & (np.abs(run - truth) > gap * largest)
-    return np.asarray(other.any(axis=1))
-
-
-def _in_float64(m: Measurements, rows: Array) -> Array | None:
-    """Rows at which the values are other ones in wide floats, too: what a function loses of its digits is no fault of its trace.
-
-    None where it takes no wide floats.
-    """
+def _in_float64(m: Measurements, rows: Array) -> Floats | None:
+    """The call in wide floats; None where it takes none."""
     wide = m.subject.in_float64()
     if wide is None:
         return None
     points, cotangents = [p[rows] for p in m.points], [c[rows] for c in m.cotangents]
     try:
         with calling_user_code():
-            run = next(iter(wide.run(points, cotangents).values()), None)
+            return next(iter(wide.run(points, cotangents).values()), None)
     except UserCodeError:
         return None
-    return (
-        None
-        if run is None
-        else _other_values(m, rows, columns(run.value, len(rows)), UNTRUE_VALUE.value)
-    )
 
 
 def _mostly(rows: Array) -> bool:

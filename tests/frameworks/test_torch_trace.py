@@ -173,3 +173,63 @@ def by_rows(x: Any) -> Any:
 
 def test_parts_share_the_memory_of_the_whole() -> None:
     test_the_program_gives_what_the_call_gives(by_rows)
+
+
+def written_where_it_is_told(x: Any) -> Any:
+    array = x.numpy().copy()
+    np.copyto(array, 0, where=array < 2)
+    array.reshape(5)[:1].sum()
+    return torch.tensor(array)
+
+
+def copied_elsewhere(x: Any) -> Any:
+    other = x.to("cpu", copy=True)
+    other[other > 2] = 2
+    return x * other
+
+
+def resized(x: Any) -> Any:
+    same = (2 * x).resize_(5).clone()
+    return same.resize_as_(x[:3])
+
+
+@pytest.mark.parametrize("function", [written_where_it_is_told, copied_elsewhere, resized])
+def test_what_is_asked_for_is_done(function: Callable[[Any], Any]) -> None:
+    test_the_program_gives_what_the_call_gives(function)
+
+
+def through_a_view(x: Any) -> Any:
+    array = x.numpy().copy()
+    np.ravel(array)[0] = 1
+    return torch.tensor(array)
+
+
+def beside_a_tensor(x: Any) -> Any:
+    array = x.numpy().copy()
+    tensor = torch.from_numpy(array)
+    array *= 2
+    return tensor
+
+
+def with_another_shape(x: Any) -> Any:
+    array = x.numpy().copy()
+    array.shape = (5, 1)
+    return torch.tensor(array)
+
+
+def without_a_copy(x: Any) -> Any:
+    array = x.numpy().copy()
+    np.nan_to_num(array, copy=False)
+    return torch.tensor(array)
+
+
+@pytest.mark.parametrize(
+    "function", [through_a_view, beside_a_tensor, with_another_shape, without_a_copy]
+)
+def test_what_shares_memory_unseen_is_not_traced(function: Callable[[Any], Any]) -> None:
+    from gradcheck_cli.frameworks.shared.tracing import Untraceable
+    from gradcheck_cli.frameworks.torch.trace import traced
+    from gradcheck_cli.subject.user_code import UserCodeError
+
+    with pytest.raises((Untraceable, UserCodeError)):
+        traced(function, [jax.ShapeDtypeStruct((5,), "float32")])

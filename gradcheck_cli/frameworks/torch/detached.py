@@ -1,4 +1,4 @@
-"""`detach` in a forward function of which nothing else has a history either: its gradient is that of what it computes."""
+"""`detach` in a forward function of which no output has a history: its gradient is that of what it computes."""
 
 from __future__ import annotations
 

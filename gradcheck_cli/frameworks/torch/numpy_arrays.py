@@ -8,6 +8,7 @@ that is traced, so its `.numpy()` is an object to which NumPy hands its function
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import EllipsisType
@@ -27,16 +28,16 @@ from gradcheck_cli.frameworks.torch.private_api import tree_map_only
 _OTHER_NAMES = {"psi": "digamma", "_clip": "clip"}
 # Functions that write into their first argument, and methods that do.
 _WRITES = frozenset({"put_along_axis", "fill_diagonal", "put", "place"})
+_NOT_FOLLOWED = frozenset({"where", "copy", "order"})  # options
 _WRITTEN_BY: dict[str, Any] = {"sort": jnp.sort, "fill": jnp.full_like}
-# Methods that look at the same memory in another way, and how what is written there goes back.
-_BACK: dict[str, Callable[[Any, Any], Any]] = {
-    "reshape": lambda whole, part: part.reshape(whole.shape),
-    "ravel": lambda whole, part: part.reshape(whole.shape),
-    "squeeze": lambda whole, part: part.reshape(whole.shape),
-    "T": lambda whole, part: part.T,
-}
+# Functions and methods that may look at the same memory: into what is looked at in two ways nothing is written.
+_VIEWS = frozenset({
+    "reshape", "ravel", "squeeze", "flip", "fliplr", "flipud", "rot90", "transpose", "swapaxes", "moveaxis", "rollaxis",
+    "expand_dims", "split", "array_split", "hsplit", "vsplit", "dsplit", "atleast_1d", "atleast_2d", "atleast_3d", "real",
+    "imag", "diagonal", "diag", "broadcast_to", "T", "mT", "view",
+})  # fmt: skip
 _BASIC = (int, np.integer, slice, EllipsisType, type(None))
-_ALSO_VIEWS = frozenset({"mT", "real", "imag", "transpose", "swapaxes", "diagonal"})
+_COPIES = ("tensor", "new_tensor")  # of torch
 
 
 class _Memory(Protocol):
@@ -46,47 +47,72 @@ class _Memory(Protocol):
 
     def write(self, value: Any) -> None: ...
 
+    def share(self) -> None:
+        """From now on something else may look at it, too."""
+
 
 @dataclass(slots=True)
 class _Own:
     value: Any
+    shared: bool = False
 
     def read(self) -> Any:
         return self.value
 
     def write(self, value: Any) -> None:
+        _refuse(self.shared)
         self.value = value
 
+    def share(self) -> None:
+        self.shared = True
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class _OfTensor:
+    """That of a tensor, and of those that it was detached from: they share it."""
+
     tensor: Any
+    shared: bool = False
 
     def read(self) -> Any:
-        return self.tensor.jax()
+        first, *before = self._same()
+        return jax.lax.stop_gradient(before[-1].jax()) if before else first.jax()
 
     def write(self, value: Any) -> None:
-        tensor = self.tensor
-        while tensor is not None:
+        _refuse(self.shared)
+        for tensor in self._same():
             tensor.copy_(_tensor_of(value))
-            tensor = getattr(tensor, "detached_from", None)
+
+    def share(self) -> None:
+        self.shared = True
+
+    def _same(self) -> list[Any]:
+        found = [self.tensor]
+        while (before := getattr(found[-1], "detached_from", None)) is not None:
+            found.append(before)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
-    """Another array's memory, looked at in another way."""
+class _Part:
+    """What an index gives of another array's memory."""
 
     base: _Memory
-    look: Callable[[Any], Any]
-    back: Callable[[Any, Any], Any] | None  # the whole with a part written into it
+    place: Any
 
     def read(self) -> Any:
-        return self.look(self.base.read())
+        return self.base.read()[self.place]
 
     def write(self, value: Any) -> None:
-        if self.back is None:
-            raise Untraceable("it writes into a view of a NumPy array")
-        self.base.write(self.back(self.base.read(), value))
+        self.base.write(self.base.read().at[self.place].set(value))
+
+    def share(self) -> None:
+        self.base.share()
+
+
+def _refuse(shared: bool) -> None:
+    if shared:
+        raise Untraceable("it writes into a NumPy array that something else looks at, too")
 
 
 class TracedNumbers(NDArrayOperatorsMixin):
@@ -123,12 +149,22 @@ class TracedNumbers(NDArrayOperatorsMixin):
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         name, room = func.__name__, str(func.__module__).removeprefix("numpy").removeprefix(".")
+        options = dict(kwargs)
+        out = options.pop("out", None)
         if name == "copyto":
-            return _write(args[0], jnp.broadcast_to(_unwrapped(args[1]), args[0].shape))
+            return _copied_to(*args, **options)
         function: Any = _of_jax(name, room)
         if name in _WRITES:
-            return _write(args[0], function(*_unwrapped(args), **_unwrapped(kwargs), inplace=False))
-        return _wrapped(function(*_unwrapped(args), **_unwrapped(kwargs)))
+            return _write(
+                args[0], function(*_unwrapped(args), **_unwrapped(options), inplace=False)
+            )
+        if options.keys() & _NOT_FOLLOWED:
+            raise Untraceable(f"NumPy's `{name}` is called with {', '.join(map(repr, options))}")
+        made = function(*_unwrapped(args), **_unwrapped(options))
+        if out is not None:
+            _write(out, made)
+            return out
+        return _shared(made, args) if name in _VIEWS else _wrapped(made)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what a library asks for that takes arrays of any kind
@@ -137,33 +173,38 @@ class TracedNumbers(NDArrayOperatorsMixin):
             return lambda *args, **kwargs: self.write(_WRITTEN_BY[name](self.value, *_unwrapped(args), **kwargs))  # fmt: skip
         found = getattr(self.value, name)
         if not callable(found) or isinstance(found, jax.Array):
-            return self._looked_at(name, lambda whole: getattr(whole, name))
+            return self._handed_out(name, found)
 
         def called(*args: Any, **kwargs: Any) -> Any:
-            given, named = _unwrapped(args), _unwrapped(kwargs)
-            return self._looked_at(name, lambda whole: getattr(whole, name)(*given, **named))
+            if name == "astype" and not kwargs.pop("copy", True):
+                return _shared(found(*_unwrapped(args), **_unwrapped(kwargs)), self)
+            if kwargs.keys() & _NOT_FOLLOWED:
+                raise Untraceable(
+                    f"`.{name}` of a NumPy array is called with {', '.join(map(repr, kwargs))}"
+                )
+            return self._handed_out(name, found(*_unwrapped(args), **_unwrapped(kwargs)))
 
         return called
 
-    def _looked_at(self, name: str, look: Callable[[Any], Any]) -> Any:
-        """What a method or an attribute gives: a view, or an array of its own."""
-        if name in _BACK or name in _ALSO_VIEWS:
-            return TracedNumbers(_View(self._memory, look, _BACK.get(name)))
-        return _wrapped(look(self.value))
+    def _handed_out(self, name: str, made: Any) -> Any:
+        return _shared(made, self) if name in _VIEWS else _wrapped(made)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "_memory":
+            raise Untraceable(f"it sets `.{name}` of a NumPy array")
+        super().__setattr__(name, value)
 
     def __getitem__(self, index: Any) -> Any:
         place = _unwrapped(index)
         found = self.value[place]
         parts = place if isinstance(place, tuple) else (place,)
-        if found.ndim == 0 or not all(isinstance(part, _BASIC) for part in parts):
+        if any(np.ndim(part) for part in parts if not isinstance(part, _BASIC)):
             return _wrapped(found)  # NumPy copies here
-        return TracedNumbers(
-            _View(
-                self._memory,
-                lambda whole: whole[place],
-                lambda whole, part: whole.at[place].set(part),
-            )
-        )
+        if all(isinstance(part, (int, np.integer)) for part in parts) and found.ndim == 0:
+            return _wrapped(found)  # a number
+        if not all(isinstance(part, _BASIC) for part in parts):
+            return _shared(found, self)
+        return TracedNumbers(_Part(self._memory, place))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         place, new = _unwrapped(index), _unwrapped(value)
@@ -213,10 +254,27 @@ def _wrapped(made: Any) -> Any:
     return tree_map_only(jax.Array, lambda value: TracedNumbers(_Own(value)), made)
 
 
+def _shared(made: Any, looked_at: Any) -> Any:
+    """The same for what may lie in the memory of these arrays."""
+    share = lambda numbers: numbers._memory.share()  # noqa: E731
+    tree_map_only(TracedNumbers, share, looked_at)
+    return tree_map_only(jax.Array, lambda value: TracedNumbers(_Own(value, shared=True)), made)
+
+
 def _write(target: Any, value: Any) -> None:
     if not isinstance(target, TracedNumbers):
         raise Untraceable("it writes what depends on its inputs into an array that NumPy made")
     target.write(value)
+
+
+def _copied_to(target: Any, source: Any, *, where: Any = True, **_: Any) -> None:
+    """`np.copyto`."""
+    if not isinstance(target, TracedNumbers):
+        raise Untraceable("it writes what depends on its inputs into an array that NumPy made")
+    whole = target.value
+    _write(
+        target, jnp.where(_unwrapped(where), jnp.asarray(_unwrapped(source), whole.dtype), whole)
+    )
 
 
 def leave_torch(environment: Any, *classes: Any) -> None:
@@ -226,11 +284,14 @@ def leave_torch(environment: Any, *classes: Any) -> None:
     dispatch = environment.dispatch
 
     def returning(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        args, kwargs = tree_map_only(TracedNumbers, lambda a: _tensor_of(a.value), (args, kwargs or {}))  # fmt: skip
+        handed = functools.partial(_handed_over, copied=operation(func) in _COPIES)
+        args, kwargs = tree_map_only(TracedNumbers, handed, (args, kwargs or {}))
         if operation(func) == "cpu":
             return args[0]
         if operation(func) in ("to", "_to_copy") and type(args[0]) in classes:
             args, kwargs = _without_device(args, kwargs)
+            if kwargs.pop("copy", False):
+                return args[0].clone().to(*args[1:], **kwargs)
             if len(args) == 1 and not kwargs:
                 return args[0]
         return dispatch(func, types, args, kwargs)
@@ -241,7 +302,14 @@ def leave_torch(environment: Any, *classes: Any) -> None:
 def _numbers(tensor: Any) -> Any:
     value = tensor.jax()
     traced = isinstance(value, jax.core.Tracer)
-    return TracedNumbers(_OfTensor(tensor)) if traced else np.array(value)
+    return TracedNumbers(_OfTensor(tensor)) if traced else np.asarray(value)  # not to be written to
+
+
+def _handed_over(numbers: TracedNumbers, *, copied: bool) -> Any:
+    """An array as a tensor, which lies in its memory if it is no copy."""
+    if not copied:
+        numbers._memory.share()
+    return _tensor_of(numbers.value)
 
 
 def _without_device(args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
@@ -263,7 +331,8 @@ def taking_numbers() -> Iterator[None]:
     own: Callable[[Any], Any] = torch_itself.from_numpy
 
     def from_numpy(array: Any) -> Any:
-        return _tensor_of(array.value) if isinstance(array, TracedNumbers) else own(array)
+        traced = isinstance(array, TracedNumbers)
+        return _handed_over(array, copied=False) if traced else own(array)
 
     torch_itself.from_numpy = from_numpy
     try:

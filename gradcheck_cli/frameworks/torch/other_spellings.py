@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,8 +21,8 @@ def spell_anew(environment: Any) -> None:
         if operation(func) == "take_along_dim":
             return _taken(*args, **options)
         if operation(func) in ("resize_as_", "resize_"):
-            sizes = args[1].shape if operation(func) == "resize_as_" else args[1:]
-            return _written(args[0], torch.zeros(*sizes, dtype=args[0].dtype))
+            like = operation(func) == "resize_as_"
+            return _resized(args[0], args[1].shape if like else args[1:])
         out = options.pop("out", None)
         if out is None:
             return dispatch(func, types, args, options)
@@ -51,6 +52,16 @@ def _along(x: Any, sizes: list[int], dim: int) -> Any:
     own = list(sizes)
     own[dim] = x.shape[dim]
     return x.expand(own)
+
+
+def _resized(x: Any, sizes: Sequence[Any]) -> Any:
+    """The tensor with room for other sizes: what lay there stays, as far as there is room, and nobody has written the rest."""
+    made = torch.zeros(*sizes, dtype=x.dtype)
+    if tuple(made.shape) == tuple(x.shape):
+        return x
+    before, after = x.reshape(-1), made.reshape(-1)
+    count = min(before.shape[0], after.shape[0])
+    return _written(x, torch.cat([before[:count], after[count:]]).reshape(made.shape))
 
 
 def _written(out: Any, made: Any) -> Any:

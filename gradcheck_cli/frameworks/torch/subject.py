@@ -38,6 +38,7 @@ class TorchSubject(EagerSubject):
     gradient: TorchGradient
     call: Call
     _random: bool | None = None
+    without_history: bool = False  # of none of its outputs autograd knows how it was made
     _compiled: AtOnce | None = None
 
     # -- traces -------------------------------------------------------------------------
@@ -49,22 +50,34 @@ class TorchSubject(EagerSubject):
             self.kernels = tried(self.call, self._native, points, cotangents)
         try:
             with calling_user_code():
-                return self._auto(points, cotangents) is not None
+                if self._auto(points, cotangents) is not None:
+                    return True
+                self.without_history = self.has_rule and self._has_no_history(points)
         except UserCodeError:  # autograd does not go through the body
-            return False
+            self.without_history = self.has_rule
+        return False
 
     def forward_jaxpr(self) -> Any:
-        with unnoticed(self.has_rule and not self.has_auto):
-            return traced(self._forward, self.avals, self.gradient.surroundings)
+        return self._traced(self._forward, self.avals)
 
     def trusting_jaxpr(self) -> tuple[Any, Sequence[str]] | None:
         surroundings = self.gradient.surroundings
         with keeping_rules(surroundings) as called:
-            forward = traced(self._forward, self.avals, surroundings)
+            forward = self._traced(self._forward, self.avals)
             return (forward, [cls.__name__ for cls in called]) if called else None
 
     def rule_jaxpr(self, outs: Sequence[Any]) -> Any:
-        return traced(self._rule, (*self.avals, *outs), self.gradient.surroundings)
+        return self._traced(self._rule, (*self.avals, *outs))
+
+    def _traced(self, function: Callable[..., Any], avals: Sequence[Any]) -> Any:
+        with unnoticed(self.without_history):
+            return traced(function, avals, self.gradient.surroundings)
+
+    def _has_no_history(self, points: Tensors) -> bool:
+        """Is every output cut off, by `detach` or by NumPy? In a forward function that says nothing of its gradient."""
+        held = [x.clone().requires_grad_() for x in points]
+        judged = self.call.judged(self.call.primal_outputs([x.clone() for x in held]))
+        return not any(out.requires_grad for out in judged)
 
     def _forward(self, *leaves: Any) -> Any:
         return tuple(self.call.judged(self.call.primal_outputs(leaves)))

@@ -90,7 +90,7 @@ def _deviation(m: Measurements, call: OtherCall, row: int) -> _Deviation | None:
     try:
         pair = call.run([p[row] for p in m.points], [c[row] for c in m.cotangents])
     except WentWrong as wrong:
-        broken = replace(call, rule=wrong.rule, severity=wrong.severity)
+        broken = replace(call, rule=wrong.rule, severity=wrong.severity, beside_formula=False)
         return _Deviation(_failure(broken, row, wrong.message), wrong.error)
     worst = None if pair is None else _worst(*pair, m.fmt.eps, _noise(m, row))
     if worst is None:
