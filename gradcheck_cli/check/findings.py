@@ -10,7 +10,6 @@ from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Phase
 from gradcheck_cli.inputs.cotangents import BASE
-from gradcheck_cli.judge.deviation import is_of_formula
 from gradcheck_cli.judge.finding import GroundedFinding, make_finding
 from gradcheck_cli.judge.nothing_given import as_one, with_comment
 from gradcheck_cli.judge.script import written
@@ -26,11 +25,10 @@ def findings(
     m = judgements.m
     alone = with_reruns(m, [f.alone for f in judgements.failures if f.alone is not None])
     nonlinear = any(f.rule == RuleName.NONLINEAR_COTANGENT for f in judgements.failures)
-    wrong = any(is_of_formula(failure) for failure in judgements.failures)
     for failure in as_one(judgements.undeclared, m, request.gradient):
         if nonlinear and failure.rule == RuleName.GRADIENT_MISMATCH and not _at_unit(failure, m):
             continue  # the same cause: a cotangent that is not used linearly
-        if wrong and failure.ground.kind is Kind.FORWARD_MODE:
+        if failure.ground.kind is Kind.FORWARD_MODE and judgements.has_wrong_formula:
             continue  # what the rule is wrong by
         request.progress.doing(Phase.EXPLAINING, failure.rule)
         if not _is_repeated(failure, earlier):

@@ -40,6 +40,12 @@ class Judgements:
         return any(f.ground.kind is Kind.APPROXIMATE for f in self.undeclared)
 
     @property
+    def has_wrong_formula(self) -> bool:
+        """Is an error of the formula, or of how it takes the cotangent, among them?"""
+        errors = (f for f in self.failures if f.severity is Severity.ERROR)
+        return any(f.ground.kind in (Kind.FORMULA, Kind.LINEARITY) for f in errors)
+
+    @property
     def is_wrong(self) -> bool:
         """Is the rule itself wrong, not only its floats?"""
         errors = (f for f in self.failures if f.severity is Severity.ERROR)

@@ -250,12 +250,12 @@ def _unwrapped(tree: Any) -> Any:
 
 
 def _wrapped(made: Any) -> Any:
-    """The same with arrays of NumPy's manners for those of JAX."""
+    """What JAX made, with arrays of NumPy's manners in it."""
     return tree_map_only(jax.Array, lambda value: TracedNumbers(_Own(value)), made)
 
 
 def _shared(made: Any, looked_at: Any) -> Any:
-    """The same for what may lie in the memory of these arrays."""
+    """What JAX made, where it may lie in the memory of these arrays."""
     share = lambda numbers: numbers._memory.share()  # noqa: E731
     tree_map_only(TracedNumbers, share, looked_at)
     return tree_map_only(jax.Array, lambda value: TracedNumbers(_Own(value, shared=True)), made)

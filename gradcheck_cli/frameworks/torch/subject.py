@@ -15,7 +15,6 @@ import torch
 from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject
 from gradcheck_cli.frameworks.shared.rows import Row
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
-from gradcheck_cli.frameworks.torch.detached import unnoticed
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.frameworks.torch.inner_rules import keeping_rules
 from gradcheck_cli.frameworks.torch.pull import gradients
@@ -70,8 +69,8 @@ class TorchSubject(EagerSubject):
         return self._traced(self._rule, (*self.avals, *outs))
 
     def _traced(self, function: Callable[..., Any], avals: Sequence[Any]) -> Any:
-        with unnoticed(self.without_history):
-            return traced(function, avals, self.gradient.surroundings)
+        surroundings = self.gradient.surroundings
+        return traced(function, avals, surroundings, through_detach=self.without_history)
 
     def _has_no_history(self, points: Tensors) -> bool:
         """Is every output cut off, by `detach` or by NumPy? In a forward function that says nothing of its gradient."""

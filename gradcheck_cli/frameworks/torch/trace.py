@@ -16,24 +16,18 @@ import jax
 import torch
 
 from gradcheck_cli.frameworks.shared.tracing import Untraceable
-from gradcheck_cli.frameworks.torch.convolutions import transpose_in_groups
-from gradcheck_cli.frameworks.torch.detached import detach_as_told
-from gradcheck_cli.frameworks.torch.fourier import keep_last_length
+from gradcheck_cli.frameworks.torch.detached import unnoticed
 from gradcheck_cli.frameworks.torch.gradient import Surroundings
-from gradcheck_cli.frameworks.torch.inner_ops import run_bodies
+from gradcheck_cli.frameworks.torch.mended import mend
 from gradcheck_cli.frameworks.torch.native_ops import constant, operation
-from gradcheck_cli.frameworks.torch.numpy_arrays import leave_torch, taking_numbers
-from gradcheck_cli.frameworks.torch.other_spellings import spell_anew
+from gradcheck_cli.frameworks.torch.numpy_arrays import taking_numbers
 from gradcheck_cli.frameworks.torch.private_api import (
     DisableTorchFunction,
     OpOverloadPacket,
     no_dispatch,
     tree_map_only,
 )
-from gradcheck_cli.frameworks.torch.random import draw_natively
 from gradcheck_cli.frameworks.torch.traced_device import NAME, keeping_its_name, say_where
-from gradcheck_cli.frameworks.torch.views import share_parts
-from gradcheck_cli.frameworks.torch.whole_numbers import compute_whole_numbers
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 INSTALL = "pip install torchax==0.0.13"
@@ -56,15 +50,7 @@ def _environment() -> Any:
             _fill_what_is_empty(environment)
             _copy_without_history(environment)
             _count_axes_from_the_front(environment)
-            compute_whole_numbers(environment)
-            draw_natively(environment)
-            keep_last_length(environment)
-            transpose_in_groups(environment)
-            spell_anew(environment)
-            leave_torch(environment, Tensor, View)
-            detach_as_told(Tensor)
-            run_bodies(environment, Tensor, View)
-            share_parts(environment, Tensor, View)
+            mend(environment, Tensor, View)
             return environment
     except UserCodeError as raised:
         error = raised.error
@@ -247,8 +233,10 @@ def traced(
     function: Callable[..., Any],
     avals: Sequence[Any],
     surroundings: Surroundings = contextlib.nullcontext,
+    *,
+    through_detach: bool = False,
 ) -> Any:
-    """The closed jaxpr of a function of torch tensors, given as torchax's."""
+    """The closed jaxpr of a function of torch tensors, given as torchax's; `detach` may go unnoticed in it."""
     _environment()
     from torchax import interop
 
@@ -256,5 +244,5 @@ def traced(
         with environment(surroundings):
             return interop.jax_view(function(*map(interop.torch_view, arrays)))
 
-    with calling_user_code():
+    with calling_user_code(), unnoticed(through_detach):
         return jax.make_jaxpr(run)(*avals)

@@ -1,0 +1,28 @@
+"""torchax as it is used here: what it lacks, or does in another way than torch, is mended file by file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradcheck_cli.frameworks.torch.convolutions import transpose_in_groups
+from gradcheck_cli.frameworks.torch.detached import detach_as_told
+from gradcheck_cli.frameworks.torch.fourier import keep_last_length
+from gradcheck_cli.frameworks.torch.inner_ops import run_bodies
+from gradcheck_cli.frameworks.torch.numpy_arrays import leave_torch
+from gradcheck_cli.frameworks.torch.other_spellings import spell_anew
+from gradcheck_cli.frameworks.torch.random import draw_natively
+from gradcheck_cli.frameworks.torch.views import share_parts
+from gradcheck_cli.frameworks.torch.whole_numbers import compute_whole_numbers
+
+
+def mend(environment: Any, tensors: Any, views: Any) -> None:
+    """Mend an environment of torchax, with its classes of tensors and of views of them; what comes last is asked first."""
+    compute_whole_numbers(environment)
+    draw_natively(environment)
+    keep_last_length(environment)
+    transpose_in_groups(environment)
+    spell_anew(environment)
+    leave_torch(environment, tensors, views)
+    detach_as_told(tensors)
+    run_bodies(environment, tensors, views)
+    share_parts(environment, tensors, views)
