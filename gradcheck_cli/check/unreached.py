@@ -10,6 +10,7 @@ from gradcheck_cli.project.framework_marks import SOLUTIONS, UNJUDGED
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 from gradcheck_cli.subject.results import Missing
 
+_MADE = "a line at module level that makes it, such as `{} = …`"
 _UNJUDGED = f"rules of a `{UNJUDGED}` are not judged: write it as a `custom_vjp` to have it checked"
 
 
@@ -55,11 +56,7 @@ def _around_solutions(gradients: Sequence[CustomGradient]) -> set[str]:
 
 def _made_by_a_line(name: str, scope: str) -> str:
     """What would show one that a function makes."""
-    return (
-        f"a line at module level that makes it, such as `{name} = …`"
-        if scope and name.isidentifier()
-        else ""
-    )
+    return _MADE.format(name) if scope and name.isidentifier() else ""
 
 
 def _unreached(name: str, reason: str, add: str = "") -> Unreached:
@@ -70,7 +67,7 @@ def _unsolved(mark: Mark) -> Unreached:
     """A function with an implicit derivative that nothing of the module leads to."""
     reason = f"it calls `{mark.name}` (line {mark.line}), and what it is made by could not be called with guesses"
     function = (mark.scope or "").rpartition(".")[2]
-    add = f"a line at module level that makes it, such as `{function} = …`"
+    add = _MADE.format(function)
     return Unreached(not_covered=NotCovered.whole(mark.scope or mark.name, reason, add))
 
 

@@ -14,10 +14,12 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import TAME, UNTRUE_TRACE, UNTRUE_VALUE
 from gradcheck_cli.inputs.lattice import generic
+from gradcheck_cli.measure.casts import narrowest
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
+from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Floats
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -40,24 +42,19 @@ def untrue_rule(m: Measurements) -> bool:
     """Are the rule's floats others than those of its program: true where that is not, or quite others at most ordinary points?"""
     if m.rule is None or not m.sources.over_reals or m.judged != "custom":
         return False
-    return _is_true_alone(m) or _untrue(m, _Results("custom", _program(m)))
+    program = columns(m.rule.gradients, m.count)
+    ends = np.cumsum([gradient.size // max(m.count, 1) for gradient in m.rule.gradients])
+    if _is_true_alone(m, program, ends):
+        return True
+    return _untrue(m, _Results("custom", program, _gap(m, m.subject.traces().rule)))
 
 
-def _program(m: Measurements) -> Array:
-    """The gradients that the rule's program over the reals gives."""
-    assert m.rule is not None
-    return columns(m.rule.gradients, m.count)
-
-
-def _is_true_alone(m: Measurements) -> bool:
-    """Do the rule's floats agree with the truth where its program over the reals does not, for one argument?"""
+def _is_true_alone(m: Measurements, program: Array, ends: Array) -> bool:
+    """Do the rule's floats agree with the truth where its program, whose arguments end there, does not, for one of these?"""
     differs = comparison(m).differs
     if not differs.any():
         return False
-    balls, program = m.reference.balls(GRADIENTS), _program(m)
-    assert m.rule is not None
-    run = columns(m.floats[m.mode].custom or [], m.count)
-    ends = np.cumsum([gradient.size // max(m.count, 1) for gradient in m.rule.gradients])
+    balls, run = m.reference.balls(GRADIENTS), columns(m.floats[m.mode].custom or [], m.count)
     for part in np.split(np.arange(program.shape[1]), ends[:-1]):
         rows, there = np.nonzero(differs[:, part] & np.isfinite(run[:, part]))
         places = rows, part[there]
@@ -80,7 +77,14 @@ def untrue_primal(m: Measurements) -> bool:
     if not m.sources.primal.over_reals:
         return False
     certain = m.reference.states(VALUES) == REGULAR
-    return _untrue(m, _Results("value", m.reference.balls(VALUES), certain))
+    gap = _gap(m, m.subject.traces().primal)
+    return _untrue(m, _Results("value", m.reference.balls(VALUES), gap, certain))
+
+
+def _gap(m: Measurements, program: Program | None) -> float:
+    """How far apart floats and program may be; a program that computes in narrower floats loses more of its digits."""
+    narrows = program is not None and narrowest(program, m.fmt) is not None
+    return UNTRUE_TRACE.value if narrows else UNTRUE_VALUE.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,12 @@ class _Results:
 
     of: str
     program: Array
+    gap: float
     certain: Array | None = None
+
+    def of_run(self, floats: Floats | None) -> Sequence[Array]:
+        """These results in a run; nothing where there are none."""
+        return (None if floats is None else getattr(floats, self.of)) or []
 
     def others(self, rows: Array, run: Sequence[Array], gap: float) -> Array:
         """Rows, out of these, at which the floats are further than this from the program, beside the largest of them."""
@@ -108,16 +117,14 @@ def _untrue(m: Measurements, results: _Results) -> bool:
     rows = _ordinary(m)
     if len(rows) < _FEWEST:
         return False
-    run = [part[rows] for part in getattr(m.floats[m.mode], results.of) or []]
-    if not run or not _mostly(results.others(rows, run, UNTRUE_VALUE.value)):
+    run = [part[rows] for part in results.of_run(m.floats[m.mode])]
+    other = results.others(rows, run, results.gap) if run else np.zeros(len(rows), bool)
+    if not _mostly(other):
         return False
-    wide = _in_float64(m, rows)
-    if wide is None:  # what a function loses of its digits is no fault of its trace
+    wide = results.of_run(_in_float64(m, rows))
+    if not wide:  # what a function loses of its digits is no fault of its trace
         return _mostly(results.others(rows, run, UNTRUE_TRACE.value))
-    other = results.others(rows, run, UNTRUE_VALUE.value)
-    return _mostly(
-        other & results.others(rows, getattr(wide, results.of) or [], UNTRUE_VALUE.value)
-    )
+    return _mostly(other & results.others(rows, wide, results.gap))
 
 
 def _in_float64(m: Measurements, rows: Array) -> Floats | None:

@@ -219,3 +219,25 @@ def test_a_trace_that_loses_a_small_write_is_not_believed(project: Path) -> None
     run = check_json("nudged.py", cwd=project)
     assert run.gradient("Nudged")["evidence"] == "float64"
     assert {f["rule"] for f in run.findings("Nudged")} == {"approximate-rule"}
+
+
+def test_a_trace_that_computes_in_narrow_floats_is_believed(project: Path) -> None:
+    text = """
+        import torch
+
+
+        class Half(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                h = x.to(torch.bfloat16)
+                ctx.save_for_backward(h)
+                return torch.sigmoid(h).to(x.dtype)
+
+            @staticmethod
+            def backward(ctx, grad):
+                (h,) = ctx.saved_tensors
+                s = torch.sigmoid(h)
+                return (grad.to(torch.bfloat16) * s * (1 - s)).to(grad.dtype)
+        """
+    (project / "half.py").write_text(textwrap.dedent(text), encoding="utf-8")
+    assert check_json("half.py", cwd=project).gradient("Half")["evidence"] == "certified"

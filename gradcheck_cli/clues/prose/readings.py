@@ -72,10 +72,7 @@ def reading_of(
     sorts = (sort_of(p.after) for p in entries)
     sort = next((s for s in sorts if s is not Kind.NOTHING), Kind.NOTHING)
     shapes = [] if sort is Kind.TREE else [s for p in entries if (s := shape(p, certain))]
-    plain = sort in (
-        Kind.NUMBER,
-        Kind.WHOLE,
-    )  # an entry says so: a sentence may be about the result
+    plain = sort in (Kind.NUMBER, Kind.WHOLE)  # in a sentence, a shape may be the result's
     mentioned = [s for p in spoken if not (p.entry or plain) and (s := shape(p, certain))]
     agreed = _agreed([s for s in shapes if s.dims]) or (None if any(s.dims for s in shapes) else _agreed([s for s in mentioned if s.dims]))  # fmt: skip
     agreed = agreed or (_agreed([*shapes, *mentioned]) if near else None)

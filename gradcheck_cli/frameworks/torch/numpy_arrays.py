@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import EllipsisType
@@ -129,6 +130,10 @@ class TracedNumbers(NDArrayOperatorsMixin):
         """Take other contents, of the type that the array has."""
         self._memory.write(jnp.asarray(value).astype(self.value.dtype))
 
+    def share(self) -> None:
+        """From now on something else may look at its memory, too."""
+        self._memory.share()
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         if options.pop("where", True) is not True:
@@ -233,7 +238,7 @@ class TracedNumbers(NDArrayOperatorsMixin):
         return int(self.value)
 
     def __index__(self) -> int:
-        return self.value.__index__()  # type: ignore[no-any-return]
+        return operator.index(self.value)
 
 
 def _of_jax(name: str, room: str = "") -> Any:
@@ -256,8 +261,7 @@ def _wrapped(made: Any) -> Any:
 
 def _shared(made: Any, looked_at: Any) -> Any:
     """What JAX made, where it may lie in the memory of these arrays."""
-    share = lambda numbers: numbers._memory.share()  # noqa: E731
-    tree_map_only(TracedNumbers, share, looked_at)
+    tree_map_only(TracedNumbers, TracedNumbers.share, looked_at)
     return tree_map_only(jax.Array, lambda value: TracedNumbers(_Own(value, shared=True)), made)
 
 
@@ -269,12 +273,7 @@ def _write(target: Any, value: Any) -> None:
 
 def _copied_to(target: Any, source: Any, *, where: Any = True, **_: Any) -> None:
     """`np.copyto`."""
-    if not isinstance(target, TracedNumbers):
-        raise Untraceable("it writes what depends on its inputs into an array that NumPy made")
-    whole = target.value
-    _write(
-        target, jnp.where(_unwrapped(where), jnp.asarray(_unwrapped(source), whole.dtype), whole)
-    )
+    _write(target, jnp.where(_unwrapped(where), _unwrapped(source), _unwrapped(target)))
 
 
 def leave_torch(environment: Any, *classes: Any) -> None:
@@ -308,7 +307,7 @@ def _numbers(tensor: Any) -> Any:
 def _handed_over(numbers: TracedNumbers, *, copied: bool) -> Any:
     """An array as a tensor, which lies in its memory if it is no copy."""
     if not copied:
-        numbers._memory.share()
+        numbers.share()
     return _tensor_of(numbers.value)
 
 

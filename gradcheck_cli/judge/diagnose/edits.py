@@ -21,7 +21,6 @@ from gradcheck_cli.judge.diagnose.rule_text import (
     returned_by,
     rules_in,
     stores_in,
-    to_be_read,
 )
 from gradcheck_cli.judge.diagnose.spelled import axis_of, backwards, call, keeping_axes, total
 
@@ -159,7 +158,7 @@ def _accumulated(node: ast.Assign | ast.AugAssign, names: Sequence[str]) -> Iter
     target = node.targets[0] if isinstance(node, ast.Assign) else node.target
     if not isinstance(target, ast.Subscript):
         return
-    array, place = to_be_read(target.value), target.slice
+    array, place = target.value, target.slice
     parts = place.elts if isinstance(place, ast.Tuple) else [place]
     tables = [part for part in parts if not isinstance(part, ast.Slice | ast.Constant)]
     if len(tables) == len(parts):

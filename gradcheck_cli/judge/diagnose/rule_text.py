@@ -109,7 +109,7 @@ def overwritten_in(function: Function) -> dict[ast.expr, ast.expr]:
                 name = target.value if isinstance(target, ast.Subscript) else target
                 read = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
                 if isinstance(name, ast.Name) and name.id in before - read:
-                    found[node.value] = to_be_read(target)
+                    found[node.value] = _to_be_read(target)
     return found
 
 
@@ -122,10 +122,10 @@ def stores_in(function: Function) -> list[ast.stmt]:
     return every + [n for n in added if isinstance(n.target, ast.Subscript)]
 
 
-def to_be_read(target: ast.expr) -> ast.expr:
+def _to_be_read(target: ast.Name | ast.Subscript) -> ast.expr:
     """A name, or a place, as it stands where it is read."""
     read = copy.copy(target)
-    read.ctx = ast.Load()  # type: ignore[attr-defined]
+    read.ctx = ast.Load()
     return read
 
 
