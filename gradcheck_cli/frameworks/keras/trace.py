@@ -13,7 +13,7 @@ def on_traced_device() -> Iterator[None]:
     """While active, Keras moves tensors to the device on which they are traced, and not to its own."""
     import torch
 
-    from gradcheck_cli.frameworks.torch.traced_device import NAME
+    from gradcheck_cli.frameworks.torch.bridge.traced_device import NAME
 
     before = global_state.get_global_attribute("torch_device", None)
     global_state.set_global_attribute("torch_device", torch.device(NAME, 0))

@@ -14,9 +14,9 @@ import torch
 
 from gradcheck_cli.clues.source_text.returned import returned_tuples
 from gradcheck_cli.frameworks.shared.plain_points import plain
+from gradcheck_cli.frameworks.torch.bridge.random import start_over
 from gradcheck_cli.frameworks.torch.context import Context
 from gradcheck_cli.frameworks.torch.gradient import CLASS, TorchGradient
-from gradcheck_cli.frameworks.torch.random import start_over
 from gradcheck_cli.inputs.signature import OMITTED, Leaf, Signature, filled
 from gradcheck_cli.subject.device import measures_on_gpu
 

@@ -14,11 +14,11 @@ import torch
 
 from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject
 from gradcheck_cli.frameworks.shared.rows import Row
+from gradcheck_cli.frameworks.torch.bridge.random import draws
 from gradcheck_cli.frameworks.torch.call import Call, Tensors, host, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.frameworks.torch.inner_rules import keeping_rules
 from gradcheck_cli.frameworks.torch.pull import gradients
-from gradcheck_cli.frameworks.torch.random import draws
 from gradcheck_cli.frameworks.torch.trace import traced
 from gradcheck_cli.frameworks.torch.tried import tried
 from gradcheck_cli.frameworks.torch.triton.compiled import AtOnce, at_once, is_near

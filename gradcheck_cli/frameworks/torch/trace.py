@@ -16,18 +16,18 @@ import jax
 import torch
 
 from gradcheck_cli.frameworks.shared.tracing import Untraceable
-from gradcheck_cli.frameworks.torch.detached import unnoticed
+from gradcheck_cli.frameworks.torch.bridge.detached import unnoticed
+from gradcheck_cli.frameworks.torch.bridge.mended import mend
+from gradcheck_cli.frameworks.torch.bridge.native_ops import constant, operation
+from gradcheck_cli.frameworks.torch.bridge.numpy_arrays import taking_numbers
+from gradcheck_cli.frameworks.torch.bridge.traced_device import NAME, keeping_its_name, say_where
 from gradcheck_cli.frameworks.torch.gradient import Surroundings
-from gradcheck_cli.frameworks.torch.mended import mend
-from gradcheck_cli.frameworks.torch.native_ops import constant, operation
-from gradcheck_cli.frameworks.torch.numpy_arrays import taking_numbers
 from gradcheck_cli.frameworks.torch.private_api import (
     DisableTorchFunction,
     OpOverloadPacket,
     no_dispatch,
     tree_map_only,
 )
-from gradcheck_cli.frameworks.torch.traced_device import NAME, keeping_its_name, say_where
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 INSTALL = "pip install torchax==0.0.13"

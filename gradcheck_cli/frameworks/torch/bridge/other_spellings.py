@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gradcheck_cli.frameworks.torch.native_ops import operation
+from gradcheck_cli.frameworks.torch.bridge.native_ops import operation
 
 _OPTIONS = {"axis": "dim", "keepdims": "keepdim"}
 

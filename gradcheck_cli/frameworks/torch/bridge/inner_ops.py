@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from gradcheck_cli.frameworks.torch.bridge.traced_device import NAME
 from gradcheck_cli.frameworks.torch.private_api import custom_op_named, parts_of
-from gradcheck_cli.frameworks.torch.traced_device import NAME
 
 
 def run_bodies(environment: Any, *classes: Any) -> None:

@@ -23,7 +23,7 @@ import torch
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from gradcheck_cli.frameworks.shared.tracing import Untraceable
-from gradcheck_cli.frameworks.torch.native_ops import operation
+from gradcheck_cli.frameworks.torch.bridge.native_ops import operation
 from gradcheck_cli.frameworks.torch.private_api import tree_map_only
 
 _OTHER_NAMES = {"psi": "digamma", "_clip": "clip"}

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from gradcheck_cli.frameworks.torch.native_ops import operation
+from gradcheck_cli.frameworks.torch.bridge.native_ops import operation
 from gradcheck_cli.frameworks.torch.private_api import tree_flatten
 
 _CASTS = frozenset({"_to_copy", "to"})

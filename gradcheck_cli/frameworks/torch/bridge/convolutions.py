@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax import numpy as jnp
 
-from gradcheck_cli.frameworks.torch.native_ops import operation
+from gradcheck_cli.frameworks.torch.bridge.native_ops import operation
 
 _LETTERS = "XYZ"  # of the axes beside the channels
 

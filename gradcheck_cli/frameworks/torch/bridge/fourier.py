@@ -6,7 +6,7 @@ from typing import Any
 
 from jax import numpy as jnp
 
-from gradcheck_cli.frameworks.torch.native_ops import operation
+from gradcheck_cli.frameworks.torch.bridge.native_ops import operation
 
 # How torch numbers what an inverse transform is divided by: nothing, a square root, the number of points.
 _NORMS = ("forward", "ortho", "backward")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradcheck_cli.frameworks.torch.convolutions import transpose_in_groups
-from gradcheck_cli.frameworks.torch.detached import detach_as_told
-from gradcheck_cli.frameworks.torch.fourier import keep_last_length
-from gradcheck_cli.frameworks.torch.inner_ops import run_bodies
-from gradcheck_cli.frameworks.torch.numpy_arrays import leave_torch
-from gradcheck_cli.frameworks.torch.other_spellings import spell_anew
-from gradcheck_cli.frameworks.torch.random import draw_natively
-from gradcheck_cli.frameworks.torch.views import share_parts
-from gradcheck_cli.frameworks.torch.whole_numbers import compute_whole_numbers
+from gradcheck_cli.frameworks.torch.bridge.convolutions import transpose_in_groups
+from gradcheck_cli.frameworks.torch.bridge.detached import detach_as_told
+from gradcheck_cli.frameworks.torch.bridge.fourier import keep_last_length
+from gradcheck_cli.frameworks.torch.bridge.inner_ops import run_bodies
+from gradcheck_cli.frameworks.torch.bridge.numpy_arrays import leave_torch
+from gradcheck_cli.frameworks.torch.bridge.other_spellings import spell_anew
+from gradcheck_cli.frameworks.torch.bridge.random import draw_natively
+from gradcheck_cli.frameworks.torch.bridge.views import share_parts
+from gradcheck_cli.frameworks.torch.bridge.whole_numbers import compute_whole_numbers
 
 
 def mend(environment: Any, tensors: Any, views: Any) -> None:

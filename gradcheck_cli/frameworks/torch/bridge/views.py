@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradcheck_cli.frameworks.torch.native_ops import operation
+from gradcheck_cli.frameworks.torch.bridge.native_ops import operation
 
 _NUMBERS = {"select": ("dim", "index"), "narrow": ("dim", "start", "length"), "unbind": ("dim",)}
 

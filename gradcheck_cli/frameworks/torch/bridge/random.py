@@ -14,7 +14,7 @@ import torch
 
 from gradcheck_cli.frameworks.shared.draws import seed
 from gradcheck_cli.frameworks.shared.tracing import Untraceable
-from gradcheck_cli.frameworks.torch.native_ops import constant, operation
+from gradcheck_cli.frameworks.torch.bridge.native_ops import constant, operation
 from gradcheck_cli.subject.device import measuring
 
 _NEW = frozenset({"rand", "randn", "randint", "randperm"})
