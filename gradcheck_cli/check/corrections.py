@@ -14,8 +14,8 @@ from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Finding, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Phase
-from gradcheck_cli.judge.diagnose.correction import Correction, correction
 from gradcheck_cli.judge.place import at, is_of
+from gradcheck_cli.judge.repair.correction import Correction, correction
 from gradcheck_cli.project.rule_pages import find
 
 CHANGE = "the change that makes it right"

@@ -10,8 +10,8 @@ from gradcheck_cli.check.asked_laws import judgements_of_laws
 from gradcheck_cli.check.outcome import JUDGED, GradientOutcome, weakest
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import LawResult, Outcome, Severity, Verdict
-from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.judge.laws.law import Judgement
+from gradcheck_cli.judge.repair.trial import Trial
 from gradcheck_cli.judge.unexplained import unexplained
 from gradcheck_cli.judge.unjudged import failed
 from gradcheck_cli.measure.failure import Failure, Kind

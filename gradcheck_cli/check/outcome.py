@@ -18,7 +18,7 @@ from gradcheck_cli.contract.report import (
 )
 from gradcheck_cli.contract.worker import Script
 from gradcheck_cli.inputs.signature import Signature
-from gradcheck_cli.judge.diagnose.trial import Trial
+from gradcheck_cli.judge.repair.trial import Trial
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.project.verdict import verdict

@@ -16,10 +16,10 @@ from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Outcome
 from gradcheck_cli.infer.template import is_guessed, is_open
 from gradcheck_cli.inputs.signature import Leaf, Signature
-from gradcheck_cli.judge.diagnose.correction import Correction
-from gradcheck_cli.judge.diagnose.refitting import refitting
-from gradcheck_cli.judge.diagnose.trial import Trial
 from gradcheck_cli.judge.laws.formula import FORMULA
+from gradcheck_cli.judge.repair.correction import Correction
+from gradcheck_cli.judge.repair.refitting import refitting
+from gradcheck_cli.judge.repair.trial import Trial
 
 _MOST_JUDGED = 8  # of the changes with which the rule takes its inputs
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from gradcheck_cli.contract.report import Cause, Edit, Finding
 from gradcheck_cli.discover import lines
 from gradcheck_cli.judge.diagnose.blame import find_blame
-from gradcheck_cli.judge.diagnose.replacement import find_replacement
-from gradcheck_cli.judge.diagnose.transplant import transplanted
 from gradcheck_cli.judge.fingerprint import Site
 from gradcheck_cli.judge.place import placed
+from gradcheck_cli.judge.repair.replacement import find_replacement
+from gradcheck_cli.judge.repair.transplant import transplanted
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements

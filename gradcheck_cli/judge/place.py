@@ -7,9 +7,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.report import Edit, Finding, Severity
-from gradcheck_cli.judge.diagnose.returned import returned_for
-from gradcheck_cli.judge.diagnose.span import Span
-from gradcheck_cli.judge.diagnose.traced_lines import traced_lines
+from gradcheck_cli.judge.source.returned import returned_for
+from gradcheck_cli.judge.source.span import Span
+from gradcheck_cli.judge.source.traced_lines import traced_lines
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements

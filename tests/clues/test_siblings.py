@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 from gradcheck_cli.clues.siblings import single_elsewhere
-from tests.judge.diagnose.by_text import module_of
+from tests.judge.by_text import module_of
 
 SOURCE = """
 class Distance:

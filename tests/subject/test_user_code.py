@@ -126,7 +126,7 @@ def a_bug(*_: Any, **__: Any) -> Any:
         ("gradcheck_cli.frameworks.jax.subject.program_of", WRONG),
         ("gradcheck_cli.measure.ball_truth.enclose", WRONG),
         ("gradcheck_cli.frameworks.jax.subject.JaxSubject.rule_program", WRONG),
-        ("gradcheck_cli.judge.diagnose.trial.enclose", WRONG),
+        ("gradcheck_cli.judge.repair.trial.enclose", WRONG),
         ("gradcheck_cli.judge.diagnose.blame.shadow", CANCELS),
         ("gradcheck_cli.frameworks.jax.over_reals.program_of", RIGHT),
         ("gradcheck_cli.frameworks.jax.over_reals.enclose", RIGHT),
