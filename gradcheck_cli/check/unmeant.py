@@ -16,7 +16,7 @@ from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.invented import as_notes
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.contract.report import Outcome, Severity
+from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.infer.fewer_axes import as_single_numbers, fewer_axes, single_by_name
 from gradcheck_cli.infer.template import is_guessed
 from gradcheck_cli.inputs.signature import Leaf
@@ -37,7 +37,7 @@ def unless_unmeant(
     """What was found at the subject, as notes beside what is found with fewer axes, if that is no error."""
     elsewhere = start.hints.single_elsewhere
     said = single_by_name(subject, elsewhere)
-    if not found.is_wrong and not (said and _fails_again(found)):
+    if not found.is_wrong:
         return found
     told = [*earlier, *(f for f in found.failures if f.severity is Severity.NOTE)]
     guessed = _guessed(subject, found)
@@ -50,13 +50,16 @@ def unless_unmeant(
     ):
         there = sum(attempt(request, lower, start.intents, told), GradientOutcome())
         if there.checked and not there.is_wrong:
-            return there + _moved_aside(found, leaves, few)
+            return there + _moved_aside(_not_told(found, earlier), leaves, few)
     return found
 
 
-def _fails_again(found: GradientOutcome) -> bool:
-    """Does a law fail here of which the failures were told before, as notes?"""
-    return any(law.outcome is Outcome.FAIL for law in found.laws)
+def _not_told(found: GradientOutcome, earlier: Sequence[Failure]) -> GradientOutcome:
+    """What was found, without errors all of which were moved aside at other settings, too."""
+    errors = [f for f in found.failures if f.severity is Severity.ERROR]
+    if not all(any(old.rule == f.rule and old.ground == f.ground for old in earlier) for f in errors):  # fmt: skip
+        return found
+    return replace(found, findings=tuple(f for f in found.findings if f not in found.called_wrong))
 
 
 def _guessed(subject: Subject, found: GradientOutcome) -> list[Leaf]:
@@ -89,7 +92,8 @@ def _moved_aside(
 ) -> GradientOutcome:
     """What was found, as notes that say at which axes, and what to write if these are meant.
 
-    The laws are judged at the other shapes.
+    The laws are judged at the other shapes. An error at other settings is told all the same: there the rule
+    may be wrong with fewer axes, too.
     """
     many, few = (
         " and ".join(f"{leaf.path}[{_axes(leaf)}]" for leaf in each) for each in (leaves, lower)
@@ -98,7 +102,8 @@ def _moved_aside(
         f"{leaf.path}={'c64' if leaf.is_complex else 'f32'}[{_axes(leaf)}]" for leaf in leaves
     )
     why = f"at {many}, which nothing states; at {few} it is right (if it is meant: `# cgcheck: {specs}`)"
-    return replace(as_notes(found, why), laws=(), trials=(), inputs=())
+    failures = tuple(replace(f, severity=Severity.NOTE) for f in found.failures)
+    return replace(as_notes(found, why), failures=failures, laws=(), trials=(), inputs=())
 
 
 def _axes(leaf: Leaf) -> str:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import io
 import itertools
 import linecache
 import re
 import textwrap
-import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+from gradcheck_cli.clues import comments
+
 # The head of what a factory gives back, where that is a function: its text speaks of its arguments.
 _GIVES_A_FUNCTION = re.compile(
     r"^\s*:?returns?\s*:?\s*(?:\n\s*-{3,}\s*)?(?=\n?[^\n]*(?:\b(?:function|callable)\b|`\w+\([\w, *=]*\)`))",
@@ -41,10 +39,6 @@ _REFERS = re.compile(
     r"|\b(?:arguments?|args|inputs|parameters|shapes)(?: are)? (?:the same )?as (?:in|for|of|those of)\s+",
     re.IGNORECASE,
 )
-# `te > 0, ies > iis > 0`: numbers and names between signs, and not a word more.
-_TERM = r"[-+]?[\w.]+(?:[eE][-+]?\d+)?"
-_BOUND = rf"{_TERM}(?:\s*(?:>=|<=|[<>≤≥])\s*{_TERM})+"
-_BOUNDS_ALONE = re.compile(rf"(?:all\s+)?{_BOUND}(?:\s*(?:,|\band\b)\s*(?:and\s+)?{_BOUND})*")
 _REGISTERS, _TAKES = "RegisterGradient", "gradient_override_map"
 _REFERENCE = re.compile(r"[`:~(]*(?:\w+:`)?(?P<name>[A-Za-z_][\w.]*)")
 
@@ -67,7 +61,7 @@ def _referred(text: Text, tree: ast.Module | None) -> Iterator[Text]:
         if (name := _REFERENCE.match(text.text, match.end())) is not None
     }
     for scope in ast.walk(tree) if tree is not None and names else ():
-        if isinstance(scope, _SCOPES) and scope.name in names:
+        if isinstance(scope, comments.SCOPES) and scope.name in names:
             doc = ast.get_docstring(scope) or ""
             yield Text(f"the docstring of `{scope.name}`", doc, near=True, hidden=text.hidden)
 
@@ -93,23 +87,24 @@ def _surroundings(function: Any) -> Iterator[Text]:
     lines = linecache.getlines(code.co_filename)
     scopes = _around(tree, code.co_firstlineno)
     if scopes and isinstance(scopes[-1], (ast.FunctionDef, ast.AsyncFunctionDef)):
-        yield Text("a comment", _comments(scopes[-1], lines), near=True)
+        yield Text("a comment", comments.of_function(scopes[-1], lines), near=True)
         yield from _of_users(tree, scopes[-1])
     for scope in reversed(scopes[:-1]):
         doc = ast.get_docstring(scope) or ""
         if isinstance(scope, ast.ClassDef):
             yield Text(f"the docstring of `{scope.name}`", doc, near=True)
-            yield Text(f"a comment in `{scope.name}`", _of_class(scope, lines), near=True)
+            yield Text(f"a comment in `{scope.name}`", comments.of_class(scope, lines), near=True)
         else:
-            hidden = frozenset(a.arg for a in arguments_of(scope)).intersection(
+            hidden = frozenset(a.arg for a in comments.arguments_of(scope)).intersection(
                 own_parameters(function)
             )
             made = _GIVES_A_FUNCTION.sub("\n", doc)
             yield Text(f"the docstring of `{scope.name}`", made, near=True, hidden=hidden)
     if len(scopes) > 1:
         yield from _of_what_is_made(tree, scopes[0].name, lines)
+    yield from _of_classes_alike(tree, own_parameters(function), lines)
     yield Text("the module's docstring", ast.get_docstring(tree) or "", near=False)
-    yield Text("a comment of the module", _conventions(tree, lines), near=True)
+    yield Text("a comment of the module", comments.conventions(tree, lines), near=True)
 
 
 def own_parameters(function: Any) -> tuple[str, ...]:
@@ -139,11 +134,26 @@ def _of_what_is_made(tree: ast.Module, factory: str, lines: Sequence[str]) -> It
         if isinstance(node, ast.Assign) and _calls(node.value, factory):
             name = ast.unparse(node.targets[0])
             yield Text(
-                f"a comment above `{name}`", "\n".join(_above(node.lineno, lines)), near=True
+                f"a comment above `{name}`",
+                "\n".join(comments.above_line(node.lineno, lines)),
+                near=True,
             )
             below = after.value if isinstance(after, ast.Expr) else None
             if isinstance(below, ast.Constant) and isinstance(below.value, str):
                 yield Text(f"the docstring of `{name}`", inspect.cleandoc(below.value), near=True)
+
+
+def _of_classes_alike(
+    tree: ast.Module, names: Sequence[str], lines: Sequence[str]
+) -> Iterator[Text]:
+    """What the classes of a module say of fields that are called as several parameters: `asc_cdl(frames, *look)`."""
+    for scope in tree.body:
+        if isinstance(scope, ast.ClassDef):
+            fields = {ast.unparse(n.target) for n in scope.body if isinstance(n, ast.AnnAssign)}
+            if len(fields.intersection(names)) > 1:
+                doc = ast.get_docstring(scope) or ""
+                said = "\n".join([doc, "", comments.of_fields(scope, lines)])
+                yield Text(f"the fields of `{scope.name}`", said, near=False)
 
 
 def _of_users(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Text]:
@@ -187,10 +197,8 @@ def text_of_class(cls: type) -> Text:
     scope = tree.body[0] if tree is not None and tree.body else None
     if not isinstance(scope, ast.ClassDef):
         return Text(source, "", near=True)
-    spoken = _spoken(lines, 1, len(lines))
-    fields = [n for n in scope.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]  # fmt: skip
-    entries = [f"{ast.unparse(n.target)}: {spoken[n.lineno]}" for n in fields if n.lineno in spoken]
-    return Text(source, "\n".join([ast.get_docstring(scope) or "", "", *entries]), near=True)
+    said = "\n".join([ast.get_docstring(scope) or "", "", comments.of_fields(scope, lines)])
+    return Text(source, said, near=True)
 
 
 def module_of(function: Any) -> ast.Module | None:
@@ -207,105 +215,22 @@ def _parsed(source: str) -> ast.Module | None:
         return None
 
 
-def _around(tree: ast.Module, line: int) -> list[_Scope]:
+def _around(tree: ast.Module, line: int) -> list[comments.Scope]:
     """Classes and functions around a line, the outermost first."""
-    scopes: list[_Scope] = []
+    scopes: list[comments.Scope] = []
     body: Sequence[ast.AST] = tree.body
     while True:
-        inner = next((n for part in body for n in _scopes_in(part) if _first_line(n) <= line <= (n.end_lineno or 0)), None)  # fmt: skip
+        inner = next((n for part in body for n in _scopes_in(part) if comments.first_line(n) <= line <= (n.end_lineno or 0)), None)  # fmt: skip
         if inner is None:
             return scopes
         scopes.append(inner)
         body = inner.body
 
 
-def _scopes_in(node: ast.AST) -> Iterator[_Scope]:
+def _scopes_in(node: ast.AST) -> Iterator[comments.Scope]:
     """Definitions in a statement, also below `if` and `try`, but not inside of each other."""
-    if isinstance(node, _SCOPES):
+    if isinstance(node, comments.SCOPES):
         yield node
         return
     for child in ast.iter_child_nodes(node):
         yield from _scopes_in(child)
-
-
-def _first_line(scope: _Scope) -> int:
-    return min([scope.lineno, *(d.lineno for d in scope.decorator_list)])
-
-
-def arguments_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
-    a = function.args
-    return [*a.posonlyargs, *a.args, *a.kwonlyargs]
-
-
-def _comments(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: Sequence[str]) -> str:
-    """Comments beside the parameters, as entries; those above the function and at the top of its body."""
-    first, body = _first_line(function), function.body
-    documented = ast.get_docstring(function, clean=False) is not None
-    start = (body[0].end_lineno or body[0].lineno) + 1 if documented else body[0].lineno
-    end = body[1].lineno if documented and len(body) > 1 else body[0].lineno
-    spoken = _spoken(lines, function.lineno, max(start, end))
-    beside: dict[int, list[str]] = {}
-    for argument in arguments_of(function):
-        beside.setdefault(argument.lineno, []).append(argument.arg)
-    entries = [f"{', '.join(beside[n])}: {spoken[n]}" for n in beside if n in spoken and len(beside[n]) == 1 and n != function.lineno]  # fmt: skip
-    header_end = max([function.lineno, *(a.end_lineno or 0 for a in arguments_of(function))])
-    inside = [
-        spoken[n] for n in sorted(spoken) if n > header_end and n not in beside and _alone(lines, n)
-    ]
-    said = [*_above(first, lines), *entries, *inside]
-    return "\n".join(line for line in said if not line.startswith("cgcheck"))
-
-
-def _of_class(scope: ast.ClassDef, lines: Sequence[str]) -> str:
-    """The comments above a class, and those above the first definition in it."""
-    first = next((n for n in scope.body if isinstance(n, _SCOPES)), scope.body[0])
-    until = _first_line(first) if isinstance(first, _SCOPES) else first.lineno
-    inside = (lines[n - 1].strip() for n in range(scope.body[0].lineno, until))
-    header = (lines[n - 1].strip() for n in range(scope.lineno + 1, scope.body[0].lineno))
-    said = [*_above(_first_line(scope), lines), *_marked([*header, *inside])]
-    return "\n".join(dict.fromkeys(line for line in said if not line.startswith("cgcheck")))
-
-
-def _above(first: int, lines: Sequence[str]) -> list[str]:
-    """The comments right above a line."""
-    above: list[str] = []
-    for number in range(first - 1, 0, -1):
-        line = lines[number - 1].strip()
-        if not line.startswith("#"):
-            break
-        above.insert(0, line.lstrip("#!: "))
-    return above
-
-
-def _conventions(tree: ast.Module, lines: Sequence[str]) -> str:
-    """The bounds that comments above all definitions of a module state, in sentences that state nothing else."""
-    first = next((_first_line(n) for n in tree.body if isinstance(n, _SCOPES)), len(lines) + 1)
-    above = [line for line in lines[: first - 1] if line.startswith("#")]
-    attached = _above(first, lines)
-    spoken = [line.lstrip("#!: ").strip() for line in above[: len(above) - len(attached)]]
-    sentences = re.split(r"[;\n]|\.(?=\s|$)", "\n".join(spoken))
-    return "; ".join(
-        s.strip() for s in sentences if s.strip() and _BOUNDS_ALONE.fullmatch(s.strip())
-    )
-
-
-def _marked(lines: Sequence[str]) -> list[str]:
-    """What stands in the lines that are comments."""
-    return [line.lstrip("#! ") for line in lines if line.startswith("#")]
-
-
-def _alone(lines: Sequence[str], number: int) -> bool:
-    return lines[number - 1].lstrip().startswith("#")
-
-
-def _spoken(lines: Sequence[str], first: int, last: int) -> dict[int, str]:
-    """The comments from one line to another, by line."""
-    source = "".join(lines[first - 1 : last])
-    comments: dict[int, str] = {}
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            if token.type == tokenize.COMMENT:
-                comments[first - 1 + token.start[0]] = token.string.lstrip("#: ")
-    except (tokenize.TokenError, SyntaxError):
-        pass  # the piece ends inside a statement
-    return comments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -70,12 +70,20 @@ def _guarded_in(texts: Sequence[Text], names: Collection[str]) -> set[str]:
     summed: dict[str, set[str]] = {}
     for name, value in values:
         summed[name] = summed.get(name, set()) | _summed(value, names, casts)
-    guarded = [sum_ for node in nodes if isinstance(node, ast.Call) for sum_ in _guarded(node)]
+    compared = _compared(values)
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    guarded = [sum_ for call in calls for sum_ in _guarded(call, compared)]
     found: set[str] = set()
     for sum_ in guarded:
         by_name = summed.get(sum_.id, set()) if isinstance(sum_, ast.Name) else set()
         found |= by_name or _summed(sum_, names, casts)
     return found - {name for name, value in values if _turns(value, name)}
+
+
+def _compared(values: Sequence[tuple[str, ast.expr]]) -> dict[str, ast.expr]:
+    """The comparisons that have a name, and no other value: `used = total > 0`."""
+    all_of = {name: [value for own, value in values if own == name] for name, _ in values}
+    return {n: each[0] for n, each in all_of.items() if len(each) == 1 and isinstance(each[0], ast.Compare)}  # fmt: skip
 
 
 def _turns(value: ast.expr, name: str) -> bool:
@@ -136,7 +144,7 @@ def _behind_mask(node: ast.expr, casts: Collection[str]) -> str:
     return ""
 
 
-def _guarded(call: ast.Call) -> Iterator[ast.expr]:
+def _guarded(call: ast.Call, compared: Mapping[str, ast.expr]) -> Iterator[ast.expr]:
     """What a call keeps from below by a positive number, or replaces where it is not above zero."""
     name, args = last_word(call.func), call.args
     lower = [k.value for k in call.keywords if k.arg in _LOWER]
@@ -149,7 +157,9 @@ def _guarded(call: ast.Call) -> Iterator[ast.expr]:
         if any(map(_is_positive, args)):
             yield from (node for node in args if not _is_positive(node))
     elif name in _CHOICES:
-        yield from _replaced(args)
+        condition = args[0] if args else None
+        named = compared.get(condition.id) if isinstance(condition, ast.Name) else None
+        yield from _replaced([named, *args[1:]] if named is not None else args)
 
 
 def _replaced(args: Sequence[ast.expr]) -> Iterator[ast.expr]:

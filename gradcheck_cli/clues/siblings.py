@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from gradcheck_cli.clues.comments import arguments_of
 from gradcheck_cli.clues.docstrings import read_text
-from gradcheck_cli.clues.documentation import Text, arguments_of, module_of, plain_function
+from gradcheck_cli.clues.documentation import Text, module_of, plain_function
 from gradcheck_cli.inputs.clue import Kind
 
 _SHORT = 2  # letters of names that mean another thing in each function

@@ -1,11 +1,13 @@
-"""Wrappers: functions and layers that hand their own parameters on, and whose docstrings describe them."""
+"""Wrappers: functions and layers that hand their own parameters on, and whose docstrings and comments describe them."""
 
 from __future__ import annotations
 
 import ast
+import linecache
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from gradcheck_cli.clues import comments
 from gradcheck_cli.clues.documentation import Text, module_of, plain_function
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -16,11 +18,12 @@ _CONVERSIONS = (
 
 
 def texts_of_wrappers(function: Callable[..., Any], names: Sequence[str]) -> list[Text]:
-    """Docstrings of functions that call this one with parameters of their own, and of their classes."""
+    """Docstrings of functions that call this one with parameters of their own, and of their classes; comments beside these."""
     inner = plain_function(function)
     tree, qualname = module_of(inner), getattr(inner, "__qualname__", "")
     if tree is None or "<locals>" in qualname:
         return []
+    lines = linecache.getlines(inner.__code__.co_filename)
     spoken, taken = _spellings(tree, qualname), _taken(inner, names)
     texts: list[Text] = []
     for wrapper, owner in _functions(tree):
@@ -29,13 +32,12 @@ def texts_of_wrappers(function: Callable[..., Any], names: Sequence[str]) -> lis
         inside = owner is not None and qualname.startswith(f"{owner.name}.")
         here = spoken if inside else {s for s in spoken if not s.startswith("self.")}
         scopes = [wrapper] if owner is None else [wrapper, owner]
-        docs = [(scope.name, doc) for scope in scopes if (doc := ast.get_docstring(scope))]
-        renamed = _handed_on(wrapper, here, taken) if docs else {}
+        said = [(f"the docstring of `{s.name}`", ast.get_docstring(s) or "") for s in scopes]
+        said.append((f"a comment in `{wrapper.name}`", comments.of_function(wrapper, lines)))
+        said = [(source, text) for source, text in said if text.strip()]
+        renamed = _handed_on(wrapper, here, taken) if said else {}
         if renamed:
-            texts += [
-                Text(f"the docstring of `{name}`", doc, near=True, renamed=renamed)
-                for name, doc in docs
-            ]
+            texts += [Text(source, text, near=True, renamed=renamed) for source, text in said]
     return texts
 
 

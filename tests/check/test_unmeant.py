@@ -53,3 +53,38 @@ def test_what_has_no_array_beside_it_is_the_functions_own(project: Path) -> None
         "lse.defvjp(lambda x: (lse(x), x), lambda x, g: (g * jnp.ones_like(x) / x.size,))\n"
     )
     assert check_json("a.py", cwd=project).gradient("lse")["verdict"] == "wrong"
+
+
+UNIT = """from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def unit(x, temperature, axis=-1):
+    return temperature * x * jax.lax.rsqrt(jnp.sum(x * x, axis=axis, keepdims=True) + 1e-2)
+
+
+def fwd(x, temperature, axis):
+    r = jax.lax.rsqrt(jnp.sum(x * x, axis=axis, keepdims=True) + 1e-2)
+    return temperature * x * r, (x * r, r, temperature)
+
+
+def bwd(axis, kept, g):
+    u, r, temperature = kept
+    slope = g - u * jnp.sum(g * u, axis=AXIS, keepdims=True)
+    return temperature * r * slope, jnp.zeros_like(temperature) + jnp.sum(g * u)
+
+
+unit.defvjp(fwd, bwd)
+"""
+
+
+@pytest.mark.parametrize(("axis", "verdict"), [("axis", "correct"), ("-1", "wrong")])
+def test_what_is_moved_aside_at_one_setting_excuses_no_other(
+    project: Path, axis: str, verdict: str
+) -> None:
+    """With an array of temperatures it is wrong along any axis; with one, along each but the last."""
+    (project / "a.py").write_text(UNIT.replace("AXIS", axis))
+    assert check_json("a.py", cwd=project).gradient("unit")["verdict"] == verdict

@@ -135,3 +135,30 @@ def test_bounds_that_comments_above_all_definitions_state_hold_in_the_module(
 def test_a_comment_that_says_more_states_no_bounds(comment: str, tmp_path: Path) -> None:
     text = f"# {comment}\n\n\ndef f(x):\n    return x\n"
     assert clues(loaded(tmp_path / "f.py", text).f, ["x"]) == {}
+
+
+LOOK = '''
+    """Frames are (N, 3, H, W), in RGB order."""
+    from typing import NamedTuple
+
+    class Look(NamedTuple):
+        slope: object       # (N, 3), positive
+        saturation: object  # (N,), 1 leaves colours alone
+
+    class Other(NamedTuple):
+        slope: object  # (M,)
+
+    def graded(frame, slope, saturation):
+        return frame
+
+    def of_one_name(frame, slope):
+        return frame
+    '''
+
+
+def test_fields_that_are_called_as_several_parameters_speak_of_these(tmp_path: Path) -> None:
+    module = loaded(tmp_path / "look_here.py", LOOK)
+    found = clues(module.graded, ["frame", "slope", "saturation"])
+    specs = {name: each[0].spec for name, each in found.items()}
+    assert specs == {"frame": "f32[N 3 H W]", "slope": "f32[N 3]", "saturation": "f32[N]"}
+    assert "slope" not in clues(module.of_one_name, ["frame", "slope"])

@@ -18,6 +18,18 @@ def chosen(x: Any, w: Any, ids: Any) -> Any:
     return x / jnp.where(total > 0, total, 1.0)
 
 
+def chosen_by_name(x: Any, w: Any, ids: Any) -> Any:
+    total = w.new_zeros(3).index_add(0, ids, w)
+    used = total > 0
+    return x / jnp.where(used, total, jnp.ones_like(total))
+
+
+def named_otherwise(x: Any, w: Any, ids: Any) -> Any:
+    total = jnp.sum(w)
+    used = x > 0
+    return x / jnp.where(used, total, jnp.ones_like(total))
+
+
 def clamped(x: Any, w: Any, ids: Any) -> Any:
     return x / w.sum(-1, keepdim=True).clamp(min=1e-12)
 
@@ -84,7 +96,7 @@ def cast_by_name(x: Any, w: Any, ids: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("function", "found"),
-    [(of_a_norm, set()), (cast_by_name, {"w"}), (masked, {"w"}), (mixed, set()), (chosen, {"w"}), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
+    [(of_a_norm, set()), (cast_by_name, {"w"}), (masked, {"w"}), (mixed, set()), (chosen, {"w"}), (chosen_by_name, {"w"}), (named_otherwise, set()), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
 )  # fmt: skip
 def test_what_is_not_negative(function: Any, found: set[str]) -> None:
     told = clues([function], ["x", "w"])

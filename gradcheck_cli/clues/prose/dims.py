@@ -13,6 +13,7 @@ LEADING = "lead"  # the one axis that stands for any number of them
 _MOST_RANK = 6
 _LARGEST = 32  # larger numbers are examples: they get a name, and with it a small size
 _MANY = 3  # where more are said, one of them may have a name of its own: `(kh, kw, channels, multiplier)`
+_WAYS, _ENDS = ("in", "out"), ("from", "to")  # `(in, out)`, `[out in]`; `(from, to)`
 _ANY_SIZE = ("None", "?", "-1", "_")
 _NUMBER_OR_NAME = r"(?:\d{1,6}|[^\W\d]\w{0,23})"
 _DIM = re.compile(rf"{_NUMBER_OR_NAME}(?:(?:\*\*?|//|\+|-){_NUMBER_OR_NAME})*")
@@ -25,7 +26,7 @@ _NO_DIMS = frozenset({
 # What is a size wherever it stands in brackets.
 _USUAL = re.compile(
     r"""[a-z]\d*_?|[a-z]_[a-z\d]{1,4}|(?:n|num|d|dim|h|c|len|size)_\w+|\w+_(?:dims?|size|len|length|features|channels|in|out|heads)
-    |batch\w*|bs|bsz|dims?|d_?model|d(?:in|out|h|k|v|q|ff)|(?:in|out)?_?features?|hidden|seq|seqlen|sequence\w*|time\w*|steps?
+    |batch\w*|bs|bsz|dims?|d_?model|d(?:in|out|from|to|h|k|v|q|ff)|(?:in|out)?_?features?|hidden|seq|seqlen|sequence\w*|time\w*|steps?
     |tokens?|heads?|(?:in|out)?_?channels?|height|width|depth|length|(?:num_?)?class(?:es)?|vocab\w*|embed\w*|emb|groups?|rows?
     |col(?:umn)?s|samples?|points|nodes?|edges?|quer(?:y|ies)|keys|kernel\w*|k[hwd]|units?|inputs?(?:_\w+)?|outputs?(?:_\w+)?|state|obs|actions?
     |(?-i:[A-Z][a-z])|[oips][hw]|(?-i:[BCDFHIKLMNOPQSTV][BCDHKLNQSTVW])|cin|cout|hw|bands?|layers?|particles?|atoms?|experts?|segments?|frames?|bins?|knots?|windows?|taps|data|examples?|items?|latent\w*
@@ -80,8 +81,8 @@ def stated(written: str) -> Dims | None:
     inner = inner[1:-1] if inner[:1] in ("(", "[") else inner
     names: list[str] = []
     tokens = _tokens(inner)
-    if "in" in tokens or "out" in tokens:
-        tokens = [f"d{token}" if token in ("in", "out") else token for token in tokens]
+    both_ways = (*_WAYS, *_ENDS) if "," in inner else _WAYS
+    tokens = [f"d{token}" if token in both_ways else token for token in tokens]
     for token in tokens:
         name = f"any{len(names)}" if token in _ANY_SIZE else _name(token)
         if name is None:

@@ -22,6 +22,9 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
     """The text with an entry for each parameter where the plural of a word of theirs has one, or a star: `sign_*`."""
     text = _STARRED.sub(lambda match: _all_of(match["stem"], names) or match[0], text)
     text = _OF_BOTH.sub(lambda match: _said_twice(match, names), text)
+    for name in names:  # `Frames are (N, 3, H, W)`
+        of_each = rf"(?:(?<=[;.]\s)|^)(?:[Tt]he\s+)?{_with_capital(name)}s\s+(?:are|have\s+shape)\s+(?=[(\[])"
+        text = re.sub(of_each, f"{name}: ", text, flags=re.MULTILINE)
     for plural, members in _plurals(names, first=True):  # `the two logs are scalars`
         count = _COUNTS.get(len(members), "(?!)")
         said = re.compile(
@@ -35,6 +38,12 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
         said = re.compile(rf"(?<![\w.])(?:both\s+)?{plural}\b(?![_(])(?P<said>[^,.;\n]*)")
         text = said.sub(partial(_spelled, members, names), text)
     return text
+
+
+def _with_capital(name: str) -> str:
+    """A name with a small letter or a capital at its head, as sentences begin."""
+    head = re.escape(name[0])
+    return f"(?:{head}|{head.upper()}){re.escape(name[1:])}"
 
 
 def _all_of(stem: str, names: Sequence[str]) -> str:

@@ -102,7 +102,11 @@ _EXAMPLE = re.compile(r"(?:e\.g\.|for example|such as)\W*$", re.IGNORECASE)
 _BY = re.compile(
     rf"\b(?P<dims>\w+(?:\s*(?:×|\s[xX]\s|-by-|\sby\s)\s*\w+)+)[\s-]*(?:\w+[\s-]+)?(?={_NOUN})"
 )
-_SPACE = re.compile(r"(?:∈|\bin)\s*[Rℝ]\^?\{?(?P<dims>\((?:[^()]*)\)|[\w ×x*]+)\}?")
+# `in R^{n x d}`, `∈ ℝn`, `in Rn`; "in RGB order" and "in R the package" are none.
+_SPACE = re.compile(
+    r"(?:∈|\bin)\s*(?:ℝ\s*\^?\{?|R(?:\s*\^\s*\{?|\{|(?=\(|\d|[a-z](?:\s?[x×]\s?[a-z])*\b)))"
+    r"(?P<dims>\((?:[^()]*)\)|[\w ×x*]+)\}?"
+)
 # Words between a name and its shape in a sentence.
 _GLUE = r"(?:\s|,|:|-|either|(?:strictly\s+)?(?:positive|non-?negative|nonzero|finite)(?:\s+and\b)?|is|are|be|has|have|having|with|of|an?|the|both|each|all|some|real|input|output|integer|bool(?:ean)?|u?int\d*|float\w*|jnp\.|jax\.|np\.|torch\.|tf\.|" + _NOUN + r")*"  # fmt: skip
 # `the edge lists [E]`: one axis, right behind what it is of.

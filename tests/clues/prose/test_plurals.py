@@ -41,3 +41,9 @@ def test_a_star_stands_for_all_that_begin_so() -> None:
     assert {name: clue.domain for name, clue in read_text(text, names).items()} == {
         "sign_x": "in signs", "sign_y": "in signs",
     }  # fmt: skip
+
+
+def test_the_plural_of_a_name_at_the_head_of_a_sentence_is_each_of_them() -> None:
+    text = Text("here", "Grading. Frames are (N, 3), and frames are (never here).", near=True)
+    assert read_text(text, ("frame",))["frame"].spec == "f32[N 3]"
+    assert spelled_out("Reframes are (N, 3).", ("frame",)) == "Reframes are (N, 3)."
