@@ -52,6 +52,8 @@ SHAPES = [
     ("x: [..., n] array", {"x": "f32[lead n]"}),
     ("Attention. q and k are both (n, d), v is (n, e).", {"q": "f32[n d]", "k": "f32[n d]", "v": "f32[n e]"}),
     ("q, k, v: (batch, heads, seq, dim)", dict.fromkeys("qkv", "f32[batch heads seq dim]")),
+    ("distance (to, from); area (to,); shape of it", {"distance": "f32[dto dfrom]", "area": "f32[dto]"}),
+    ("x in R^{n x d}, y in Rn", {"x": "f32[n d]", "y": "f32[n]"}),
     ("Weight norm: v (out, in), g (out,)", {"v": "f32[dout din]", "g": "f32[dout]"}),
     ("Convolve a signal x (n,) with a shorter kernel (k,).", {"x": "f32[n]", "k": "", "kernel": "f32[k]"}),
     ("x: (B, T, D) padded\nlengths: (B,) int32", {"x": "f32[B T D]", "lengths": "i32[B]"}),
@@ -225,6 +227,8 @@ DOMAINS = [
 ]  # fmt: skip
 
 NOTHING = [
+    "images x in RGB order, as y in R the package has them",
+    "from x (to be moved) to y (from above)",
     "energy of a bath, grid [B, D], at the temperature x [K] of the bath",
     "magnetic flux x [T] integer multiples of it",
     "Force x [N] and torque y [N] of the arm.",
@@ -465,6 +469,21 @@ def test_what_a_wrapper_converts_or_fills_in_is_what_it_was() -> None:
         "unary": "f32[batch time]",
         "lengths": "i32[batch]",
     }
+
+
+def _pooled(x, counts):
+    return x.sum(1) / counts[:, None]
+
+
+def pooled_model(params, x, n):
+    # x (B, N, 2), n (B,) >= 1; the rest is learned
+    return params["head"] @ _pooled(x, n)
+
+
+def test_a_comment_in_a_caller_speaks_of_what_it_hands_on() -> None:
+    found = clues(_pooled, ["x", "counts"])
+    assert [found[name][0].spec for name in ("x", "counts")] == ["f32[B N 2]", "f32[B]"]
+    assert found["counts"][0].domain == ">= 1"
 
 
 class Normalise:
