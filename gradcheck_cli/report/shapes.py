@@ -22,7 +22,7 @@ def in_words(item: Input) -> str:
 
 
 def shapes(inputs: Inputs, width: int) -> str:
-    """The richest signature and what differs among all: `at x[5 3], weight[3], axis=-1, 0`.
+    """The richest signature and what differs among all: `at x[5 3], weight[3], axis=-1|0`.
 
     Empty if nothing was judged, or nothing fits into the width.
     """
@@ -61,7 +61,7 @@ def _differing(richest: Inputs, signatures: Sequence[Inputs]) -> Iterator[str]:
         values = list(dict.fromkeys(map(_value, items)))
         if len(values) > 1:
             more = ["…"] if len(values) > _MOST_VALUES else []
-            yield f"{argument.path}={', '.join([*values[:_MOST_VALUES], *more])}"
+            yield f"{argument.path}={'|'.join([*values[:_MOST_VALUES], *more])}"
 
 
 def _value(item: Input) -> str:
