@@ -40,8 +40,9 @@ _POSITIVE_IN_SAMPLES = re.compile(rf"(?:scale|rate|sigma|std|concentration|dof|d
 _INVERTED = re.compile(f"{_SHARES.pattern}|{_POSITIVE_IN_SAMPLES.pattern}")
 _LOGARITHM = re.compile(
     r"(?:\w+_)?log_?(?:scale|std|sigma|var|variance|length_?scale|bandwidth|temperature|rate|alpha|beta|amplitude|noise|sd|precision|period|mass|width|radius|gain|decay"
-    r"|shape|temp|t|tau|lam(?:bda)?|kappa|nu|ls|amp|diag(?:onal)?|diffusivity|viscosity|ratio|rho|step|step_?size|dt|conc(?:entration)?|depth|slope|freq(?:uency)?|volume|density)s?"
+    r"|shape|temp|t|tau|lam(?:bda)?|kappa|nu|ls|amp|diag(?:onal)?|diffusivity|viscosity|ratio|rho|step|step_?size|dt|conc(?:entration)?|depth|slope|freq(?:uency)?|volume|density|reach|dose|size|speed|clearance|v_?max|[ei]c_?50|k_?m)s?"
 )
+_LOGARITHM_OF_A_LETTER = re.compile(r"log_[ack]\d?")  # `log_A` has a model's probabilities
 # What such numbers are in models; a source that says `> 0` is believed to the last float.
 _OF_SHARES = "in (0, 1)"
 _OF_DENSITIES, _OF_WIDTHS = "in [1e-3, 1e4]", "in [1e-6, 1e6]"
@@ -85,7 +86,7 @@ def _clue(name: str, of_density: bool, quantizes: bool) -> Clue | None:
     lowered, source = name.lower(), f"the name `{name}`"
     if _STEP.fullmatch(lowered):
         return Clue(source, spec="f32[]", domain=_OF_WIDTHS)
-    if _LOGARITHM.fullmatch(lowered):
+    if _LOGARITHM.fullmatch(lowered) or _LOGARITHM_OF_A_LETTER.fullmatch(name):
         return Clue(source, domain="in [-20, 20]")
     if of_density and _POSITIVE_IN_DENSITIES.fullmatch(lowered):
         return Clue(source, domain=_OF_DENSITIES)

@@ -21,6 +21,8 @@ from gradcheck_cli.clues.usual_domains import clues, named
         ("gaussian_nll", "log_std", "in [-20, 20]"),
         ("clip_loss", "log_t", "in [-20, 20]"),
         ("weibull", "log_shape", "in [-20, 20]"),
+        ("growth", "log_k", "in [-20, 20]"),
+        ("hmm", "log_A", ""),
         ("layer", "x", ""),
         ("kumaraswamy_from_uniform", "u", "in (0, 1)"),
         ("GeneralizedParetoFromUniformFunction", "scale", "in [1e-3, 1e4]"),
