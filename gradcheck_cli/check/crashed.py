@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 
+import gradcheck_cli
 from gradcheck_cli.check.checked import checked
 from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.outcome import GradientOutcome
@@ -15,6 +17,8 @@ from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.project.rule_pages import find
 
 _WHY = "cgcheck itself failed"
+_PACKAGE = str(Path(gradcheck_cli.__file__).parent)
+_LAST = 3  # calls that are shown
 
 
 def file_crashed(task: Task, error: Exception) -> FileFinding:
@@ -33,8 +37,17 @@ def crashed(request: Request, error: Exception, *, told: bool = False) -> Iterat
 
 
 def _told(task: Task, error: Exception, line: int, on: str, about: str = "") -> FileFinding:
-    """The finding of a bug that is being handled, with the last calls that led to it."""
+    """The finding of a bug, with the last calls that led to it."""
     message = f"{_WHY} on {on}: {type(error).__name__}: {error}"
-    last = traceback.format_exc(limit=-3)
     rule = find(RuleName.INTERNAL_ERROR)
-    return FileFinding(finding=rule.finding(task.display, line, message, about=about, help=last))
+    return FileFinding(
+        finding=rule.finding(task.display, line, message, about=about, help=_calls(error))
+    )
+
+
+def _calls(error: Exception) -> str:
+    """The last calls of ours that led to it, and where it was raised, be that in a framework far below."""
+    stack = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in stack[:-1] if frame.filename.startswith(_PACKAGE)][-_LAST:]
+    shown = traceback.StackSummary.from_list([*ours, *stack[-1:]])
+    return "".join(["Traceback:\n", *shown.format(), *traceback.format_exception_only(error)])

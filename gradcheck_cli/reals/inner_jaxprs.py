@@ -10,6 +10,8 @@ from typing import Any
 import jax
 from jax.extend import core as jex
 
+from gradcheck_cli.contract.errors import CgcheckError
+
 JAX_FOLDER = str(Path(jax.__file__).parent) + os.sep
 
 # Primitives that only call: their body stands for them.
@@ -31,6 +33,15 @@ _CALLS = {
     "xla_metadata_call": "jaxpr",
     "call": "call_jaxpr",
 }
+
+
+class Unexpanded(CgcheckError):
+    """What a primitive stands for cannot be traced: `error` came out of the user's own functions inside of it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
 
 # What JAX wraps up as a whole (`custom_root`, from 0.11 on) says itself what stands inside.
 _OPAQUE = {"_prim"}
@@ -54,7 +65,11 @@ def inlined(eqn: Any) -> Any | None:
     lowered = getattr(eqn.primitive, "to_lojax", None)
     if lowered is None or eqn.params.keys() != _OPAQUE:
         return None
-    return jax.make_jaxpr(lambda *args: lowered(*args, **eqn.params))(*(v.aval for v in eqn.invars))
+    avals = [variable.aval for variable in eqn.invars]
+    try:
+        return jax.make_jaxpr(lambda *args: lowered(*args, **eqn.params))(*avals)
+    except Exception as error:
+        raise Unexpanded(error) from error
 
 
 def is_jaxs_own(closed: Any) -> bool:

@@ -35,11 +35,11 @@ from gradcheck_cli.frameworks.shared.tracing import (
     brief,
     cast,
     has_open_loop,
+    opened,
     precision,
     with_jacobian,
     with_pullback,
 )
-from gradcheck_cli.reals.draws import program_of
 from gradcheck_cli.subject.device import measured
 from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
 from gradcheck_cli.subject.results import (
@@ -117,9 +117,7 @@ class JaxSubject(FittedGradient):
                 raise Rejected("a custom rule that it calls refuses these arguments")
             self._hold_to_learned(rule)
         self.kernels = kernels_of(truth, rule)
-        programs = [
-            None if traced is None else program_of(traced) for traced in (truth, rule, trusting)
-        ]
+        programs = [opened(traced) for traced in (truth, rule, trusting)]
         constants = (c for p in programs if p is not None for c in p.all_constants())
         if any(isinstance(constant, jax.core.Tracer) for constant in constants):
             raise Rejected(_ENDED)

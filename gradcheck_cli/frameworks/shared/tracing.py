@@ -10,7 +10,11 @@ from typing import Any
 import jax
 
 from gradcheck_cli.contract.errors import CgcheckError
+from gradcheck_cli.reals.draws import program_of
 from gradcheck_cli.reals.facts import OPEN_LOOPS, named
+from gradcheck_cli.reals.inner_jaxprs import Unexpanded
+from gradcheck_cli.reals.program import Program
+from gradcheck_cli.subject.refusals import Rejected
 
 # A program of these alone runs on all points as one array.
 POINTWISE = named(lambda facts: facts.pointwise or facts.spreads)
@@ -116,3 +120,11 @@ def with_jacobian(fun: Callable[..., Any], count: int) -> Callable[..., Any]:
         return tuple(fun(*leaves)), gradients
 
     return both
+
+
+def opened(traced: Any | None) -> Program | None:
+    """The program of what was traced; what JAX has wrapped up, as `custom_root`, may refuse only when it is opened."""
+    try:
+        return None if traced is None else program_of(traced)
+    except Unexpanded as raised:
+        raise Rejected(brief(raised.error)) from None
