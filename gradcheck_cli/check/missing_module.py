@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gradcheck_cli.contract.worker import Task
+from gradcheck_cli.project.framework_marks import NAMES
 from gradcheck_cli.project.settings import root_of
 
 _ALIKE = 0.85  # of a name's letters: `jaxx`
@@ -27,8 +28,8 @@ def missing(name: str, task: Task) -> str:
     places = _places(package)
     if places and "." in name:
         return f"{says}, which the package `{package}` in {_shown(Path(places[0]))} does not have{_meant(name)}"
-    root = None if not task.path else _root_that_holds(package, Path(task.path))
-    if root is not None:
+    root = _root_that_holds(package, Path(task.path)) if task.path else None
+    if root is not None and package not in NAMES:  # a folder `torch` is no PyTorch
         way = f"install the project (`pip install -e .`), or set `PYTHONPATH={_shown(root)}`"
         return f"{says}, which is not on the path, though it is in {_shown(root)}: {way}"
     here = [module.name for module in pkgutil.iter_modules()]

@@ -62,3 +62,13 @@ def test_a_namespace_of_the_project_is_known_by_what_is_in_it(project: Path, pac
     (project / "src" / "acme" / "tool").mkdir(parents=True)
     (project / "src" / "acme" / "tool" / "x.py").touch()
     assert "though it is in src" in said("acme.tool", project)
+
+
+def test_a_folder_that_is_called_as_a_framework_is_none(
+    project: Path, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fixtures/tensorflow/` is no TensorFlow, where that is not installed."""
+    (project / "scripts" / "tensorflow").mkdir(parents=True)
+    (project / "scripts" / "tensorflow" / "right.py").touch()
+    monkeypatch.setattr("gradcheck_cli.check.missing_module._places", lambda package: ())
+    assert "pip install tensorflow" in said("tensorflow", project)
