@@ -6,7 +6,6 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-import gradcheck_cli
 from gradcheck_cli.check.checked import checked
 from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.outcome import GradientOutcome
@@ -17,7 +16,7 @@ from gradcheck_cli.inputs.signature import Hints
 from gradcheck_cli.project.rule_pages import find
 
 _WHY = "cgcheck itself failed"
-_PACKAGE = str(Path(gradcheck_cli.__file__).parent)
+_PACKAGE = str(Path(__file__).parent.parent)
 _LAST = 3  # calls that are shown
 
 

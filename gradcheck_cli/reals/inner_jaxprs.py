@@ -62,6 +62,11 @@ def inlined(eqn: Any) -> Any | None:
     key = _CALLS.get(eqn.primitive.name)
     if key is not None:
         return _closed(eqn.params[key])
+    return wrapped_up(eqn)
+
+
+def wrapped_up(eqn: Any) -> Any | None:
+    """The closed jaxpr of what JAX has wrapped up as a whole; `Unexpanded` if that cannot be traced."""
     lowered = getattr(eqn.primitive, "to_lojax", None)
     if lowered is None or eqn.params.keys() != _OPAQUE:
         return None

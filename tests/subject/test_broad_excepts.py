@@ -13,7 +13,7 @@ BROAD = ("Exception", "BaseException")
 # Where, and why a broad `except` is right there.
 ALLOWED = {
     "subject/user_code.py:calling_user_code": "what this is about",
-    "reals/inner_jaxprs.py:inlined": "what JAX wraps up as a whole holds functions of the user",
+    "reals/inner_jaxprs.py:wrapped_up": "what JAX wraps up as a whole holds functions of the user",
     "check/one_gradient.py:check_gradient": "the worker's top loop: a bug becomes a finding, `internal-error`",
     "check/module.py:imported": "a module may raise what is no Exception, as pytest's Skipped",
     "check/attempt.py:attempt": "a bug becomes a finding, and other signatures are still judged",

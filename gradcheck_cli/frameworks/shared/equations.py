@@ -8,6 +8,8 @@ from typing import Any
 import jax
 from jax.extend import core as jex
 
+from gradcheck_cli.reals.inner_jaxprs import Unexpanded, wrapped_up
+
 Equation = Callable[[Any, list[Any]], list[Any]]
 Values = dict[Any, Any]  # of the variables that are known so far
 
@@ -43,8 +45,12 @@ def bind(eqn: Any, values: list[Any], params: dict[str, Any] | None = None) -> l
 
 
 def inner_jaxprs(eqn: Any) -> list[Any]:
-    """All jaxprs among an equation's parameters."""
-    jaxprs = []
+    """All jaxprs among an equation's parameters, and that of what JAX has wrapped up as a whole, if it can be opened."""
+    try:
+        whole = wrapped_up(eqn)
+    except Unexpanded:
+        whole = None
+    jaxprs = [] if whole is None else [whole.jaxpr]
     for value in eqn.params.values():
         for item in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(item, jex.ClosedJaxpr):
