@@ -14,6 +14,7 @@ from gradcheck_cli.clues.prose.kinds import (
     array_of_booleans,
     array_of_integers,
     element_kind,
+    examples,
     greatest_length,
     integer_range,
     least_integer,
@@ -213,6 +214,8 @@ def _clue(name: str, reading: Reading, source: str) -> Clue:
     choices: tuple[object, ...] = words(reading.about)
     if not choices and (word := _WORD_OR_NONE.match(reading.about)) is not None:
         choices = (word["word"], None)
+    if not choices and reading.sort is Kind.WORD:
+        choices = examples(reading.about)
     if choices and reading.sort in (Kind.NOTHING, Kind.WORD):
         return Clue(
             _named(source, name, reading.about), repr(choices[0]), values=choices, kind=Kind.WORD

@@ -292,6 +292,13 @@ def test_dicts_that_are_written_out(text: str, spec: str) -> None:
     assert (whole.spec, whole.kind, whole.values) == (spec, Kind.TREE, ())
 
 
+def test_an_example_of_a_string_is_one_to_try() -> None:
+    text = 'word : str\n    One letter of ``IXYZ`` per qubit, e.g. ``"XY"``.\nx: (n, d)'
+    found = read(text, ["word", "x"])["word"]
+    assert (found.spec, found.values, found.kind) == ("'XY'", ("XY",), Kind.WORD)
+    assert not read("word : str\n    A name, as 'of' others.", ["word"])["word"].values
+
+
 def test_keys_of_a_dict_are_no_words_to_choose_from() -> None:
     assert not read('x: {"above": k1, "below": k2}', ["x"])
 

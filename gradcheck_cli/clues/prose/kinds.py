@@ -115,6 +115,10 @@ _NEVER = re.compile(
     r"\b(?:never|excluding|other than|except|without)\s+(?:the\s+)?(?P<name>[a-z]\w*)\b"
 )
 _QUOTED = re.compile(r"['\"]([A-Za-z_][\w-]*)['\"]")
+_EXAMPLE = re.compile(
+    r"(?:\be\.g\.|\bfor (?:example|instance)\b|\bsuch as\b|\blike\b|\bexample:)[\s,:`]*(?P<quote>['\"])(?P<string>[^'\"\n]+)(?P=quote)",
+    re.IGNORECASE,
+)
 # What is said of a word stands in brackets behind it: `"causal" (of the past) or "same"`.
 _CHOICE = re.compile(
     r"['\"}]\s*(?:\([^()]*\)\s*)?(?:\||/|,|or\b|and\b|:)|one of|either|\{\s*['\"]", re.IGNORECASE
@@ -245,6 +249,11 @@ def _listed(text: str) -> set[int]:
     numbers = {int(number) for number in listed}
     whole = numbers and len(numbers) == max(numbers) - min(numbers) + 1
     return numbers if whole and not _PLACES.search(text) else set()
+
+
+def examples(text: str) -> tuple[str, ...]:
+    """The strings that a text gives as examples of one: `e.g. "XY"`."""
+    return tuple(dict.fromkeys(match["string"] for match in _EXAMPLE.finditer(text)))
 
 
 def words(text: str) -> tuple[str, ...]:
