@@ -28,6 +28,7 @@ _OF_ARRAYS = frozenset(
     {"shape", "ndim", "dtype", "size", "device", "T", "mT", "at", "real", "imag"}
 )
 _PLAIN = ("int", "float", "bool", "str")
+_COUNTS = ("int", "Optional[int]", "int | None")
 
 
 def classes_of_arguments(
@@ -167,6 +168,16 @@ def is_configuration(cls: type) -> bool:
     plain = all(text in _PLAIN for text in field_texts(cls).values())
     fields_ = dataclasses.fields(cls)
     return bool(fields_) and plain and all(f.default is not dataclasses.MISSING for f in fields_)
+
+
+def setting_of(cls: Any, name: str, annotation: str) -> str | bool | int | None:
+    """The default of a field that is a word, a flag or a count, and no number that anybody learns; None for others."""
+    defaults: dict[str, Any] = getattr(cls, "_field_defaults", {})
+    if dataclasses.is_dataclass(cls):
+        defaults = {f.name: f.default for f in dataclasses.fields(cls)}
+    default = defaults.get(name)
+    is_count = isinstance(default, int) and annotation in _COUNTS
+    return default if is_count or isinstance(default, (str, bool)) else None
 
 
 def field_texts(cls: Any) -> dict[str, str]:

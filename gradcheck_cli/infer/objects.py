@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.clues.annotations import annotated
-from gradcheck_cli.clues.classes import from_fields, is_configuration
+from gradcheck_cli.clues.classes import from_fields, is_configuration, setting_of
 from gradcheck_cli.discover.makers import objects_of
 from gradcheck_cli.infer.calls import argument
 from gradcheck_cli.infer.specs import specified
@@ -32,6 +32,8 @@ def objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
         if hints.objects_are_held:
             return held(name, hints)
         return [argument(name, hints.instances[name], "an object of the module")]
+    if is_configuration(hints.classes[name]):
+        return []  # `configurations` has them
     made = _object(name, shape, hints, lambda path, source: Leaf(path, shape, source))
     return [changed(each, _held) for each in made] if hints.objects_are_held else made
 
@@ -84,6 +86,8 @@ def _object(
 
     def option(field: str, annotation: str) -> Any:
         path = f"{name}.{field}"
+        if (setting := setting_of(hints.classes[name], field, annotation)) is not None:
+            return Fixed(setting, repr(setting), f"its default in {hints.classes[name].__name__}", path=path)  # fmt: skip
         spec = annotated([Parameter(field, 0, True, False, annotation=annotation)]).get(field)
         if spec is not None:
             return specified(path, parse(f"{field}={spec}")[field], f"the annotation of {path}")

@@ -39,7 +39,9 @@ _DONE = re.compile(
     r"(?:\w+_)?(?:billed|masked|censored|treated|flagged|marked|selected|accepted|rejected|included|excluded|allowed|blocked"
     r"|banned|closed|infected|vaccinated|retired|ignored|skipped|muted|dropped|padded|visited|occupied|retained)"
 )
-_MAY_BE_DONE = re.compile(r"(?:\w+_)?[a-z]{2,}ed")
+_MAY_BE_DONE = re.compile(
+    r"(?:\w+_)?(?:[a-z]{2,}ed|a?live|dead|(?:in)?valid|(?:in)?active|present|absent|available|visible|reachable|lit|open|shut|healthy)"
+)
 _OF_THE_CALL = re.compile(r"is_(?:causal|train\w*|eval\w*|infer\w*|test\w*)|has_(?:bias|aux|mask)")
 _KEY = frozenset({"key", "rng", "prng", "prng_key", "rng_key", "seed_key"})
 _SMALL = frozenset(
@@ -281,7 +283,7 @@ def tells_of_each(name: str) -> bool:
 
 
 def may_tell_of_each(name: str) -> bool:
-    """Might the name be what each row is or is not, or as well a number: `fitted`, `observed`?"""
+    """Might the name be what each row is or is not, or as well a number: `fitted`, `observed`, `alive`?"""
     return _MAY_BE_DONE.fullmatch(name.lower().strip("_")) is not None
 
 

@@ -24,16 +24,15 @@ def within(frames: Sequence[Frame], gradient: CustomGradient) -> Sequence[Frame]
 
 
 def at_the_line(finding: Finding, stack: Sequence[Frame], gradient: CustomGradient) -> Finding:
-    """The finding, at the last line of the gradient's own file that was running."""
+    """The finding, at the expression of the gradient's own file that was running last, or at its line."""
     own = [frame for frame in stack if _is_of(frame, gradient)]
     if not own:
         return finding
     line = own[-1].line
     text = linecache.getline(own[-1].path, line)
-    start = len(text) - len(text.lstrip()) + 1
-    return msgspec.structs.replace(
-        finding, line=line, column=start, end_line=line, end_column=max(start + 1, len(text.rstrip()) + 1)
-    )  # fmt: skip
+    first = len(text) - len(text.lstrip()) + 1
+    start, end = own[-1].columns or (first, max(first + 1, len(text.rstrip()) + 1))
+    return msgspec.structs.replace(finding, line=line, column=start, end_line=line, end_column=end)
 
 
 def in_words(stack: Sequence[Frame], root: str) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import re
+import traceback
 
 _LACKS = (
     (r"process group|torch\.distributed|\bnccl\b|\bmpi\b", "a process group"),
@@ -24,5 +26,15 @@ def lacking(error: BaseException | None) -> str | None:
         return f"the module `{error.name}`" if error.name else "a module"
     if isinstance(error, OSError) and error.filename:
         return f"the file {error.filename}"
+    if isinstance(error, NameError) and _is_imported(error):
+        return f"`{error.name}`, which its file imports only if it can"
     text = str(error)
     return next((what for pattern, what in _PATTERNS if pattern.search(text)), None)
+
+
+def _is_imported(error: NameError) -> bool:
+    """Does the file that was run last import a thing of this name, inside of a `try` or an `if`?"""
+    stack = traceback.extract_tb(error.__traceback__)
+    lines = linecache.getlines(stack[-1].filename) if stack and error.name else []
+    given = re.compile(rf"\s+(?:import|from)\b.*\b{re.escape(error.name or '')}\b")
+    return any(given.match(line) for line in lines)

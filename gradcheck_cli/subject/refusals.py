@@ -32,6 +32,9 @@ class Frame:
     path: str
     line: int
     function: str
+    columns: tuple[int, int] | None = (
+        None  # of the expression that raised, from 1, if it ends on the line
+    )
 
 
 class RuleError(CgcheckError):
@@ -68,10 +71,11 @@ class RuleError(CgcheckError):
         certain: bool = False,
         out_of_bounds: bool = False,
     ) -> Self:
-        """What running the rule raised."""
+        """What running the rule raised; a name that is not there is missing whatever the shapes."""
         return cls(
-            type(error).__name__, message, certain=certain, error=error, out_of_bounds=out_of_bounds
-        )
+            type(error).__name__, message, certain=certain or isinstance(error, NameError),
+            error=error, out_of_bounds=out_of_bounds,
+        )  # fmt: skip
 
     def surely(self) -> Self:
         """This error, at shapes that are meant."""
@@ -83,7 +87,16 @@ class RuleError(CgcheckError):
 
 def _frames(error: BaseException | None) -> tuple[Frame, ...]:
     stack = traceback.extract_tb(error.__traceback__) if error is not None else ()
-    return tuple(Frame(each.filename, each.lineno or 1, each.name) for each in stack)
+    return tuple(
+        Frame(each.filename, each.lineno or 1, each.name, _columns(each)) for each in stack
+    )
+
+
+def _columns(frame: traceback.FrameSummary) -> tuple[int, int] | None:
+    """The first column of what was running, and that behind its last one."""
+    if frame.colno is None or frame.end_colno is None or frame.end_lineno != frame.lineno:
+        return None
+    return frame.colno + 1, frame.end_colno + 1
 
 
 NO_GRAD_FUNCTION = "TypeError: it returns no grad function: write `return value, grad`"
