@@ -1,4 +1,4 @@
-"""Subjects richer than those at hand: larger sizes, another table, axes past a late slice, several pieces, several blocks of a kernel."""
+"""Subjects richer than those at hand: larger sizes, another table, moved bounds, axes past a late slice, several pieces, several blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gradcheck_cli.adequacy.change import Change
+from gradcheck_cli.adequacy.change import Change, Kind
 from gradcheck_cli.adequacy.possible import possible, reached
 from gradcheck_cli.check.fitting import REFUSED, fitting
 from gradcheck_cli.check.flat import is_flat
@@ -16,6 +16,7 @@ from gradcheck_cli.check.several_blocks import in_blocks
 from gradcheck_cli.infer.richer import (
     in_pieces,
     larger,
+    past_bounds,
     past_slices,
     with_other_entries,
 )
@@ -25,6 +26,7 @@ from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import RuleError
 
 _MOST_TRIES = 5
+_MOST_BOUNDS = 2  # that are moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,24 @@ def richer_subjects(
                 request, last, with_other_entries(last.signature, table, hints), changes
             )
         ]
+        bounds = [
+            subject
+            for change in open_
+            if change.kind is Kind.BRANCH
+            for subject in _first(
+                request, last, past_bounds(last.signature, _condition(change)), [change]
+            )
+        ]
         late = _past_slices(request, last, hints)
         pieces = _in_pieces(request, last, hints)
         blocks = in_blocks(request, last, hints)
-        more = [*sized, *others, *late, *pieces.subjects, *blocks.subjects]
+        more = [*sized, *others, *bounds[:_MOST_BOUNDS], *late, *pieces.subjects, *blocks.subjects]
         return Richer(more, blocks.broken, pieces.one_piece)
+
+
+def _condition(change: Change) -> str:
+    """What stands in quotes: the comparison that always went one way."""
+    return change.words.split("`")[1] if change.words.count("`") > 1 else ""
 
 
 def _past_slices(request: Request, last: Subject, hints: Hints) -> list[Subject]:

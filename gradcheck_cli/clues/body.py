@@ -59,13 +59,14 @@ def _clues(
             residuals = roles.residuals_of(reading.read(text, roles.forward_names(text, names)))
         else:
             backward.append(text)
+    own = names if primal is None else [n for n in names if n in primal.parameters] or names
     for text in backward:
         returned = reading.read(text, roles.backward_names(text, names, residuals))
-        for name in roles.without_gradient(text, names, returned):
+        for name in roles.without_gradient(text, own, returned):
             reading.facts.constant(name)
-        for path in roles.trees(text, returned, names):
+        for path in roles.trees(text, returned, own):
             reading.facts.tree(path)
-        for path, gradient in roles.gradients(text, returned, names):
+        for path, gradient in roles.gradients(text, returned, own):
             reading.facts.returned(path, gradient)
     return summary(reading.facts, {p.name: p.default for p in parameters})
 

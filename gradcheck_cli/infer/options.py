@@ -192,6 +192,9 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
     flags = [mask(shape, asked[0].source)] if asked and name not in hints.classes else []
     declined = any(clue.declined for clue in hints.clues.get(name, ()))
     nested += _masks(name, shape, hints) if declined else []
+    shaped = any(clue.spec.startswith("f32[") for clue in hints.clues.get(name, ()))
+    if shaped and any(clue.answered for clue in hints.clues.get(name, ())):
+        named = []  # `y: (batch, hours)`, for which the rule has a gradient, is no table of labels
     return [*nested, leaf, *flags, *named] if nested else [leaf, *flags, *named]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ _LENGTHS = (24, 96, 384)  # until slices that begin late are in it
 _SHORT, _MORE = 5, 4
 _LONGER, _LATE = ", longer for a text that loops", ", longer for a slice that begins late"
 _PIECES = ", longer for a text that takes pieces"
+_FAR = 16  # how many times as large a bound is made, or as small
 _MARKS = (-1, 0, 1, -100)  # of what does not count
 
 Shape = tuple[int, ...]
@@ -203,3 +205,20 @@ def with_other_entries(signature: Signature, name: str, hints: Hints) -> Iterato
         ending = table.value.copy()
         ending[-1] = entry
         yield signature.with_argument(name, replace(table, value=ending))
+
+
+def past_bounds(signature: Signature, condition: str) -> Iterator[Signature]:
+    """The signature with a bound moved far, where a condition compares with one that nothing here reaches: `weights < cap`.
+
+    Downwards first: what is capped at 10 hardly comes to that in a row of three.
+    """
+    for name, value in signature.arguments:
+        asked = isinstance(value, Fixed) and re.search(
+            rf"(?<![\w.]){re.escape(name)}(?!\w)", condition
+        )
+        if asked and isinstance(value, Fixed) and type(value.value) is float and value.value:
+            for share in (1 / _FAR, _FAR):
+                moved = float(f"{share * value.value:.3g}")
+                yield signature.with_argument(
+                    name, Fixed(moved, repr(moved), f"so that `{condition}` goes both ways")
+                )

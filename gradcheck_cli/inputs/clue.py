@@ -69,5 +69,6 @@ class Clue:
     constant: bool = False  # no gradient is meant
     numbers: tuple[str, ...] = ()  # "complex" or "real" as stated, "conjugated" by a body
     declined: bool = False  # the rule gives none
+    answered: bool = False  # the rule gives one
     divides: tuple[str, ...] = ()  # dimensions that are multiples of this whole number
     entries: tuple[Entry, ...] = ()  # of a tuple of sizes

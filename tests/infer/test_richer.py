@@ -15,6 +15,7 @@ from gradcheck_cli.infer.richer import (
     longer,
     odd,
     over_blocks,
+    past_bounds,
     past_slices,
     with_other_entries,
 )
@@ -118,3 +119,14 @@ def test_arrays_of_more_than_the_page_of_devices_says_are_not_tried_over_blocks(
     assert tried(499) == [[(2, 999)], [(2, 998)]]  # of three rows it would be too large
     assert tried(500) == [[(2, 1000)]]
     assert "Arrays of more than 2,000 numbers" in DEVICES.read_text(encoding="utf-8")
+
+
+def test_a_bound_that_a_condition_names_is_moved_far() -> None:
+    kept = Leaf("x", (4, 3), "")
+    here = Signature(
+        (("x", kept), ("cap", Fixed(10.0, "10.0", "its default")), ("n", Fixed(3, "3", "")))
+    )
+    moved = [dict(there.arguments)["cap"] for there in past_bounds(here, "weights < cap")]
+    assert [bound.value for bound in moved] == [0.625, 160.0]
+    assert "`weights < cap`" in moved[0].source
+    assert not list(past_bounds(here, "weights < caps * n"))

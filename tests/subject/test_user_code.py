@@ -123,7 +123,7 @@ def a_bug(*_: Any, **__: Any) -> Any:
     ("place", "source"),
     [
         ("gradcheck_cli.frameworks.jax.trace._strip", NESTED),
-        ("gradcheck_cli.frameworks.jax.subject.program_of", WRONG),
+        ("gradcheck_cli.frameworks.shared.tracing.program_of", WRONG),
         ("gradcheck_cli.measure.ball_truth.enclose", WRONG),
         ("gradcheck_cli.frameworks.jax.subject.JaxSubject.rule_program", WRONG),
         ("gradcheck_cli.judge.repair.trial.enclose", WRONG),

@@ -12,6 +12,7 @@ from enum import IntEnum
 from gradcheck_cli.clues.source_text.dims import Dims, Label
 from gradcheck_cli.clues.source_text.values import (
     Computed,
+    Constant,
     Content,
     Dim,
     Member,
@@ -64,6 +65,7 @@ class About:
     equal_to_marks: bool = False
     sizes: int = 0  # so many whole numbers, or more, are in it
     constant: bool = False  # the rule gives it no gradient
+    answered: bool = False  # the rule gives it one
     nodes: dict[Weight, ast.AST] = field(default_factory=dict)  # the first that says so
 
 
@@ -157,6 +159,8 @@ class Facts:
 
     def returned(self, path: str, gradient: Value) -> None:
         """The rule returns this as the gradient of the part."""
+        if gradient != Constant(None):
+            self.about.setdefault(path, About()).answered = True
         whole = isinstance(gradient, Computed) and gradient.whole
         axes = gradient.axes if whole and isinstance(gradient, Computed) else ()
         if (whole or isinstance(gradient, Scalar)) and len(axes) <= _MOST_RANK:

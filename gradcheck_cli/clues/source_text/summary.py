@@ -148,6 +148,7 @@ class _Sketch:
             factor=self.about.factor,
             likely_rank=self.about.likely_rank,
             declined=self.about.constant,
+            answered=self.about.answered,
             first=_run({a: t for a, t in axes.items() if a >= 0}),
             last=_run({-1 - a: t for a, t in axes.items() if a < 0})[::-1],
         )

@@ -109,8 +109,15 @@ class _Component:
 
 
 def _noise(m: Measurements, row: int) -> Array:
-    """How large the rounding is of the terms that each gradient of 0 at this row is added up of."""
-    return np.asarray(ROUNDING_ULP.value * m.fmt.eps * m.reference.terms(np.array([row]))[0])
+    """How large the rounding is of the terms that each gradient of 0 at this row is added up of.
+
+    Some of these may be as large as the largest gradient there: a sum of deviations from their mean.
+    """
+    terms = m.reference.terms(np.array([row]))[0]
+    gradients = np.abs(m.reference.middle(GRADIENTS)[row])
+    largest = gradients[np.isfinite(gradients)].max(initial=0)
+    terms = np.where(terms > 0, np.maximum(terms, largest), 0)
+    return np.asarray(ROUNDING_ULP.value * m.fmt.eps * terms)
 
 
 def _worst(

@@ -14,6 +14,7 @@ from gradcheck_cli.clues.documentation import Text
         "ids: int (2, e), the rows and columns; every cell is named at most once.",
         "ids: int (3, e), unique triples.",
         "ids: (k,) distinct row indices",
+        "ids: (I, J) int64; row i lists the zones from the nearest on.",
         "Reorders x by ids, a permutation of 0..n-1.",
         "ids: integer array (k,) without repeats",
         "ids: (k,) integers, no two of them alike",
