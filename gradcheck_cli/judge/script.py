@@ -113,12 +113,14 @@ def _loading(site: Site, gradient: CustomGradient) -> Iterator[str]:
         raise NotWritable("no name in its module leads to it")
     if site.target.endswith(".py"):
         yield "import importlib.util"
+        yield "import sys"
         yield "from pathlib import Path"
         yield f"FILE = {site.target!r}  # seen from the project's folder, in which or below which this is run"
         yield "folders = (Path.cwd(), *Path.cwd().parents, *Path(__file__).resolve().parents)"
         yield "path = next((folder / FILE for folder in folders if (folder / FILE).is_file()), None)"
         yield 'assert path is not None, f"run it in the project: there is no {FILE} here"'
         yield from _of_a_package(gradient) or (
+            "sys.path.insert(0, str(path.parent))  # what lies beside it can be imported",
             'spec = importlib.util.spec_from_file_location("checked", path)',
             "module = importlib.util.module_from_spec(spec)",
             "spec.loader.exec_module(module)",
@@ -140,7 +142,6 @@ def _of_a_package(gradient: CustomGradient) -> tuple[str, ...]:
         return ()
     return (
         "import importlib",
-        "import sys",
         f"sys.path.insert(0, str(path.parents[{up}]))",
         f"module = importlib.import_module({name!r})",
     )

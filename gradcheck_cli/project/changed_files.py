@@ -95,11 +95,13 @@ def _paths(names: str, top: Path) -> set[Path]:
 def _git(arguments: Sequence[str], folder: Path) -> str:
     git = shutil.which("git")
     if git is None:
-        raise UsageError("--changed needs git, which is not installed")
+        raise UsageError("what has changed is git's to say, and git is not installed")
     done = subprocess.run(
         [git, *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
     if done.returncode:
         said = done.stderr.strip().splitlines()
-        raise UsageError(f"--changed: git says: {said[0] if said else 'nothing'}")
+        raise UsageError(
+            f"what has changed is git's to say; it says: {said[0] if said else 'nothing'}"
+        )
     return done.stdout

@@ -52,6 +52,21 @@ def test_a_repair_is_shown_as_a_difference(tmp_path: Path) -> None:
     assert shown == ["     1 - return g * d, g * d", "     1 + return g * d, -g * d"]
 
 
+def test_edits_of_the_same_lines_are_one_change(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("e = exp(x)\nreturn e / total\nz = 1\n")
+    without = Edit(line=1, column=1, end_line=2, end_column=1, text="")
+    instead = Edit(line=2, column=8, end_line=2, end_column=17, text="softmax(x)")
+    told = finding(line=1, edits=[instead, without])
+    shown = [text for text, _ in difference(told, tmp_path, 80)]
+    assert shown == [
+        "     1 - e = exp(x)",
+        "     2 - return e / total",
+        "     1 + return softmax(x)",
+    ]
+    alone = [text for text, _ in difference(finding(line=1, edits=[without]), tmp_path, 80)]
+    assert alone == ["     1 - e = exp(x)"]
+
+
 def test_of_long_lines_a_difference_shows_where_they_differ(tmp_path: Path) -> None:
     before, after = repaired(tmp_path, f"{'x' * 100}g{'x' * 100}\n", 60, column=101, end_column=102)
     assert "xgx" in before

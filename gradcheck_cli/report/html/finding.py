@@ -9,7 +9,7 @@ from gradcheck_cli.contract.report import Evidence, Finding, Plot
 from gradcheck_cli.report.html.figure import figure
 from gradcheck_cli.report.markup import Markup, element, joined
 from gradcheck_cli.report.numbers import by_evidence, rows, where
-from gradcheck_cli.report.source_lines import edited, lines
+from gradcheck_cli.report.source_lines import hunks, lines
 from gradcheck_cli.report.words import caused
 
 _AROUND = 2  # lines of the source before and after
@@ -111,14 +111,12 @@ def _advice(finding: Finding, root: Path) -> Iterator[Markup]:
 
 def _difference(finding: Finding, root: Path) -> Iterator[Markup]:
     """The lines that a repair changes, before and after."""
-    for edit in finding.edits:
-        old = lines(root, finding.path, edit.line, edit.end_line)
-        new = edited(old, edit)
-        if not any(old) or len(old) + len(new) > _MOST_LINES:
+    for hunk in hunks(root, finding.path, finding.edits):
+        if len(hunk.old) + len(hunk.new) > _MOST_LINES:
             continue
         changed = [
             element(tag, f"{sign} {line}\n")
-            for tag, sign, side in (("del", "-", old), ("ins", "+", new))
+            for tag, sign, side in (("del", "-", hunk.old), ("ins", "+", hunk.new))
             for line in side
         ]
         yield element("pre", *changed, class_="difference")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gradcheck_cli.contract.report import Finding
-from gradcheck_cli.report.source_lines import edited, lines
+from gradcheck_cli.report.source_lines import hunks, lines
 
 _MOST = 6  # lines of a difference
 _TAB = 4
@@ -31,14 +31,12 @@ def source_lines(finding: Finding, root: Path, width: int) -> Iterator[tuple[str
 
 def difference(finding: Finding, root: Path, width: int) -> Iterator[tuple[str, str]]:
     """The lines that a repair changes, before and after; nothing where they are many."""
-    for edit in finding.edits:
-        old = lines(root, finding.path, edit.line, edit.end_line)
-        new = edited(old, edit)
-        if len(old) + len(new) > _MOST or not any(old):
+    for hunk in hunks(root, finding.path, finding.edits):
+        if len(hunk.old) + len(hunk.new) > _MOST:
             continue
-        start = _width(old[0][: edit.column - 1])
-        for sign, side, style in (("-", old, "red"), ("+", new, "green")):
-            for number, line in enumerate(side, start=edit.line):
+        start = _width(hunk.old[0][: hunk.column - 1])
+        for sign, side, style in (("-", hunk.old, "red"), ("+", hunk.new, "green")):
+            for number, line in enumerate(side, start=hunk.line):
                 gutter = f"{number:>6} {sign} "
                 yield gutter + _window(line.expandtabs(_TAB), start, width - len(gutter))[0], style
 
