@@ -52,8 +52,10 @@ _OF_PARAMETERS = re.compile(
 # What an entry of a docstring begins with: `times : array`, `times (Tensor): …`.
 _HEAD = re.compile(r"(?P<indent>\s*)(?P<name>[^\W\d]\w*)\s*(?:\([^()]*\)\s*)?:(?:\s|$)")
 
-_STRAIGHT = re.compile(r"straight[- ]?through|\bSTE\b")
-_STRAIGHT_NAME = re.compile(r"straight_?through|fake_?quant|(?:\b|_)ste(?:\b|_)", re.IGNORECASE)
+_STRAIGHT = re.compile(r"[Ss]traight[- ]?[Tt]hrough|\bSTE\b")
+_STRAIGHT_NAME = re.compile(
+    r"(?i:straight_?through|fake_?quant|(?:\b|_)ste(?:\b|_))|(?<=[a-z\d])STE(?![a-z])"
+)
 # What keeps its argument within bounds, and may pass the cotangent there.
 _SAFE_NAME = re.compile(r"(?:^|[._])safe_|(?:^|[._]|(?<=[a-z]))Safe(?!t(?:y|ensor))[A-Za-z]")
 

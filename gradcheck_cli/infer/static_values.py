@@ -10,7 +10,7 @@ from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.inputs.clue import ANOTHER, Clue, Kind
 from gradcheck_cli.inputs.domain import Domain
-from gradcheck_cli.inputs.names import ends_iterations, fixed_by_name, is_axis
+from gradcheck_cli.inputs.names import counts_bits, ends_iterations, fixed_by_name, is_axis
 from gradcheck_cli.inputs.signature import GUESS, Fixed, Hints
 from gradcheck_cli.project.input_specs import Bounds
 
@@ -23,6 +23,7 @@ _LONGEST = 64  # of what an argument counts: longer ones are those of real data,
 _SEVERAL_AXES = ((-2, -1), (0, -1))
 _PLURALS = frozenset({"axes", "dims", "dimensions"})
 _TUPLE = re.compile(r"\btuples?\b|\bsequences?\b|\blists?\b", re.IGNORECASE)
+_BITS = (4, 3)  # one bit has no number above zero
 # Where nothing names a value: the likeliest first.
 _OF_KIND: dict[Kind, tuple[object, ...]] = {
     Kind.NUMBER: (0.5, 2),
@@ -49,7 +50,8 @@ def plain_values(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
     named = fixed_by_name(name, shape, hints.make_key)
     kind = stated_kind(clues)
     source = source_of(clues)
-    of_kind = [Fixed(v, repr(v), source) for v in _OF_KIND.get(kind, ())]
+    usual = _BITS if kind is Kind.WHOLE and counts_bits(name) else _OF_KIND.get(kind, ())
+    of_kind = [Fixed(v, repr(v), source) for v in usual]
     if kind is Kind.SHAPE:
         of_kind = [Fixed(shape, repr(shape), source)]
     if kind is Kind.KEY and hints.make_key is not None:

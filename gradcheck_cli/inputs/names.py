@@ -275,6 +275,12 @@ def says_a_sign(name: str) -> bool:
     return _SIGN.fullmatch(name.lower().strip("_")) is not None
 
 
+def counts_bits(name: str) -> bool:
+    """Does the name say of how many bits a number is: `bits`, `weight_bits`?"""
+    lowered = name.lower().strip("_")
+    return lowered in _BITS or lowered.endswith("_bits")
+
+
 def tells_of_each(name: str) -> bool:
     """Is the name what each row is or is not: `billed`, `censored`, `is_open`?"""
     lowered = name.lower().strip("_")

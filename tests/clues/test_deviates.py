@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.clues.deviates import deviates, on_purpose
+from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
 
 
 def gradient_reversal(x: Any) -> Any: ...
@@ -217,3 +217,25 @@ def test_what_stands_outside_of_the_parameters_is_of_the_whole(function: Any) ->
 def test_an_entry_ends_where_the_next_one_begins() -> None:
     assert on_purpose(without_stops, (), ("x", "times"))[1] == {"times"}
     assert on_purpose(below_the_list, (), ("x", "mask"))[1] == frozenset()
+
+
+class RoundSTE:
+    @staticmethod
+    def forward(x: Any) -> Any: ...
+
+
+class Step:
+    @staticmethod
+    def forward(x: Any) -> Any:
+        """Straight-through: the step of x, handed on as it is backward."""
+
+
+class TESTED:
+    @staticmethod
+    def forward(x: Any) -> Any:
+        """A step, and what comes straight after it."""
+
+
+@pytest.mark.parametrize(("owner", "said"), [(RoundSTE, True), (Step, True), (TESTED, False)])
+def test_what_says_that_a_step_is_taken_for_the_identity(owner: Any, said: bool) -> None:
+    assert straight_through(owner.forward, ()) is said

@@ -35,6 +35,13 @@ def test_guesses_lie_within_what_is_said(bounds: Bounds, values: list[int]) -> N
     assert [fixed.value for fixed in plain_values("power", (), hints)] == values
 
 
+def test_of_one_bit_nothing_is_above_zero() -> None:
+    whole = [Clue("its annotation `int`", kind=Kind.WHOLE)]
+    hints = Hints({}, {}, [], clues={"bits": whole, "weight_bits": whole})
+    for name, values in (("bits", [8, 4, 3]), ("weight_bits", [4, 3])):
+        assert [fixed.value for fixed in plain_values(name, (), hints)] == values
+
+
 def test_a_tensor_that_is_called_a_scalar_is_a_number() -> None:
     tensor = Clue("its annotation `Tensor`", kind=Kind.ARRAY)
     scalar = Clue("the docstring", spec="f32[]", kind=Kind.NUMBER)
