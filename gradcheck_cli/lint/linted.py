@@ -15,6 +15,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.lint.conditions import asked_names, names
 from gradcheck_cli.lint.contracts import Broken, Module, broken
 from gradcheck_cli.lint.lifting import Lifted, lift, scenes
+from gradcheck_cli.lint.own_rules import undifferentiated
 from gradcheck_cli.lint.repair import Source, repair
 from gradcheck_cli.lint.rulebook import Hit, forms
 from gradcheck_cli.lint.spans import Span
@@ -51,12 +52,15 @@ def linted(source: str, path: str) -> list[Finding]:
     roots = _roots(whole)
     hits = [hit for lifted in terms for hit in _hits(lifted, roots)]
     choices = _choices(terms)
+    values_only = undifferentiated(tree)
     found: dict[tuple[Span, str], Hit] = {}
     divided: set[tuple[str, Term]] = set()
     for hit in hits:
         if any(hit is not other and other.explains(hit) for other in hits):
             continue
         if choices.hold(hit):
+            continue
+        if hit.form.rule.gradient_only and hit.lifted.span.line in values_only:
             continue
         divisors = {(hit.form.rule.name, each) for each in _divisors(hit.lifted.term)}
         if divisors and divisors <= divided:  # the quotient was told, and is multiplied further
