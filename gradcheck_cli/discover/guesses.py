@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.discover.needs import Need, needs, parts
+from gradcheck_cli.discover.place_tables import places
 from gradcheck_cli.inputs.names import fixed_by_name
 from gradcheck_cli.inputs.stand_ins import mask
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -84,11 +85,13 @@ def guesses(
         return
     called = [wanted.get(p.name) is Need.FUNCTION and bool(functions) for p in parameters]
     counts, arrays = parts(function), _stated_arrays(function, [p.name for p in parameters])
+    written = _source(function)
     named = [
         list(functions)
         if is_called
         else [
             *arrays.get(p.name, ()),
+            *places(p.name, written),
             *(_objects(p, function, functions, within) if within < _MOST_WITHIN else ()),
             *(_numbers(p, counts) or _counted(p, function)),
             *_named(p, functions),

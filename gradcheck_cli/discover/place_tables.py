@@ -1,0 +1,28 @@
+"""Integers for a parameter of which the text takes places: what it counts, sums segments by, or unpacks in pairs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+# `bincount(house, …)`, `segment_sum(x, house, …)`, `gather(x, house)`, `effects[house]`.
+_TAKEN = (
+    r"\bbincount\(\s*{name}\b|\bsegment_\w+\([^()]*,\s*{name}\b|\b(?:gather|take|index_select|index_add)\([^()]*,\s*{name}\b"
+    r"|[\w\])]\[\s*{name}\s*\]"
+)
+# `for a, b in pairs`: two of anything, but of numbers most likely places.
+_IN_PAIRS = r"\bfor\s+\w+\s*,\s*\w+\s+in\s+{name}\b"
+_TABLE = (0, 2, 1, 0, 1, 2, 2, 0)  # each place more than once, in no order
+_PAIRS = ((0, 1), (1, 2), (0, 2), (2, 1))
+
+
+def places(name: str, written: str) -> list[Any]:
+    """A table of places, or pairs of them, if the text takes the parameter for one."""
+    own = re.escape(name)
+    if re.search(_TAKEN.format(name=own), written):
+        return [np.array(_TABLE, np.int32)]
+    if re.search(_IN_PAIRS.format(name=own), written):
+        return [_PAIRS]
+    return []

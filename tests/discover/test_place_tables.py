@@ -1,0 +1,34 @@
+"""Integers for what a text takes as places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.discover.place_tables import places
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "counts = jnp.bincount(house, length=n)",
+        "total = jax.ops.segment_sum(x, house, n)",
+        "y = tf.gather(x, house, axis=1)",
+        "return x - effects[house]",
+    ],
+)
+def test_what_is_taken_for_places_gets_some_more_than_once(written: str) -> None:
+    (table,) = places("house", written)
+    assert table.dtype == np.int32
+    assert set(table.tolist()) == {0, 1, 2}
+    assert len(table) > 3
+
+
+def test_what_is_unpacked_in_pairs_gets_pairs() -> None:
+    (pairs,) = places("pairs", "first = [a for a, _ in pairs]")
+    assert all(len(pair) == 2 for pair in pairs)
+
+
+@pytest.mark.parametrize("written", ["y = house[0]", "z = [house]", "tf.gather(house, x)"])
+def test_what_is_no_place_gets_nothing(written: str) -> None:
+    assert places("house", written) == []
