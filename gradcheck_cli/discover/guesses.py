@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.discover.needs import Need, needs, parts
-from gradcheck_cli.discover.place_tables import places
+from gradcheck_cli.discover.place_tables import pairs, places
 from gradcheck_cli.inputs.names import fixed_by_name
 from gradcheck_cli.inputs.stand_ins import mask
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -90,6 +90,7 @@ def guesses(
         list(functions)
         if is_called
         else [
+            *pairs(p.name, written),
             *arrays.get(p.name, ()),
             *places(p.name, written),
             *(_objects(p, function, functions, within) if within < _MOST_WITHIN else ()),

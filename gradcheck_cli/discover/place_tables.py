@@ -19,10 +19,12 @@ _PAIRS = ((0, 1), (1, 2), (0, 2), (2, 1))
 
 
 def places(name: str, written: str) -> list[Any]:
-    """A table of places, or pairs of them, if the text takes the parameter for one."""
-    own = re.escape(name)
-    if re.search(_TAKEN.format(name=own), written):
-        return [np.array(_TABLE, np.int32)]
-    if re.search(_IN_PAIRS.format(name=own), written):
-        return [_PAIRS]
-    return []
+    """A table of places, if the text takes the parameter for one."""
+    taken = re.search(_TAKEN.format(name=re.escape(name)), written)
+    return [np.array(_TABLE, np.int32)] if taken else []
+
+
+def pairs(name: str, written: str) -> list[Any]:
+    """Pairs of places, if the text unpacks what the parameter holds in pairs."""
+    unpacked = re.search(_IN_PAIRS.format(name=re.escape(name)), written)
+    return [_PAIRS] if unpacked else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.discover.place_tables import places
+from gradcheck_cli.discover.place_tables import pairs, places
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,9 @@ def test_what_is_taken_for_places_gets_some_more_than_once(written: str) -> None
 
 
 def test_what_is_unpacked_in_pairs_gets_pairs() -> None:
-    (pairs,) = places("pairs", "first = [a for a, _ in pairs]")
-    assert all(len(pair) == 2 for pair in pairs)
+    (each,) = pairs("ends", "first = [a for a, _ in ends]")
+    assert all(len(pair) == 2 for pair in each)
+    assert not pairs("ends", "first = [a for a in ends]")
 
 
 @pytest.mark.parametrize("written", ["y = house[0]", "z = [house]", "tf.gather(house, x)"])
