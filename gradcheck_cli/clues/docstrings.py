@@ -289,6 +289,7 @@ def _suits(where: str, axes: Sequence[str]) -> bool:
         return len(axes) > 1
     return bool(axes) or where not in (
         "in unit",
+        "in nonzero",
         "in simplex",
         "in sorted",
         "in increasing",

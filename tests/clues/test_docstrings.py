@@ -158,9 +158,6 @@ TREES = [
 ]  # fmt: skip
 
 DOMAINS = [
-    ("x: (n,) array. Entries must be nonzero.", {"x": "in nonzero"}),
-    ("x (n,), y (n,) without zeros", {"y": "in nonzero"}),
-    ("x: (n,), nonzero\ny: number of nonzero entries", {"x": "in nonzero"}),
     ("age (years, >= 0, zero gives zero), fitness lambda, longevity sigma > 0, base m: any", {"age": ">= 0", "longevity": "> 0"}),
     ("It vanishes for a small width w > 0 of x.", {}),
     ("Smooth penalty of the residual (convex, positive); residual.", {}),
