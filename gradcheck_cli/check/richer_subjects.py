@@ -68,7 +68,7 @@ def richer_subjects(
             for change in open_
             if change.kind is Kind.BRANCH
             for subject in _first(
-                request, last, past_bounds(last.signature, _condition(change)), [change]
+                request, last, past_bounds(last.signature, _condition(change), hints), [change]
             )
         ]
         late = _past_slices(request, last, hints)

@@ -28,7 +28,6 @@ _OF_ARRAYS = frozenset(
     {"shape", "ndim", "dtype", "size", "device", "T", "mT", "at", "real", "imag"}
 )
 _PLAIN = ("int", "float", "bool", "str")
-_COUNTS = ("int", "Optional[int]", "int | None")
 
 
 def classes_of_arguments(
@@ -170,14 +169,13 @@ def is_configuration(cls: type) -> bool:
     return bool(fields_) and plain and all(f.default is not dataclasses.MISSING for f in fields_)
 
 
-def setting_of(cls: Any, name: str, annotation: str) -> str | bool | int | None:
-    """The default of a field that is a word, a flag or a count, and no number that anybody learns; None for others."""
+def setting_of(cls: Any, name: str) -> str | bool | None:
+    """The default of a field that is a word or a flag; None for others."""
     defaults: dict[str, Any] = getattr(cls, "_field_defaults", {})
     if dataclasses.is_dataclass(cls):
         defaults = {f.name: f.default for f in dataclasses.fields(cls)}
     default = defaults.get(name)
-    is_count = isinstance(default, int) and annotation in _COUNTS
-    return default if is_count or isinstance(default, (str, bool)) else None
+    return default if isinstance(default, (str, bool)) else None
 
 
 def field_texts(cls: Any) -> dict[str, str]:

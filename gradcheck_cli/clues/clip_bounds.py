@@ -17,6 +17,7 @@ _UPPER = frozenset({"max", "a_max", "max_value", "clip_value_max", "upper", "x_m
 # What gives the same numbers in another shape: methods, and functions of libraries.
 _MOVES = frozenset({"expand_dims", "unsqueeze", "reshape", "view", "broadcast_to", "expand", "astype", "cast", "asarray"})  # fmt: skip
 _BOTH = 2
+_EXTREMES = frozenset({"minimum", "maximum", "fmin", "fmax", "min", "max", "clamp_min", "clamp_max", "clamp_min_", "clamp_max_"})  # fmt: skip
 
 
 def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> dict[str, Clue]:
@@ -32,6 +33,31 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
                     source = f"the body, which clips between it and {number:g}"
                     found.setdefault(name, Clue(source, domain=f"{sign} {number:g}"))
     return found
+
+
+def cut_off_by(function: Callable[..., Any], names: Collection[str]) -> frozenset[str]:
+    """The parameters at which a function cuts something off: of `minimum(weights, cap)`, `cap`. They may be anywhere.
+
+    None with which it compares: beyond a threshold another formula may begin to hold.
+    """
+    text = text_of(function)
+    nodes = nodes_of([text] if text is not None else [])
+    compared = {
+        part.id
+        for node in nodes
+        if isinstance(node, ast.Compare)
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name)
+    }
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    given_there = (
+        part
+        for call in calls
+        if last_word(call.func) in _CLIPS | _EXTREMES
+        for part in (*call.args, *(keyword.value for keyword in call.keywords))
+    )
+    cut = {part.id for part in given_there if isinstance(part, ast.Name)}
+    return frozenset(cut & set(names) - compared)
 
 
 def _bounds(call: ast.Call, text: Text) -> Iterator[tuple[ast.expr, ast.expr]]:

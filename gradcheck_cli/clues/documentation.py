@@ -102,7 +102,8 @@ def _surroundings(function: Any) -> Iterator[Text]:
             yield Text(f"the docstring of `{scope.name}`", made, near=True, hidden=hidden)
     if len(scopes) > 1:
         yield from _of_what_is_made(tree, scopes[0].name, lines)
-    yield from _of_classes_alike(tree, own_parameters(function), lines)
+    if _takes_fields(tree, function):
+        yield from _of_classes_alike(tree, own_parameters(function), lines)
     yield Text("the module's docstring", ast.get_docstring(tree) or "", near=False)
     yield Text("a comment of the module", comments.conventions(tree, lines), near=True)
 
@@ -141,6 +142,18 @@ def _of_what_is_made(tree: ast.Module, factory: str, lines: Sequence[str]) -> It
             below = after.value if isinstance(after, ast.Expr) else None
             if isinstance(below, ast.Constant) and isinstance(below.value, str):
                 yield Text(f"the docstring of `{name}`", inspect.cleandoc(below.value), near=True)
+
+
+def _takes_fields(tree: ast.Module, function: Any) -> bool:
+    """Does the module hand it the fields of something: `asc_cdl(frames, *look)`, `f(look.slope, look.power)`?"""
+    owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        spelled = ast.unparse(call.func)
+        if spelled == name or spelled == f"{owner.rpartition('.')[2]}.apply":
+            fields = [a for a in call.args if isinstance(a, ast.Attribute) and a.attr in own_parameters(function)]  # fmt: skip
+            if len(fields) > 1 or any(isinstance(a, ast.Starred) for a in call.args):
+                return True
+    return False
 
 
 def _of_classes_alike(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.clues.casts import cast_like_others
+from gradcheck_cli.clues.clip_bounds import cut_off_by
 from gradcheck_cli.clues.constants import learned
 from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
 from gradcheck_cli.clues.distinct import places_are_distinct
@@ -44,4 +45,5 @@ def with_traits(
         distinct=places_are_distinct(function),
         empty_rows=speaks_of_empty_rows(function, rule),
         single_elsewhere=single_elsewhere(function, names),
+        cut_off_by=cut_off_by(function, names),
     )

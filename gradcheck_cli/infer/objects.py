@@ -86,7 +86,7 @@ def _object(
 
     def option(field: str, annotation: str) -> Any:
         path = f"{name}.{field}"
-        if (setting := setting_of(hints.classes[name], field, annotation)) is not None:
+        if (setting := setting_of(hints.classes[name], field)) is not None:
             return Fixed(setting, repr(setting), f"its default in {hints.classes[name].__name__}", path=path)  # fmt: skip
         spec = annotated([Parameter(field, 0, True, False, annotation=annotation)]).get(field)
         if spec is not None:

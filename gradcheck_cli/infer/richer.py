@@ -207,18 +207,18 @@ def with_other_entries(signature: Signature, name: str, hints: Hints) -> Iterato
         yield signature.with_argument(name, replace(table, value=ending))
 
 
-def past_bounds(signature: Signature, condition: str) -> Iterator[Signature]:
+def past_bounds(signature: Signature, condition: str, hints: Hints) -> Iterator[Signature]:
     """The signature with a bound moved far, where a condition compares with one that nothing here reaches: `weights < cap`.
 
+    Only what the function cuts something off by: a threshold may be where an approximation begins to hold.
     Downwards first: what is capped at 10 hardly comes to that in a row of three.
     """
     for name, value in signature.arguments:
-        asked = isinstance(value, Fixed) and re.search(
-            rf"(?<![\w.]){re.escape(name)}(?!\w)", condition
-        )
-        if asked and isinstance(value, Fixed) and type(value.value) is float and value.value:
+        asked = re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", condition)
+        if name not in hints.cut_off_by or not asked or not isinstance(value, Fixed):
+            continue
+        if type(value.value) is float and value.value:
             for share in (1 / _FAR, _FAR):
                 moved = float(f"{share * value.value:.3g}")
-                yield signature.with_argument(
-                    name, Fixed(moved, repr(moved), f"so that `{condition}` goes both ways")
-                )
+                source = f"so that `{condition}` goes both ways"
+                yield signature.with_argument(name, Fixed(moved, repr(moved), source))

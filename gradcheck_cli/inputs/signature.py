@@ -178,6 +178,7 @@ class Hints:
     outside: frozenset[str] = frozenset()  # tables that may hold integers which name no place
     paired: frozenset[str] = frozenset()  # tables whose rows the text compares with each other
     complex_numbers: frozenset[str] = frozenset()  # arguments that a source says are complex
+    cut_off_by: frozenset[str] = frozenset()  # at which the function cuts something off
     real_numbers: frozenset[str] = frozenset()  # arguments that a source says are real
     maybe_complex: frozenset[str] = frozenset()  # arguments of which the body takes such parts
     constants: tuple[str, ...] = ()  # which its text takes as constants

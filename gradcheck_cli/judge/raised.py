@@ -31,7 +31,9 @@ def at_the_line(finding: Finding, stack: Sequence[Frame], gradient: CustomGradie
     line = own[-1].line
     text = linecache.getline(own[-1].path, line)
     first = len(text) - len(text.lstrip()) + 1
-    start, end = own[-1].columns or (first, max(first + 1, len(text.rstrip()) + 1))
+    start, end = first, max(first + 1, len(text.rstrip()) + 1)
+    if (span := own[-1].span) is not None:
+        start, end = (len(text.encode()[:n].decode(errors="ignore")) + 1 for n in span)
     return msgspec.structs.replace(finding, line=line, column=start, end_line=line, end_column=end)
 
 

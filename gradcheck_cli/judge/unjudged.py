@@ -46,7 +46,7 @@ def refused(
     if note:
         message = f"the function takes {where}, its rule does not"
     told = error.message if note else _HELP.get(error.stage)
-    if isinstance(error.error, NameError) and not note:
+    if type(error.error) is NameError and not note:
         told = "the name is nowhere given a value where the rule runs: it fails at every call"
     finding = outline(rule, severity, message, gradient, site, help=told)
     return msgspec.structs.replace(

@@ -36,5 +36,6 @@ def _is_imported(error: NameError) -> bool:
     """Does the file that was run last import a thing of this name, inside of a `try` or an `if`?"""
     stack = traceback.extract_tb(error.__traceback__)
     lines = linecache.getlines(stack[-1].filename) if stack and error.name else []
-    given = re.compile(rf"\s+(?:import|from)\b.*\b{re.escape(error.name or '')}\b")
-    return any(given.match(line) for line in lines)
+    name = re.escape(error.name or "")
+    given = rf"^[ \t]+(?:import\b|from\b[^\n]*\bimport\b)(?:[^\n(]*|\s*\([^()]*)\b{name}\b"
+    return re.search(given, "".join(lines), re.MULTILINE) is not None

@@ -32,9 +32,7 @@ class Frame:
     path: str
     line: int
     function: str
-    columns: tuple[int, int] | None = (
-        None  # of the expression that raised, from 1, if it ends on the line
-    )
+    span: tuple[int, int] | None = None  # in bytes of the line: of what raised, if it ends there
 
 
 class RuleError(CgcheckError):
@@ -73,7 +71,7 @@ class RuleError(CgcheckError):
     ) -> Self:
         """What running the rule raised; a name that is not there is missing whatever the shapes."""
         return cls(
-            type(error).__name__, message, certain=certain or isinstance(error, NameError),
+            type(error).__name__, message, certain=certain or type(error) is NameError,
             error=error, out_of_bounds=out_of_bounds,
         )  # fmt: skip
 
@@ -87,16 +85,14 @@ class RuleError(CgcheckError):
 
 def _frames(error: BaseException | None) -> tuple[Frame, ...]:
     stack = traceback.extract_tb(error.__traceback__) if error is not None else ()
-    return tuple(
-        Frame(each.filename, each.lineno or 1, each.name, _columns(each)) for each in stack
-    )
+    return tuple(Frame(each.filename, each.lineno or 1, each.name, _span(each)) for each in stack)
 
 
-def _columns(frame: traceback.FrameSummary) -> tuple[int, int] | None:
-    """The first column of what was running, and that behind its last one."""
+def _span(frame: traceback.FrameSummary) -> tuple[int, int] | None:
+    """Where in its line what was running begins and ends."""
     if frame.colno is None or frame.end_colno is None or frame.end_lineno != frame.lineno:
         return None
-    return frame.colno + 1, frame.end_colno + 1
+    return frame.colno, frame.end_colno
 
 
 NO_GRAD_FUNCTION = "TypeError: it returns no grad function: write `return value, grad`"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from gradcheck_cli.clues.clip_bounds import clues
+from gradcheck_cli.clues.clip_bounds import clues, cut_off_by
 from gradcheck_cli.clues.first_clues import domains
 
 
@@ -125,3 +125,15 @@ def test_a_value_that_function_and_rule_give_it_is_none_of_the_call() -> None:
         return jnp.clip(x, 0.0, cap), x
 
     assert clues([f, forward], {"x", "cap"}) == {}
+
+
+def test_what_a_function_cuts_something_off_by() -> None:
+    def capped(x: Any, cap: Any, low: Any) -> Any:
+        return jnp.minimum(jnp.exp(x), cap) + x.clamp(min=low)
+
+    def softplus(x: Any, cap: Any, low: Any) -> Any:
+        return jnp.where(x > cap, x, jnp.log1p(jnp.exp(jnp.minimum(x, cap)))) + low
+
+    names = ["x", "cap", "low"]
+    assert cut_off_by(capped, names) == {"cap", "low"}
+    assert cut_off_by(softplus, names) == frozenset()

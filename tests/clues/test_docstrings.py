@@ -54,6 +54,8 @@ SHAPES = [
     ("q, k, v: (batch, heads, seq, dim)", dict.fromkeys("qkv", "f32[batch heads seq dim]")),
     ("distance (to, from); area (to,); shape of it", {"distance": "f32[dto dfrom]", "area": "f32[dto]"}),
     ("x in R^{n x d}, y in Rn", {"x": "f32[n d]", "y": "f32[n]"}),
+    ("x: matrix in R N×D, y: in RN", {"x": "f32[N D]", "y": "f32[N]"}),
+    ("x: matrix in RNxD\ny: in R n x d", {"x": "f32[N D]", "y": "f32[n d]"}),
     ("Weight norm: v (out, in), g (out,)", {"v": "f32[dout din]", "g": "f32[dout]"}),
     ("Convolve a signal x (n,) with a shorter kernel (k,).", {"x": "f32[n]", "k": "", "kernel": "f32[k]"}),
     ("x: (B, T, D) padded\nlengths: (B,) int32", {"x": "f32[B T D]", "lengths": "i32[B]"}),
@@ -229,6 +231,7 @@ DOMAINS = [
 NOTHING = [
     "images x in RGB order, as y in R the package has them",
     "from x (to be moved) to y (from above)",
+    "x: (from, to) of the window",
     "energy of a bath, grid [B, D], at the temperature x [K] of the bath",
     "magnetic flux x [T] integer multiples of it",
     "Force x [N] and torque y [N] of the arm.",

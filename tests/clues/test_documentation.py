@@ -153,6 +153,12 @@ LOOK = '''
 
     def of_one_name(frame, slope):
         return frame
+
+    def unrelated(frame, slope, saturation):
+        return frame
+
+    def fitted(frame, look):
+        return graded(frame, *look) + unrelated(frame, look.slope, 1.0)
     '''
 
 
@@ -162,3 +168,4 @@ def test_fields_that_are_called_as_several_parameters_speak_of_these(tmp_path: P
     specs = {name: each[0].spec for name, each in found.items()}
     assert specs == {"frame": "f32[N 3 H W]", "slope": "f32[N 3]", "saturation": "f32[N]"}
     assert "slope" not in clues(module.of_one_name, ["frame", "slope"])
+    assert "slope" not in clues(module.unrelated, ["frame", "slope", "saturation"])

@@ -126,7 +126,9 @@ def test_a_bound_that_a_condition_names_is_moved_far() -> None:
     here = Signature(
         (("x", kept), ("cap", Fixed(10.0, "10.0", "its default")), ("n", Fixed(3, "3", "")))
     )
-    moved = [dict(there.arguments)["cap"] for there in past_bounds(here, "weights < cap")]
+    hints = Hints({}, {}, [], cut_off_by=frozenset({"cap"}))
+    moved = [dict(there.arguments)["cap"] for there in past_bounds(here, "weights < cap", hints)]
     assert [bound.value for bound in moved] == [0.625, 160.0]
     assert "`weights < cap`" in moved[0].source
-    assert not list(past_bounds(here, "weights < caps * n"))
+    assert not list(past_bounds(here, "weights < caps * n", hints))
+    assert not list(past_bounds(here, "weights < cap", Hints({}, {}, [])))  # a threshold

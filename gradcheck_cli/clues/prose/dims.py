@@ -13,7 +13,7 @@ LEADING = "lead"  # the one axis that stands for any number of them
 _MOST_RANK = 6
 _LARGEST = 32  # larger numbers are examples: they get a name, and with it a small size
 _MANY = 3  # where more are said, one of them may have a name of its own: `(kh, kw, channels, multiplier)`
-_WAYS, _ENDS = ("in", "out"), ("from", "to")  # `(in, out)`, `[out in]`; `(from, to)`
+_WAYS, _ENDS = ("in", "out"), ("from", "to")  # `(in, out)`, `[out in]`; `(to, from)`
 _ANY_SIZE = ("None", "?", "-1", "_")
 _NUMBER_OR_NAME = r"(?:\d{1,6}|[^\W\d]\w{0,23})"
 _DIM = re.compile(rf"{_NUMBER_OR_NAME}(?:(?:\*\*?|//|\+|-){_NUMBER_OR_NAME})*")
@@ -81,7 +81,8 @@ def stated(written: str) -> Dims | None:
     inner = inner[1:-1] if inner[:1] in ("(", "[") else inner
     names: list[str] = []
     tokens = _tokens(inner)
-    both_ways = (*_WAYS, *_ENDS) if "," in inner else _WAYS
+    is_pair = tokens == ["from", "to"]  # the two ends of something
+    both_ways = (*_WAYS, *_ENDS) if "," in inner and not is_pair else _WAYS
     tokens = [f"d{token}" if token in both_ways else token for token in tokens]
     for token in tokens:
         name = f"any{len(names)}" if token in _ANY_SIZE else _name(token)

@@ -33,7 +33,7 @@ _PROMISED = re.compile(
     rf"|\b(?:no|without) (?:repeats?|repetitions?|repeated {_PLACES}|duplicates?){_ENDS}"
     rf"|\b(?:each|every) {_ONE} (?:\w+ ){{1,3}}at most once{_GOES_ON}"
     rf"|{_LEAD}(?:is )?(?:a|the) permutation(?:{_GOES_ON}|(?=\s+of\b))"
-    r"|\b(?:lists?|ranks|orders|sorts) (?:all )?(?:the )?\w+s (?:from (?:the )?\w+ (?:on|to|down|up|out)|by (?:in|de)creasing|in order of)\b",
+    r"|\b(?:lists?|ranks) (?:all )?the \w+s from the \w+est (?:on|to|down|up|out)\b",
     re.IGNORECASE,
 )
 _DENIED = re.compile(

@@ -104,7 +104,7 @@ _BY = re.compile(
 )
 # `in R^{n x d}`, `∈ ℝn`, `in Rn`; "in RGB order" and "in R the package" are none.
 _SPACE = re.compile(
-    r"(?:∈|\bin)\s*(?:ℝ\s*\^?\{?|R(?:\s*\^\s*\{?|\{|(?=\(|\d|[a-z](?:\s?[x×]\s?[a-z])*\b)))"
+    r"(?:∈|\bin)\s*(?:ℝ\s*\^?\{?|R(?:\s*\^\s*\{?|\{|(?=\(|\d|\s?[A-Za-z]\w?\s*[x×]\s*[A-Za-z]\b|[A-Za-zⁿᵈᵐ]\b(?![-\w]))))"
     r"(?P<dims>\((?:[^()]*)\)|[\w ×x*]+)\}?"
 )
 # Words between a name and its shape in a sentence.

@@ -55,6 +55,8 @@ def test_promised(text: str) -> None:
         "ids: int (k,), no row is read twice in a row",
         "ids: int (k,), no two rows equal in weight",
         "ids: int (k,), the permutation is applied later",
+        "ids: (m,) int, lists the rows from which to read.",
+        "ids: (n,) int, orders the rows by increasing distance class.",
         "ids: int (k,), no repeats, hopefully",
     ],
 )

@@ -1,0 +1,63 @@
+"""A name that is not there is wrong at every call; one that only some shapes leave without a value is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import check_json
+
+RULE = """import jax
+import jax.numpy as jnp
+
+try:
+    from fast_kernels_not_there import (
+        fused,
+    )
+except ImportError:
+    pass
+
+
+@jax.custom_vjp
+def scores(q, k):
+    return jnp.sum(q * k, axis=-1)
+
+
+def fwd(q, k):
+    return scores(q, k), (q, k)
+
+
+def bwd(kept, g):
+    q, k = kept
+    BODY
+
+
+scores.defvjp(fwd, bwd)
+"""
+MISSING = "Δ = 'µµµ'; return g[..., None] * kk, g[..., None] * q"
+BY_SHAPE = """if q.ndim == 2 and k.ndim == 2:
+        spread = g[:, None]
+    elif q.ndim == 3 and k.ndim == 3:
+        spread = g[:, :, None]
+    return spread * k, spread * q"""
+IMPORTED = "return fused(q, k, g)"
+
+
+def found(project: Path, body: str) -> tuple[list[str], dict[str, object]]:
+    (project / "a.py").write_text(RULE.replace("BODY", body), encoding="utf-8")
+    report = check_json("a.py", cwd=project).report
+    errors = [f for f in report["findings"] if f["severity"] == "error"]
+    return [f["rule"] for f in errors], errors[0] if errors else {}
+
+
+def test_a_name_that_is_not_there_is_shown_where_it_stands(project: Path) -> None:
+    rules, error = found(project, MISSING)
+    line = (project / "a.py").read_text(encoding="utf-8").splitlines()[error["line"] - 1]  # type: ignore[operator]
+    assert rules == ["rule-raises"]
+    assert line[error["column"] - 1 : error["end_column"] - 1] == "kk"  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("body", [BY_SHAPE, IMPORTED])
+def test_what_shapes_or_what_is_installed_decide_is_no_error(project: Path, body: str) -> None:
+    assert found(project, body)[0] == []
