@@ -159,8 +159,10 @@ class Facts:
 
     def returned(self, path: str, gradient: Value) -> None:
         """The rule returns this as the gradient of the part."""
-        if gradient != Constant(None):
-            self.about.setdefault(path, About()).answered = True
+        if (
+            gradient != Constant(None) and path in self.about
+        ):  # alone it says nothing of the argument
+            self.about[path].answered = True
         whole = isinstance(gradient, Computed) and gradient.whole
         axes = gradient.axes if whole and isinstance(gradient, Computed) else ()
         if (whole or isinstance(gradient, Scalar)) and len(axes) <= _MOST_RANK:

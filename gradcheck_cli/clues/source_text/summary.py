@@ -100,7 +100,8 @@ class _Sketch:
                 domain=self._domain(kind), divides=self._divides(), entries=self._entries(),
             )  # fmt: skip
         is_part = self.path not in self.parameters  # that it is read says that it is there
-        return None if clue == Clue(clue.source) and not is_part else clue
+        nothing = Clue(clue.source, answered=clue.answered)  # a gradient alone says nothing
+        return None if clue == nothing and not is_part else clue
 
     def _kind(self) -> Kind:
         """The one kind that the text gives it; arrays that are also plain are neither."""
