@@ -64,9 +64,11 @@ def _clues(
         returned = reading.read(text, roles.backward_names(text, names, residuals))
         for name in roles.without_gradient(text, own, returned):
             reading.facts.constant(name)
-        for path in roles.trees(text, returned, own):
+        for path in roles.trees(text, returned, names):
             reading.facts.tree(path)
         for path, gradient in roles.gradients(text, returned, own):
+            reading.facts.answered(path, gradient)
+        for path, gradient in roles.gradients(text, returned, names):
             reading.facts.returned(path, gradient)
     return summary(reading.facts, {p.name: p.default for p in parameters})
 

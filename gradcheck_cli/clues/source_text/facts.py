@@ -159,14 +159,15 @@ class Facts:
 
     def returned(self, path: str, gradient: Value) -> None:
         """The rule returns this as the gradient of the part."""
-        if (
-            gradient != Constant(None) and path in self.about
-        ):  # alone it says nothing of the argument
-            self.about[path].answered = True
         whole = isinstance(gradient, Computed) and gradient.whole
         axes = gradient.axes if whole and isinstance(gradient, Computed) else ()
         if (whole or isinstance(gradient, Scalar)) and len(axes) <= _MOST_RANK:
             self.about.setdefault(path, About()).likely_rank = len(axes)
+
+    def answered(self, path: str, gradient: Value) -> None:
+        """The rule returns something, or None, for a part of which more is known: a gradient alone says nothing."""
+        if gradient != Constant(None) and path in self.about:
+            self.about[path].answered = True
 
     def sized(self, part: Part) -> Dim:
         """The length of the part, which may be a list."""
