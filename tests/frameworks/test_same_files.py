@@ -16,6 +16,6 @@ OF_ITS_OWN_FLOATS = {"call", "fit", "gradient", "other_calls", "subject"}
 
 @pytest.mark.parametrize("framework", ["jax", "torch", "tensorflow", "keras"])
 def test_a_framework_has_the_files_that_the_others_have(framework: str) -> None:
-    files = {file.stem for file in (FOLDER / framework).glob("*.py")}
+    files = {file.stem for file in (FOLDER / framework).rglob("*.py")}
     assert files >= EVERYWHERE
     assert framework == "keras" or files >= OF_ITS_OWN_FLOATS
