@@ -59,6 +59,8 @@ def _clues(
             residuals = roles.residuals_of(reading.read(text, roles.forward_names(text, names)))
         else:
             backward.append(text)
+    # A rule answers for the function's parameters; settings of what made it, among the names, are none. What it says of
+    # ranks is heard only where there are no such settings.
     own = names if primal is None else [n for n in names if n in primal.parameters] or names
     for text in backward:
         returned = reading.read(text, roles.backward_names(text, names, residuals))

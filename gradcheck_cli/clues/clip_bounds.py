@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from gradcheck_cli.clues.source_text.statements import given, nodes_of
+from gradcheck_cli.clues.source_text.statements import given_once, nodes_of
 from gradcheck_cli.clues.source_text.tree import Text, last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
 
@@ -25,7 +25,7 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
     found: dict[str, Clue] = {}
     for text in filter(None, map(text_of, functions)):
         nodes = nodes_of([text])
-        known, stored = _given_once(nodes), _stored(nodes)
+        known, stored = given_once(nodes), _stored(nodes)
         for low, high in (p for n in nodes if isinstance(n, ast.Call) for p in _bounds(n, text)):
             for bound, other, sign in ((high, low, ">"), (low, high, "<")):
                 number, name = _number(other), _behind_moves(bound, known, stored)
@@ -102,14 +102,6 @@ def _object(node: ast.expr, text: Text) -> Any:
     if isinstance(node, ast.Attribute) and isinstance(owner, ModuleType):
         return vars(owner).get(node.attr)
     return None
-
-
-def _given_once(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
-    """The names that are given one value, by as many statements as there are, and what that is."""
-    values: dict[str, dict[str, ast.expr]] = {}
-    for name, value in (pair for node in nodes for pair in given(node)):
-        values.setdefault(name, {})[ast.dump(value)] = value
-    return {name: next(iter(each.values())) for name, each in values.items() if len(each) == 1}
 
 
 def _stored(nodes: Sequence[ast.AST]) -> set[str]:

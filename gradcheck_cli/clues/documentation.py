@@ -147,10 +147,10 @@ def _of_what_is_made(tree: ast.Module, factory: str, lines: Sequence[str]) -> It
 def _takes_fields(tree: ast.Module, function: Any) -> bool:
     """Does the module hand it the fields of something: `asc_cdl(frames, *look)`, `f(look.slope, look.power)`?"""
     owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    spellings, own = (name, f"{owner.rpartition('.')[2]}.apply"), own_parameters(function)
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        spelled = ast.unparse(call.func)
-        if spelled == name or spelled == f"{owner.rpartition('.')[2]}.apply":
-            fields = [a for a in call.args if isinstance(a, ast.Attribute) and a.attr in own_parameters(function)]  # fmt: skip
+        if ast.unparse(call.func) in spellings:
+            fields = [a for a in call.args if isinstance(a, ast.Attribute) and a.attr in own]
             if len(fields) > 1 or any(isinstance(a, ast.Starred) for a in call.args):
                 return True
     return False

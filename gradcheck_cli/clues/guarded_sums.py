@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
-from gradcheck_cli.clues.source_text.statements import given, nodes_of
+from gradcheck_cli.clues.source_text.statements import given, given_once, nodes_of
 from gradcheck_cli.clues.source_text.tree import Text, last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.names import is_data
@@ -70,7 +70,8 @@ def _guarded_in(texts: Sequence[Text], names: Collection[str]) -> set[str]:
     summed: dict[str, set[str]] = {}
     for name, value in values:
         summed[name] = summed.get(name, set()) | _summed(value, names, casts)
-    compared = _compared(values)
+    once = given_once(nodes)
+    compared = {n: value for n, value in once.items() if isinstance(value, ast.Compare)}
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     guarded = [sum_ for call in calls for sum_ in _guarded(call, compared)]
     found: set[str] = set()
@@ -78,12 +79,6 @@ def _guarded_in(texts: Sequence[Text], names: Collection[str]) -> set[str]:
         by_name = summed.get(sum_.id, set()) if isinstance(sum_, ast.Name) else set()
         found |= by_name or _summed(sum_, names, casts)
     return found - {name for name, value in values if _turns(value, name)}
-
-
-def _compared(values: Sequence[tuple[str, ast.expr]]) -> dict[str, ast.expr]:
-    """The comparisons that have a name, and no other value: `used = total > 0`."""
-    all_of = {name: [value for own, value in values if own == name] for name, _ in values}
-    return {n: each[0] for n, each in all_of.items() if len(each) == 1 and isinstance(each[0], ast.Compare)}  # fmt: skip
 
 
 def _turns(value: ast.expr, name: str) -> bool:

@@ -190,10 +190,11 @@ def _arrays(parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Ki
     # A text gives its shape alone, and the body takes it for a condition.
     asked = [c for c in hints.clues.get(name, ()) if c.kind is Kind.BOOLS]
     flags = [mask(shape, asked[0].source)] if asked and name not in hints.classes else []
-    declined = any(clue.declined for clue in hints.clues.get(name, ()))
+    clues = hints.clues.get(name, ())
+    declined = any(clue.declined for clue in clues)
     nested += _masks(name, shape, hints) if declined else []
-    shaped = any(clue.spec.startswith("f32[") for clue in hints.clues.get(name, ()))
-    if shaped and any(clue.answered for clue in hints.clues.get(name, ())):
+    shaped = any(clue.spec.startswith("f32[") for clue in clues)
+    if shaped and any(clue.answered for clue in clues):
         named = []  # `y: (batch, hours)`, for which the rule has a gradient, is no table of labels
     return [*nested, leaf, *flags, *named] if nested else [leaf, *flags, *named]
 

@@ -48,8 +48,7 @@ def _changed(first: int, old: list[str], group: Sequence[Edit]) -> Hunk:
     here = [replace(e, line=e.line - first + 1, end_line=e.end_line - first + 1) for e in group]
     text = applied("\n".join(old) + "\n", here)
     new = [line for line in text.split("\n") if line.strip()]
-    while (
-        len(old) > 1 and new and old[-1] == new[-1]
-    ):  # an edit that ends where the next line begins
+    # An edit may end where the next line begins, and leave that as it is.
+    while len(old) > 1 and new and old[-1] == new[-1]:
         del old[-1], new[-1]
     return Hunk(first, group[0].column, old, new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ BY_SHAPE = """if q.ndim == 2 and k.ndim == 2:
 IMPORTED = "return fused(q, k, g)"
 
 
-def found(project: Path, body: str) -> tuple[list[str], dict[str, object]]:
+def found(project: Path, body: str) -> tuple[list[str], dict[str, Any]]:
     (project / "a.py").write_text(RULE.replace("BODY", body), encoding="utf-8")
     report = check_json("a.py", cwd=project).report
     errors = [f for f in report["findings"] if f["severity"] == "error"]
@@ -53,9 +54,9 @@ def found(project: Path, body: str) -> tuple[list[str], dict[str, object]]:
 
 def test_a_name_that_is_not_there_is_shown_where_it_stands(project: Path) -> None:
     rules, error = found(project, MISSING)
-    line = (project / "a.py").read_text(encoding="utf-8").splitlines()[error["line"] - 1]  # type: ignore[operator]
+    line = (project / "a.py").read_text(encoding="utf-8").splitlines()[error["line"] - 1]
     assert rules == ["rule-raises"]
-    assert line[error["column"] - 1 : error["end_column"] - 1] == "kk"  # type: ignore[operator]
+    assert line[error["column"] - 1 : error["end_column"] - 1] == "kk"
 
 
 @pytest.mark.parametrize("body", [BY_SHAPE, IMPORTED])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gradcheck_cli.clues.source_text.tree import Text
 
@@ -18,3 +18,11 @@ def given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             yield name, value
+
+
+def given_once(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
+    """The names that are given one value, by as many statements as there are, and what that is."""
+    values: dict[str, dict[str, ast.expr]] = {}
+    for name, value in (pair for node in nodes for pair in given(node)):
+        values.setdefault(name, {})[ast.dump(value)] = value
+    return {name: next(iter(each.values())) for name, each in values.items() if len(each) == 1}
