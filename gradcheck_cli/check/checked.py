@@ -34,7 +34,7 @@ _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 def checked(request: Request, start: Opening, outcome: GradientOutcome) -> Checked:
     """Everything that the report says of one gradient; `start` is what was known before."""
     gradient, site = request.gradient, request.site
-    findings = _shown((*outcome.findings, *unused(request, start, outcome)))
+    findings = _shown((*outcome.findings, *unused(request, start, outcome)), outcome.stands_still)
     first = [f for f in findings if f.rule != RuleName.WRONG_SECOND_DERIVATIVE]
     if _verdict(first, outcome) is Verdict.INTENDED:  # then its second derivative deviates, too
         findings = first
@@ -77,14 +77,14 @@ def _numbered(signatures: Sequence[Sequence[Input]]) -> Iterator[Input]:
         yield from (replace(item, signature=number) for item in inputs)
 
 
-def _shown(findings: Sequence[Finding]) -> list[Finding]:
-    """The gravest first, and what is one fault once; that a rule is redundant is told beside no fault or deviation.
+def _shown(findings: Sequence[Finding], is_still: bool) -> list[Finding]:
+    """The gravest first, and what is one fault once; that a rule is redundant is told beside no fault or deviation, nor of values that never change.
 
     What is wrong at one signature is no meant deviation at another one.
     """
     wrong = {_argument(f) for f in findings if f.rule == RuleName.GRADIENT_MISMATCH} - {None}
     findings = [f for f in findings if not (f.rule in _DEVIATIONS and _argument(f) in wrong)]
-    loud = any(
+    loud = is_still or any(
         f.severity is not Severity.NOTE or f.rule == RuleName.UNDECLARED_DEVIATION for f in findings
     )
     left = [f for f in findings if not (loud and f.rule == RuleName.REDUNDANT_RULE)]
@@ -103,7 +103,7 @@ def _argument(finding: Finding) -> str | None:
 def _verdict(findings: Sequence[Finding], outcome: GradientOutcome) -> Verdict:
     """A deviation that is declared, and holds its law, is intended; what was cut off is not decided."""
     worst = verdict(findings)
-    unsure = outcome.late or outcome.in_doubt or not outcome.points
+    unsure = outcome.late or outcome.in_doubt or outcome.stands_still or not outcome.points
     if unsure or outcome.law(FORMULA.name) is Outcome.NOT_COVERED:
         return max(worst, Verdict.INCONCLUSIVE, key=lambda v: v.rank)
     if outcome.answered:

@@ -10,6 +10,9 @@ from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import NotCovered, Outcome
 from gradcheck_cli.infer.comment_to_add import comment_to_add
 
+_UNMOVED = "the rule itself"
+_SHOWS_NOTHING = "its values are the same at every input that was tried, so that nothing shows"
+
 
 def reason(outcome: GradientOutcome) -> str:
     """Why the gradient could not be checked."""
@@ -22,6 +25,14 @@ def not_covered(request: Request, start: Opening, outcome: GradientOutcome) -> I
     if not outcome.checked:
         line = None if outcome.beyond_inputs or outcome.late else _line_to_add(request, start)
         yield NotCovered.whole(name, reason(outcome), line)
+    elif outcome.stands_still and not outcome.is_wrong:
+        yield NotCovered(
+            gradient=name,
+            law=None,
+            what=_UNMOVED,
+            reason=_SHOWS_NOTHING,
+            add=_line_to_add(request, start),
+        )
     for law in outcome.laws:
         if law.outcome is Outcome.NOT_COVERED:
             what = f"the law {law.law}"

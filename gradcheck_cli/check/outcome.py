@@ -36,6 +36,7 @@ class GradientOutcome:
     """
 
     checked: bool = False
+    moves: bool = False  # some input changed its values, or has a gradient that is not zero
     in_part: bool = False  # some of the components only
     late: bool = False  # time was up
     in_doubt: bool = False  # what failed rests on a function that was made up
@@ -77,6 +78,7 @@ class GradientOutcome:
     def __add__(self, more: GradientOutcome) -> GradientOutcome:
         return GradientOutcome(
             checked=self.checked or more.checked,
+            moves=self.moves or more.moves,
             in_part=self.in_part or more.in_part,
             late=self.late or more.late,
             in_doubt=self.in_doubt or more.in_doubt,
@@ -103,6 +105,11 @@ class GradientOutcome:
             scripts=self.scripts | more.scripts,
             plots=self.plots + more.plots,
         )
+
+    @property
+    def stands_still(self) -> bool:
+        """Was it tried, and nothing of it ever changed?"""
+        return self.points > 0 and not self.moves
 
     @property
     def evidence(self) -> Evidence:

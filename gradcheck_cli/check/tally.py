@@ -23,11 +23,19 @@ def lies_inside(m: Measurements) -> bool:
     return bool(derived or valued(m).any())
 
 
+def _moves(m: Measurements) -> bool:
+    """Does it give different values anywhere, or a gradient that is not zero? Else a rule of zeros shows nothing."""
+    values = (value for run in m.floats.values() for value in (*run.value, *run.rule_value))
+    gradients = (g for run in m.floats.values() for g in (*(run.custom or ()), *(run.auto or ())))
+    return any((v != v[:1]).any() for v in values) or any((g != 0).any() for g in gradients)
+
+
 def tried(trial: SubjectTrial, parameters: Sequence[Parameter]) -> GradientOutcome:
     """The gradient is checked: with these inputs, in this dtype, in part or whole."""
     m = trial.measurements
     return GradientOutcome(
         checked=True,
+        moves=_moves(m),
         in_part=m.in_part,
         weaker=m.sources.reason,
         dtypes=(m.subject.dtype,),

@@ -30,7 +30,9 @@ def reported(
     if function is not None:
         gradient: Any = gradient_of(function)
         outcome += other_shapes(request_of(gradient), [m.subject for m in judged], outcome)
-    answer = checked(request, opening(), GradientOutcome(checked=True, points=8) + outcome)
+    answer = checked(
+        request, opening(), GradientOutcome(checked=True, moves=True, points=8) + outcome
+    )
     assert answer.gradient.adequacy is not None
     return answer, answer.gradient.adequacy
 

@@ -20,7 +20,7 @@ from tests.check.fakes import Asked, opening
 from tests.infer.fitted import NO_HINTS
 
 SCALED = Declared("scaled", "-1.0")
-FINE = GradientOutcome(checked=True, points=8)
+FINE = GradientOutcome(checked=True, moves=True, points=8)
 
 
 def finding(name: RuleName) -> Finding:
@@ -38,7 +38,8 @@ def reported(outcome: GradientOutcome, intents: Sequence[Declared] = ()) -> Chec
         (FINE + GradientOutcome(findings=(finding(RuleName.GRADIENT_MISMATCH),)), Verdict.WRONG),
         (FINE + GradientOutcome(answered=frozenset([SCALED])), Verdict.INTENDED),
         (FINE + GradientOutcome(late=True), Verdict.INCONCLUSIVE),
-        (GradientOutcome(checked=True), Verdict.INCONCLUSIVE),
+        (GradientOutcome(checked=True, moves=True), Verdict.INCONCLUSIVE),
+        (GradientOutcome(checked=True, points=8), Verdict.INCONCLUSIVE),
         (FINE + GradientOutcome(laws=(LawResult(law="formula", outcome=Outcome.NOT_COVERED),)), Verdict.INCONCLUSIVE),
         (FINE + GradientOutcome(late=True, findings=(finding(RuleName.GRADIENT_MISMATCH),)), Verdict.WRONG),
     ],
@@ -60,6 +61,15 @@ def test_what_is_wrong_at_one_signature_is_no_deviation_at_another() -> None:
     )
     shown = reported(FINE + GradientOutcome(findings=told)).findings
     assert [f.fingerprint for f in shown] == ["gradient-mismatch-w", "undeclared-surrogate-x"]
+
+
+def test_of_values_that_never_change_nothing_is_shown_and_nothing_is_redundant() -> None:
+    told = (finding(RuleName.REDUNDANT_RULE),)
+    answer = reported(GradientOutcome(checked=True, points=8, findings=told))
+    (item,) = answer.not_covered
+    assert (item.what, answer.findings) == ("the rule itself", [])
+    assert "the same at every input" in item.reason
+    assert item.add is not None
 
 
 def test_what_was_not_checked_has_the_first_reason_and_a_line_to_add() -> None:

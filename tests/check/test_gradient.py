@@ -68,7 +68,7 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Checked]:
 
 def test_signatures_add_up(examined: Callable[..., Checked]) -> None:
     def steps(argument: str, earlier: Sequence[Failure]) -> Iterator[GradientOutcome]:
-        yield GradientOutcome(checked=True, points=4)
+        yield GradientOutcome(checked=True, moves=True, points=4)
         yield GradientOutcome(findings=(NOTE,) if argument == "y" else ())
 
     checked = examined(steps)
@@ -78,7 +78,9 @@ def test_signatures_add_up(examined: Callable[..., Checked]) -> None:
 
 def test_what_was_found_until_time_was_up_is_kept(examined: Callable[..., Checked]) -> None:
     def steps(argument: str, earlier: Sequence[Failure]) -> Iterator[GradientOutcome]:
-        yield GradientOutcome(checked=True, points=4, findings=(NOTE,) if argument == "y" else ())
+        yield GradientOutcome(
+            checked=True, moves=True, points=4, findings=(NOTE,) if argument == "y" else ()
+        )
         if argument == "y":
             raise OutOfTime
         yield GradientOutcome(points=1)
@@ -111,7 +113,7 @@ def test_one_signature_that_is_judged_in_part_is_enough_unless_floats_show_a_fau
 
     def steps(argument: str, earlier: Sequence[Failure]) -> Iterator[GradientOutcome]:
         asked.append(argument)
-        yield GradientOutcome(checked=True, points=4, in_part=True)
+        yield GradientOutcome(checked=True, moves=True, points=4, in_part=True)
 
     left = [(item.what, item.reason) for item in examined(steps).not_covered]
     assert left == ([] if shows else [("y: float[]", subjects._ONE_IS_ENOUGH)])
@@ -125,7 +127,7 @@ def test_failures_of_simpler_signatures_are_known_within_a_dtype(
 
     def steps(argument: str, earlier: Sequence[Failure]) -> Iterator[GradientOutcome]:
         rounds.append((argument, len(earlier)))
-        yield GradientOutcome(checked=True, points=1, failures=(mismatch(),))
+        yield GradientOutcome(checked=True, moves=True, points=1, failures=(mismatch(),))
 
     examined(steps, ["float32", "float64"])
     assert rounds == [("x", 0), ("y", 1), ("x", 0), ("y", 1)]
@@ -148,7 +150,7 @@ def test_a_gradient_that_is_drawn_is_told_before(
         seen.append(outcome.checked)
         raise OutOfTime
 
-    judged = [GradientOutcome(checked=True, points=1)]
+    judged = [GradientOutcome(checked=True, moves=True, points=1)]
     monkeypatch.setattr("gradcheck_cli.check.gradient.outcomes", lambda *_: judged)
     monkeypatch.setattr("gradcheck_cli.check.gradient.plots", too_late)
     request = Asked().request(replace(TASK, plots=True))

@@ -58,7 +58,7 @@ def test_the_gradient_stays_undecided() -> None:
 
 def test_what_is_right_and_what_the_user_chose_stay_as_they_are() -> None:
     request = Asked().request()
-    right = GradientOutcome(checked=True, points=7)
+    right = GradientOutcome(checked=True, moves=True, points=7)
     assert softened(request, INVENTED, right) is right
     assert softened(request, PLAIN, WRONG) is WRONG
 
@@ -66,7 +66,7 @@ def test_what_is_right_and_what_the_user_chose_stay_as_they_are() -> None:
 def test_what_passes_with_a_function_of_nobody_is_not_proved() -> None:
     request = Asked().request()
     passing = LawResult(law="formula", outcome=Outcome.PASS, points=7)
-    right = GradientOutcome(checked=True, points=7, laws=(passing,))
+    right = GradientOutcome(checked=True, moves=True, points=7, laws=(passing,))
     soft = softened(request, INVENTED, right)
     assert checked(request, opening(), soft).gradient.verdict is Verdict.INCONCLUSIVE
     (why,) = checked(request, opening(), soft + soft).not_covered
