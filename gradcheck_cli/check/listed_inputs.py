@@ -75,9 +75,12 @@ def _range(leaf: Leaf, array: Array | None) -> str:
 def _source(leaf: Leaf) -> str:
     """Where the shape comes from; the domain too, if it comes from elsewhere."""
     domain = leaf.domain
-    if domain is None or domain.source in ("", leaf.source):
+    if domain is None:
         return leaf.source
-    return f"{leaf.source}; `{domain.text}` by {domain.source}"
+    below = f"; above `{'`, `'.join(domain.above)}`" if domain.above else ""
+    if domain.source in ("", leaf.source):
+        return f"{leaf.source}{below}"
+    return f"{leaf.source}; `{domain.text}` by {domain.source}{below}"
 
 
 def _text(default: object) -> str:

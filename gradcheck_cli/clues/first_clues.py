@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.clues import boxes, clip_bounds, guarded_sums, usual_domains
+from gradcheck_cli.clues.orders import orders
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.domain import MATRICES, Domain
-from gradcheck_cli.project.input_specs import Spec, SpecError, condition, parse
+from gradcheck_cli.project.input_specs import Bounds, Spec, SpecError, condition, parse
 
 _AXES = re.compile(r"\w+\[([^\]]*)\]")
 _TOLD = ("the docstring", "the comment")
@@ -69,6 +70,8 @@ def domains(
         clue = next((c for c in of_name if c.domain), None)
         if clue is not None and clue.domain not in _MATRICES:
             found[name] = Domain(condition(f"x {clue.domain}")[1], clue.source)
+    for name, above in orders([function, *rule], named).items():
+        found[name] = replace(found.get(name, Domain(Bounds())), above=above)
     return found
 
 

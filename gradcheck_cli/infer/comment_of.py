@@ -89,7 +89,7 @@ def _spec(value: Any, axes: Axes) -> str:
     if type(value) is list:
         return f"[{', '.join(_spec(item, axes) for item in value)}]"
     if isinstance(value, Leaf):
-        domain = "" if value.domain is None else f" {value.domain.text}"
+        domain = f" {value.domain.text}" if value.domain is not None and value.domain.text else ""
         return f"{'c64' if value.is_complex else 'f32'}[{axes(value)}]{domain}"
     if isinstance(value, Fixed) and isinstance(value.value, np.ndarray):
         return _table(value, axes)

@@ -50,7 +50,7 @@ def at_home(
             continue
         if _share(there, rows) >= _MOSTLY:
             return there
-    if any(leaf.domain is not None for leaf in subject.leaves):
+    if any(leaf.is_bounded for leaf in subject.leaves):
         return subject
     for family in _FAMILIES:
         domain = Domain(Bounds(family=family, text=family))

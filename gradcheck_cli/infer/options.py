@@ -127,7 +127,7 @@ def _masks(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
     told |= may_tell_of_each(name) and cast
     if stated or name in hints.guesses or not told:
         return []
-    source = f"the name `{name}`" if domain is None else domain.source
+    source = domain.source if domain is not None and domain.source else f"the name `{name}`"
     return [mask(shape, source), mask(shape[:1], source)]
 
 

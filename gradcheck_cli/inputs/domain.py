@@ -31,10 +31,18 @@ class Domain:
 
     bounds: Bounds
     source: str = field(default="", compare=False)
+    above: tuple[str, ...] = ()  # the arguments that lie below it
 
     @property
     def text(self) -> str:
+        """As a comment says it; what lies below an argument is no part of that."""
         return self.bounds.text
+
+    @property
+    def is_bounded(self) -> bool:
+        """Does it say which numbers lie in it, and not only which of two is the larger one?"""
+        b = self.bounds
+        return b.family is not None or not bool(np.isinf([b.low, b.high]).all())
 
     @property
     def joint(self) -> bool:
@@ -76,6 +84,8 @@ class Domain:
 
     def _into_interval(self, rows: Array, fmt: Format) -> Array:
         low, high = self._edges(fmt)
+        if np.isinf([low, high]).all():
+            return rows
         inside = (rows >= low) & (rows <= high)
         if np.isfinite(low) and np.isfinite(high):
             mirrored = np.abs(rows)

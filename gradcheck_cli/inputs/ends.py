@@ -1,4 +1,4 @@
-"""The two ends of a range, known by their names: `low` is below `high`, `min_vals` below `max_vals`.
+"""The two ends of a range, known by their names or by what is said of them: `low` is below `high`, `min_vals` below `max_vals`.
 
 Where both are of one number, or the wrong way round, there is no range, and nobody means what comes out.
 """
@@ -64,7 +64,8 @@ def are_crossed(signature: Signature) -> bool:
 def in_order(leaves: Sequence[Leaf], rows: Sequence[Array], fmt: Format) -> list[Array]:
     """The rows of all arguments, with the ends of each range in their order and apart, as far as their domains go."""
     ordered = list(rows)
-    for low, high in _ranges(leaves):
+    ranges = list(_ranges(leaves))
+    for low, high in ranges * len(ranges):  # one argument may be an end of several
         for number, moved in zip(
             (low, high), _apart(ordered[low], ordered[high], fmt), strict=True
         ):
@@ -76,7 +77,12 @@ def in_order(leaves: Sequence[Leaf], rows: Sequence[Array], fmt: Format) -> list
 def _ranges(leaves: Sequence[Leaf]) -> Iterator[tuple[int, int]]:
     """The numbers of the arguments that are the ends of one range."""
     numbers = {leaf.path: number for number, leaf in enumerate(leaves)}
-    return ((numbers[low], numbers[high]) for low, high in pairs(numbers))
+    said = [
+        (low, leaf.path) for leaf in leaves if leaf.domain is not None for low in leaf.domain.above
+    ]
+    for low, high in dict.fromkeys([*pairs(numbers), *said]):
+        if low in numbers:
+            yield numbers[low], numbers[high]
 
 
 def _apart(low: Array, high: Array, fmt: Format) -> tuple[Array, Array]:

@@ -134,7 +134,7 @@ def _inside(leaf: Leaf, rows: Array, fmt: Format) -> Array:
 def beyond_reach(leaves: Sequence[Leaf], fmt: Format, reach: float) -> Points:
     """A few points that models do not meet: what breaks only there is a note (SEMANTICS A5)."""
     low = 2 * math.sqrt(fmt.tiny)
-    declared = any(leaf.domain is not None for leaf in leaves)
+    declared = any(leaf.is_bounded for leaf in leaves)
     sizes = [] if declared else [s for s in _BEYOND if fmt.tiny < s < low or reach < s < fmt.max]
     rows: list[list[Any]] = []
     for size in sizes:

@@ -47,6 +47,11 @@ class Leaf:
     is_complex: bool = False
 
     @property
+    def is_bounded(self) -> bool:
+        """Does somebody say which numbers it holds?"""
+        return self.domain is not None and self.domain.is_bounded
+
+    @property
     def parts(self) -> tuple[Leaf, ...]:
         """The arrays of floats that it consists of: itself, or a real and an imaginary part."""
         if not self.is_complex:

@@ -67,7 +67,7 @@ def _of_no_everyday_size(m: Measurements) -> Iterator[tuple[Array, str]]:
 def _dividing(m: Measurements) -> Iterator[tuple[Array, str]]:
     """For each argument that divides: the rows in which it is 0, unless its domain says that it may be."""
     for place, leaf in enumerate(m.subject.leaves):
-        if leaf.domain is None:
+        if not leaf.is_bounded:
             yield divided_by_zero(m, place), f"`{leaf.path}` divides, and is 0"
 
 
@@ -84,4 +84,4 @@ def _unnatural(m: Measurements) -> Iterator[tuple[Array, str]]:
 
 def _quantity(leaf: Leaf) -> Quantity | None:
     """What the name of an argument says, where nothing says its domain."""
-    return None if leaf.domain is not None else quantity_of(leaf.path)
+    return None if leaf.is_bounded else quantity_of(leaf.path)

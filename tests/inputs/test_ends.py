@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.ends import are_crossed, in_order
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
+from gradcheck_cli.project.input_specs import Bounds
 
 FMT = format_of("float32")
 
@@ -40,6 +42,19 @@ def test_an_end_for_all_is_above_each() -> None:
     assert high.tolist() == [[[3.0, 9.0], [4.0, 9.0]]]
     low, high = ordered([[1.0, 7.0]], [3.0], "low", "high")
     assert (low.tolist(), high.tolist()) == ([[1.0, 7.0]], [11.0])
+
+
+def test_what_is_said_to_be_above_two_others_is_above_both() -> None:
+    said = Domain(Bounds(), above=("near", "mid"))
+    leaves = [
+        Leaf("top", (), "test", domain=said),
+        Leaf("mid", (), "test"),
+        Leaf("near", (), "test"),
+    ]
+    rows = [np.array([1.0, 5.0]), np.array([2.0, 1.0]), np.array([3.0, 2.0])]
+    top, mid, near = in_order(leaves, rows, FMT)
+    assert (top > mid).all()
+    assert (top > near).all()
 
 
 @pytest.mark.parametrize("names", [("left", "right"), ("slow", "high"), ("low", "top")])

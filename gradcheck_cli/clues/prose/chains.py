@@ -1,9 +1,10 @@
-"""Chains of comparisons, `ies > iis > 0` or `0 < a <= b < 1`, as the bounds that hold for each name."""
+"""Chains of comparisons, `ies > iis > 0` or `0 < a <= b < 1`: the bounds that hold for each name, and which of them is larger."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 _NAME = r"[^\W\d]\w*"
@@ -19,18 +20,32 @@ _TURNED = {">": "<", ">=": "<=", "≥": "<=", "<": "<", "<=": "<=", "≤": "<="}
 
 
 def without_chains(text: str, names: Collection[str]) -> str:
-    """The text with bounds for each parameter where several are compared in one go; which of them is larger is lost."""
+    """The text with bounds for each parameter where several are compared in one go."""
     return _CHAIN.sub(lambda chain: _one_by_one(chain.group(), names), text)
+
+
+def compared_in(text: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The parameters that stand beside each other in a chain, the lesser one first."""
+    for chain in _CHAIN.finditer(text):
+        ends, _ = _rising(chain.group())
+        yield from (pair for pair in pairwise(ends) if set(pair) <= set(names))
+
+
+def _rising(chain: str) -> tuple[Sequence[str], Sequence[str]]:
+    """What a chain compares, from the least to the largest, and the signs between; nothing where it turns round."""
+    parts = _PARTS.findall(chain)
+    falls = parts[1][0] in ">≥"
+    if any((sign[0] in ">≥") is not falls for sign in parts[1::2]):
+        return (), ()
+    ends = parts[::-2] if falls else parts[::2]
+    return ends, [_TURNED[sign] for sign in (parts[-2::-2] if falls else parts[1::2])]
 
 
 def _one_by_one(chain: str, known: Collection[str]) -> str:
     """Each name with the numbers at the ends; the chain itself where it has one name, other names, no number there, or turns round."""
-    parts = _PARTS.findall(chain)
-    falls = parts[1][0] in ">≥"
-    if any((sign[0] in ">≥") is not falls for sign in parts[1::2]):
+    ends, signs = _rising(chain)
+    if not ends:
         return chain
-    ends = parts[::-2] if falls else parts[::2]
-    signs = [_TURNED[sign] for sign in (parts[-2::-2] if falls else parts[1::2])]
     numbers = [bool(re.fullmatch(_NUMBER, end)) for end in ends]
     names = [end for end, is_number in zip(ends, numbers, strict=True) if not is_number]
     bounded = numbers[0] or numbers[-1]

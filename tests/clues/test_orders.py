@@ -1,0 +1,108 @@
+"""Which of two arguments is the larger one, by texts and checks that promise it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.clues.orders import orders
+from tests.conftest import check_json
+
+
+def function(inner: float, outer: float, knee: float) -> float:
+    return inner + outer + knee
+
+
+def documented(text: str) -> Callable[..., float]:
+    """A function with this docstring."""
+
+    def told(inner: float, outer: float, knee: float) -> float:
+        return inner + outer + knee
+
+    told.__doc__ = text
+    return told
+
+
+@pytest.mark.parametrize(
+    ("text", "above"),
+    [
+        ("Radii, 0 < inner < outer.", {"outer": ("inner",)}),
+        ("Radii with outer > inner > knee > 0;", {"outer": ("inner",), "inner": ("knee",)}),
+        ("A ring with `inner` < `outer`.", {"outer": ("inner",)}),
+        ("It is assumed that inner <= outer.", {"outer": ("inner",)}),
+        ("outer must be strictly larger than inner.", {"outer": ("inner",)}),
+        ("inner has to be below outer.", {"outer": ("inner",)}),
+        ("outer (float): the far radius, greater than inner\n", {"outer": ("inner",)}),
+        ("outer: radius of the rim, > inner\n", {"outer": ("inner",)}),
+        # A branch, and other sizes than the argument's own.
+        ("Linear for inner < knee, quadratic for inner > knee.", {}),
+        ("With inner < 2 * outer.", {}),
+        ("outer must be larger than inner * knee.", {}),
+    ],
+)
+def test_what_a_text_promises(text: str, above: dict[str, tuple[str, ...]]) -> None:
+    told = documented(text)
+    assert orders([told], inspect.signature(told).parameters) == above
+
+
+def asserting(a: float, b: float, c: float) -> float:
+    assert a < b <= c
+    return a + b + c
+
+
+def raising(a: float, b: float, c: float) -> float:
+    if a >= b or not b < c:
+        raise ValueError("in order, please")
+    return a + b + c
+
+
+def of_arrays(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    if (a >= b).any() or not bool(np.all(b < c)):
+        raise ValueError("in order, please")
+    return a + b + c
+
+
+def branching(a: float, b: float, c: float) -> float:
+    if a < b:
+        return c
+    if a < b < c:
+        raise ValueError("one of both")
+    return a
+
+
+@pytest.mark.parametrize("checked", [asserting, raising, of_arrays])
+def test_what_a_check_requires(checked: Callable[..., object]) -> None:
+    assert orders([checked], "abc") == {"b": ("a",), "c": ("b",)}
+
+
+def test_a_branch_and_one_of_two_conditions_require_nothing() -> None:
+    assert orders([branching], "abc") == {}
+
+
+WIDTHS = '''import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def width(rise, fall):
+    """Between two crossings (n,), in metres.
+
+    fall: where it falls, SAID
+    """
+    return jnp.sqrt((fall - rise) ** 2 + 0.0)
+
+
+width.defvjp(lambda a, b: (width(a, b), None), lambda r, g: (-g, g))
+'''
+
+
+@pytest.mark.parametrize(("said", "verdict"), [("> rise", "correct"), ("in metres", "wrong")])
+def test_a_rule_is_held_to_what_is_promised_of_its_arguments(
+    project: Path, said: str, verdict: str
+) -> None:
+    (project / "a.py").write_text(WIDTHS.replace("SAID", said))
+    assert check_json("a.py", cwd=project).gradient("width")["verdict"] == verdict
