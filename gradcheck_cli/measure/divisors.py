@@ -1,7 +1,7 @@
 """Arguments that divide as they stand: who writes `freq / centre` means no `centre` of 0.
 
-A quotient whose numerator rests on the argument as well, `sin(x) / x`, may have a value there, and is
-no such division. Nor is `exp(-1 / x**2)`, where it has a value in floats.
+A quotient whose numerator vanishes with the argument, `sin(x) / x`, may have a value there, and is
+no such division; that of `(x - y) / x` is `-y` there. Nor is `exp(-1 / x**2)`, where it has a value in floats.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gradcheck_cli.reals.facts import FACTS, Facts, Law
 from gradcheck_cli.reals.program import Program, Slot, Step, alive
 
 _ZERO_AT_ZERO = frozenset({"abs", "mul", "neg", "sqrt", "square"})
+_SUMS = frozenset({"add", "add_any", "sub"})
 _NOTHING: frozenset[int] = frozenset()
 
 
@@ -55,30 +56,43 @@ class _Walk:
     # With a constant, 0 mostly: then the function itself says what it is there.
     compared: set[int] = field(default_factory=set)
     _rests_on: dict[Slot, frozenset[int]] = field(default_factory=dict)
+    # Those of which an element that is 0 may make one of a slot 0, whatever the other arguments are.
+    _vanishes_with: dict[Slot, frozenset[int]] = field(default_factory=dict)
     # The arguments of which an element that is 0 makes one of a slot 0.
     _zero_with: dict[Slot, frozenset[int]] = field(default_factory=dict)
 
     def through(self, program: Program, values: int) -> None:
         """Look at each step that a value rests on."""
         self._rests_on = {slot: frozenset({place}) for place, slot in enumerate(program.inputs)}
-        self._zero_with = dict(self._rests_on)
+        self._zero_with, self._vanishes_with = dict(self._rests_on), dict(self._rests_on)
         for step in alive(program.steps, program.outputs[:values]):
             self._look_at(step)
             rests = _NOTHING.union(*(self._rests_on.get(slot, _NOTHING) for slot in step.ins))
-            zero = self._zeros_of(step, program)
+            zero, vanishes = self._zeros_of(step, program), self._vanishing(step)
             self._rests_on.update(dict.fromkeys(step.outs, rests))
             self._zero_with.update(dict.fromkeys(step.outs, zero))
+            self._vanishes_with.update(dict.fromkeys(step.outs, vanishes))
 
     def _look_at(self, step: Step) -> None:
         if FACTS.get(step.name, Facts(Law.SPECIAL)).law is Law.COMPARISON:
             self.compared.update(*(self._zero_with.get(slot, _NOTHING) for slot in step.ins))
-        above, below = _NOTHING, step.ins[-1:]
+        above, vanishing, below = _NOTHING, _NOTHING, step.ins[-1:]
         if step.name == "div":
             above = self._rests_on.get(step.ins[0], _NOTHING)
+            vanishing = self._vanishes_with.get(step.ins[0], _NOTHING)
         elif not (step.name == "rsqrt" or (step.name == "integer_pow" and step.params["y"] < 0)):
             return
-        divisors = self._zero_with.get(below[0], _NOTHING) - above
+        divisors = self._zero_with.get(below[0], _NOTHING) - vanishing
         (self.of_others if above else self.of_numbers).update(divisors)
+
+    def _vanishing(self, step: Step) -> frozenset[int]:
+        """A sum with what rests on other arguments alone does not vanish; one with a number may: `exp(x) - 1`."""
+        every = [self._vanishes_with.get(slot, _NOTHING) for slot in step.ins]
+        rests = [self._rests_on.get(slot, _NOTHING) for slot in step.ins]
+        found = _NOTHING.union(*every)
+        if step.name not in _SUMS:
+            return found
+        return frozenset(a for a in found if all(a in other or not other for other in rests))
 
     def _zeros_of(self, step: Step, program: Program) -> frozenset[int]:
         facts = FACTS.get(step.name, Facts(Law.SPECIAL))

@@ -29,6 +29,7 @@ def at_zero(function: Any) -> Measurements:
         lambda x, y: x / (2 * jnp.sqrt(y)),
         lambda x, y: x / jnp.abs(y) ** 3,
         lambda x, y: x * jnp.exp(1 / y),
+        lambda x, y: jnp.arctan((y - x) / (0.5 * y)),  # -x above
     ],
 )
 def test_who_divides_by_an_argument_means_no_zero(function: Any) -> None:
@@ -43,6 +44,8 @@ def test_who_divides_by_an_argument_means_no_zero(function: Any) -> None:
     [
         lambda x, y: x * jnp.sin(y) / y,  # it has a limit
         lambda x, y: x * y * jnp.log(y),
+        lambda x, y: x * (jnp.exp(y) - 1) / y,
+        lambda x, y: (y * y + x * y) / y,
         lambda x, y: x / (1 + y),
         lambda x, y: x / jnp.exp(y),
         lambda x, y: x * jnp.exp(-1 / y**2),  # it has a value
