@@ -48,7 +48,7 @@ def tried_at_home(request: Request, subject: Subject) -> SubjectTrial:
         return first
     request.progress.doing(Phase.RUNNING, f"at {subject.signature.describe()}")
     rows = m.base_rows
-    outside = np.isin(m.reference.states(VALUES)[rows], (OUTSIDE, POLE)).any(axis=1)
+    outside = np.asarray(np.isin(m.reference.states(VALUES)[rows], (OUTSIDE, POLE)).any(axis=1))
     # `where(live, f, 1 / 0)` is a number in floats, and none over the reals.
     values = [_without(v[rows], outside) for v in m.floats[m.mode].value]
     home = at_home(request.gradient, m.subject, [p[rows] for p in m.points], values, m.fmt)
