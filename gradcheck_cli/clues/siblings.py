@@ -1,4 +1,4 @@
-"""What the texts of other functions and classes of the file say of parameters of the same name: single numbers."""
+"""What the rest of the file says of parameters of the same name: single numbers, by other texts and by examples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _METHODS = ("forward", "__call__", "call")  # whose parameters a class's docstri
 
 
 def single_elsewhere(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:
-    """As `curv` of which another class says `curv: scalar tensor`, and none says anything else."""
+    """As `curv` of which another class says `curv: scalar tensor`, or an example `dict(curv=0.5)`; and none says anything else."""
     tree = module_of(plain_function(function))
     wanted = [name for name in names if len(name) > _SHORT]
     if tree is None or not wanted:
@@ -28,6 +28,9 @@ def single_elsewhere(function: Callable[..., Any], names: Sequence[str]) -> froz
         for name in (name for name in shared if name in clues):
             if clues[name].kind is not Kind.NOTHING:
                 said.setdefault(name, set()).add(clues[name].kind)
+    for name, kind in _exemplified(tree):
+        if name in wanted:
+            said.setdefault(name, set()).add(kind)
     return frozenset(name for name, kinds in said.items() if kinds == {Kind.NUMBER})
 
 
@@ -41,3 +44,30 @@ def _documented(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
             named = next((m for m in methods if m.name in _METHODS), None)
             if named is not None:
                 yield doc, [a.arg for a in arguments_of(named)]
+
+
+def _exemplified(tree: ast.Module) -> Iterator[tuple[str, Kind]]:
+    """What stands beside a name in calls and dictionaries: a number, or several."""
+    for node in ast.walk(tree):
+        pairs: Iterator[tuple[object, ast.expr]] = iter(())
+        if isinstance(node, ast.Call):
+            pairs = ((keyword.arg, keyword.value) for keyword in node.keywords)
+        elif isinstance(node, ast.Dict):
+            pairs = (
+                (getattr(k, "value", None), v) for k, v in zip(node.keys, node.values, strict=True)
+            )
+        for name, value in pairs:
+            kind = _kind(value)
+            if isinstance(name, str) and kind is not Kind.NOTHING:
+                yield name, kind
+
+
+def _kind(value: ast.expr) -> Kind:
+    """Of what is written out: `-0.5`, `[0.5, 1.0]`, `jnp.array([0.5, 1.0])`."""
+    if isinstance(value, ast.UnaryOp):
+        return _kind(value.operand)
+    if isinstance(value, ast.Constant):
+        return Kind.NUMBER if type(value.value) in (int, float) else Kind.NOTHING
+    if isinstance(value, ast.List | ast.Tuple | ast.Call):
+        return Kind.ARRAY  # or what nobody can tell
+    return Kind.NOTHING

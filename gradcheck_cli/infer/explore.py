@@ -15,7 +15,7 @@ from functools import partial
 
 from gradcheck_cli.infer.axis_names import axis_names, halves, windows
 from gradcheck_cli.infer.candidates import Candidate, Shapes, count_of
-from gradcheck_cli.infer.fitted import fitted
+from gradcheck_cli.infer.fitted import EMPTY, fitted
 from gradcheck_cli.infer.mismatch import (
     asks_to_divide,
     asks_to_sort,
@@ -217,15 +217,25 @@ class Explorer:
                 return
 
     def _with_short_windows(self, shapes: Shapes) -> Candidate | None:
-        """The solution where all arrays but the first are short: a window that is spread reaches far."""
-        first = {u for size in shapes[0] for u, _ in size.terms} if shapes else set()
-        long = first if len(first) <= _FEW_AXES else set()
-        short = {u for shape in shapes[1:] for size in shape for u, _ in size.terms} - first
-        if not short or not self._counts_something:
+        """The solution where all arrays but one are short, the first one, or where nothing comes out another: a window that is spread reaches far."""
+        axes = [{u for size in shape for u, _ in size.terms} for shape in shapes]
+        if not self._counts_something:
             return None
-        self.steps = 0
-        solution = Solution(reduced=frozenset(short), enlarged=frozenset(long))
-        return self._solve(shapes, solution, False)
+        for place, first in enumerate(axes):
+            if place and not self._gives_nothing(shapes):
+                return None
+            long = first if len(first) <= _FEW_AXES else set()
+            short = set[int]().union(*axes) - first
+            self.steps = 0
+            solution = Solution(reduced=frozenset(short), enlarged=frozenset(long))
+            candidate = self._solve(shapes, solution, False) if short else None
+            if candidate is not None:
+                return candidate
+        return None
+
+    def _gives_nothing(self, shapes: Shapes) -> bool:
+        """Does the function take these shapes, and give an array without elements?"""
+        return self._refusal([tuple(map(Solution().number, s)) for s in shapes], False) == EMPTY
 
     def _tied(self, candidate: Candidate) -> Candidate:
         """Tables of integers that may be shorter than an array's rows, but no longer, get its length.

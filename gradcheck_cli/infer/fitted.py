@@ -9,6 +9,8 @@ from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected
 
+EMPTY = "its result is empty"
+
 
 def fitted(gradient: CustomGradient, signature: Signature, dtype: str) -> Subject:
     """The subject; arrays too large to be made, and a window longer than its axis, leave nothing to judge."""
@@ -19,5 +21,5 @@ def fitted(gradient: CustomGradient, signature: Signature, dtype: str) -> Subjec
         raise Rejected("its arguments want more memory than there is") from None
     empty = any(math.prod(shape) == 0 for shape in subject.outputs)
     if empty and all(leaf.size for leaf in subject.leaves):
-        raise Rejected("its result is empty")
+        raise Rejected(EMPTY)
     return subject

@@ -216,6 +216,8 @@ DOMAINS = [
     ("Energy of distances r > 0, p >= 1.", {"r": "> 0", "p": ">= 1"}),
     ("Solves a x = b for symmetric positive-definite a of shape (n, n).", {"a": "in spd"}),
     ("t: knots in increasing order, shape (k,)", {"t": "in increasing"}),
+    ("t: (k,) m, rising, t[0] is the ground", {"t": "in increasing"}),
+    ("t: (k,) times of each rising edge", {}),
     ("a: positive rates, (cells, genes)", {"a": "> 0"}),
     ("a: prior covariance, (n, n)\nc: cross-covariance, (n, n)", {"a": "in spd"}),
     ("p: points of the open simplex, shape (..., k)", {"p": "in simplex"}),

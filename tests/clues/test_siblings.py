@@ -1,4 +1,4 @@
-"""What the text of another function of the file says of a parameter of the same name."""
+"""What the rest of the file says of a parameter of the same name."""
 
 from __future__ import annotations
 
@@ -34,3 +34,23 @@ def lifted(v, curv, gain, k):
 def test_a_single_number_is_one_where_no_other_text_says_else(tmp_path: Path) -> None:
     module = module_of(tmp_path, textwrap.dedent(SOURCE))
     assert single_elsewhere(module.lifted, ["v", "curv", "gain", "k"]) == {"curv"}
+
+
+EXAMPLES = """
+def drop(load, height, winds, mass):
+    return load
+
+
+def example():
+    return dict(height=8400.0, winds=[2.0, 5.0]), {"mass": -90, "load": 1.0}
+
+
+def other():
+    return dict(load=jnp.array([1.0]), height=measured)
+"""
+
+
+def test_a_number_in_an_example_is_a_single_number(tmp_path: Path) -> None:
+    module = module_of(tmp_path, textwrap.dedent(EXAMPLES))
+    names = ["load", "height", "winds", "mass"]
+    assert single_elsewhere(module.drop, names) == {"height", "mass"}

@@ -72,7 +72,8 @@ _FAMILIES = tuple(
             "in simplex",
         ),
         (
-            r"\b(?:strictly |monotonic(?:ally)? )?(?:increasing|ascending)(?: order|ly sorted)?\b",
+            r"\b(?:strictly |monotonic(?:ally)? )?(?:increasing|ascending)(?: order|ly sorted)?\b"
+            r"|(?:^|[,;(]\s*)(?:strictly )?rising\s*(?=[,;.)]|$)",
             "in increasing",
         ),
         (r"\bsorted\b(?! (?:in )?(?:descending|decreasing))", "in sorted"),
