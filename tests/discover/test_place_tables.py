@@ -33,3 +33,20 @@ def test_what_is_unpacked_in_pairs_gets_pairs() -> None:
 @pytest.mark.parametrize("written", ["y = house[0]", "z = [house]", "tf.gather(house, x)"])
 def test_what_is_no_place_gets_nothing(written: str) -> None:
     assert places("house", written) == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "sink = np.bincount(ends[:, 0], minlength=n)",
+        "idx = tf.constant(ends, tf.int32); src = ends[:, 0]",
+        "y = x[ends[:, 0]] - x[ends[:, 1]]",
+    ],
+)
+def test_columns_that_are_places_get_pairs(written: str) -> None:
+    (table,) = pairs("ends", written)
+    assert (table.dtype, table.shape[1]) == (np.int32, 2)
+
+
+def test_columns_of_numbers_get_none() -> None:
+    assert pairs("ends", "width = ends[:, 1] - ends[:, 0]") == []
