@@ -26,7 +26,9 @@ def of_function(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: Sequenc
     beside: dict[int, list[str]] = {}
     for argument in arguments_of(function):
         beside.setdefault(argument.lineno, []).append(argument.arg)
-    entries = [f"{', '.join(beside[n])}: {spoken[n]}" for n in beside if n in spoken and len(beside[n]) == 1 and n != function.lineno]  # fmt: skip
+    # A comment in the line of `def` is about all, unless each parameter has a line of its own.
+    one_each = len(beside) > 1 and all(len(names) == 1 for names in beside.values())
+    entries = [f"{', '.join(beside[n])}: {spoken[n]}" for n in beside if n in spoken and len(beside[n]) == 1 and (one_each or n != function.lineno)]  # fmt: skip
     header_end = max([function.lineno, *(a.end_lineno or 0 for a in arguments_of(function))])
     inside = [
         spoken[n] for n in sorted(spoken) if n > header_end and n not in beside and _alone(lines, n)

@@ -17,6 +17,7 @@ from gradcheck_cli.clues.prose.kinds import (
     examples,
     greatest_length,
     integer_range,
+    is_as_long,
     least_integer,
     named_kind,
     never,
@@ -72,6 +73,7 @@ _NO_COUNT = re.compile(
     r"float|real|fraction|soft|expect|effective|densit|weight|normal|index|component|mean|average|log|share|ratio|rate",
     re.IGNORECASE,
 )
+_LONG = (8, 7)  # no axis of what is judged first is longer: an even number, and an odd one
 _LONGEST = 48  # letters of a text in a report
 
 
@@ -220,7 +222,7 @@ def _clue(name: str, reading: Reading, source: str) -> Clue:
         return Clue(
             _named(source, name, reading.about), repr(choices[0]), values=choices, kind=Kind.WORD
         )
-    if reading.sort in _PLAIN:
+    if reading.sort in _PLAIN or (reading.sort is Kind.NOTHING and is_as_long(reading.about)):
         return _plain_value(name, reading, source)
     if reading.sort is not Kind.NOTHING:
         return Clue(_named(source, name, reading.about), kind=reading.sort)
@@ -298,6 +300,8 @@ def _suits(where: str, axes: Sequence[str]) -> bool:
 
 def _plain_value(name: str, reading: Reading, source: str) -> Clue:
     shown = _named(source, name, reading.about or "a scalar")
+    if reading.sort in (Kind.NOTHING, Kind.WHOLE) and is_as_long(reading.about):
+        return Clue(shown, domain=f">= {min(_LONG)}", values=_LONG, kind=Kind.WHOLE)
     if reading.sort is Kind.WHOLE:
         axis, values = usual_numbers(name)
         kind = Kind.AXIS if axis else Kind.WHOLE

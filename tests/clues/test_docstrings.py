@@ -706,6 +706,24 @@ def test_bounds_may_be_spelled_at_the_end_of_a_clause() -> None:
     assert domains == ["> -1", "> -1", ">= 1", "> 2", ""]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "at least the number of samples, even or odd",
+        "int, at least the length of the window",
+        "no less than the number of rows",
+        "static int, >= number of bins",
+    ],
+)
+def test_a_whole_number_that_no_axis_exceeds_is_a_long_one(said: str) -> None:
+    clue = read(f"n_fft: {said}", ["n_fft"])["n_fft"]
+    assert (clue.kind, clue.values, clue.domain) == (Kind.WHOLE, (8, 7), ">= 7")
+
+
+def test_how_many_there_are_at_least_is_no_other_thing() -> None:
+    assert "n" not in read("n: at most the number of samples", ["n"])
+
+
 def test_what_is_told_of_a_parameter_is_not_told_of_a_key() -> None:
     def score(params, users):
         """users (B,), whose rows of `item` are (N, K)."""

@@ -98,6 +98,27 @@ def test_a_factory_speaks_of_its_options_and_of_what_the_function_takes(tmp_path
     assert said["lai"][0].spec == "f32[batch layer]"
 
 
+BESIDE = """
+    def power(beat,    # real (batch, samples)
+              window,  # (samples,)
+              size):   # at least the number of samples
+        return beat * window
+
+
+    def scaled(beat, window):  # (batch, samples)
+        return beat
+    """
+
+
+def test_a_comment_in_the_first_line_is_the_first_parameters_where_each_has_its_own(
+    tmp_path: Path,
+) -> None:
+    module = loaded(tmp_path / "beside.py", BESIDE)
+    said = clues(module.power, ["beat", "window", "size"])
+    assert (said["beat"][0].spec, said["window"][0].spec) == ("f32[batch samples]", "f32[samples]")
+    assert "beat" not in clues(module.scaled, ["beat", "window"])
+
+
 MODULE = """
     # volts throughout; currents in mA; te > 0, ies > iis > 0
     # x > 88 overflows in float32. {more}

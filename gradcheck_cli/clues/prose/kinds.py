@@ -231,6 +231,18 @@ def least_integer(name: str, text: str) -> int:
     )
 
 
+_AS_LONG = re.compile(
+    r"\W*(?:(?:an?\s+)?(?:static\s+)?(?:int|integer|static)\b\W*)?(?:at least|no (?:less|fewer|smaller|shorter) than|not (?:less|fewer|smaller|shorter|below) than|>=|≥)\s*"
+    r"(?:as (?:many|long|large) as\s+)?(?:the\s+)?(?:number|length|count|size)\s+of\b",
+    re.IGNORECASE,
+)
+
+
+def is_as_long(text: str) -> bool:
+    """Is it a whole number that no axis exceeds: `at least the number of samples`?"""
+    return _AS_LONG.match(text) is not None
+
+
 def _range_of_listed(text: str) -> str:
     """`in -1..2` for `1 for foreground, 0 for background, -1 for neither`."""
     numbers = _listed(text)
