@@ -25,14 +25,16 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
     if body is None:
         return list(stated)
     if body.kind is Kind.INTEGERS:
-        stated = [_of_integers(clue) for clue in stated]
+        stated = [_of_integers(clue, body) for clue in stated]
     counts = body.kind is Kind.SHAPE and bool(body.values)
     is_array = any(clue.kind is Kind.ARRAY for clue in stated)
     return [body, *stated] if counts and is_array else [*stated, body]
 
 
-def _of_integers(clue: Clue) -> Clue:
-    """What a text gives a shape, and no type, where the body takes integers."""
+def _of_integers(clue: Clue, body: Clue) -> Clue:
+    """What a text gives a shape, and no type, where the body takes integers; that it is an array is nothing new of what gets no gradient."""
+    if clue.kind is Kind.ARRAY and not clue.spec and body.declined:
+        return replace(clue, kind=Kind.INTEGERS)
     is_told = clue.source.startswith(_TOLD) and clue.kind is Kind.ARRAY
     if not is_told or not clue.spec.startswith("f32["):
         return clue

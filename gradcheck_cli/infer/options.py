@@ -97,6 +97,7 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
             *_tables(parameter.name, shape, hints),
             *_masks(parameter.name, shape, hints),
             *_held_floats(parameter.name, hints),
+            *_open_floats(parameter.name, shape, hints),
             *plain,
             *static_stand_ins(shape, hints.functions),
         ]
@@ -138,6 +139,19 @@ def _held_floats(name: str, hints: Hints) -> list[Fixed]:
         return []
     domain = None if spec.bounds is None else Domain(spec.bounds)
     return [replace(floats(name, spec.shape, source, domain), text=spec.text, path="")]
+
+
+def _open_floats(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
+    """Floats that stay as they are, in whatever shape fits, for what the text takes for an array and no source gives a shape."""
+    clues = hints.clues.get(name, ())
+    taken = next((c for c in clues if c.kind is Kind.ARRAY or c.least_rank or c.rank), None)
+    if (
+        taken is None
+        or name in hints.guesses
+        or stated_kind(clues) not in (Kind.NOTHING, Kind.ARRAY)
+    ):
+        return []
+    return [floats(name, shape, taken.source, hints.domains.get(name))]
 
 
 def _functions(name: str, hints: Hints) -> list[Fixed]:

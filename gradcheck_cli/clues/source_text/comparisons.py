@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from gradcheck_cli.clues.source_text.facts import Facts
 from gradcheck_cli.clues.source_text.values import (
     Constant,
     Dim,
+    Fresh,
     Many,
     Part,
     Rank,
@@ -59,7 +61,11 @@ def rejected(test: ast.expr, value: Evaluate, facts: Facts) -> None:
 
 
 def compared(test: ast.Compare, value: Evaluate, facts: Facts) -> None:
-    """The words that a parameter is compared with, whole numbers, and None."""
+    """The words that a parameter is compared with, whole numbers, places that are counted, and None."""
+    for one, other in itertools.pairwise((test.left, *test.comparators)):
+        for counter, beside in ((one, other), (other, one)):
+            if _counts(value(counter)):
+                facts.beside_counts(value(beside))
     for left, sign, right in _comparisons(test, True, value):
         if (number := whole(right)) is not None:
             facts.compared(left, sign, number)
@@ -68,6 +74,11 @@ def compared(test: ast.Compare, value: Evaluate, facts: Facts) -> None:
         elif sign in ("==", "!=", "in", "not in"):
             _words(left, right, facts)
             _words(right, left, facts)
+
+
+def _counts(found: Value) -> bool:
+    """Does it hold 0, 1, 2 and so on, with whatever axes: `arange(n)[None, :]`, `positions.unsqueeze(0)`?"""
+    return isinstance(found, Fresh) and found.counts
 
 
 def chosen(test: ast.expr, value: Evaluate, facts: Facts) -> None:

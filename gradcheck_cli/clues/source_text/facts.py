@@ -63,6 +63,7 @@ class About:
     # whole numbers on both sides of comparisons; is it asked for any of them itself?
     marks: dict[int, None] = field(default_factory=dict)
     equal_to_marks: bool = False
+    beside_counts: bool = False  # its elements are compared with 0, 1, 2 and so on
     sizes: int = 0  # so many whole numbers, or more, are in it
     constant: bool = False  # the rule gives it no gradient
     answered: bool = False  # the rule gives it one
@@ -317,6 +318,12 @@ class Facts:
             about = self.about.setdefault(path, About())
             about.marks |= dict.fromkeys((number, *(number + step for step in beside)))
             about.equal_to_marks |= not beside
+
+    def beside_counts(self, value: Value) -> None:
+        """The elements are compared with places that are counted: `arange(n) < lengths[:, None]`."""
+        path = elements(value)
+        if path:
+            self.about.setdefault(path, About()).beside_counts = True
 
     def constant(self, path: str) -> None:
         """The rule gives no gradient for this parameter."""

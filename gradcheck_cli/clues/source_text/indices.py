@@ -25,6 +25,7 @@ from gradcheck_cli.clues.source_text.values import (
     Times,
     Value,
     elements,
+    in_another_shape,
     itself,
     reshaped,
     whole,
@@ -66,7 +67,8 @@ def indexed(base: Value, index: ast.expr, value: Value, facts: Facts) -> Value:
             elif elements(entry):
                 facts.kind(entry, Kind.INTEGERS)
                 facts.below(entry, size)
-    elif len(entries) > 1 and not isinstance(base, Many):
+        return in_another_shape(base)
+    if len(entries) > 1 and not isinstance(base, Many):
         _integers(entries, facts)
     return None
 

@@ -119,7 +119,7 @@ def same_shape(one: Value, other: Value, facts: Facts) -> None:
 def fresh(made: Call) -> Value:
     """An array that is made of sizes: `jnp.zeros((n, d))`, `jnp.arange(n)`."""
     if made.name == "arange" and made.library and len(made.operands) == 1:
-        return Fresh(made.operands)
+        return Fresh(made.operands, counts=True)
     if made.name not in ("zeros", "ones", "full", "empty") or made.method or not made.library:
         return None
     sizes = made.argument(0, "shape", "size")

@@ -108,7 +108,7 @@ class _Sketch:
         kinds = set(self.about.kinds)
         if self.about.sizes > 1:
             return Kind.SHAPE
-        if kinds <= {Kind.ARRAY} and self._marks:
+        if kinds <= {Kind.ARRAY} and (self._marks or self._counts_places):
             return Kind.INTEGERS
         shaped = self.about.least_rank or self.about.ranks
         if self.about.asked:  # it may be of several types
@@ -202,6 +202,11 @@ class _Sketch:
             text if (text := axes.get(axis, "+")) and text[-1] not in "+?" else f"{letters}_{axis}"
             for axis in range(rank)
         ]
+
+    @property
+    def _counts_places(self) -> bool:
+        """Is it compared with places, and has no gradient: how many there are in each row?"""
+        return self.about.beside_counts and self.about.constant and not self.about.answered
 
     @property
     def _marks(self) -> str:

@@ -92,6 +92,7 @@ class Fresh:
     """An array that the function makes, by its sizes."""
 
     sizes: tuple[Value, ...]
+    counts: bool = False  # it holds 0, 1, 2 and so on
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +256,23 @@ def elements(value: Value) -> str:
     return ""
 
 
+def in_another_shape(made: Fresh) -> Fresh | None:
+    """Of an array that is made, that it holds 0, 1, 2 and so on."""
+    return Fresh((), counts=True) if made.counts else None
+
+
 def reshaped(value: Value) -> Value:
     """The elements of the value in another shape."""
+    if isinstance(value, Fresh):
+        return in_another_shape(value)
     path = elements(value)
     return Content(path) if path else None
 
 
 def widened(value: Value, count: int) -> Value:
     """The value with so many new axes."""
+    if isinstance(value, Fresh):
+        return in_another_shape(value)
     if isinstance(value, Content) and value.added is not None:
         return Content(value.path, value.added + count)
     part = itself(value)
