@@ -1,4 +1,4 @@
-"""Integers for a parameter of which the text takes places: what it counts, sums segments by, or unpacks in pairs."""
+"""Integers for a parameter of which the text takes places: what it counts, sums segments by, unpacks in pairs, or goes up by in a tree."""
 
 from __future__ import annotations
 
@@ -20,12 +20,24 @@ _OF_COLUMNS = (
     r"\b(?:bincount|segment_\w+|unsorted_segment_\w+|gather|take|index_select|index_add|scatter_nd)\([^()]*\b{name}\b"
     r"|\b(?:constant|cast|asarray|array|as_tensor|astype)\(\s*{name}\b[^()]*\bint(?:32|64)?\b|[\w\])]\[\s*{name}\["
 )
+# `parent[node] >= 0`, and words for a tree: each node's place above it, and -1 at the root.
+_ENDS_BELOW_ZERO = (
+    r"\b{name}\s*(?:\[[^\[\]]*\])?\s*(?:<\s*0\b|>=\s*0\b|[!=]=\s*-\s*1\b|>\s*-\s*1\b)"
+)
+_OF_TREES = re.compile(
+    r"parent|ancestor|receiver|downstream|upstream|outlet|\broots?\b|\btrees?\b|no loops",
+    re.IGNORECASE,
+)
+_TREE = (-1, 0, 0, 1, 2, 1)  # each behind the one that it hangs on
 _TABLE = (0, 2, 1, 0, 1, 2, 2, 0)  # each place more than once, in no order
 _PAIRS = ((0, 1), (1, 2), (0, 2), (2, 1))
 
 
 def places(name: str, written: str) -> list[Any]:
-    """A table of places, if the text takes the parameter for one."""
+    """A table of places, if the text takes the parameter for one; that of a tree, if it ends at -1."""
+    ends = re.search(_ENDS_BELOW_ZERO.format(name=re.escape(name)), written)
+    if ends and _OF_TREES.search(written):
+        return [np.array(_TREE, np.int32)]
     taken = re.search(_TAKEN.format(name=re.escape(name)), written)
     return [np.array(_TABLE, np.int32)] if taken else []
 
