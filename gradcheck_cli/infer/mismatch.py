@@ -110,7 +110,7 @@ def refilled(
     single = list(dict.fromkeys(n for n in (*rows, *loose) if n > 1))
     counts = list(dict.fromkeys((*map(math.prod, shapes), *loose)))
     pairs = [tuple(single)] if len(single) == 2 else []
-    if len(counts) == 2 and not rows:
+    if len(counts) == 2 and all(counts) and not rows:
         share = Fraction(counts[0], counts[1])
         both = (share.numerator, share.denominator)
         pairs += [both] if set(both) <= {solution.number(size) for size in sizes} else []

@@ -107,6 +107,11 @@ def test_axes_that_are_divided_into_parts_are_not_as_many_as_these() -> None:
     assert not list(refilled(message, AXES, Solution()))
 
 
+def test_an_array_without_elements_fills_nothing() -> None:
+    message = f"cannot reshape array of shape ({N[0]}, {N[1]}) (size {N[0] * N[1]}) into shape ({N[0]}, 0, 2) (size 0)"
+    assert not list(refilled(message, AXES, Solution()))
+
+
 @pytest.mark.parametrize(
     "message",
     [

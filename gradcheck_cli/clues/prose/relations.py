@@ -48,6 +48,14 @@ _ALL_ALIKE = re.compile(
 _BESIDE_NAMES = re.compile(
     r"[\"'][^\"']*[\"']|\b(?:and|u?int\d*|integers?|bool(?:ean)?|float\d*)\b"
 )
+# `n = 2 ** stages`, `stages = log2(n)`, `n a power of two`
+_POWER = re.compile(
+    r"\b(?P<power>[A-Za-z]\w*)\s*=\s*(?:2\s*(?:\*\*|\^)\s*|1\s*<<\s*)(?P<stages>[A-Za-z]\w*)\b(?!\s*[-+*/(])"
+    r"|\b(?P<stages_>[A-Za-z]\w*)\s*=\s*log_?2\s*\(?\s*(?P<power_>[A-Za-z]\w*)\b"
+    r"|\b(?P<alone>[A-Za-z]\w*)\s*(?:,\s*)?(?:is |must be |has to be |being )?(?:a |an integer )?powers? of (?:two|2)\b"
+)
+_STAGES = 3
+_SHARE = re.compile(r"(?P<name>[A-Za-z]\w*)(?://(?P<share>\d+))?")
 _AXES = re.compile(r"\[([^\[\]]*)\]")
 _LETTERS = re.compile(r"[^\W\d]\w*")
 
@@ -55,7 +63,8 @@ _LETTERS = re.compile(r"[^\W\d]\w*")
 def with_relations(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
     """The clues, each with what the text says of it and others."""
     alike = _with_equal_shapes(_with_class_labels(dict(told)), written)
-    related = _with_related_sizes(_ordered(alike, written), written)
+    ordered = _with_powers(_ordered(alike, written), written)
+    related = _with_related_sizes(ordered, written)
     brackets = " ".join(dims for clue in related.values() for dims in _AXES.findall(clue.spec))
     axes = set(re.findall(r"\w+", brackets))
     return {name: _within(clue, axes) for name, clue in related.items()}
@@ -101,6 +110,30 @@ def _ordered(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
         if both == [Kind.INTEGERS, Kind.INTEGERS]:
             found[greater] = replace(told[greater], least_of=lesser)
     return found
+
+
+def _with_powers(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
+    """The clues, with numbers for sizes of which one is a power of two, and for its exponent: `n = 2 ** stages`."""
+    numbers: dict[str, int] = {}
+    for match in _POWER.finditer(written):
+        stages = match["stages"] or match["stages_"]
+        numbers[match["power"] or match["power_"] or match["alone"]] = 2**_STAGES
+        numbers |= {stages: _STAGES} if stages else {}
+    if not numbers:
+        return dict(told)
+
+    def valued(axes: re.Match[str]) -> str:
+        return f"[{' '.join(_value(axis, numbers) for axis in axes[1].split())}]"
+
+    return {n: replace(clue, spec=_AXES.sub(valued, clue.spec)) for n, clue in told.items()}
+
+
+def _value(axis: str, numbers: Mapping[str, int]) -> str:
+    """The size of an axis of which the text gives the number: that of `n`, of `n//2`."""
+    match = _SHARE.fullmatch(axis)
+    if match is None or match["name"] not in numbers:
+        return axis
+    return str(numbers[match["name"]] // int(match["share"] or 1))
 
 
 def _with_related_sizes(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:

@@ -138,3 +138,26 @@ def test_the_type_before_a_name_is_that_of_this_name() -> None:
 def test_the_shape_of_the_result_is_that_of_no_parameter(text: str) -> None:
     told = read_text(Text("here", text, near=True), ["x", "beta"])
     assert {name: clue.spec for name, clue in told.items()} == {"x": "f32[n d]", "beta": "f32[]"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "n = 2 ** stages",
+        "n = 2^stages.",
+        "n = 1 << stages",
+        "stages = log2(n)",
+    ],
+)
+def test_a_power_of_two_and_its_exponent_are_numbers(said: str) -> None:
+    text = f"x: (..., n)\ntwiddle: (stages, n // 2, 2, 2), {said}"
+    assert specs(text, "x", "twiddle") == ["f32[lead 8]", "f32[3 4 2 2]"]
+
+
+def test_a_power_of_two_alone_is_a_number() -> None:
+    assert specs("x: (batch, n), n a power of two", "x") == ["f32[batch 8]"]
+    assert specs("x: (batch, n), scaled by a power of two", "x") == ["f32[batch n]"]
+
+
+def test_an_expression_is_no_exponent() -> None:
+    assert specs("x: (n, m), n = 2 ** m - 1", "x") == ["f32[n m]"]
