@@ -20,6 +20,9 @@ _SEVERAL = re.compile(
     r"\((?P<many>both|all)\s+(?:are\s+)?(?P<bound>(?:>=?|≥)\s*0(?:\.0*)?|(?:strictly\s+)?positive|non-?negative)(?:\)|,(?=[^()]*\)))",
     re.IGNORECASE,
 )
+_SCALARS = re.compile(
+    r"\bscalars:?\s+(?P<names>`*[^\W\d]\w*`*(?:\s*,\s*(?:and\s+)?`*[^\W\d]\w*`*|\s+and\s+`*[^\W\d]\w*`*)+)"
+)
 _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|\n\s*\n|[.;:](?=\s)|[^\w\s]")
 _ENDS = (".", ";", ":", "=")
 _POWER = re.compile(r"(?:\*\*|\^)\s*[^\W\d]\w*")
@@ -40,8 +43,19 @@ def with_what_is_said_of_several(
 ) -> dict[str, Clue]:
     """The clues, with what the text says of all parameters, of those that it lists, and of one beside another."""
     if near:
+        told = _of_scalars(told, written, source)
         told = _of_several(_of_all(told, written, source), written, source)
     return with_relations(_with_upper_ends(told, written), written)
+
+
+def _of_scalars(told: Mapping[str, Clue], written: str, source: str) -> dict[str, Clue]:
+    """The clues, with single numbers for what is listed behind that word: `a dict with scalars floor, rise and centre`."""
+    found = dict(told)
+    for said in _SCALARS.finditer(written):
+        listed = [name for name in re.findall(r"\w+", said["names"]) if name in told]
+        about = Clue(f"{source} `scalars {', '.join(listed)}`", "f32[]", kind=Kind.NUMBER)
+        found |= {name: about for name in listed if told[name] == Clue(told[name].source)}
+    return found
 
 
 def _of_all(told: Mapping[str, Clue], written: str, source: str) -> dict[str, Clue]:

@@ -131,3 +131,17 @@ def test_a_plural_inside_a_sentence_is_of_something_else(text: str) -> None:
 def test_a_plural_runs_over_brackets() -> None:
     said = specs("Sums. The two logs are arrays of shape (n, k).", "log_a", "log_b")
     assert said == {"log_a": "f32[n k]", "log_b": "f32[n k]"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "a dict with scalars floor, rise, centre and the shift",
+        "Of the scalars: floor, rise and centre.",
+        "with scalars `floor` and `rise`; scalars rise, centre",
+    ],
+)
+def test_what_is_listed_behind_scalars_is_a_single_number_each(said: str) -> None:
+    names = ["floor", "rise", "centre", "shift"]
+    found = read_text(Text("here", said, near=True), names)
+    assert {n: found[n].spec for n in found} == dict.fromkeys(names[:3], "f32[]")
