@@ -14,7 +14,10 @@ from gradcheck_cli.contract.sweep_map import Map
 from gradcheck_cli.contract.worker import Doing, Event
 from gradcheck_cli.report import DRAWN, FORMATS, MAP_FORMATS, render, render_map
 from gradcheck_cli.report.closing import closing
+from gradcheck_cli.report.from_here import from_here
 from gradcheck_cli.report.look import Look
+
+_READ_HERE = ("text", "concise")  # by people, in the folder that they are in
 
 Progress = Callable[[str, Event | None], None]
 
@@ -60,12 +63,18 @@ class Outputs:
             sys.stderr.flush()
 
     def write(self, report: Report, root: Path) -> None:
+        here = Path.cwd()
         for name, file in self.targets:
-            look = Look(root, color=self._colored(file), verbose=self.verbose, quiet=self.quiet)
-            _put(render(name, report, look), file)
+            read_here = file is None and name in _READ_HERE
+            base, shown = (here, from_here(report, root, here)) if read_here else (root, report)
+            look = Look(base, color=self._colored(file), verbose=self.verbose, quiet=self.quiet)
+            _put(render(name, shown, look), file)
         if all(file is not None for _, file in self.targets) and not self.quiet:
             files = ", ".join(file for _, file in self.targets if file is not None)
-            print(f"cgcheck: {closing(report)} Written to {files}.", file=sys.stderr)
+            print(
+                f"cgcheck: {closing(from_here(report, root, here))} Written to {files}.",
+                file=sys.stderr,
+            )
 
     def _colored(self, file: str | None) -> bool:
         import os

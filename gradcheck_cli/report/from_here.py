@@ -1,0 +1,69 @@
+"""A report as it is read in a folder: paths from there on, so that one can click them and type the commands again.
+
+Files for machines have paths from the project's root on, wherever they were asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gradcheck_cli.contract.report import Adequacy, Finding, Gradient, Report
+
+Moved = Callable[[str], str]
+
+_COMMAND = "cgcheck "
+
+
+def from_here(report: Report, root: Path, here: Path) -> Report:
+    """The report with its paths from this folder on; they go from the root on."""
+    if here == root:
+        return report
+
+    def moved(path: str) -> str:
+        return path if Path(path).is_absolute() else os.path.relpath(root / path, here)
+
+    return replace(
+        report,
+        findings=[_finding(finding, moved) for finding in report.findings],
+        gradients=[_gradient(gradient, moved) for gradient in report.gradients],
+        not_covered=[
+            replace(item, path=moved(item.path)) if item.path else item
+            for item in report.not_covered
+        ],
+    )
+
+
+def _finding(finding: Finding, moved: Moved) -> Finding:
+    cause = finding.cause
+    if cause is not None and cause.path:
+        cause = replace(cause, path=moved(cause.path))
+    again = finding.reproduce and _command(finding.reproduce, finding.path, moved)
+    return replace(finding, path=moved(finding.path), cause=cause, reproduce=again)
+
+
+def _command(command: str, path: str, moved: Moved) -> str:
+    """`cgcheck model.py:loss …` as it is typed here; a name with blanks keeps its quotes."""
+    for quoted in ("", "'"):
+        start = f"{_COMMAND}{quoted}{path}"
+        if command.startswith(start):
+            there = moved(path) if quoted else shlex.quote(moved(path))
+            return f"{_COMMAND}{quoted}{there}{command[len(start) :]}"
+    return command
+
+
+def _gradient(gradient: Gradient, moved: Moved) -> Gradient:
+    adequacy = gradient.adequacy and _adequacy(gradient.adequacy, moved)
+    return replace(gradient, path=moved(gradient.path), adequacy=adequacy)
+
+
+def _adequacy(adequacy: Adequacy, moved: Moved) -> Adequacy:
+    unseen = [
+        replace(change, path=moved(change.path)) if change.path else change
+        for change in adequacy.unseen
+    ]
+    return replace(adequacy, unseen=unseen)
