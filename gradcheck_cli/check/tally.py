@@ -15,6 +15,7 @@ from gradcheck_cli.measure.components import GRADIENTS, VALUES
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import KINK, LIMIT, REGULAR, UNDECIDED
 from gradcheck_cli.measure.valued import valued
+from gradcheck_cli.reals.program import alive
 
 
 def lies_inside(m: Measurements) -> bool:
@@ -24,10 +25,25 @@ def lies_inside(m: Measurements) -> bool:
 
 
 def _moves(m: Measurements) -> bool:
-    """Does it give different values anywhere, or a gradient that is not zero? Else a rule of zeros shows nothing."""
+    """Does it give different values anywhere, or a gradient that is not zero? Else a rule of zeros shows nothing.
+
+    What is the same by its own text, whatever the inputs are, is right to have none.
+    """
+    if not _rests_on_inputs(m):
+        return True
     values = (value for run in m.floats.values() for value in (*run.value, *run.rule_value))
     gradients = (g for run in m.floats.values() for g in (*(run.custom or ()), *(run.auto or ())))
     return any((v != v[:1]).any() for v in values) or any((g != 0).any() for g in gradients)
+
+
+def _rests_on_inputs(m: Measurements) -> bool:
+    """Does any value rest on an argument, so far as the program says?"""
+    program = m.subject.traces().primal
+    if program is None:
+        return True
+    values = program.outputs[: len(m.components(VALUES))]
+    used = {slot for step in alive(program.steps, values) for slot in step.ins} | set(values)
+    return not used.isdisjoint(program.inputs)
 
 
 def tried(trial: SubjectTrial, parameters: Sequence[Parameter]) -> GradientOutcome:

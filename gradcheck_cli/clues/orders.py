@@ -1,7 +1,8 @@
 """Which of two arguments is the larger one wherever somebody means the call, as texts and checks say.
 
-Texts: the chain `ies > iis > 0`, `with lo < hi`, `must be larger than inner`. Checks: `assert a < b`, and what raises. A comparison alone is
-no promise: `x < knee` may be a branch.
+Texts: the chain `0 < lo < hi`, `lo < hi is assumed`, `hi must be larger than lo`, an entry `hi: the upper end, > lo`. Checks at the
+top of a function: `assert a < b`, and what raises. A comparison alone is no promise: `x < knee` may be a branch, and
+`lo < x < hi` the place where a slope is 1.
 """
 
 from __future__ import annotations
@@ -12,26 +13,30 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.documentation import texts_about
-from gradcheck_cli.clues.prose.chains import compared_in
+from gradcheck_cli.clues.prose.chains import ordered_in
 from gradcheck_cli.clues.source_text.comparisons import ends_in_raise
 from gradcheck_cli.clues.source_text.tree import text_of
 from gradcheck_cli.inputs.signature import last_name
 
 Order = tuple[str, str]  # the lesser one and the larger one
 
-_NAME = r"`*([^\W\d]\w*)`*"
-_ALONE = r"`*(?![\w`])(?!\s*[-+*/(\[]|\.\w)"  # no part of a larger expression
-_FIRM = r"\b(?:must|has to|have to|is always|are always|assumed|assumes|assuming|requires?|required|needs?|expects?|ensure[sd]?|with)\b"
+_NAME = r"`*(?P<{0}>[^\W\d]\w*)`*"
+_BEGINS = r"(?:^|(?<=[.;])\s|\band\s)\s*(?:the\s+)?"  # a sentence or an entry of its own
+_ENDS = r"(?=\s*(?:[,;)]|\.(?!\w)|$))"
 _MUST_BE = r"(?:must|has to|have to|should|is always|are always)\s+(?:be\s+)?(?:strictly\s+)?"
-_LESS, _MORE = r"(?:less|smaller|lower|below)(?:\s+than)?", r"(?:larger|greater|more|higher|above|exceeds?)(?:\s+than)?"  # fmt: skip
+_LESS, _MORE = r"(?:less|smaller|lower|below)(?:\s+than)?", r"(?:larger|greater|higher|above)(?:\s+than)?"  # fmt: skip
 _SIGNS = re.compile(
-    rf"{_FIRM}[^.;:]{{0,40}}?(?<![\w.*/+-]){_NAME}\s*(?P<sign>[<>]=?|≤|≥)\s*{_NAME}{_ALONE}"
+    rf"(?<!not )(?<!n't )\b(?:requires|assumes|assuming|(?:required|assumed|ensured)\s+that|must have)\s+(?:that\s+)?"
+    rf"{_NAME.format('one')}\s*(?P<sign>[<>]=?|≤|≥)\s*{_NAME.format('other')}{_ENDS}",
+    re.MULTILINE | re.IGNORECASE,
 )
 _WORDS = re.compile(
-    rf"(?<![\w.]){_NAME}\s+{_MUST_BE}(?:(?P<less>{_LESS})|{_MORE})\s+{_NAME}{_ALONE}"
+    rf"{_BEGINS}{_NAME.format('one')}\s+{_MUST_BE}(?:(?P<less>{_LESS})|{_MORE})\s+{_NAME.format('other')}{_ENDS}",
+    re.MULTILINE,
 )
 _ENTRY = re.compile(
-    rf"^\s*{_NAME}\s*(?:\([^()]*\))?\s*:[^\n]*?[,(]\s*(?:strictly\s+)?(?:(?P<less>{_LESS}|<=?|≤)|(?:{_MORE}|>=?|≥))\s+(?:the\s+)?{_NAME}{_ALONE}",
+    rf"^\s*{_NAME.format('one')}\s*(?:\([^()\n]*\)\s*)?:(?:[^\n]*?,)?\s*(?:strictly\s+)?(?:must be\s+)?"
+    rf"(?:(?P<less><=?|≤|(?:less|smaller|lower) than)|(?:>=?|≥|(?:larger|greater|higher) than))\s+(?:the\s+)?{_NAME.format('other')}{_ENDS}",
     re.MULTILINE,
 )
 _LOWER_FIRST, _UPPER_FIRST = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)
@@ -57,30 +62,35 @@ def _said(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> It
         for text in texts_about(function):
             if text.near:
                 yield from _in_prose(text.text, names)
-        written = text_of(function)
-        for statement in () if written is None else written.statements:
-            yield from _in_checks(statement)
+        yield from _in_checks(function)
 
 
 def _in_prose(text: str, names: Collection[str]) -> Iterator[Order]:
-    yield from compared_in(text, names)
+    yield from ordered_in(text, names)
     for match in _SIGNS.finditer(text):
-        yield _order(match[1], match[3], is_less=match["sign"][0] in "<≤")
+        yield _order(match["one"], match["other"], is_less=match["sign"][0] in "<≤")
     for form in (_WORDS, _ENTRY):
         for match in form.finditer(text):
-            yield _order(match[1], match[3], is_less=match["less"] is not None)
+            yield _order(match["one"], match["other"], is_less=match["less"] is not None)
 
 
 def _order(first: str, second: str, *, is_less: bool) -> Order:
     return (first, second) if is_less else (second, first)
 
 
-def _in_checks(statement: ast.stmt) -> Iterator[Order]:
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Assert):
-            yield from _required(node.test, truth=True)
-        elif isinstance(node, ast.If) and ends_in_raise(node.body):
-            yield from _required(node.test, truth=False)
+def _in_checks(function: Callable[..., Any]) -> Iterator[Order]:
+    """What stands at the top of the function, of parameters as they were passed."""
+    written = text_of(function)
+    given: set[str] = set()
+    for statement in () if written is None else written.statements:
+        found: Iterator[Order] = iter(())
+        if isinstance(statement, ast.Assert):
+            found = _required(statement.test, truth=True)
+        elif isinstance(statement, ast.If) and ends_in_raise(statement.body):
+            found = _required(statement.test, truth=False)
+        yield from (order for order in found if not given.intersection(order))
+        stored = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
+        given |= {n.id for n in stored if isinstance(n.ctx, ast.Store)}
 
 
 def _required(test: ast.expr, *, truth: bool) -> Iterator[Order]:

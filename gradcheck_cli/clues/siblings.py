@@ -47,10 +47,10 @@ def _documented(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
 
 
 def _exemplified(tree: ast.Module) -> Iterator[tuple[str, Kind]]:
-    """What stands beside a name in calls and dictionaries: a number, or several."""
+    """What stands beside a name in dictionaries: a number, or several. A call's keywords are another function's parameters."""
     for node in ast.walk(tree):
         pairs: Iterator[tuple[object, ast.expr]] = iter(())
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "dict":
             pairs = ((keyword.arg, keyword.value) for keyword in node.keywords)
         elif isinstance(node, ast.Dict):
             pairs = (
@@ -63,11 +63,11 @@ def _exemplified(tree: ast.Module) -> Iterator[tuple[str, Kind]]:
 
 
 def _kind(value: ast.expr) -> Kind:
-    """Of what is written out: `-0.5`, `[0.5, 1.0]`, `jnp.array([0.5, 1.0])`."""
-    if isinstance(value, ast.UnaryOp):
+    """Of numbers that are written out, `-0.5`; a row of them, and what a call gives, may be an array."""
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd):
         return _kind(value.operand)
     if isinstance(value, ast.Constant):
         return Kind.NUMBER if type(value.value) in (int, float) else Kind.NOTHING
     if isinstance(value, ast.List | ast.Tuple | ast.Call):
-        return Kind.ARRAY  # or what nobody can tell
+        return Kind.ARRAY
     return Kind.NOTHING

@@ -38,12 +38,9 @@ _INVERSE = re.compile(
 _SHARES = re.compile(r"u\d?|us|uniforms?|unif|quantiles?|probs?|p|q")
 _POSITIVE_IN_SAMPLES = re.compile(rf"(?:scale|rate|sigma|std|concentration|dof|df){_PLURAL}")
 _INVERTED = re.compile(f"{_SHARES.pattern}|{_POSITIVE_IN_SAMPLES.pattern}")
-# The logarithm of a quantity: `log_bandwidth`. Those of probabilities, and what is summed in their scale, are as large as they like.
 _LOGARITHM = re.compile(
-    r"(?:\w+_)?log_(?!(?:un\w*_?)?(?:prob|lik|pdf|pmf|cdf|surv|haz|weight|soft|sum|part|evid|joint|post|prior|trans|emi|pot|score|odds|gate|forget"
-    r"|att|marg|norm|mix|mgf|bel|mess|msg|init|start|obs|mean|det|return|resp|val|input|term|pred|targ|like|fact|coupl|kern|int|spec|mel|mag|pow|risk|conf|total|rest|tail|cum|sig(?!ma)))"
-    r"(?:[a-z]{3,}\w*|t|nu|ls|dt|v_?max|[ei]c_?50|k_?m)"
-    r"|(?:\w+_)?log(?:var(?:iance)?|std|sigma|scale|temp|tau|snr|alpha|lam|amp|noise|sd)s?"
+    r"(?:\w+_)?log_?(?:scale|std|sigma|var|variance|length_?scale|band(?:width)?|temperature|rate|alpha|beta|amplitude|noise|sd|precision|period|mass|width|radius|gain|decay"
+    r"|shape|temp|t|tau|lam(?:bda)?|kappa|nu|ls|amp|diag(?:onal)?|diffusivity|viscosity|ratio|rho|step|step_?size|dt|conc(?:entration)?|depth|slope|freq(?:uency)?|volume|density|reach|dose|size|speed|clearance|v_?max|[ei]c_?50|k_?m)s?"
 )
 _LOGARITHM_OF_A_LETTER = re.compile(r"log_[ack]\d?")  # `log_A` has a model's probabilities
 # What such numbers are in models; a source that says `> 0` is believed to the last float.

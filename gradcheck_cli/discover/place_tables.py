@@ -25,7 +25,7 @@ _ENDS_BELOW_ZERO = (
     r"\b{name}\s*(?:\[[^\[\]]*\])?\s*(?:<\s*0\b|>=\s*0\b|[!=]=\s*-\s*1\b|>\s*-\s*1\b)"
 )
 _OF_TREES = re.compile(
-    r"parent|ancestor|receiver|downstream|upstream|outlet|\broots?\b|\btrees?\b|no loops",
+    r"(?<![a-z])(?:parents?|ancestors?|receivers?|outlets?|roots?|trees?)(?![a-z])|\bdownstream\b|\bno loops\b",
     re.IGNORECASE,
 )
 _TREE = (-1, 0, 0, 1, 2, 1)  # each behind the one that it hangs on

@@ -227,11 +227,16 @@ def _at_home(stated: Any, hints: Hints) -> Any:
 
     def within(part: Any) -> Any:
         domain = _domain_of_part(part.path, hints) if isinstance(part, Leaf) else None
-        if domain is None or part.domain not in (None, domain, hints.domains.get(part.path)):
+        if domain is None or not _is_told_again(part.domain, domain, hints.domains.get(part.path)):
             return part
         return replace(part, domain=domain)
 
     return changed(stated, within)
+
+
+def _is_told_again(own: Domain | None, *told: Domain | None) -> bool:
+    """Are the bounds that came with its shape those that are told, or none?"""
+    return own is None or own.bounds in [each.bounds for each in told if each is not None]
 
 
 def _domain_of_part(path: str, hints: Hints) -> Domain | None:

@@ -74,6 +74,15 @@ def in_order(leaves: Sequence[Leaf], rows: Sequence[Array], fmt: Format) -> list
     return ordered
 
 
+def is_in_order(leaves: Sequence[Leaf], point: Sequence[Array], fmt: Format) -> bool:
+    """Are the ends of each range in their order at this point?"""
+    rows = [np.asarray(values)[None] for values in point]
+    return all(
+        np.array_equal(moved, row, equal_nan=True)
+        for moved, row in zip(in_order(leaves, rows, fmt), rows, strict=True)
+    )
+
+
 def _ranges(leaves: Sequence[Leaf]) -> Iterator[tuple[int, int]]:
     """The numbers of the arguments that are the ends of one range."""
     numbers = {leaf.path: number for number, leaf in enumerate(leaves)}

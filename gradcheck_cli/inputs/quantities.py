@@ -1,4 +1,4 @@
-"""Quantities that are never negative, shares of a whole, or exponents, as a parameter's name says: `pressure`, `slant_range`.
+"""Quantities that are never negative, or shares of a whole, as a parameter's name says: `pressure`, `slant_range`.
 
 They stand beside those in whose domain the inputs are laid by the name alone (`clues/usual_domains.py`).
 Names are no promise: numbers beyond them are tried all the same, and a wrong formula is wrong there, too. Only
@@ -25,7 +25,6 @@ class Quantity:
 _POSITIVE = Quantity(0.0, float("inf"), True, "not positive")
 _NOT_NEGATIVE = Quantity(0.0, float("inf"), False, "negative")
 _SHARE = Quantity(0.0, 1.0, False, "outside of 0 to 1")
-_EXPONENT = Quantity(-16.0, 16.0, False, "larger than exponents are")
 _CORRELATION = Quantity(-1.0, 1.0, False, "outside of -1 to 1")
 
 _WORDS = (
@@ -36,7 +35,6 @@ _WORDS = (
     (_SHARE, "prob probability fraction share proportion porosity efficiency albedo emissivity reflectance"),
     (_SHARE, "transmittance occupancy prevalence availability saturation eccentricity"),
     (_CORRELATION, "corr correlation"),
-    (_EXPONENT, "exponent expo"),
 )  # fmt: skip
 _KNOWN = {word: quantity for quantity, words in _WORDS for word in words.split()}
 # What is taken of a quantity has its own numbers, those of a logarithm or of a difference.

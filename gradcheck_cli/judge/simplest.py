@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.inputs.ends import is_in_order
 from gradcheck_cli.inputs.simplify import simplest
 from gradcheck_cli.measure.engine import moved
 from gradcheck_cli.measure.failure import Failure
@@ -26,6 +27,8 @@ def simplified(failure: Failure, m: Measurements) -> tuple[Failure, Measurements
     def still_holds(point: list[Any]) -> bool:
         pairs = zip(domains, point, strict=True)
         if any(domain is not None and not domain.has(p, m.fmt) for domain, p in pairs):
+            return False
+        if not is_in_order(m.subject.leaves, point, m.fmt):
             return False
         try:
             return bool(holds(moved(m, failure.row, point))[0])

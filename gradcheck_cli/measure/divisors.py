@@ -6,6 +6,7 @@ no such division; that of `(x - y) / x` is `-y` there. Nor is `exp(-1 / x**2)`, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -86,13 +87,21 @@ class _Walk:
         (self.of_others if above else self.of_numbers).update(divisors)
 
     def _vanishing(self, step: Step) -> frozenset[int]:
-        """A sum with what rests on other arguments alone does not vanish; one with a number may: `exp(x) - 1`."""
-        every = [self._vanishes_with.get(slot, _NOTHING) for slot in step.ins]
-        rests = [self._rests_on.get(slot, _NOTHING) for slot in step.ins]
-        found = _NOTHING.union(*every)
+        """Of a sum, those that may make it 0: not one that is 0 itself beside what rests on others alone, as in `y - x`.
+
+        `c * exp(x) - c` may, though its other side rests on `c` alone.
+        """
         if step.name not in _SUMS:
-            return found
-        return frozenset(a for a in found if all(a in other or not other for other in rests))
+            return _NOTHING.union(*(self._vanishes_with.get(s, _NOTHING) for s in step.ins))
+        rests = _NOTHING.union(*(self._rests_on.get(slot, _NOTHING) for slot in step.ins))
+        return frozenset(a for a in rests if not self._is_left_alone(a, step.ins))
+
+    def _is_left_alone(self, argument: int, sides: Sequence[Slot]) -> bool:
+        """Is each side that rests on the argument 0 with it, beside one that rests on others alone?"""
+        with_it = [s for s in sides if argument in self._rests_on.get(s, _NOTHING)]
+        without = [s for s in sides if s not in with_it and self._rests_on.get(s, _NOTHING)]
+        zero = (argument in self._zero_with.get(slot, _NOTHING) for slot in with_it)
+        return bool(without) and all(zero)
 
     def _zeros_of(self, step: Step, program: Program) -> frozenset[int]:
         facts = FACTS.get(step.name, Facts(Law.SPECIAL))

@@ -28,6 +28,14 @@ def stepped(x):
 
 
 stepped.defvjp(lambda x: (stepped(x), None), lambda r, g: (g * 0.0,))
+
+
+@jax.custom_vjp
+def shared(x):
+    return jnp.full(x.shape, 1.0 / x.size)
+
+
+shared.defvjp(lambda x: (shared(x), None), lambda r, g: (jnp.zeros_like(g),))
 """
 
 
@@ -35,6 +43,6 @@ def test_values_that_never_change_show_nothing(project: Path) -> None:
     (project / "a.py").write_text(GATED)
     report = check_json("a.py", cwd=project).report
     verdicts = {g["name"]: g["verdict"] for g in report["gradients"]}
-    assert verdicts == {"gated": "inconclusive", "stepped": "correct"}
+    assert verdicts == {"gated": "inconclusive", "stepped": "correct", "shared": "correct"}
     (item,) = [i for i in report["not_covered"] if i["gradient"] == "gated"]
     assert "the same at every input" in item["reason"]

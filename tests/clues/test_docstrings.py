@@ -218,6 +218,7 @@ DOMAINS = [
     ("t: knots in increasing order, shape (k,)", {"t": "in increasing"}),
     ("t: (k,) m, rising, t[0] is the ground", {"t": "in increasing"}),
     ("t: (k,) times of each rising edge", {}),
+    ("t: (k,) the level, m (rising, or falling)", {}),
     ("a: positive rates, (cells, genes)", {"a": "> 0"}),
     ("a: prior covariance, (n, n)\nc: cross-covariance, (n, n)", {"a": "in spd"}),
     ("p: points of the open simplex, shape (..., k)", {"p": "in simplex"}),
@@ -711,6 +712,7 @@ def test_bounds_may_be_spelled_at_the_end_of_a_clause() -> None:
     [
         "at least the number of samples, even or odd",
         "int, at least the length of the window",
+        "static int, not below the size of a block",
         "no less than the number of rows",
         "static int, >= number of bins",
     ],
@@ -720,8 +722,12 @@ def test_a_whole_number_that_no_axis_exceeds_is_a_long_one(said: str) -> None:
     assert (clue.kind, clue.values, clue.domain) == (Kind.WHOLE, (8, 7), ">= 7")
 
 
-def test_how_many_there_are_at_least_is_no_other_thing() -> None:
-    assert "n" not in read("n: at most the number of samples", ["n"])
+@pytest.mark.parametrize(
+    "said", ["at most the number of samples", "at least the length of the arm, in metres"]
+)
+def test_other_bounds_and_lengths_are_no_whole_numbers(said: str) -> None:
+    found = read(f"reach: {said}", ["reach"])
+    assert "reach" not in found or found["reach"].kind is not Kind.WHOLE
 
 
 def test_what_is_told_of_a_parameter_is_not_told_of_a_key() -> None:

@@ -32,15 +32,28 @@ def documented(text: str) -> Callable[..., float]:
     [
         ("Radii, 0 < inner < outer.", {"outer": ("inner",)}),
         ("Radii with outer > inner > knee > 0;", {"outer": ("inner",), "inner": ("knee",)}),
-        ("A ring with `inner` < `outer`.", {"outer": ("inner",)}),
         ("It is assumed that inner <= outer.", {"outer": ("inner",)}),
+        ("A ring. Requires `inner` < `outer`.", {"outer": ("inner",)}),
         ("outer must be strictly larger than inner.", {"outer": ("inner",)}),
         ("inner has to be below outer.", {"outer": ("inner",)}),
         ("outer (float): the far radius, greater than inner\n", {"outer": ("inner",)}),
         ("outer: radius of the rim, > inner\n", {"outer": ("inner",)}),
         # A branch, and other sizes than the argument's own.
         ("Linear for inner < knee, quadratic for inner > knee.", {}),
-        ("With inner < 2 * outer.", {}),
+        ("The slope is 1 inside (inner < knee < outer), 0 outside.", {}),
+        ("The slope is 1 on inner < knee < outer, and 0 elsewhere.", {}),
+        ("Either 0 < inner < outer, or zero.", {}),
+        ("Half of 1 - 0 < inner < outer.", {}),
+        ("A ring with inner < outer.", {}),
+        ("With a slope of 1 for inner < knee.", {}),
+        ("It is not required that inner < outer.", {}),
+        ("It assumes inner < outer + knee.", {}),
+        ("If inner has to be larger than outer, it is zero.", {}),
+        ("No value of inner must be larger than outer.", {}),
+        ("The norm of inner must be less than outer.", {}),
+        ("inner: the input (above knee: linear)", {}),
+        ("inner: the input, above knee it has a tenth of the slope", {}),
+        ("inner: the input, > knee it is linear", {}),
         ("outer must be larger than inner * knee.", {}),
     ],
 )
@@ -74,6 +87,17 @@ def branching(a: float, b: float, c: float) -> float:
     return a
 
 
+def of_others(a: float, b: float, c: float, strict: bool = False) -> float:
+    def inner(b: float, a: float) -> None:
+        assert b < a
+
+    if strict:
+        assert a < b
+    c = abs(c)
+    assert b < c
+    return a + b + c
+
+
 @pytest.mark.parametrize("checked", [asserting, raising, of_arrays])
 def test_what_a_check_requires(checked: Callable[..., object]) -> None:
     assert orders([checked], "abc") == {"b": ("a",), "c": ("b",)}
@@ -81,6 +105,10 @@ def test_what_a_check_requires(checked: Callable[..., object]) -> None:
 
 def test_a_branch_and_one_of_two_conditions_require_nothing() -> None:
     assert orders([branching], "abc") == {}
+
+
+def test_checks_of_other_scopes_of_some_calls_and_of_other_values_require_nothing() -> None:
+    assert orders([of_others], "abc") == {}
 
 
 WIDTHS = '''import jax
@@ -93,7 +121,7 @@ def width(rise, fall):
 
     fall: where it falls, SAID
     """
-    return jnp.sqrt((fall - rise) ** 2 + 0.0)
+    return jnp.abs(fall - rise)
 
 
 width.defvjp(lambda a, b: (width(a, b), None), lambda r, g: (-g, g))

@@ -45,12 +45,13 @@ def example():
     return dict(height=8400.0, winds=[2.0, 5.0]), {"mass": -90, "load": 1.0}
 
 
-def other():
+def other(ax):
+    ax.plot(pull=0.5)
     return dict(load=jnp.array([1.0]), height=measured)
 """
 
 
 def test_a_number_in_an_example_is_a_single_number(tmp_path: Path) -> None:
     module = module_of(tmp_path, textwrap.dedent(EXAMPLES))
-    names = ["load", "height", "winds", "mass"]
+    names = ["load", "height", "winds", "mass", "pull"]
     assert single_elsewhere(module.drop, names) == {"height", "mass"}

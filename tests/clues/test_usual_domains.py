@@ -25,6 +25,7 @@ from gradcheck_cli.clues.usual_domains import clues, named
         ("hmm", "log_A", ""),
         ("kernel", "log_band", "in [-20, 20]"),
         ("survival", "log_hazard", ""),
+        ("choice", "log_class_probs", ""),
         ("choice", "logits", ""),
         ("layer", "x", ""),
         ("kumaraswamy_from_uniform", "u", "in (0, 1)"),

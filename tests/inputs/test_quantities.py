@@ -17,7 +17,6 @@ from gradcheck_cli.inputs.quantities import quantity_of
         ("tau_m", "not positive"),
         ("price_0", "negative"),
         ("rank_correlation", "outside of -1 to 1"),
-        ("rain_exponent", "larger than exponents are"),
     ],
 )
 def test_the_last_name_of_a_path_says_a_quantity(path: str, otherwise: str) -> None:

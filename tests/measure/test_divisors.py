@@ -46,6 +46,8 @@ def test_who_divides_by_an_argument_means_no_zero(function: Any) -> None:
         lambda x, y: x * y * jnp.log(y),
         lambda x, y: x * (jnp.exp(y) - 1) / y,
         lambda x, y: (y * y + x * y) / y,
+        lambda x, y: (x - x * jnp.exp(-y)) / y,
+        lambda x, y: (jnp.sin(x + y) - jnp.sin(x)) / y,
         lambda x, y: x / (1 + y),
         lambda x, y: x / jnp.exp(y),
         lambda x, y: x * jnp.exp(-1 / y**2),  # it has a value

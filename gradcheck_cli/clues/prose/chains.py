@@ -15,6 +15,11 @@ _CHAIN = re.compile(
     rf"(?:{_NUMBER}|{_NAME})(?:\s*{_SIGN}\s*(?:{_NUMBER}|{_NAME})){{2,}}(?=\s*(?:[,;)]|\.(?!\w)|$))",
     re.MULTILINE,
 )
+# What says before a chain that it is a part of an expression, or no promise.
+_NO_PROMISE = re.compile(
+    r"(?:[-+*/^=]|\b(?:on|in|inside|within|between|not|no|either|unless|elements|entries|only|mask))\s*\(?\s*\Z",
+    re.IGNORECASE,
+)
 _PARTS = re.compile(rf"{_SIGN}|{_NUMBER}|{_NAME}")
 _TURNED = {">": "<", ">=": "<=", "≥": "<=", "<": "<", "<=": "<=", "≤": "<="}
 
@@ -24,11 +29,16 @@ def without_chains(text: str, names: Collection[str]) -> str:
     return _CHAIN.sub(lambda chain: _one_by_one(chain.group(), names), text)
 
 
-def compared_in(text: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The parameters that stand beside each other in a chain, the lesser one first."""
+def ordered_in(text: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The parameters that stand beside each other in a chain that ends at a number, the lesser one first: `0 < inner < outer`.
+
+    Without a number, a chain may be where something is the case: `1 where lo < x < hi`.
+    """
     for chain in _CHAIN.finditer(text):
         ends, _ = _rising(chain.group())
-        yield from (pair for pair in pairwise(ends) if set(pair) <= set(names))
+        bounded = any(re.fullmatch(_NUMBER, end) for end in (*ends[:1], *ends[-1:]))
+        if bounded and _NO_PROMISE.search(text, 0, chain.start()) is None:
+            yield from (pair for pair in pairwise(ends) if set(pair) <= set(names))
 
 
 def _rising(chain: str) -> tuple[Sequence[str], Sequence[str]]:

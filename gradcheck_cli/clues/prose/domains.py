@@ -73,7 +73,7 @@ _FAMILIES = tuple(
         ),
         (
             r"\b(?:strictly |monotonic(?:ally)? )?(?:increasing|ascending)(?: order|ly sorted)?\b"
-            r"|(?:^|[,;(]\s*)(?:strictly )?rising\s*(?=[,;.)]|$)",
+            r"|(?:^|[,;(]\s*)(?:strictly )?rising\s*(?=[,;.)]|$)(?!\W*(?:or|and|then)\b)",
             "in increasing",
         ),
         (r"\bsorted\b(?! (?:in )?(?:descending|decreasing))", "in sorted"),

@@ -232,8 +232,8 @@ def least_integer(name: str, text: str) -> int:
 
 
 _AS_LONG = re.compile(
-    r"\W*(?:(?:an?\s+)?(?:static\s+)?(?:int|integer|static)\b\W*)?(?:at least|no (?:less|fewer|smaller|shorter) than|not (?:less|fewer|smaller|shorter|below) than|>=|≥)\s*"
-    r"(?:as (?:many|long|large) as\s+)?(?:the\s+)?(?:number|length|count|size)\s+of\b",
+    r"\W*(?:(?P<whole>(?:an?\s+)?(?:static\s+)?(?:int|integer)\b\W*)|static\b\W*)?(?:at least|no (?:less|fewer|smaller|shorter) than|not (?:less|fewer|smaller|shorter|below) than|>=|≥)\s*"
+    r"(?:as (?:many|long|large) as\s+)?(?:the\s+)?(?:(?:number|count)\s+of|(?(whole)(?:length|size)\s+of|(?!)))\b",
     re.IGNORECASE,
 )
 

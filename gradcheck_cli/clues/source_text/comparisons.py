@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from gradcheck_cli.clues.source_text.facts import Facts
@@ -62,11 +61,10 @@ def rejected(test: ast.expr, value: Evaluate, facts: Facts) -> None:
 
 def compared(test: ast.Compare, value: Evaluate, facts: Facts) -> None:
     """The words that a parameter is compared with, whole numbers, places that are counted, and None."""
-    for one, other in itertools.pairwise((test.left, *test.comparators)):
-        for counter, beside in ((one, other), (other, one)):
-            if _counts(value(counter)):
-                facts.beside_counts(value(beside))
     for left, sign, right in _comparisons(test, True, value):
+        for counter, beside in ((left, right), (right, left)):
+            if _counts(counter):
+                facts.stands_beside_counts(beside)
         if (number := whole(right)) is not None:
             facts.compared(left, sign, number)
         if sign in ("is", "is not") and right == Constant(None):

@@ -319,7 +319,7 @@ class Facts:
             about.marks |= dict.fromkeys((number, *(number + step for step in beside)))
             about.equal_to_marks |= not beside
 
-    def beside_counts(self, value: Value) -> None:
+    def stands_beside_counts(self, value: Value) -> None:
         """The elements are compared with places that are counted: `arange(n) < lengths[:, None]`."""
         path = elements(value)
         if path:
