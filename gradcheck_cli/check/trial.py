@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +21,6 @@ from gradcheck_cli.measure.sources import Sources, sources
 from gradcheck_cli.measure.states import OUTSIDE, POLE
 from gradcheck_cli.measure.untrue_trace import misshapen, untrue_primal, untrue_rule
 from gradcheck_cli.subject.protocol import Subject
-
-Array = np.ndarray[Any, Any]
 
 # Why programs over the reals are not believed.
 _OTHER_SHAPES = "its trace gives results of other shapes than the call"
@@ -48,18 +45,12 @@ def tried_at_home(request: Request, subject: Subject) -> SubjectTrial:
         return first
     request.progress.doing(Phase.RUNNING, f"at {subject.signature.describe()}")
     rows = m.base_rows
-    outside = np.asarray(np.isin(m.reference.states(VALUES)[rows], (OUTSIDE, POLE)).any(axis=1))
+    values = [v[rows] for v in m.floats[m.mode].value]
     # `where(live, f, 1 / 0)` is a number in floats, and none over the reals.
-    values = [_without(v[rows], outside) for v in m.floats[m.mode].value]
-    home = at_home(request.gradient, m.subject, [p[rows] for p in m.points], values, m.fmt)
+    outside = np.asarray(np.isin(m.reference.states(VALUES)[rows], (OUTSIDE, POLE)).any(axis=1))
+    points = [p[rows] for p in m.points]
+    home = at_home(request.gradient, m.subject, points, values, m.fmt, outside)
     return first if home is m.subject else _tried(request, home)
-
-
-def _without(values: Array, outside: Array) -> Array:
-    """The values, with none in the rows that lie outside of the domain."""
-    found = np.array(values, np.float64)
-    found[outside] = np.nan
-    return found
 
 
 def measured(

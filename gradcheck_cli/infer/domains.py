@@ -34,14 +34,19 @@ def at_home(
     points: Sequence[Array],
     values: Sequence[Array],
     fmt: Format,
+    outside: Array | None = None,
 ) -> Subject:
     """The subject as it is, or fitted with domains in which it has values most of the time.
 
-    `values` are what it gave at the points.
+    `values` are what it gave at the points; `outside` says where it has none over the reals, whatever floats give.
     """
     tame = np.all([(np.abs(p.reshape(len(p), -1)) <= _TAME).all(axis=1) for p in points], axis=0)
     rows = [p[tame][:_LOOKED_AT] for p in points]
-    if len(rows[0]) < _FEWEST or _finite(v[tame][:_LOOKED_AT] for v in values) >= _SELDOM:
+    if len(rows[0]) < _FEWEST:
+        return subject
+    has_values = _finite(v[tame][:_LOOKED_AT] for v in values) >= _SELDOM
+    is_inside = outside is None or bool(1 - outside[tame][:_LOOKED_AT].mean() >= _SELDOM)
+    if has_values and is_inside:
         return subject
     for other in _with_other_tables(subject.signature):
         try:
@@ -50,7 +55,8 @@ def at_home(
             continue
         if _share(there, rows) >= _MOSTLY:
             return there
-    if any(leaf.is_bounded for leaf in subject.leaves):
+    # Floats alone judge families: where they are numbers anyway, these say nothing.
+    if has_values or any(leaf.is_bounded for leaf in subject.leaves):
         return subject
     for family in _FAMILIES:
         domain = Domain(Bounds(family=family, text=family))

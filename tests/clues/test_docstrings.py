@@ -712,7 +712,7 @@ def test_bounds_may_be_spelled_at_the_end_of_a_clause() -> None:
     [
         "at least the number of samples, even or odd",
         "int, at least the length of the window",
-        "static int, not below the size of a block",
+        "static int, no less than the size of a block",
         "no less than the number of rows",
         "static int, >= number of bins",
     ],

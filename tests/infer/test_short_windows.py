@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import check_json
 
 PATCHES = '''from functools import partial
@@ -39,16 +41,19 @@ def bwd(stride, kept, g):
     table = places(series.shape[1], patch.kernel.shape[0], stride)
     back = jnp.einsum("bpd,wd->bpw", g, patch.kernel)
     d_kernel = jnp.einsum("bpw,bpd->wd", series[:, table], g)
-    return Patch(d_kernel, g.sum((0, 1))), jnp.zeros_like(series).at[:, table].add(back)
+    return Patch(d_kernel, g.SUMMED((0, 1))), jnp.zeros_like(series).at[:, table].add(back)
 
 
 embed.defvjp(fwd, bwd)
 '''
 
 
-def test_the_array_under_the_window_may_be_the_second_one(project: Path) -> None:
-    (project / "a.py").write_text(PATCHES)
+@pytest.mark.parametrize(("summed", "verdict"), [("sum", "correct"), ("mean", "wrong")])
+def test_the_array_under_the_window_may_be_the_second_one(
+    project: Path, summed: str, verdict: str
+) -> None:
+    (project / "a.py").write_text(PATCHES.replace("SUMMED", summed))
     gradient = check_json("a.py", cwd=project).gradient("embed")
-    assert gradient["verdict"] == "correct"
+    assert gradient["verdict"] == verdict
     shapes = {item["path"]: item["shape"] for item in gradient["inputs"]}
     assert shapes["patch.kernel"][0] <= shapes["series"][1]
