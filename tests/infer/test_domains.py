@@ -87,6 +87,28 @@ def test_lengths_begin_with_one_where_none_have_no_value() -> None:
     assert dict(there.signature.arguments)["lengths"].value.tolist() == [2, 1, 1]
 
 
+def test_what_has_no_value_over_the_reals_alone_gets_other_tables_and_no_family() -> None:
+    def counted(x, lengths):
+        return np.where(np.asarray(lengths) == 0, 0.0, x)
+
+    lengths = Fixed(np.array([2, 0, 1], np.int32), "i32[3]", "test")
+    leaf = Leaf("x", (3,), "test")
+    gradient = Gradient(counted)
+    points = [F32.round(np.random.default_rng(5).standard_normal((40, 3)))]
+    outside = np.ones(40, bool)
+
+    def there(*arguments):
+        subject = gradient.fit(Signature(arguments), "float32")
+        values = subject.primal_values(points)
+        return subject, at_home(gradient, subject, points, values, F32, outside)
+
+    _, moved = there(("x", leaf), ("lengths", lengths))
+    assert dict(moved.signature.arguments)["lengths"].value.tolist() == [2, 1, 1]
+    ones = Fixed(np.float32(1.0), "1.0", "test")
+    subject, same = there(("x", leaf), ("lengths", ones))
+    assert same is subject
+
+
 def test_lengths_in_an_object_beside_a_domain() -> None:
     def mean(x, rows):
         return np.full(3, np.nan) if (np.asarray(rows[0]) == 0).any() else x / rows[0]
