@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 
 from gradcheck_cli.check.adequate import adequate
+from gradcheck_cli.check.at_home import tried_at_home
 from gradcheck_cli.check.findings import findings
 from gradcheck_cli.check.judgements import Judgements, judgements
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.search import grown_gap, hidden_error
 from gradcheck_cli.check.tally import counted, lies_inside, tried
-from gradcheck_cli.check.trial import tried_at_home
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.project.intent_specs import Declared
 from gradcheck_cli.subject.protocol import Subject

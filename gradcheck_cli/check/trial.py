@@ -10,15 +10,12 @@ import numpy as np
 from gradcheck_cli.check.points import beyond, points_of
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.worker import Phase
-from gradcheck_cli.infer.domains import at_home
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.judge.witness import call_inputs
-from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.engine import measure
 from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.sampled_subject import Part, components, part_of, too_large
 from gradcheck_cli.measure.sources import Sources, sources
-from gradcheck_cli.measure.states import OUTSIDE, POLE
 from gradcheck_cli.measure.untrue_trace import misshapen, untrue_primal, untrue_rule
 from gradcheck_cli.subject.protocol import Subject
 
@@ -37,22 +34,6 @@ class SubjectTrial:
     left_out: tuple[tuple[str, str], ...] = ()
 
 
-def tried_at_home(request: Request, subject: Subject) -> SubjectTrial:
-    """A trial of the subject, or of it within a domain if it has no value at most of the points."""
-    first = _tried(request, subject)
-    m = first.measurements
-    if m.in_part:
-        return first
-    request.progress.doing(Phase.RUNNING, f"at {subject.signature.describe()}")
-    rows = m.base_rows
-    values = [v[rows] for v in m.floats[m.mode].value]
-    # `where(live, f, 1 / 0)` is a number in floats, and none over the reals.
-    outside = np.asarray(np.isin(m.reference.states(VALUES)[rows], (OUTSIDE, POLE)).any(axis=1))
-    points = [p[rows] for p in m.points]
-    home = at_home(request.gradient, m.subject, points, values, m.fmt, outside)
-    return first if home is m.subject else _tried(request, home)
-
-
 def measured(
     request: Request, subject: Subject, points: Points, probes: Sequence[Probe], rungs: Sources
 ) -> Measurements:
@@ -65,7 +46,7 @@ def measured(
     return measure(subject, points, probes, rungs, seed=request.task.seed, ran=ran)
 
 
-def _tried(request: Request, subject: Subject) -> SubjectTrial:
+def tried_once(request: Request, subject: Subject) -> SubjectTrial:
     """Traced, run and walked at all points of all laws."""
     task, progress = request.task, request.progress
     where = subject.signature.describe()

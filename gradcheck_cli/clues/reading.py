@@ -14,6 +14,7 @@ from gradcheck_cli.clues.class_fields import (
     with_signs_of_fields,
 )
 from gradcheck_cli.clues.classes import classes_of_arguments, instances
+from gradcheck_cli.clues.dictionaries import stated_with_keys
 from gradcheck_cli.clues.first_clues import (
     by_strength,
     domains,
@@ -29,7 +30,6 @@ from gradcheck_cli.clues.left_out import (
     paired,
     told_below_zero,
 )
-from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.clues.subscripts import keys_read, unpacked
 from gradcheck_cli.clues.traits import with_traits
 from gradcheck_cli.inputs.clue import Clue
@@ -51,7 +51,7 @@ def read(
     """
     names = [p.name for p in parameters]
     parts = {n: p for n, p in unpacked([function, *rule]).items() if n in names}
-    clues = without_names_of_parts(stated(function, parameters, called or {}), parts)
+    clues = without_names_of_parts(stated_with_keys(function, parameters, called or {}), parts)
     chosen = callables(function, parameters, rule)
     called_ones = {n: fixed.value for n, fixed in chosen.items()}
     texts = body.clues(function, parameters, rule, called_ones, ranks_of(clues))

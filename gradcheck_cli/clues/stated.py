@@ -16,7 +16,6 @@ from gradcheck_cli.clues import (
 from gradcheck_cli.clues.annotations import clues as clues_of_annotations
 from gradcheck_cli.clues.apart import kept_apart
 from gradcheck_cli.clues.call_sizes import with_names_of
-from gradcheck_cli.clues.dictionaries import with_keys
 from gradcheck_cli.clues.subscripts import keys_read
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Parameter
@@ -49,8 +48,7 @@ def stated(
         path: [c for c in clues if not _names_keys(c, keys.get(path, ()))]
         for path, clues in merged.items()
     }
-    with_all = with_keys(function, parameters, told)
-    return kept_apart({path: clues for path, clues in with_all.items() if clues}, parameters)
+    return kept_apart({path: clues for path, clues in told.items() if clues}, parameters)
 
 
 def _names_keys(clue: Clue, keys: Sequence[str]) -> bool:

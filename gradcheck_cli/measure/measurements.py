@@ -12,7 +12,6 @@ import numpy as np
 
 from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.inputs.cotangents import BASE, cotangent
-from gradcheck_cli.inputs.ends import in_order
 from gradcheck_cli.inputs.floats import Format, format_of
 from gradcheck_cli.inputs.lattice import BEYOND, Points
 from gradcheck_cli.measure.ball_truth import Truth
@@ -65,7 +64,7 @@ class Rows:
             np.stack([named[p.cotangent][k] for p in probes]) for k in range(len(subject.outputs))
         ]
         fmt = format_of(subject.dtype)
-        ordered = in_order(subject.leaves, [leaf[index] for leaf in points.leaves], fmt)
+        ordered = points.rows(subject.leaves, index, fmt)
         recipes = [points.recipes[i] for i in index]
         return Rows(subject, fmt, seed, probes, ordered, cotangents, recipes)
 
