@@ -38,6 +38,7 @@ _ENDS = (
     ("attachment", "detachment"),
 )
 _APART = 2.0**-6  # how far equal ends are moved, beside their size
+_CLOSE = _APART / 2  # nearer ends are moved: what was moved once stays
 
 
 def pairs(names: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -99,10 +100,10 @@ def _apart(low: Array, high: Array, fmt: Format) -> tuple[Array, Array]:
     if low.shape == high.shape:
         low, high = np.minimum(low, high), np.maximum(low, high)
     beside = _beside(low, high)
-    least = _APART * np.maximum(np.maximum(np.abs(beside), np.abs(high)), 1.0)
+    size = np.maximum(np.maximum(np.abs(beside), np.abs(high)), 1.0)
     gap = high - beside
-    above = beside + np.maximum(np.abs(gap), least)
-    return low, fmt.round(np.clip(np.where(gap >= least, high, above), -fmt.max, fmt.max))
+    above = beside + np.maximum(np.abs(gap), _APART * size)
+    return low, fmt.round(np.clip(np.where(gap >= _CLOSE * size, high, above), -fmt.max, fmt.max))
 
 
 def _beside(low: Array, high: Array) -> Array:

@@ -127,7 +127,7 @@ def _spec(text: str, at: int, spec: str, sizes: dict[str, int]) -> Spec:
     except (ValueError, SyntaxError, TypeError):
         kind = _KINDS.get(spec[0])
     if kind is None or spec[-1] not in ")]}":
-        hint = "an array such as `f32[b n]`, or a Python value such as `-1` or `'mean'`"
+        hint = "an array such as `f32[b n]`, nor a Python value such as `-1` or `'mean'`"
         raise _error(text, at, f"`{spec}` is neither {hint}")
     parts = [(at + 1 + start, part) for start, part in _parts(spec[1:-1])]
     read = _keyed if kind == "dict" else _placed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.inputs.domain import Domain
-from gradcheck_cli.inputs.ends import are_crossed, in_order
+from gradcheck_cli.inputs.ends import are_crossed, in_order, is_in_order
 from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.inputs.signature import Fixed, Leaf, Signature
 from gradcheck_cli.project.input_specs import Bounds
@@ -42,6 +42,16 @@ def test_an_end_for_all_is_above_each() -> None:
     assert high.tolist() == [[[3.0, 9.0], [4.0, 9.0]]]
     low, high = ordered([[1.0, 7.0]], [3.0], "low", "high")
     assert (low.tolist(), high.tolist()) == ([[1.0, 7.0]], [11.0])
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 100.0, 1e30])
+def test_what_was_put_in_order_once_stays(size: float) -> None:
+    rows = ordered([size, 0.0, -size], [size, size * 1.001, size], "low", "high")
+    leaves = [Leaf(name, (), "test") for name in ("low", "high")]
+    again = in_order(leaves, rows, FMT)
+    assert [a.tolist() for a in again] == [r.tolist() for r in rows]
+    assert all(is_in_order(leaves, [r[i] for r in rows], FMT) for i in range(3))
+    assert not is_in_order(leaves, [np.float64(size), np.float64(size)], FMT)
 
 
 def test_what_is_said_to_be_above_two_others_is_above_both() -> None:
