@@ -17,6 +17,7 @@ _AXES = re.compile(r"\w+\[([^\]]*)\]")
 _TOLD = ("the docstring", "the comment")
 # Families of matrices: what has two axes can be in them, and nothing else.
 _ORDERS = ("in sorted", "in increasing")
+_LISTED = re.compile(r"in -?\d+\.\.-?\d+")
 _MATRICES = frozenset(f"in {family}" for family in MATRICES)
 
 
@@ -33,7 +34,8 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
 
 def _of_integers(clue: Clue, body: Clue) -> Clue:
     """What a text gives a shape, and no type, where the body takes integers; that it is an array is nothing new of what gets no gradient."""
-    if clue.kind is Kind.ARRAY and not clue.spec and body.declined:
+    listed = _LISTED.fullmatch(body.domain) is not None  # marks, which floats may be, too
+    if clue.kind is Kind.ARRAY and not clue.spec and body.declined and not listed:
         return replace(clue, kind=Kind.INTEGERS)
     is_told = clue.source.startswith(_TOLD) and clue.kind is Kind.ARRAY
     if not is_told or not clue.spec.startswith("f32["):

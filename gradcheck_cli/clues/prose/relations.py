@@ -112,11 +112,20 @@ def _ordered(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
     return found
 
 
+def _axes_of(told: Mapping[str, Clue]) -> set[str]:
+    """The names of all axes."""
+    each = (dims for clue in told.values() for dims in _AXES.findall(clue.spec))
+    return {name for dims in each for name in _LETTERS.findall(dims)}
+
+
 def _with_powers(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
     """The clues, with numbers for sizes of which one is a power of two, and for its exponent: `n = 2 ** stages`."""
     numbers: dict[str, int] = {}
+    axes = _axes_of(told)
     for match in _POWER.finditer(written):
         stages = match["stages"] or match["stages_"]
+        if stages and stages not in axes:
+            continue  # it is an argument, and has its own numbers: `levels = 2 ** bits`
         numbers[match["power"] or match["power_"] or match["alone"]] = 2**_STAGES
         numbers |= {stages: _STAGES} if stages else {}
     if not numbers:
@@ -138,7 +147,7 @@ def _value(axis: str, numbers: Mapping[str, int]) -> str:
 
 def _with_related_sizes(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
     """The clues, the larger of two sizes in terms of the smaller one: each is related once, and what ranges rest on is not."""
-    axes = {name for clue in told.values() for dims in _AXES.findall(clue.spec) for name in _LETTERS.findall(dims)}  # fmt: skip
+    axes = _axes_of(told)
     ranges = " ".join(_AXES.sub("", clue.spec) + clue.domain for clue in told.values())
     free = axes - set(_LETTERS.findall(ranges))
     larger: dict[str, str] = {}

@@ -159,5 +159,6 @@ def test_a_power_of_two_alone_is_a_number() -> None:
     assert specs("x: (batch, n), scaled by a power of two", "x") == ["f32[batch n]"]
 
 
-def test_an_expression_is_no_exponent() -> None:
+def test_an_expression_is_no_exponent_and_an_argument_has_its_own_numbers() -> None:
+    assert specs("x: (n, levels), levels = 2 ** bits", "x") == ["f32[n levels]"]
     assert specs("x: (n, m), n = 2 ** m - 1", "x") == ["f32[n m]"]
