@@ -75,13 +75,15 @@ def in_order(leaves: Sequence[Leaf], rows: Sequence[Array], fmt: Format) -> list
     return ordered
 
 
+def point_in_order(leaves: Sequence[Leaf], point: Sequence[Array], fmt: Format) -> list[Array]:
+    """One point, with the ends of each range in their order."""
+    return [row[0] for row in in_order(leaves, [np.asarray(values)[None] for values in point], fmt)]
+
+
 def is_in_order(leaves: Sequence[Leaf], point: Sequence[Array], fmt: Format) -> bool:
     """Are the ends of each range in their order at this point?"""
-    rows = [np.asarray(values)[None] for values in point]
-    return all(
-        np.array_equal(moved, row, equal_nan=True)
-        for moved, row in zip(in_order(leaves, rows, fmt), rows, strict=True)
-    )
+    moved = point_in_order(leaves, point, fmt)
+    return all(np.array_equal(m, p, equal_nan=True) for m, p in zip(moved, point, strict=True))
 
 
 def _ranges(leaves: Sequence[Leaf]) -> Iterator[tuple[int, int]]:

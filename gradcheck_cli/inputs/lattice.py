@@ -57,9 +57,9 @@ class Points:
     def __len__(self) -> int:
         return len(self.recipes)
 
-    def rows(self, leaves: Sequence[Leaf], index: Array, fmt: Format) -> list[Array]:
-        """The numbers of these points, with the ends of each range in their order, whoever chose them."""
-        return in_order(leaves, [leaf[index] for leaf in self.leaves], fmt)
+    def in_order(self, leaves: Sequence[Leaf], fmt: Format) -> Points:
+        """The points, with the ends of each range in their order."""
+        return Points(in_order(leaves, self.leaves, fmt), self.recipes)
 
     def followed_by(self, other: Points) -> Points:
         """The points of both, in this order."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.inputs.ends import point_in_order
 from gradcheck_cli.inputs.lattice import Points
 from gradcheck_cli.measure.ball_truth import Ask, Truth
 from gradcheck_cli.measure.components import as_floats, columns
@@ -88,7 +89,7 @@ def _at_home(m: Measurements, point: Sequence[Array], reach: float) -> Point:
     for leaf, values in zip(m.subject.leaves, point, strict=True):
         rounded = m.fmt.round(np.clip(values, -reach, reach).reshape(-1)).reshape(leaf.shape)
         moved.append(rounded if leaf.domain is None else leaf.domain.into(rounded[None], m.fmt)[0])
-    return moved
+    return point_in_order(m.subject.leaves, moved, m.fmt)
 
 
 def _relative(m: Measurements, points: Sequence[Point], cotangents: Sequence[Array]) -> Array:

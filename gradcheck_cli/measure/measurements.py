@@ -63,10 +63,10 @@ class Rows:
         cotangents = [
             np.stack([named[p.cotangent][k] for p in probes]) for k in range(len(subject.outputs))
         ]
-        fmt = format_of(subject.dtype)
-        ordered = points.rows(subject.leaves, index, fmt)
-        recipes = [points.recipes[i] for i in index]
-        return Rows(subject, fmt, seed, probes, ordered, cotangents, recipes)
+        return Rows(
+            subject, format_of(subject.dtype), seed, probes, [leaf[index] for leaf in points.leaves],
+            cotangents, [points.recipes[i] for i in index],
+        )  # fmt: skip
 
     @property
     def count(self) -> int:

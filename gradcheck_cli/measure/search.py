@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import FORMULA_EPS
 from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.inputs.ends import point_in_order
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.inputs.simplify import first_found
 from gradcheck_cli.measure.engine import moved
@@ -44,7 +45,7 @@ def _shaped(flat: list[float], leaves: Any, m: Measurements) -> list[Array]:
         values = m.fmt.round(flat[start : start + leaf.size]).reshape(leaf.shape)
         start += leaf.size
         point.append(_at_home(leaf, values, m))
-    return point
+    return point_in_order(leaves, point, m.fmt)
 
 
 def _at_home(leaf: Leaf, values: Array, m: Measurements) -> Array:

@@ -134,3 +134,10 @@ def test_a_rule_is_held_to_what_is_promised_of_its_arguments(
 ) -> None:
     (project / "a.py").write_text(WIDTHS.replace("SAID", said))
     assert check_json("a.py", cwd=project).gradient("width")["verdict"] == verdict
+
+
+def test_what_the_user_asks_for_is_looked_at_as_it_is(project: Path) -> None:
+    source = WIDTHS.replace("SAID", "> rise").replace("crossings (n,)", "crossings, scalars")
+    (project / "a.py").write_text(source)
+    asked = check_json("a.py:width", "--at", "rise=2, fall=1", cwd=project)
+    assert asked.gradient("width")["verdict"] == "wrong"
