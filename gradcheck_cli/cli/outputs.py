@@ -72,7 +72,7 @@ class Outputs:
         if all(file is not None for _, file in self.targets) and not self.quiet:
             files = ", ".join(file for _, file in self.targets if file is not None)
             print(
-                f"cgcheck: {closing(from_here(report, root, here))} Written to {files}.",
+                f"cgcheck: {closing(report)} Written to {files}.",
                 file=sys.stderr,
             )
 

@@ -17,6 +17,7 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="From a report; the first 
 def replay(name: Id) -> None:
     """Run the check again that led to a finding, and show it if it is still there."""
     from gradcheck_cli.report import render
+    from gradcheck_cli.report.from_here import from_here
     from gradcheck_cli.report.look import Look
     from gradcheck_cli.run.exit_code import FINDINGS
     from gradcheck_cli.run.renumbered import narrowed
@@ -26,7 +27,9 @@ def replay(name: Id) -> None:
     if not shown.findings:
         typer.echo(f"{entry.rule} of {entry.gradient} is gone")
         return
-    typer.echo(render("text", shown, Look(root, verbose=True)), nl=False)
+    here = Path.cwd()
+    read = from_here(shown, root, here)
+    typer.echo(render("text", read, Look(here, verbose=True)), nl=False)
     raise typer.Exit(FINDINGS)
 
 

@@ -1,8 +1,8 @@
 """Which of two arguments is the larger one wherever somebody means the call, as texts and checks say.
 
-Texts: the chain `0 < lo < hi`, `lo < hi is assumed`, `hi must be larger than lo`, an entry `hi: the upper end, > lo`. Checks at the
-top of a function: `assert a < b`, and what raises. A comparison alone is no promise: `x < knee` may be a branch, and
-`lo < x < hi` the place where a slope is 1.
+Texts, in a sentence that says little else: the chain `0 < lo < hi`, `assumes lo < hi`, `hi must be larger than lo`, an entry
+`hi: the upper end, > lo`. Checks at the top of a function: `assert a < b`, and what raises. A comparison alone is no promise:
+`x < knee` may be a branch, and `0 < x < knee` where it is taken.
 """
 
 from __future__ import annotations
@@ -21,23 +21,28 @@ from gradcheck_cli.inputs.signature import last_name
 Order = tuple[str, str]  # the lesser one and the larger one
 
 _NAME = r"`*(?P<{0}>[^\W\d]\w*)`*"
-_BEGINS = r"(?:^|(?<=[.;])\s|\band\s)\s*(?:the\s+)?"  # a sentence or an entry of its own
-_ENDS = r"(?=\s*(?:[,;)]|\.(?!\w)|$))"
 _MUST_BE = r"(?:must|has to|have to|should|is always|are always)\s+(?:be\s+)?(?:strictly\s+)?"
 _LESS, _MORE = r"(?:less|smaller|lower|below)(?:\s+than)?", r"(?:larger|greater|higher|above)(?:\s+than)?"  # fmt: skip
 _SIGNS = re.compile(
-    rf"(?<!not )(?<!n't )\b(?:requires|assumes|assuming|(?:required|assumed|ensured)\s+that|must have)\s+(?:that\s+)?"
-    rf"{_NAME.format('one')}\s*(?P<sign>[<>]=?|≤|≥)\s*{_NAME.format('other')}{_ENDS}",
-    re.MULTILINE | re.IGNORECASE,
+    rf"(?:it\s+)?(?:requires|assumes|assuming|must have|(?:it is )?(?:required|assumed|ensured)\s+that)\s+(?:that\s+)?"
+    rf"{_NAME.format('one')}\s*(?P<sign>[<>]=?|≤|≥)\s*{_NAME.format('other')}",
+    re.IGNORECASE,
 )
 _WORDS = re.compile(
-    rf"{_BEGINS}{_NAME.format('one')}\s+{_MUST_BE}(?:(?P<less>{_LESS})|{_MORE})\s+{_NAME.format('other')}{_ENDS}",
-    re.MULTILINE,
+    rf"(?:the\s+)?{_NAME.format('one')}\s+{_MUST_BE}(?:(?P<less>{_LESS})|{_MORE})\s+{_NAME.format('other')}"
 )
 _ENTRY = re.compile(
-    rf"^\s*{_NAME.format('one')}\s*(?:\([^()\n]*\)\s*)?:(?:[^\n]*?,)?\s*(?:strictly\s+)?(?:must be\s+)?"
-    rf"(?:(?P<less><=?|≤|(?:less|smaller|lower) than)|(?:>=?|≥|(?:larger|greater|higher) than))\s+(?:the\s+)?{_NAME.format('other')}{_ENDS}",
-    re.MULTILINE,
+    rf"{_NAME.format('one')}\s*(?:\([^()]*\)\s*)?:(?:[^:]*,)?\s*(?:strictly\s+)?(?:must be\s+)?"
+    rf"(?:(?P<less><=?|≤|(?:less|smaller|lower) than)|(?:>=?|≥|(?:larger|greater|higher) than))\s+(?:the\s+)?{_NAME.format('other')}"
+)
+# A line goes on in the next one, unless that is empty, an item or an entry of its own.
+_GOES_ON = re.compile(r"[ \t]*\n(?!\s*\n)(?!\s*(?:[-*•]\s|`*\w+`*\s*(?:\([^()\n]*\)\s*)?:))[ \t]*")
+_SENTENCE = re.compile(r"\.(?:\s+|$)|\n")
+# What makes a condition, an exception or another thing of it.
+_NO_PROMISE = re.compile(
+    r"\b(?:if|when|whenever|where|wherever|while|until|unless|once|without|not|no|never|nor|otherwise|else|or|than \w+ (?:times|plus|minus)|swapp?\w*"
+    r"|between|beyond|outside|inside|linear\w*|quadratic\w*|region\w*|regimes?|slopes?|clamp\w*|clipp\w*|returns?|gives?|zero|nonzero|elsewhere|nan)\b",
+    re.IGNORECASE,
 )
 _LOWER_FIRST, _UPPER_FIRST = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)
 _WHOLES = frozenset({"all", "any"})  # what says of an array what holds for its entries
@@ -47,7 +52,9 @@ def orders(
     functions: Sequence[Callable[..., Any]], paths: Iterable[str]
 ) -> dict[str, tuple[str, ...]]:
     """The arguments that have others below them, each with these."""
-    by_name = {last_name(path): path for path in paths}
+    paths = list(paths)
+    last = [last_name(path) for path in paths]
+    by_name = {name: path for name, path in zip(last, paths, strict=True) if last.count(name) == 1}
     found: dict[str, tuple[str, ...]] = {}
     for lesser, larger in dict.fromkeys(_said(functions, by_name)):
         is_known = lesser in by_name and larger in by_name and lesser != larger
@@ -66,12 +73,29 @@ def _said(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> It
 
 
 def _in_prose(text: str, names: Collection[str]) -> Iterator[Order]:
-    yield from ordered_in(text, names)
-    for match in _SIGNS.finditer(text):
-        yield _order(match["one"], match["other"], is_less=match["sign"][0] in "<≤")
-    for form in (_WORDS, _ENTRY):
-        for match in form.finditer(text):
-            yield _order(match["one"], match["other"], is_less=match["less"] is not None)
+    """What sentences promise, but where the text compares the two the other way round, too."""
+    for sentence in _SENTENCE.split(_GOES_ON.sub(" ", text)):
+        if _NO_PROMISE.search(sentence) is None:
+            for order in (*ordered_in(sentence, names), *_in_sentence(sentence.strip(" ,:;`"))):
+                if _turned(order).search(text) is None:
+                    yield order
+
+
+def _in_sentence(sentence: str) -> Iterator[Order]:
+    for form in (_SIGNS, _WORDS, _ENTRY):
+        match = form.fullmatch(sentence)
+        if match is not None:
+            found = match.groupdict()
+            is_less = found["sign"][0] in "<≤" if "sign" in found else found["less"] is not None
+            yield _order(match["one"], match["other"], is_less=is_less)
+
+
+def _turned(order: Order) -> re.Pattern[str]:
+    """What says that the lesser one may be the larger one."""
+    lesser, larger = map(re.escape, order)
+    return re.compile(
+        rf"\b{lesser}`*\s*(?:>=?|≥)\s*`*{larger}\b|\b{larger}`*\s*(?:<=?|≤)\s*`*{lesser}\b"
+    )
 
 
 def _order(first: str, second: str, *, is_less: bool) -> Order:
@@ -89,6 +113,8 @@ def _in_checks(function: Callable[..., Any]) -> Iterator[Order]:
         elif isinstance(statement, ast.If) and ends_in_raise(statement.body):
             found = _required(statement.test, truth=False)
         yield from (order for order in found if not given.intersection(order))
+        if any(isinstance(n, ast.Return) for n in ast.walk(statement)):
+            return  # what follows holds for the other calls alone
         stored = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
         given |= {n.id for n in stored if isinstance(n.ctx, ast.Store)}
 

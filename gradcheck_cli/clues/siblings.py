@@ -28,9 +28,8 @@ def single_elsewhere(function: Callable[..., Any], names: Sequence[str]) -> froz
         for name in (name for name in shared if name in clues):
             if clues[name].kind is not Kind.NOTHING:
                 said.setdefault(name, set()).add(clues[name].kind)
-    for name, kind in _exemplified(tree):
-        if name in wanted:
-            said.setdefault(name, set()).add(kind)
+    for name, kind in _exemplified(tree, wanted):
+        said.setdefault(name, set()).add(kind)
     return frozenset(name for name, kinds in said.items() if kinds == {Kind.NUMBER})
 
 
@@ -46,20 +45,23 @@ def _documented(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
                 yield doc, [a.arg for a in arguments_of(named)]
 
 
-def _exemplified(tree: ast.Module) -> Iterator[tuple[str, Kind]]:
-    """What stands beside a name in dictionaries: a number, or several. A call's keywords are another function's parameters."""
+def _exemplified(tree: ast.Module, wanted: Sequence[str]) -> Iterator[tuple[str, Kind]]:
+    """What stands beside names in dictionaries that have several of them: a number, or several numbers.
+
+    A call's keywords are another function's parameters, and a row of whole numbers are places: `{"depth": 0, "mass": 1}`.
+    """
     for node in ast.walk(tree):
-        pairs: Iterator[tuple[object, ast.expr]] = iter(())
+        pairs: list[tuple[object, ast.expr]] = []
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "dict":
-            pairs = ((keyword.arg, keyword.value) for keyword in node.keywords)
+            pairs = [(keyword.arg, keyword.value) for keyword in node.keywords]
         elif isinstance(node, ast.Dict):
-            pairs = (
-                (getattr(k, "value", None), v) for k, v in zip(node.keys, node.values, strict=True)
-            )
-        for name, value in pairs:
-            kind = _kind(value)
-            if isinstance(name, str) and kind is not Kind.NOTHING:
-                yield name, kind
+            keys = (getattr(key, "value", None) for key in node.keys)
+            pairs = list(zip(keys, node.values, strict=True))
+        own = {name: value for name, value in pairs if isinstance(name, str) and name in wanted}
+        wholes = [type(getattr(value, "value", None)) is int for value in own.values()]
+        if len(own) > 1 and not all(wholes):
+            kinds = ((name, _kind(value)) for name, value in own.items())
+            yield from (pair for pair in kinds if pair[1] is not Kind.NOTHING)
 
 
 def _kind(value: ast.expr) -> Kind:

@@ -25,7 +25,7 @@ _ENDS_BELOW_ZERO = (
     r"\b{name}\s*(?:\[[^\[\]]*\])?\s*(?:<\s*0\b|>=\s*0\b|[!=]=\s*-\s*1\b|>\s*-\s*1\b)"
 )
 _OF_TREES = re.compile(
-    r"(?<![a-z])(?:parents?|ancestors?|receivers?|outlets?|roots?|trees?)(?![a-z])|\bdownstream\b|\bno loops\b",
+    r"(?<![a-z])(?:parents?|ancestors?|receivers?|outlets?|trees?)(?![a-z])|\broots? (?:nodes?|at -1|is -1)\b|\bdownstream\b|\bno loops\b",
     re.IGNORECASE,
 )
 _TREE = (-1, 0, 0, 1, 2, 1)  # each behind the one that it hangs on

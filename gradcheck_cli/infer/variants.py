@@ -260,7 +260,7 @@ def _emptied(trial: Trial, signature: Signature, name: str) -> list[Fixed]:
 
 def _with_zeros(here: Any, domain: Domain | None) -> list[Fixed]:
     """For ones that nobody chose, ones and zeros: marks that are all true hide what they mark."""
-    if domain is not None:
+    if domain is not None and domain.is_bounded:
         return []
     value = here.value if isinstance(here, Fixed) and here.source == GUESS else None
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.size < 2:

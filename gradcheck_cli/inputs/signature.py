@@ -199,7 +199,7 @@ class Hints:
         False  # a text speaks of rows of a mask that are empty, or does something about them
     )
     distinct: bool = False  # a text promises that no two places of a table are one
-    single_elsewhere: frozenset[str] = frozenset()  # single numbers, by texts of other functions
+    single_elsewhere: frozenset[str] = frozenset()  # single numbers, by other texts and examples
     spec_source: str = ""  # where the specs stand
     integers: frozenset[str] = frozenset()  # of which whole numbers are tried, not floats
     make_key: Callable[[], Any] | None = None  # none: the framework has no keys

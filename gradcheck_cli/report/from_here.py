@@ -25,7 +25,14 @@ def from_here(report: Report, root: Path, here: Path) -> Report:
         return report
 
     def moved(path: str) -> str:
-        return path if Path(path).is_absolute() else os.path.relpath(root / path, here)
+        """Of a file below the root; that of an installed module is not, and stays."""
+        there = root / path
+        if Path(path).is_absolute() or not there.exists():
+            return path
+        try:
+            return os.path.relpath(there, here)
+        except ValueError:  # on another drive
+            return str(there)
 
     return replace(
         report,
@@ -47,13 +54,12 @@ def _finding(finding: Finding, moved: Moved) -> Finding:
 
 
 def _command(command: str, path: str, moved: Moved) -> str:
-    """`cgcheck model.py:loss …` as it is typed here; a name with blanks keeps its quotes."""
-    for quoted in ("", "'"):
-        start = f"{_COMMAND}{quoted}{path}"
-        if command.startswith(start):
-            there = moved(path) if quoted else shlex.quote(moved(path))
-            return f"{_COMMAND}{quoted}{there}{command[len(start) :]}"
-    return command
+    """`cgcheck model.py:loss …` as it is typed here."""
+    target = shlex.split(command)[1]
+    start = f"{_COMMAND}{shlex.quote(target)}"
+    if not target.startswith(path) or not command.startswith(start):
+        return command
+    return f"{_COMMAND}{shlex.quote(moved(path) + target[len(path) :])}{command[len(start) :]}"
 
 
 def _gradient(gradient: Gradient, moved: Moved) -> Gradient:

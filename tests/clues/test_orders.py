@@ -38,7 +38,19 @@ def documented(text: str) -> Callable[..., float]:
         ("inner has to be below outer.", {"outer": ("inner",)}),
         ("outer (float): the far radius, greater than inner\n", {"outer": ("inner",)}),
         ("outer: radius of the rim, > inner\n", {"outer": ("inner",)}),
+        ("0 < `inner` < `outer`", {"outer": ("inner",)}),
+        ("The radii of a ring,\n    0 < inner < outer < 1.", {"outer": ("inner",)}),
         # A branch, and other sizes than the argument's own.
+        ("When 0 < inner < knee, the slope is 1.", {}),
+        ("    inner / 2,   0 <= inner < knee\n    inner - 1,   inner >= knee", {}),
+        ("Quadratic near zero (0 < inner < knee), linear beyond.", {}),
+        ("The linear region is 0 < inner < knee.", {}),
+        ("1 on 0 < inner < knee.", {}),
+        ("The difference between outer and inner must be larger than knee.", {}),
+        ("If knee is negative, then\n    inner must be larger than outer.", {}),
+        ("outer must be larger than inner\n    times the knee.", {}),
+        ("Works without assuming inner < outer.", {}),
+        ("inner should be less than outer; if not, they are swapped.", {}),
         ("Linear for inner < knee, quadratic for inner > knee.", {}),
         ("The slope is 1 inside (inner < knee < outer), 0 outside.", {}),
         ("The slope is 1 on inner < knee < outer, and 0 elsewhere.", {}),
@@ -98,6 +110,13 @@ def of_others(a: float, b: float, c: float, strict: bool = False) -> float:
     return a + b + c
 
 
+def returning(a: float, b: float, c: float) -> float:
+    if a > b:
+        return c
+    assert a <= b
+    return a
+
+
 @pytest.mark.parametrize("checked", [asserting, raising, of_arrays])
 def test_what_a_check_requires(checked: Callable[..., object]) -> None:
     assert orders([checked], "abc") == {"b": ("a",), "c": ("b",)}
@@ -109,6 +128,7 @@ def test_a_branch_and_one_of_two_conditions_require_nothing() -> None:
 
 def test_checks_of_other_scopes_of_some_calls_and_of_other_values_require_nothing() -> None:
     assert orders([of_others], "abc") == {}
+    assert orders([returning], "abc") == {}
 
 
 WIDTHS = '''import jax
@@ -119,7 +139,7 @@ import jax.numpy as jnp
 def width(rise, fall):
     """Between two crossings (n,), in metres.
 
-    fall: where it falls, SAID
+    fall: the second one, SAID
     """
     return jnp.abs(fall - rise)
 

@@ -45,6 +45,9 @@ def example():
     return dict(height=8400.0, winds=[2.0, 5.0]), {"mass": -90, "load": 1.0}
 
 
+PLACES = {"load": 0, "pull": 1}
+
+
 def other(ax):
     ax.plot(pull=0.5)
     return dict(load=jnp.array([1.0]), height=measured)

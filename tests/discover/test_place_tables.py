@@ -53,7 +53,7 @@ def test_columns_of_numbers_get_none() -> None:
 
 
 def test_what_ends_below_zero_in_a_tree_gets_one() -> None:
-    (tree,) = places("above", "while above[node] >= 0: node = above[node]  # up to the root")
+    (tree,) = places("above", "while above[node] >= 0: node = above[node]  # up the tree")
     assert tree.tolist().count(-1) == 1
     assert all(0 <= over < node for node, over in enumerate(tree.tolist()) if over >= 0)
     assert places("above", "kept = x[above >= 0]") == []

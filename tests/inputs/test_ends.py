@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,33 @@ def test_what_was_put_in_order_once_stays(size: float) -> None:
     assert [a.tolist() for a in again] == [r.tolist() for r in rows]
     assert all(is_in_order(leaves, [r[i] for r in rows], FMT) for i in range(3))
     assert not is_in_order(leaves, [np.float64(size), np.float64(size)], FMT)
+
+
+@pytest.mark.parametrize(
+    ("of_low", "of_high"),
+    [
+        (Bounds(0.0, 1.0), Bounds(0.0, 1.0)),
+        (Bounds(0.0, 1.0, True, True), Bounds(0.0, 1.0, True, True)),
+        (Bounds(0.0, low_open=True), Bounds(0.0, 1.0, True, True)),
+        (Bounds(), Bounds(0.0, 1.0, True, True)),
+        (Bounds(0.0), Bounds(0.0)),
+        (Bounds(high=0.0), Bounds(high=0.0)),
+    ],
+)
+def test_domains_do_not_turn_the_ends_round(of_low: Bounds, of_high: Bounds) -> None:
+    leaves = [
+        Leaf("low", (), "test", domain=Domain(of_low)),
+        Leaf("high", (), "test", domain=Domain(of_high)),
+    ]
+    numbers = [-1e9, -3.0, -1.0, -0.5, 0.0, 1e-6, 0.25, 0.999, 1.0, 1.25, 100.0, 1e30]
+    rows = [FMT.round(each) for each in zip(*itertools.product(numbers, numbers), strict=True)]
+    held = [
+        leaf.domain.into(row, FMT) for leaf, row in zip(leaves, rows, strict=True) if leaf.domain
+    ]
+    low, high = in_order(leaves, held, FMT)
+    assert (low < high).all()
+    assert Domain(of_low).has(low, FMT)
+    assert Domain(of_high).has(high, FMT)
 
 
 def test_what_is_said_to_be_above_two_others_is_above_both() -> None:

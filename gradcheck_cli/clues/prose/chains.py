@@ -15,11 +15,9 @@ _CHAIN = re.compile(
     rf"(?:{_NUMBER}|{_NAME})(?:\s*{_SIGN}\s*(?:{_NUMBER}|{_NAME})){{2,}}(?=\s*(?:[,;)]|\.(?!\w)|$))",
     re.MULTILINE,
 )
-# What says before a chain that it is a part of an expression, or no promise.
-_NO_PROMISE = re.compile(
-    r"(?:[-+*/^=]|\b(?:on|in|inside|within|between|not|no|either|unless|elements|entries|only|mask))\s*\(?\s*\Z",
-    re.IGNORECASE,
-)
+_PLACE = re.compile(r"\b(?:at|on|in|for|to|is)\s*[(:]?\s*\Z", re.IGNORECASE)
+_FEW = 6  # words beside a chain that is all that a sentence says
+_EXPRESSION = re.compile(r"[*/^=+]|\w\(|(?<!\w)-\s*\w|\w\s*-\s*\Z")
 _PARTS = re.compile(rf"{_SIGN}|{_NUMBER}|{_NAME}")
 _TURNED = {">": "<", ">=": "<=", "≥": "<=", "<": "<", "<=": "<=", "≤": "<="}
 
@@ -29,15 +27,20 @@ def without_chains(text: str, names: Collection[str]) -> str:
     return _CHAIN.sub(lambda chain: _one_by_one(chain.group(), names), text)
 
 
-def ordered_in(text: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The parameters that stand beside each other in a chain that ends at a number, the lesser one first: `0 < inner < outer`.
+def ordered_in(sentence: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The parameters that stand beside each other in a chain that ends at a number, the lesser one first: `Radii, 0 < inner < outer`.
 
-    Without a number, a chain may be where something is the case: `1 where lo < x < hi`.
+    Without a number, a chain may be where something is the case: `1 where lo < x < hi`. So may one in a sentence
+    that says other things, or in a formula.
     """
-    for chain in _CHAIN.finditer(text):
+    bare = sentence.replace("`", "").replace("$", "")
+    beside = _CHAIN.sub(" ", bare)
+    if len(beside.split()) > _FEW or _EXPRESSION.search(beside) is not None:
+        return
+    for chain in _CHAIN.finditer(bare):
         ends, _ = _rising(chain.group())
         bounded = any(re.fullmatch(_NUMBER, end) for end in (*ends[:1], *ends[-1:]))
-        if bounded and _NO_PROMISE.search(text, 0, chain.start()) is None:
+        if bounded and _PLACE.search(bare, 0, chain.start()) is None:
             yield from (pair for pair in pairwise(ends) if set(pair) <= set(names))
 
 

@@ -233,7 +233,8 @@ def least_integer(name: str, text: str) -> int:
 
 _AS_LONG = re.compile(
     r"\W*(?:(?P<whole>(?:an?\s+)?(?:static\s+)?(?:int|integer)\b\W*)|static\b\W*)?(?:at least|no (?:less|fewer|smaller|shorter) than|not (?:less|fewer|smaller|shorter|below) than|>=|≥)\s*"
-    r"(?:as (?:many|long|large) as\s+)?(?:the\s+)?(?:(?:number|count)\s+of|(?(whole)(?:length|size)\s+of|(?!)))\b",
+    r"(?:as (?:many|long|large) as\s+)?(?:the\s+)?(?:(?:number|count)\s+of|(?(whole)(?:length|size)\s+of|(?!)))\b"
+    r"(?![^.;,]*\b(?:minus|plus|times|floats?|per)\b)",
     re.IGNORECASE,
 )
 

@@ -51,8 +51,8 @@ _BESIDE_NAMES = re.compile(
 # `n = 2 ** stages`, `stages = log2(n)`, `n a power of two`
 _POWER = re.compile(
     r"\b(?P<power>[A-Za-z]\w*)\s*=\s*(?:2\s*(?:\*\*|\^)\s*|1\s*<<\s*)(?P<stages>[A-Za-z]\w*)\b(?!\s*[-+*/(])"
-    r"|\b(?P<stages_>[A-Za-z]\w*)\s*=\s*log_?2\s*\(?\s*(?P<power_>[A-Za-z]\w*)\b"
-    r"|\b(?P<alone>[A-Za-z]\w*)\s*(?:,\s*)?(?:is |must be |has to be |being )?(?:a |an integer )?powers? of (?:two|2)\b"
+    r"|\b(?P<stages_>[A-Za-z]\w*)\s*=\s*log_?2\s*\(?\s*(?P<power_>[A-Za-z]\w*)\b(?!\s*[-+*/])(?!\s*\)\s*[-+*/])"
+    r"|(?<!\b[Ii]f )(?<!\b[Ww]hether )(?<!\b[Uu]nless )(?<!\b[Ww]hen )\b(?P<alone>[A-Za-z]\w*)\s*(?:,\s*)?(?:is |must be |has to be |being )?a power of (?:two|2)\b"
 )
 _STAGES = 3
 _SHARE = re.compile(r"(?P<name>[A-Za-z]\w*)(?://(?P<share>\d+))?")
@@ -128,13 +128,20 @@ def _with_powers(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
             continue  # it is an argument, and has its own numbers: `levels = 2 ** bits`
         numbers[match["power"] or match["power_"] or match["alone"]] = 2**_STAGES
         numbers |= {stages: _STAGES} if stages else {}
-    if not numbers:
+    every = [axis for clue in told.values() for dims in _AXES.findall(clue.spec) for axis in dims.split()]  # fmt: skip
+    if not numbers or not all(_has_value(axis, numbers) for axis in every):
         return dict(told)
 
     def valued(axes: re.Match[str]) -> str:
         return f"[{' '.join(_value(axis, numbers) for axis in axes[1].split())}]"
 
     return {n: replace(clue, spec=_AXES.sub(valued, clue.spec)) for n, clue in told.items()}
+
+
+def _has_value(axis: str, numbers: Mapping[str, int]) -> bool:
+    """Does it speak of none of these names, or is it one, or a share of one?"""
+    match = _SHARE.fullmatch(axis)
+    return numbers.keys().isdisjoint(_LETTERS.findall(axis)) or (match is not None and int(match["share"] or 1) <= 2**_STAGES)  # fmt: skip
 
 
 def _value(axis: str, numbers: Mapping[str, int]) -> str:

@@ -21,7 +21,8 @@ _SEVERAL = re.compile(
     re.IGNORECASE,
 )
 _SCALARS = re.compile(
-    r"\bscalars:?\s+(?P<names>`*[^\W\d]\w*`*(?:\s*,\s*(?:and\s+)?`*[^\W\d]\w*`*|\s+and\s+`*[^\W\d]\w*`*)+)"
+    r"(?<!\bof )(?<!\bno )(?<!\bnot )(?<!non-)\bscalars:?\s+(?P<names>`*[^\W\d]\w*`*(?:\s*,\s*(?:and\s+)?`*[^\W\d]\w*`*|\s+and\s+`*[^\W\d]\w*`*)+)"
+    r"(?!\w|\s*(?:of shape|are|have|with shape|[(\[]))"
 )
 _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|\n\s*\n|[.;:](?=\s)|[^\w\s]")
 _ENDS = (".", ";", ":", "=")
@@ -53,6 +54,8 @@ def _of_scalars(told: Mapping[str, Clue], written: str, source: str) -> dict[str
     found = dict(told)
     for said in _SCALARS.finditer(written):
         listed = [name for name in re.findall(r"\w+", said["names"]) if name in told]
+        if said["names"].strip("`").split(",")[0].split()[0].strip("`") not in told:
+            continue
         about = Clue(f"{source} `scalars {', '.join(listed)}`", "f32[]", kind=Kind.NUMBER)
         found |= {name: about for name in listed if told[name] == Clue(told[name].source)}
     return found

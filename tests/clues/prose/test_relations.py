@@ -162,3 +162,6 @@ def test_a_power_of_two_alone_is_a_number() -> None:
 def test_an_expression_is_no_exponent_and_an_argument_has_its_own_numbers() -> None:
     assert specs("x: (n, levels), levels = 2 ** bits", "x") == ["f32[n levels]"]
     assert specs("x: (n, m), n = 2 ** m - 1", "x") == ["f32[n m]"]
+    assert specs("x: (n, m), m = log2(n) + 1", "x") == ["f32[n m]"]
+    assert specs("x: (n, n+1), n a power of two", "x") == ["f32[n n+1]"]
+    assert specs("x: (b, n). If n is a power of two, it is fast.", "x") == ["f32[b n]"]

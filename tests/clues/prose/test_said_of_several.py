@@ -145,3 +145,16 @@ def test_what_is_listed_behind_scalars_is_a_single_number_each(said: str) -> Non
     names = ["floor", "rise", "centre", "shift"]
     found = read_text(Text("here", said, near=True), names)
     assert {n: found[n].spec for n in found} == dict.fromkeys(names[:3], "f32[]")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "arrays of scalars floor and rise",
+        "scalars floor, rise of shape (n,)",
+        "no scalars floor, rise",
+    ],
+)
+def test_what_is_no_scalar_is_none(said: str) -> None:
+    found = read_text(Text("here", said, near=True), ["floor", "rise"])
+    assert all(clue.spec != "f32[]" for clue in found.values())
