@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +33,7 @@ def inputs(
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve
     from gradcheck_cli.project.settings import load_for
+    from gradcheck_cli.report.from_here import seen_from
     from gradcheck_cli.run.session import Session
 
     settings, root = load_for(paths[0])
@@ -42,12 +43,12 @@ def inputs(
     result = session.run(targets, lambda *_: None)
     if result.stopped:
         raise KeyboardInterrupt
-    width = shutil.get_terminal_size((80, 24)).columns
+    width, moved = shutil.get_terminal_size((80, 24)).columns, seen_from(Path.cwd(), root)
     for file in result.files:
-        for line in _listings(file.gradients, width):
+        for line in _listings(file.gradients, width, moved):
             typer.echo(line.rstrip())
     for finding in result.report.findings:
-        typer.echo(f"{finding.path}:{finding.line} {finding.rule}: {finding.message}")
+        typer.echo(f"{moved(finding.path)}:{finding.line} {finding.rule}: {finding.message}")
     if write or diff:
         for file in result.files:
             for line in _comments(file, root, write=write and not diff):
@@ -56,12 +57,14 @@ def inputs(
     raise typer.Exit(2 if errors else 0)
 
 
-def _listings(gradients: Sequence[Checked], width: int) -> Iterator[str]:
+def _listings(
+    gradients: Sequence[Checked], width: int, moved: Callable[[str], str]
+) -> Iterator[str]:
     """Each gradient with its candidates; once for all backends on which they are the same."""
     backends: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for checked in gradients:
         gradient: Gradient = checked.gradient
-        name = f"{gradient.path}:{gradient.line} {gradient.qualname}"
+        name = f"{moved(gradient.path)}:{gradient.line} {gradient.qualname}"
         on = [gradient.backend] if gradient.backend != gradient.framework else []
         backends.setdefault((name, tuple(_listing(checked, width))), []).extend(on)
     for (name, lines), on in backends.items():

@@ -19,21 +19,24 @@ Moved = Callable[[str], str]
 _COMMAND = "cgcheck "
 
 
-def from_here(report: Report, root: Path, here: Path) -> Report:
-    """The report with its paths from this folder on; they go from the root on."""
-    if here == root:
-        return report
+def seen_from(here: Path, root: Path) -> Moved:
+    """What a path below the root is in this folder; that of an installed module is none, and stays."""
 
     def moved(path: str) -> str:
-        """Of a file below the root; that of an installed module is not, and stays."""
         there = root / path
-        if Path(path).is_absolute() or not there.exists():
+        if here == root or Path(path).is_absolute() or not there.exists():
             return path
         try:
             return os.path.relpath(there, here)
         except ValueError:  # on another drive
             return str(there)
 
+    return moved
+
+
+def from_here(report: Report, root: Path, here: Path) -> Report:
+    """The report with its paths from this folder on; they go from the root on."""
+    moved = seen_from(here, root)
     return replace(
         report,
         findings=[_finding(finding, moved) for finding in report.findings],

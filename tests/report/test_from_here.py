@@ -37,6 +37,13 @@ def test_what_is_printed_can_be_typed_again_where_one_is(
     assert concise.startswith(f"{path}:6:")
 
 
+def test_candidates_are_told_of_from_where_one_is(project: Path) -> None:
+    (project / "sub").mkdir()
+    (project / "a.py").write_text(WRONG)
+    told = cgcheck("inputs", "../a.py", cwd=project / "sub").out
+    assert told.startswith("../a.py:5 triple")
+
+
 def test_machines_read_paths_from_the_root_on(project: Path) -> None:
     (project / "sub").mkdir()
     (project / "sub" / "a.py").write_text(WRONG)
