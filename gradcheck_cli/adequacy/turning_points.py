@@ -144,7 +144,7 @@ def _tried(
     for leaf, rows in zip(leaves, scaled, strict=True):
         whole = np.clip(np.concatenate(rows), -reach, reach)
         rounded = fmt.round(whole.reshape(-1)).reshape(whole.shape)
-        tried.append(rounded if leaf.domain is None else leaf.domain.into(rounded, fmt))
+        tried.append(leaf.within(rounded, fmt))
     return tried
 
 

@@ -33,7 +33,7 @@ def points_of(subject: Subject, task: Task, rungs: Sources) -> Points:
     points = make_points(subject.leaves, fmt, constants, task.reach, budget, task.seed)
     if not rungs.primal.dear:
         beside = turning_points(programs, subject.leaves, subject.outputs, points, fmt, task.reach)
-        points = points.followed_by(beside).in_order(subject.leaves, fmt)
+        points = points.followed_by(beside.in_order(subject.leaves, fmt))
     points = recorded_first(subject.leaves, fmt, points)
     return asked_first(task.at, subject.leaves, fmt, points)
 

@@ -71,10 +71,7 @@ class Outputs:
             _put(render(name, shown, look), file)
         if all(file is not None for _, file in self.targets) and not self.quiet:
             files = ", ".join(file for _, file in self.targets if file is not None)
-            print(
-                f"cgcheck: {closing(report)} Written to {files}.",
-                file=sys.stderr,
-            )
+            print(f"cgcheck: {closing(report)} Written to {files}.", file=sys.stderr)
 
     def _colored(self, file: str | None) -> bool:
         import os

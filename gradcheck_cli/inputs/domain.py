@@ -83,9 +83,9 @@ class Domain:
         return bool((self.into(values[None], fmt)[0] == values).all())
 
     def _into_interval(self, rows: Array, fmt: Format) -> Array:
-        low, high = self._edges(fmt)
-        if np.isinf([low, high]).all():
+        if not self.is_bounded:
             return rows
+        low, high = self._edges(fmt)
         inside = (rows >= low) & (rows <= high)
         if np.isfinite(low) and np.isfinite(high):
             mirrored = np.abs(rows)

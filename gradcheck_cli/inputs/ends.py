@@ -68,20 +68,19 @@ def in_order(leaves: Sequence[Leaf], rows: Sequence[Array], fmt: Format) -> list
     ranges = list(_ranges(leaves))
     for low, high in ranges * (len(ranges) + 1):  # one argument may be an end of several
         lower, upper = _apart(ordered[low], ordered[high], fmt)
-        ordered[low], ordered[high] = _within(leaves[low], lower, fmt), _within(leaves[high], upper, fmt)  # fmt: skip
+        ordered[low], ordered[high] = (
+            leaves[low].within(lower, fmt),
+            leaves[high].within(upper, fmt),
+        )
         ordered[low] = _below(leaves[low], ordered[low], ordered[high], fmt)
     return ordered
-
-
-def _within(leaf: Leaf, rows: Array, fmt: Format) -> Array:
-    return rows if leaf.domain is None else leaf.domain.into(rows, fmt)
 
 
 def _below(leaf: Leaf, low: Array, high: Array, fmt: Format) -> Array:
     """The lower end, further down where the domain of the upper one has brought that below it."""
     if low.shape != high.shape or (low < high).all():
         return low
-    under = _within(leaf, fmt.round(np.where(high > 0, high / 2, 2 * high - 1)), fmt)
+    under = leaf.within(fmt.round(np.where(high > 0, high / 2, 2 * high - 1)), fmt)
     return np.where((low >= high) & (under < high), under, low)
 
 

@@ -125,14 +125,10 @@ def make_points(
         rows += special
         recipes += ["numbers of their own"] * len(special)
     arrays = [
-        _inside(leaf, fmt.round(np.stack([np.asarray(row[i], np.float64) for row in rows])), fmt)
+        leaf.within(fmt.round(np.stack([np.asarray(row[i], np.float64) for row in rows])), fmt)
         for i, leaf in enumerate(leaves)
     ]
     return Points(in_order(leaves, arrays, fmt), recipes)
-
-
-def _inside(leaf: Leaf, rows: Array, fmt: Format) -> Array:
-    return rows if leaf.domain is None else leaf.domain.into(rows, fmt)
 
 
 def beyond_reach(leaves: Sequence[Leaf], fmt: Format, reach: float) -> Points:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.domain import Domain
+from gradcheck_cli.inputs.floats import Format
 from gradcheck_cli.project.input_specs import Spec
 
 Array = np.ndarray[Any, Any]
@@ -50,6 +51,10 @@ class Leaf:
     def is_bounded(self) -> bool:
         """Does somebody say which numbers it holds?"""
         return self.domain is not None and self.domain.is_bounded
+
+    def within(self, rows: Array, fmt: Format) -> Array:
+        """Rows of values (the first axis counts them), each moved to where the argument lives."""
+        return rows if self.domain is None else self.domain.into(rows, fmt)
 
     @property
     def parts(self) -> tuple[Leaf, ...]:

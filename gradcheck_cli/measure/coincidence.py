@@ -80,7 +80,7 @@ def _with_ordinary(
     numbers: list[Array] = []
     for leaf, point in zip(m.subject.leaves, m.points, strict=True):
         ordinary = np.round(rng.standard_normal(point[row][None].shape) * _STEP) / _STEP
-        numbers.append(ordinary if leaf.domain is None else leaf.domain.into(ordinary, m.fmt))
+        numbers.append(leaf.within(ordinary, m.fmt))
     cotangents = [c[row][None] for c in m.cotangents]
     for choice in moved:
         points = [numbers[i] if i in choice else p[row][None] for i, p in enumerate(m.points)]

@@ -88,7 +88,7 @@ def _at_home(m: Measurements, point: Sequence[Array], reach: float) -> Point:
     moved = []
     for leaf, values in zip(m.subject.leaves, point, strict=True):
         rounded = m.fmt.round(np.clip(values, -reach, reach).reshape(-1)).reshape(leaf.shape)
-        moved.append(rounded if leaf.domain is None else leaf.domain.into(rounded[None], m.fmt)[0])
+        moved.append(leaf.within(rounded[None], m.fmt)[0])
     return point_in_order(m.subject.leaves, moved, m.fmt)
 
 

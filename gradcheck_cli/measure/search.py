@@ -9,7 +9,6 @@ import numpy as np
 from gradcheck_cli.contract.limits import FORMULA_EPS
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.ends import point_in_order
-from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.inputs.simplify import first_found
 from gradcheck_cli.measure.engine import moved
 from gradcheck_cli.measure.formula_gap import gaps
@@ -44,12 +43,8 @@ def _shaped(flat: list[float], leaves: Any, m: Measurements) -> list[Array]:
     for leaf in leaves:
         values = m.fmt.round(flat[start : start + leaf.size]).reshape(leaf.shape)
         start += leaf.size
-        point.append(_at_home(leaf, values, m))
+        point.append(leaf.within(values[None], m.fmt)[0])
     return point_in_order(leaves, point, m.fmt)
-
-
-def _at_home(leaf: Leaf, values: Array, m: Measurements) -> Array:
-    return values if leaf.domain is None else leaf.domain.into(values[None], m.fmt)[0]
 
 
 def _gravely(m: Measurements) -> bool:

@@ -36,6 +36,8 @@ def seen_from(here: Path, root: Path) -> Moved:
 
 def from_here(report: Report, root: Path, here: Path) -> Report:
     """The report with its paths from this folder on; they go from the root on."""
+    if here == root:
+        return report
     moved = seen_from(here, root)
     return replace(
         report,
@@ -58,7 +60,10 @@ def _finding(finding: Finding, moved: Moved) -> Finding:
 
 def _command(command: str, path: str, moved: Moved) -> str:
     """`cgcheck model.py:loss …` as it is typed here."""
-    target = shlex.split(command)[1]
+    try:
+        target = shlex.split(command)[1]
+    except ValueError:  # a name with a quote in it
+        return command
     start = f"{_COMMAND}{shlex.quote(target)}"
     if not target.startswith(path) or not command.startswith(start):
         return command

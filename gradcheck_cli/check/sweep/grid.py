@@ -54,7 +54,7 @@ def _grid(subject: Shaped, fmt: Format, budget: int) -> Array:
     lines = []
     for leaf in subject.leaves:
         values = fmt.from_ordinals(line)
-        inside = values if leaf.domain is None else leaf.domain.into(values, fmt)
+        inside = leaf.within(values, fmt)
         lines.append(np.unique(fmt.ordinals(inside)))
     return np.stack([axis.reshape(-1) for axis in np.meshgrid(*lines, indexing="ij")], axis=1)
 

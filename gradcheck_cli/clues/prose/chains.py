@@ -15,6 +15,7 @@ _CHAIN = re.compile(
     rf"(?:{_NUMBER}|{_NAME})(?:\s*{_SIGN}\s*(?:{_NUMBER}|{_NAME})){{2,}}(?=\s*(?:[,;)]|\.(?!\w)|$))",
     re.MULTILINE,
 )
+# What makes a chain a place, and its sentence a formula.
 _PLACE = re.compile(r"\b(?:at|on|in|for|to|is)\s*[(:]?\s*\Z", re.IGNORECASE)
 _FEW = 6  # words beside a chain that is all that a sentence says
 _EXPRESSION = re.compile(r"[*/^=+]|\w\(|(?<!\w)-\s*\w|\w\s*-\s*\Z")

@@ -132,8 +132,8 @@ def _with_powers(told: Mapping[str, Clue], written: str) -> dict[str, Clue]:
     if not numbers or not all(_has_value(axis, numbers) for axis in every):
         return dict(told)
 
-    def valued(axes: re.Match[str]) -> str:
-        return f"[{' '.join(_value(axis, numbers) for axis in axes[1].split())}]"
+    def valued(dims: re.Match[str]) -> str:
+        return f"[{' '.join(_value(axis, numbers) for axis in dims[1].split())}]"
 
     return {n: replace(clue, spec=_AXES.sub(valued, clue.spec)) for n, clue in told.items()}
 

@@ -53,9 +53,8 @@ def _of_scalars(told: Mapping[str, Clue], written: str, source: str) -> dict[str
     """The clues, with single numbers for what is listed behind that word: `a dict with scalars floor, rise and centre`."""
     found = dict(told)
     for said in _SCALARS.finditer(written):
-        listed = [name for name in re.findall(r"\w+", said["names"]) if name in told]
-        if said["names"].strip("`").split(",")[0].split()[0].strip("`") not in told:
-            continue
+        words = re.findall(r"\w+", said["names"])
+        listed = [word for word in words if word in told] if words[0] in told else []
         about = Clue(f"{source} `scalars {', '.join(listed)}`", "f32[]", kind=Kind.NUMBER)
         found |= {name: about for name in listed if told[name] == Clue(told[name].source)}
     return found

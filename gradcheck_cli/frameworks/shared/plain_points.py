@@ -28,7 +28,7 @@ def plain(leaf: Leaf, turn: int = 0) -> Array:
     if turn:
         random = np.random.default_rng([turn, *leaf.path.encode()])
         numbers: Array = random.uniform(random.choice([-1.0, 0.25]), 1, (1, *leaf.shape))
-        rows = numbers if leaf.domain is None else leaf.domain.into(numbers, format_of("float32"))
+        rows = leaf.within(numbers, format_of("float32"))
         return rows.reshape(leaf.shape)
     apart = np.random.default_rng(0).uniform(0, _APART, size)
     return (np.resize(_PLAIN, size) + apart).reshape(leaf.shape)
