@@ -17,7 +17,7 @@ from gradcheck_cli.project.rule_pages import find
 
 def unused(request: Request, start: Opening, outcome: GradientOutcome) -> Iterator[Finding]:
     """A finding for each declaration that explained nothing."""
-    if not outcome.checked or outcome.late:
+    if not outcome.checked or outcome.late or outcome.stands_still:
         return
     rule, site = find(RuleName.UNUSED_INTENT), request.site
     declarations = Declarations(list(start.intents), set(outcome.answered), set(outcome.broken))

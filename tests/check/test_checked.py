@@ -108,6 +108,7 @@ def test_a_declaration_that_explains_nothing_is_a_finding_once_all_was_tried() -
     assert [f.rule for f in reported(FINE, [SCALED]).findings] == [RuleName.UNUSED_INTENT]
     for outcome in (
         FINE + GradientOutcome(late=True),
+        GradientOutcome(checked=True, points=8),
         FINE + GradientOutcome(broken=frozenset([SCALED])),
         FINE + GradientOutcome(answered=frozenset([SCALED])),
         GradientOutcome(),
