@@ -20,16 +20,17 @@ _COMMAND = "cgcheck "
 
 
 def seen_from(here: Path, root: Path) -> Moved:
-    """What a path below the root is in this folder; that of an installed module is none, and stays."""
+    """What a path below the root is in this folder; from outside of the project it is whole.
+
+    That of an installed module is none below the root, and stays.
+    """
 
     def moved(path: str) -> str:
         there = root / path
         if here == root or Path(path).is_absolute() or not there.exists():
             return path
-        try:
-            return os.path.relpath(there, here)
-        except ValueError:  # on another drive
-            return str(there)
+        near = here.is_relative_to(root) or there.is_relative_to(here)
+        return os.path.relpath(there, here) if near else str(there)
 
     return moved
 

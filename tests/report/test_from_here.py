@@ -44,6 +44,17 @@ def test_candidates_are_told_of_from_where_one_is(project: Path) -> None:
     assert told.startswith("../a.py:5 triple")
 
 
+def test_from_outside_of_the_project_paths_are_whole(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (project / "a.py").write_text(WRONG)
+    text = cgcheck(project / "a.py", cwd=tmp_path_factory.mktemp("elsewhere")).out
+    assert text.splitlines()[0] == str(project / "a.py")
+    assert (
+        cgcheck(project / "a.py", cwd=project.parent).out.splitlines()[0] == f"{project.name}/a.py"
+    )
+
+
 def test_machines_read_paths_from_the_root_on(project: Path) -> None:
     (project / "sub").mkdir()
     (project / "sub" / "a.py").write_text(WRONG)
