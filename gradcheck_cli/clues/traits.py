@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gradcheck_cli.clues.casts import cast_like_others
+from gradcheck_cli.clues.casts import cast_like_others, with_quantities
 from gradcheck_cli.clues.clip_bounds import cut_off_by
 from gradcheck_cli.clues.constants import learned
 from gradcheck_cli.clues.deviates import deviates, on_purpose, straight_through
@@ -30,6 +30,7 @@ def with_traits(
     words, held = on_purpose(function, rule, names)
     return replace(
         hints,
+        clues=with_quantities(hints.clues, both),
         sizes=sizes(function),
         windows=windows(both, names),
         halves=halves(both),

@@ -23,6 +23,8 @@ def counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int)
     for hole, shape in zip(holes, shapes, strict=True):
         below, axis = hole.below or "", hole.members(len(shape))
         least = usual if axis is None else max(usual, shape[axis])
+        if hole.quantity:
+            least = 2 * usual - 1  # so that not all that are not 0 are the same
         if hole.distinct and axis is None:
             least = _room(shape, holes, shapes) or usual
         high = int(below) if _is_number(below) else named.get(below)

@@ -58,6 +58,7 @@ class Hole:
     least_of: str = ""  # the path of other integers, which are nowhere above these
     alike: str = ""  # the path of another array, which has as many axes, as long each
     distinct: bool = False  # no two of these integers, or pairs of integers, are one
+    quantity: bool = False  # these integers are counted with, and are no places
     splits: bool = False  # integers that say where the rows of a ragged array begin and end
     source: str = ""
 
@@ -371,6 +372,7 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     opened = Hole(
         path, kind, least_rank=least_rank, factor=factor, least_of=least_of, alike=alike,
         distinct=kind == "int" and any(clue.distinct for clue in clues),
+        quantity=kind == "int" and any(clue.quantity for clue in clues),
         also=tuple(dict.fromkeys(name for clue in clues for name in _names_of_axes(clue))),
     )  # fmt: skip
     if kind == "row":
@@ -400,10 +402,9 @@ def _names_of_axes(clue: Clue) -> Iterator[tuple[str, int]]:
     """Each axis that a clue has a name for, with where it stands."""
     axes = _AXES.search(clue.spec)
     whole = [] if axes is None or clue.spec.startswith(("{", "(")) else axes[1].split()
-    for place, name in enumerate([*whole] or clue.first):
-        yield name, place
-    for place, name in enumerate(clue.last[::-1]):
-        yield name, -1 - place
+    ahead = enumerate([*whole] or clue.first)
+    behind = ((-1 - place, name) for place, name in enumerate(clue.last[::-1]))
+    yield from ((name, place) for place, name in itertools.chain(ahead, behind) if name)
 
 
 def _domains(clues: Sequence[Clue]) -> list[str]:

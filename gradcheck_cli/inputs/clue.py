@@ -64,6 +64,7 @@ class Clue:
     factor: int = 1  # the size of each axis is a multiple of this
     least_of: str = ""  # integers of another parameter: place by place none of these is below it
     distinct: bool = False  # no two of these integers, or pairs of integers, are one
+    quantity: bool = False  # these integers are counted with, and are no places
     alike: str = ""  # another parameter, which has as many axes, as long each
     avoids: str = ""  # a whole number, by its parameter, that is none of these integers
     constant: bool = False  # no gradient is meant

@@ -156,6 +156,7 @@ def _plain_values(lowered: str) -> tuple[float | bool, ...]:
     return ()
 
 
+_HOW_MANY = re.compile(r"(?:\w+_)?counts?|(?:n|num|nb)_\w+|degrees?|multiplicit(?:y|ies)")
 # The last of what is counted or summed one by one: a lag, an order.
 _LAST_OF_A_ROW = re.compile(
     r"max_?(?:lags?|orders?|degrees?|shifts?|offsets?|disp(?:arity|lacement)?|hops?|depth|levels?|n|l|m|k|j|power|harmonics?)"
@@ -279,6 +280,11 @@ def counts_bits(name: str) -> bool:
     """Does the name say of how many bits a number is: `bits`, `weight_bits`?"""
     lowered = name.lower().strip("_")
     return lowered in _BITS or lowered.endswith("_bits")
+
+
+def says_how_many(name: str) -> bool:
+    """Does the name say how many there are of something: `counts`, `n_seen`?"""
+    return _HOW_MANY.fullmatch(name.lower().strip("_")) is not None
 
 
 def tells_of_each(name: str) -> bool:

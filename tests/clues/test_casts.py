@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.clues.casts import cast_like_others
+from gradcheck_cli.clues.casts import cast_like_others, with_quantities
+from gradcheck_cli.inputs.clue import Clue, Kind
 
 
 def impact(cites, field, counted, mine, other, ids):
@@ -18,3 +19,20 @@ def cast(x, dtype):
 def test_only_the_type_of_another_counts() -> None:
     names = ["cites", "field", "counted", "mine", "other", "ids"]
     assert cast_like_others([impact], names) == {"counted", "other", "ids"}
+
+
+def extracted(retention, fill, ids, seen, slots, rows):
+    tired = retention ** (fill - 1).to(retention.dtype)
+    share = where(ids > 0, seen, 0).astype(float)
+    return tired * share * (slots == 1).astype(retention.dtype) * retention[rows].float()
+
+
+def where(*parts):
+    return parts
+
+
+def test_integers_that_become_floats_are_counted_with_unless_they_are_compared_or_places() -> None:
+    names = ["fill", "ids", "seen", "slots", "rows", "retention"]
+    clues = {name: [Clue("test", kind=Kind.INTEGERS)] for name in names}
+    found = with_quantities(clues, [extracted])
+    assert [name for name in names if found[name][0].quantity] == ["fill", "seen", "retention"]

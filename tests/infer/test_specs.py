@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.inputs.signature import Fixed, Leaf
@@ -27,6 +28,22 @@ def test_integers_repeat_are_not_in_order_and_stay_within_their_bounds() -> None
     assert rows.value.dtype == np.int32
     assert rows.value.tolist() == [0, 2, 4, 1, 3, 0, 2]
     assert set(argument("rows=i32[5]").value) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("where", "values"),
+    [
+        ("in 0..4", [0, 1, 2, 3]),
+        ("in 1..3", [1, 2]),
+        (">= 1", [1, 2, 3]),
+        ("> 1", [2, 3, 4]),
+        ("< 0", [-3, -2, -1]),
+    ],
+)
+def test_each_integer_of_a_range_comes_and_an_open_end_is_near_the_other(
+    where: str, values: list[int]
+) -> None:
+    assert sorted(set(argument(f"rows=i32[8] {where}").value)) == values
 
 
 def test_booleans_are_of_both_kinds() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gradcheck_cli.infer.table_counts import counts
 from gradcheck_cli.infer.template import template
 from gradcheck_cli.inputs.clue import Clue, Kind
@@ -27,3 +29,20 @@ def test_an_axis_goes_by_the_names_of_all_sources() -> None:
     text, body = Clue("a docstring", "f32[rows dim]"), Clue("the body", first=("table_0",))
     assert below(text, body) == 6  # and the least of them is -1
     assert below(text) == 2  # nothing says what they are places of
+
+
+def of_quantities(*clues: Clue) -> int:
+    fills = Signature((("fill", integers((3,), "test")),))
+    return counts(template(fills, {"fill": clues}, []).holes, [(3,)], 3)[0]
+
+
+def test_numbers_to_count_with_are_not_all_one_beside_zero() -> None:
+    clue = Clue("the body", kind=Kind.INTEGERS)
+    assert of_quantities(clue) == 3
+    assert of_quantities(replace(clue, quantity=True)) == 5
+    assert of_quantities(replace(clue, quantity=True, domain="in 0..2")) == 2
+
+
+def test_an_axis_without_a_name_bounds_nothing() -> None:
+    named = Clue("a docstring", "f32[rows dim]"), Clue("the body", first=("", "table_1"))
+    assert below(*named) == 2

@@ -71,6 +71,7 @@ _MEANING = re.compile(
     r"(?<![\w.+-])(?P<number>[+-]?\d)\s*(?:=|:|\(|\b(?:for|means?|if|where|marks?|stands for|is)\b)",
     re.IGNORECASE,
 )
+_GOES_ON = re.compile(r"\band so (?:on|forth)\b|\betc\b|(?:\.\.\.|…)\W*$", re.IGNORECASE)
 _IN_A_ROW = re.compile(
     r"(?<![\w.+-])(?P<numbers>[+-]?\d(?:\s*,\s*[+-]?\d)*\s*,?\s*(?:or|and)\s+[+-]?\d)(?![\w.])"
     r"|\{\s*(?P<set>[+-]?\d(?:\s*,\s*[+-]?\d)+)\s*\}"
@@ -221,10 +222,12 @@ def never(text: str) -> str:
 
 
 def least_integer(name: str, text: str) -> int:
-    """The least that integers are said to be: 1 for `at least 1`, and for lengths of what has a beginning; else 0."""
+    """The least that integers are said to be: 1 for `at least 1`, `1 for the first and so on`, and for lengths of what has a beginning; else 0."""
     match = _AT_LEAST.search(text)
     if match is not None:
         return int((match["least"] or match["low"]).lower().replace("one", "1"))
+    if _GOES_ON.search(text) is not None and min(_listed(text), default=0) > 0:
+        return min(_listed(text))
     counts = _LENGTHS.fullmatch(name) and _COUNTED.search(f"{name} {text}")
     return int(
         _FROM_ONE.search(text) is not None or (bool(counts) and not _MAY_BE_EMPTY.search(text))
@@ -245,9 +248,10 @@ def is_as_long(text: str) -> bool:
 
 
 def _range_of_listed(text: str) -> str:
-    """`in -1..2` for `1 for foreground, 0 for background, -1 for neither`."""
+    """`in -1..2` for `1 for foreground, 0 for background, -1 for neither`; of what goes on no end is said."""
     numbers = _listed(text)
-    return f"in {min(numbers)}..{max(numbers) + 1}" if len(numbers) > 1 else ""
+    ends = len(numbers) > 1 and _GOES_ON.search(text) is None
+    return f"in {min(numbers)}..{max(numbers) + 1}" if ends else ""
 
 
 def _lists_codes(text: str) -> bool:

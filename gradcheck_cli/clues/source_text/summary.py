@@ -10,6 +10,7 @@ from gradcheck_cli.clues.source_text.facts import About, Facts, quoted
 from gradcheck_cli.clues.source_text.values import Dim
 from gradcheck_cli.clues.usual_numbers import usual_sizes
 from gradcheck_cli.inputs.clue import ANOTHER, Clue, Entry, Kind
+from gradcheck_cli.inputs.names import says_how_many
 from gradcheck_cli.inputs.signature import OMITTED
 
 _ARRAYS = {Kind.ARRAY: "f32", Kind.INTEGERS: "i32", Kind.BOOLS: "bool"}
@@ -212,13 +213,14 @@ class _Sketch:
     def _marks(self) -> str:
         """The range of whole numbers that an array without a gradient is compared with; empty for one number.
 
-        Of what are places in an array for other reasons, a side of zero says only where they begin.
+        Of what are places in an array for other reasons, a side of zero says only where they begin; so it does
+        of what says how many there are.
         """
         marks = self._all_marks
         if len(marks) < 2:
             return ""
         sides = min(marks) < 0 and max(marks) <= 1 and not self.about.equal_to_marks
-        if Kind.INTEGERS in self.about.kinds and sides:
+        if (Kind.INTEGERS in self.about.kinds and sides) or says_how_many(self.path):
             return f">= {min(marks)}"
         return f"in {min(marks)}..{max(marks) + 1}"
 

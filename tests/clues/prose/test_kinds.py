@@ -26,6 +26,7 @@ from gradcheck_cli.inputs.clue import Kind
         ("one of {0, 1, 2}", "in 0..3"),
         ("0 (first wins), 1 (second wins) or 2 (tie)", "in 0..3"),
         ("1 for hits, 7 for misses", ""),
+        ("1 for first fill, 2 for second fill and so on", ""),
         ("2 for each row", ""),
     ],
 )
@@ -77,6 +78,8 @@ def test_empty_brackets_behind_a_name_are_a_number() -> None:
         ("target_lengths", "(B,) long, may be zero", 0),
         ("bond_lengths", "in nm", 0),
         ("counts", "at least 1", 1),
+        ("fill", "1 for first fill, 2 for second fill and so on", 1),
+        ("fill", "1 for first fill, 2 for second fill", 0),
     ],
 )
 def test_lengths_of_what_has_a_beginning_are_not_zero(name: str, text: str, least: int) -> None:
