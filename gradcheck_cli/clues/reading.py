@@ -58,6 +58,7 @@ def read(
     merged = {
         path: by_strength(clues.get(path, ()), texts.get(path)) for path in {**clues, **texts}
     }
+    told = {path: [c for c in merged[path] if c is not texts.get(path)] for path in clues}
     wanted = classes_of_arguments(function, rule, names, merged)
     objects = clues_of_objects(wanted, names_of_dimensions(merged))
     merged = {p: [*objects.get(p, ()), *merged.get(p, ())] for p in {**merged, **objects}}
@@ -75,7 +76,7 @@ def read(
         callables=chosen,
         make_key=make_key,
         clues=merged,
-        guesses=guesses({name: each for name, each in clues.items() if name not in ends}),
+        guesses=guesses({name: each for name, each in told.items() if name not in ends}),
         domains=found,
         complex_numbers=_with_numbers("complex", merged) - real,
         real_numbers=real,

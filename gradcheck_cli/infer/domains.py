@@ -76,7 +76,7 @@ def at_home(
 
 
 def _with_other_tables(signature: Signature) -> Iterator[Signature]:
-    """The signature with lengths from one on, with two tables that differ everywhere, then with one short, full, or of such pairs."""
+    """The signature with lengths from one on, with two tables that differ everywhere, with counts of the places of another, then with one short, full, or of such pairs."""
     counts = [(table, np.asarray(table.value)) for table in _tables(signature)]
     if any((array == 0).any() for _, array in counts):
         counts = [(table, np.maximum(array, 1)) for table, array in counts]
@@ -85,6 +85,8 @@ def _with_other_tables(signature: Signature) -> Iterator[Signature]:
     if apart:
         yield _with_tables(signature, [*apart, *counts])
     for table, array in counts:
+        for room in _with_room(table, array, counts):
+            yield _with_tables(signature, [(table, room), *((t, t.value) for t, _ in counts)])
         for changed in _changed(array):
             yield _with_tables(signature, [(table, changed), *counts])
             yield _with_tables(signature, [(table, changed)])
@@ -97,6 +99,17 @@ def _apart(tables: Sequence[tuple[Fixed, Array]]) -> Iterator[tuple[Fixed, Array
         if same:
             count = int(max(array.max(), same[0].max())) + 1
             yield table, np.where(array == same[0], (array + 1) % count, array).astype(array.dtype)
+
+
+def _with_room(
+    table: Fixed, array: Array, tables: Sequence[tuple[Fixed, Array]]
+) -> Iterator[Array]:
+    """The table as counts that leave room for each place that another one names in a row of its own: `levels[:, k] < level_counts[k]`."""
+    for other, places in ((t, a) for t, a in tables if array.ndim == 1 and t is not table):
+        for axis in (k for k, n in enumerate(places.shape) if n == len(array)):
+            rest = tuple(k for k in range(places.ndim) if k != axis)
+            most = np.asarray(other.value).max(axis=rest)
+            yield np.maximum(most + 1, 1).astype(array.dtype)
 
 
 def _changed(array: Array) -> Iterator[Array]:

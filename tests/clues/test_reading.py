@@ -201,3 +201,19 @@ def test_sources_stand_in_the_order_that_the_page_of_inputs_gives_them() -> None
     assert specs(ordered, called=call)[:2] == ["the docstring", "the call"]
     ordered.__annotations__["x"] = 'Float[Array, "a b"]'
     assert specs(ordered, called=call)[:3] == ["its annotation", "the docstring", "the call"]
+
+
+def picked(scores, slots):
+    """Scores of slots.
+
+    scores: (batch, choices)
+    slots: (batch,), one for each row
+    """
+    return scores[np.arange(scores.shape[0]), slots]
+
+
+def test_what_a_text_gives_a_shape_alone_is_a_guess_of_integers_where_the_body_takes_these() -> (
+    None
+):
+    slots, _ = read(picked, parameters_of(picked), []).guesses["slots"]
+    assert (slots.kind, len(slots.shape)) == ("int", 1)

@@ -167,3 +167,18 @@ def test_lengths_that_are_full_where_short_ones_have_no_value() -> None:
     points = [F32.round(np.random.default_rng(5).standard_normal((40, 3)))]
     there = at_home(gradient, subject, points, subject.primal_values(points), F32)
     assert dict(there.signature.arguments)["frames"].value.tolist() == [3, 3, 3]
+
+
+def test_counts_that_leave_room_for_the_places_of_another_table() -> None:
+    def scored(x, levels, counts):
+        beyond = (np.asarray(levels) >= np.asarray(counts)).any() or (np.asarray(counts) < 1).any()
+        return np.where(beyond, np.nan, x)
+
+    levels = Fixed(np.array([[2, 0], [1, 1], [0, 0]], np.int32), "i32[3 2]", "test")
+    counts = Fixed(np.array([0, 2], np.int32), "i32[2]", "test")
+    gradient = Gradient(scored)
+    signature = Signature((("x", Leaf("x", (3,), "test")), ("levels", levels), ("counts", counts)))
+    subject = gradient.fit(signature, "float32")
+    points = [F32.round(np.random.default_rng(5).standard_normal((40, 3)))]
+    there = at_home(gradient, subject, points, subject.primal_values(points), F32)
+    assert dict(there.signature.arguments)["counts"].value.tolist() == [3, 2]

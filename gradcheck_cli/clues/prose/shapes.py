@@ -97,6 +97,10 @@ _TUPLE_OF_ONE = re.compile(
 _WORD_AND_BRACKETS = re.compile(
     rf"(?P<word>[^\W\d]\w*)(?:\s*:\s*|\s+)(?P<dims>(?=[(\[][^()\[\]]*,){BRACKETS})"
 )
+_ROW_AT_AN_END = re.compile(
+    r"(?<![\w)\]])(?P<dims>\[[a-z]\w*(?:,\s*[a-z]\w*)*\])`*(?=[.;](?:\s|$)|\s*(?:\n|$))",
+    re.IGNORECASE,
+)
 _PLURAL = re.compile(r"[a-z_]{3,}[^s\W]s")
 _EXAMPLE = re.compile(r"(?:e\.g\.|for example|such as)\W*$", re.IGNORECASE)
 _BY = re.compile(
@@ -213,7 +217,7 @@ def certain_names(text: str) -> set[str]:
     for match in _SAID.finditer(text):
         dims = stated(match["dims"])
         found |= set(dims.names) if dims else set()
-    found |= _behind_several(text)
+    found |= _behind_several(text) | _shared_by_rows(text)
     found |= {match["name"] for match in _TUPLE_OF_ONE.finditer(text)}
     for typed in (_TYPED_ROW, _ROW_OF_A_TYPE):
         found |= {match["name"] for match in typed.finditer(text)}
@@ -240,6 +244,15 @@ def _behind_several(text: str) -> set[str]:
         if dims is not None and any(_PLURAL.fullmatch(name) for name in dims.names):
             behind.setdefault(dims.names, set()).add(match["word"])
     return {name for dims, words in behind.items() if len(words) > 1 for name in dims}
+
+
+def _shared_by_rows(text: str) -> set[str]:
+    """The names in square brackets that end a clause, where one in the plural stands in several, beside another: `[fields, levels]`, `[pairs, fields]`."""
+    rows = [d.names for m in _ROW_AT_AN_END.finditer(text) if (d := stated(m["dims"])) is not None]
+    several = [row for row in rows if len(row) > 1]
+    every = [name for row in rows for name in set(row)]
+    shared = {n for row in several for n in row if _PLURAL.fullmatch(n) and every.count(n) > 1}
+    return {name for row in rows if shared & {*row} for name in row}
 
 
 def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
