@@ -14,6 +14,7 @@ from gradcheck_cli.check.user_says import places_of
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import FileFinding, Mark, Task
 from gradcheck_cli.discover import importing
+from gradcheck_cli.project.files import spoken
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -76,8 +77,9 @@ def against_references(
 
 def _with_name(name: str, gradients: Sequence[CustomGradient]) -> list[CustomGradient]:
     """Gradients of this name, or else those that the function or the class of this name makes."""
-    own = [g for g in gradients if name in (g.name, g.place.qualname)]
-    return own or [g for g in gradients if g.place.qualname.startswith(f"{name}.")]
+    name = spoken(name)
+    own = [g for g in gradients if name in (g.name, spoken(g.place.qualname))]
+    return own or [g for g in gradients if spoken(g.place.qualname).startswith(f"{name}.")]
 
 
 def _nothing_named(
@@ -86,7 +88,7 @@ def _nothing_named(
     message = f"there is no function `{name}` in {task.display}"
     if inspect.isclass(getattr(module, name, None)):
         message = f"`{name}` in {task.display} is a class: name a function or a method"
-    rules = [g.name for g in gradients]
+    rules = [n for g in gradients for n in (g.name, spoken(g.place.qualname))]
     others = [n for n in dict.fromkeys((*rules, *dir(module))) if n != name]
     alike = [n for n in others if n.lower() == name.lower()]  # a rule before the function around it
     close = alike or difflib.get_close_matches(name, others, n=1)

@@ -9,7 +9,7 @@ from gradcheck_cli.clues import (
     complex_numbers,
     constants,
     docstrings,
-    factory_words,
+    factory_options,
     quoted_words,
     usual_domains,
 )
@@ -38,7 +38,7 @@ def stated(
     calls = with_names_of(called, [of for source in sources for of in source.items()])
     usual = usual_domains.clues(usual_domains.named(function), names)
     sources += [{name: [clue] for name, clue in each.items()} for each in (calls, usual)]
-    sources.append({n: [clue] for n, clue in factory_words.clues(function, parameters).items()})
+    sources.append({n: [clue] for n, clue in factory_options.clues(function, parameters).items()})
     sources.append({n: [clue] for n, clue in quoted_words.clues(function, parameters).items()})
     sources.append(constants.clues(function, names))
     sources.append(complex_numbers.clues(function, parameters))

@@ -32,9 +32,16 @@ class Target:
 
 
 def named(display: str, qualname: str) -> str:
-    """How a function is named on the command line; what is made inside one goes by the outer's name."""
-    outer = qualname.partition(".<locals>")[0]
-    return display if "<" in outer else f"{display}:{outer}"
+    """How a function is named on the command line, also inside of another; what has no name goes by the one around it."""
+    name = spoken(qualname)
+    while "<" in name:
+        name = name.rpartition(".")[0]
+    return f"{display}:{name}" if name else display
+
+
+def spoken(qualname: str) -> str:
+    """A name as people write it: without Python's own word for what is made inside of a function."""
+    return qualname.replace(".<locals>", "")
 
 
 def resolve(
@@ -89,9 +96,9 @@ def _named_within(argument: str) -> tuple[str, str]:
     """File and name of `model.py:Layer.run`; pytest's `model.py::Layer::run` says the same."""
     if "::" in argument:
         head, _, names = argument.partition("::")
-        return head, names.replace("::", ".")
+        return head, spoken(names.replace("::", "."))
     head, _, name = argument.rpartition(":")
-    return head, name
+    return head, spoken(name)
 
 
 def _installed(name: str) -> list[Target]:

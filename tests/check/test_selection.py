@@ -33,7 +33,12 @@ def selected(task: Task, *functions: str) -> Selection:
 
 @pytest.mark.parametrize(
     ("name", "chosen"),
-    [("softplus", [SOFTPLUS]), ("maker.<locals>.inner", [INNER]), ("maker", [INNER])],
+    [
+        ("softplus", [SOFTPLUS]),
+        ("maker.<locals>.inner", [INNER]),
+        ("maker.inner", [INNER]),
+        ("maker", [INNER]),
+    ],
 )
 def test_a_name_leads_to_the_gradient_or_to_what_the_function_makes(
     name: str, chosen: list[Any]

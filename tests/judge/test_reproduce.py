@@ -49,7 +49,7 @@ def test_another_dtype_is_named() -> None:
     [
         ("loss", "model.py", "cgcheck model.py:loss"),
         ("Layer.loss", "package.model", "cgcheck package.model:Layer.loss"),
-        ("make.<locals>.loss", "model.py", "cgcheck model.py:make"),
+        ("make.<locals>.loss", "model.py", "cgcheck model.py:make.loss"),
         ("<lambda>", "model.py", "cgcheck model.py"),
         ("loss", "my model.py", "cgcheck 'my model.py:loss'"),
     ],

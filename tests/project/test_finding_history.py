@@ -34,5 +34,6 @@ def test_an_entry_comes_back_whole_by_the_first_digits_of_its_id(tmp_path: Path)
 
 def test_a_function_is_named_by_what_the_command_line_can_reach() -> None:
     assert named("a.py", "f") == "a.py:f"
-    assert named("pkg.mod", "make.<locals>.f") == "pkg.mod:make"
+    assert named("pkg.mod", "make.<locals>.f") == "pkg.mod:make.f"
+    assert named("pkg.mod", "make.<locals>.<lambda>") == "pkg.mod:make"
     assert named("a.py", "<custom_vjp>") == "a.py"

@@ -15,6 +15,13 @@ _OF_BOTH = re.compile(
     rf"(?<![\w.])(?P<first>[^\W\d]\w*)\s*(?P<shape>{BRACKETS})(?P<between>\s+and\s+(?P<second>[^\W\d]\w*)\s*{BRACKETS}"
     r"\s+(?:are|both are)\s+(?P<said>[^.,;:\n]*))"
 )
+# `(B, C) scores, (B, 1) or (1, 1) thresholds -> (B,)`: each shape stands before its noun.
+_NOUN = rf"(?P<shape>{BRACKETS})(?:\s+or\s+{BRACKETS})?\s+(?P<noun>[a-z_]+(?:\s+(?!and\b|or\b)[a-z_]+)?)"
+_ITEM = re.sub(r"\?P<\w+>", "?:", _NOUN)
+_BEFORE_NOUNS = re.compile(
+    rf"(?:(?<=[.:;]\s)|^)\s*(?P<items>{_ITEM}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+){_ITEM})+)(?=\s*(?:->|→|=>|[.;]|$))",
+    re.MULTILINE,
+)
 _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
 
 
@@ -22,6 +29,7 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
     """The text with an entry for each parameter where the plural of a word of theirs has one, or a star: `sign_*`."""
     text = _STARRED.sub(lambda match: _all_of(match["stem"], names) or match[0], text)
     text = _OF_BOTH.sub(lambda match: _said_twice(match, names), text)
+    text = _BEFORE_NOUNS.sub(lambda match: _behind_names(match, names), text)
     for name in names:  # `Frames are (N, 3, H, W)`
         of_each = rf"(?:(?<=[;.]\s)|^)(?:[Tt]he\s+)?{_with_capital(name)}s\s+(?:are|have\s+shape)\s+(?=[(\[])"
         text = re.sub(of_each, f"{name}: ", text, flags=re.MULTILINE)
@@ -54,6 +62,25 @@ def _all_of(stem: str, names: Sequence[str]) -> str:
 
 def _is_named(name: str, text: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) is not None
+
+
+def _behind_names(match: re.Match[str], names: Sequence[str]) -> str:
+    """An entry for each shape that stands before a noun which is the last word of one parameter; other nouns are left out."""
+    last = {name: _single(name.rpartition("_")[2]) for name in names}
+    found: dict[str, str] = {}
+    for item in re.finditer(_NOUN, match["items"]):
+        word = _single(re.split(r"[\s_]", item["noun"])[-1])
+        meant = [name for name in names if word in (_single(name), last[name])]
+        sort = item["noun"][: -len(item["noun"].split()[-1])].strip()  # `long` of `long lengths`
+        found |= {meant[0]: f"{item['shape']} {sort}"} if len(meant) == 1 else {}
+    if not found:
+        return match[0]
+    return "\n".join(f"{name}: {said}" for name, said in found.items()) + "\n"
+
+
+def _single(word: str) -> str:
+    """One of what a word in the plural says."""
+    return word.lower().removesuffix("s")
 
 
 def _said_twice(match: re.Match[str], names: Sequence[str]) -> str:

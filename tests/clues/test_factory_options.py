@@ -1,10 +1,12 @@
-"""Words of a factory's options, from the body of the factory."""
+"""What a factory's body says of its options."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from gradcheck_cli.clues.factory_words import clues
+from gradcheck_cli.clues.factory_options import clues
+from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.signature import OMITTED, Parameter
 from tests.clues.test_documentation import loaded
 
@@ -72,3 +74,26 @@ def test_the_default_is_a_word_beside_the_one_that_the_class_compares_with(tmp_p
     inner = module.Reader().read(1.0)
     found = clues(inner, named(["x", "axis"], axis="columns"))
     assert found["axis"].values == ("rows", "columns")
+
+
+PRICER = """
+    import numpy as np
+
+    def build(accrual, bucket, knots, rate=0.1):
+        accrual = np.asarray(accrual, float)
+        bucket = np.array(bucket, dtype=np.int64)
+        rate = np.asarray(rate)
+
+        def price(x):
+            return (x[bucket] * accrual * rate)[:knots]
+        return price
+    """
+
+
+def test_what_the_factory_makes_arrays_of(tmp_path) -> None:
+    inner = loaded(tmp_path / "pricer_here.py", PRICER).build(np.ones(3), [0, 1, 1], 2)
+    found = clues(inner, [*named(["x", "accrual", "bucket", "knots"]), *named(["rate"], rate="0")])
+    assert {name: clue.kind for name, clue in found.items()} == {
+        "accrual": Kind.ARRAY,
+        "bucket": Kind.INTEGERS,
+    }

@@ -1,4 +1,4 @@
-"""Words that the factory or the class around a function compares its options with, and those it looks up: `mode not in _MODES`."""
+"""What the factory or the class around a function does with its options: words it knows, as in `mode not in _MODES`, arrays it makes of them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from gradcheck_cli.clues.documentation import (
     own_parameters,
     plain_function,
 )
+from gradcheck_cli.clues.source_text.tree import last_word
 from gradcheck_cli.inputs.clue import Clue, Kind
-from gradcheck_cli.inputs.signature import Parameter
+from gradcheck_cli.inputs.signature import OMITTED, Parameter
 
 _MOST = 8
+_MAKES = frozenset({"array", "asarray", "as_tensor", "tensor", "convert_to_tensor"})
+_LIBRARIES = frozenset({"np", "numpy", "jnp", "torch", "tf", "ops"})
+_WHOLE = frozenset({"int", "int32", "int64", "long"})
 
 
 def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, Clue]:
-    """For each option that is none of the function's own parameters the words that its factory or its class knows.
+    """For each option that is none of the function's own parameters the words that its factory or its class knows, or that it is an array.
 
-    Its default is one of them.
+    Its default is one of the words.
     """
     inner = plain_function(function)
     own = own_parameters(inner)
@@ -36,7 +40,24 @@ def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
             words = tuple(dict.fromkeys(read))[:_MOST]
             if len(words) > 1:
                 found[name] = Clue(source, values=words, kind=Kind.WORD)
+            elif default is OMITTED and (made := _made_array(factory, name)) is not Kind.NOTHING:
+                found[name] = Clue(source, kind=made)
     return found
+
+
+def _made_array(factory: ast.AST, name: str) -> Kind:
+    """The kind of the array that the factory makes of the option, whatever it is given: `accrual = np.asarray(accrual, float)`."""
+    for node in ast.walk(factory):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=library), attr=attr),
+                args=[ast.Name(id=given), *types],
+                keywords=keywords,
+            ) if library in _LIBRARIES and attr in _MAKES and given == name:
+                wanted = [*types, *(k.value for k in keywords if k.arg == "dtype")]
+                whole = any(last_word(each) in _WHOLE for each in wanted)
+                return Kind.INTEGERS if whole else Kind.ARRAY
+    return Kind.NOTHING
 
 
 def _words(factory: ast.AST, name: str, known: Mapping[str, Any]) -> Iterator[str]:
