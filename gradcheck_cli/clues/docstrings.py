@@ -127,7 +127,7 @@ def _with_arrays(name: str, clue: Clue) -> Iterator[tuple[str, Clue]]:
 def read_text(text: Text, names: Sequence[str]) -> dict[str, Clue]:
     """What one text says of each parameter."""
     written = plain(text.text)
-    certain = certain_names(written)
+    certain = certain_names(written, names)
     readings = {name: reading_of(written, name, names, certain, near=text.near) for name in names}
     readings = _with_shapes_of_others(_with_any_shape(readings))
     if text.near:

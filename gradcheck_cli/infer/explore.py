@@ -562,7 +562,9 @@ class Explorer:
         short = windows(self.template.holes, candidate.shapes, candidate.solution)
         half = halves(candidate.shapes, candidate.solution)
         sized = candidate.sized(short, half, slides=self._counts_something, tables=self._has_tables)
-        every = [(count_of(shapes), shapes) for shapes in sized]
+        every = [
+            (n, shapes) for shapes in sized if (n := count_of(shapes)) and all(map(all, shapes))
+        ]
         small = [shapes for count, shapes in every if count <= self._most_numbers]
         least, smallest = min(every, key=lambda sized: sized[0], default=(0, None))
         if not small and smallest is not None and least <= _MOST_AT_ALL:

@@ -277,6 +277,8 @@ def _pair(axis: int) -> Pattern:
 
     def pattern(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         out = _apart(shape)
+        if not out.size:
+            return out
         place = np.array(np.unravel_index(int(out.argmax()), shape))
         place[axis] += -1 if place[axis] else 1
         if place[axis] < shape[axis]:

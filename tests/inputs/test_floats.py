@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradcheck_cli.inputs.floats import format_of
-from gradcheck_cli.inputs.lattice import generic, make_points, stress_values
+from gradcheck_cli.inputs.lattice import PATTERNS, generic, make_points, stress_values
 from gradcheck_cli.inputs.signature import Leaf
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
@@ -84,3 +84,8 @@ def test_rows_in_which_nothing_is_zero_or_alike() -> None:
     rows = np.array([[[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0], [3.0, 4.0]], [[0.0, 2.0], [3.0, 4.0]]])
     assert generic([rows]).tolist() == [True, False, False]
     assert generic([rows[:0]]).tolist() == []
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_an_array_without_elements_has_each_pattern(pattern: str) -> None:
+    assert PATTERNS[pattern](np.random.default_rng(1), (2, 0)).shape == (2, 0)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from gradcheck_cli.clues.prose.dims import BRACKETS
+from gradcheck_cli.clues.prose.dims import BRACKETS, PLURAL
 
 _STARRED = re.compile(r"(?<![\w.*])(?P<stem>[^\W\d]\w*_)\*(?![\w*])")
 _COUNTS = {2: "both|two", 3: "three", 4: "four"}
@@ -22,6 +22,12 @@ _BEFORE_NOUNS = re.compile(
     rf"(?:(?<=[.:;]\s)|^)\s*(?P<items>{_ITEM}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+){_ITEM})+)(?=\s*(?:->|→|=>|[.;]|$))",
     re.MULTILINE,
 )
+# `mesial and distal points, both (patients, teeth, 2)`
+_BOTH = re.compile(
+    r"(?<![\w.])(?P<names>`*[^\W\d]\w*`*(?:\s*,\s*`*[^\W\d]\w*`*)*,?\s+and\s+`*[^\W\d]\w*`*)(?:\s+(?!and\b|or\b)[a-z]+){0,3}"
+    r",?\s+(?P<many>both|all)\s+(?:(?:are|of|have|has|with|the|shapes?)\s+)*"
+    rf"(?P<shape>{BRACKETS})"
+)
 _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
 
 
@@ -29,6 +35,7 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
     """The text with an entry for each parameter where the plural of a word of theirs has one, or a star: `sign_*`."""
     text = _STARRED.sub(lambda match: _all_of(match["stem"], names) or match[0], text)
     text = _OF_BOTH.sub(lambda match: _said_twice(match, names), text)
+    text = _BOTH.sub(lambda match: _of_each(match, names), text)
     text = _BEFORE_NOUNS.sub(lambda match: _behind_names(match, names), text)
     for name in names:  # `Frames are (N, 3, H, W)`
         of_each = rf"(?:(?<=[;.]\s)|^)(?:[Tt]he\s+)?{_with_capital(name)}s\s+(?:are|have\s+shape)\s+(?=[(\[])"
@@ -62,6 +69,18 @@ def _all_of(stem: str, names: Sequence[str]) -> str:
 
 def _is_named(name: str, text: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) is not None
+
+
+def _of_each(match: re.Match[str], names: Sequence[str]) -> str:
+    """An entry for each of the parameters that are named before the shape of all of them."""
+    listed = re.findall(r"\w+", re.sub(r"\band\b", " ", match["names"]))
+    pair = len(listed) == 2 or match["many"] == "all"
+    if not pair or not all(name in names for name in listed):
+        return match[0]
+    dims = re.findall(r"\w+", match["shape"])
+    sure = all(d.isdigit() or d in names or PLURAL.fullmatch(d) for d in dims) and len(dims) > 1
+    said = f"of shape {match['shape']}" if sure else match["shape"]
+    return "\n" + "\n".join(f"{name}: {said}" for name in listed) + "\n"
 
 
 def _behind_names(match: re.Match[str], names: Sequence[str]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from gradcheck_cli.clues.prose.dims import BRACKETS, Dims, probable, stated
 from gradcheck_cli.clues.prose.passages import SENTENCE_END, Passage
+from gradcheck_cli.clues.prose.plurals import spelled_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +207,12 @@ def _stated(passage: Passage, elsewhere: Collection[str]) -> Shape | None:
     return behind
 
 
-def certain_names(text: str) -> set[str]:
-    """Names that stand in shapes of several dimensions, anywhere in the text."""
+def certain_names(text: str, names: Sequence[str]) -> set[str]:
+    """Names that stand in shapes of several dimensions, anywhere in the text, or in it as spelled out for these parameters."""
+    return _certain(text) | _certain(spelled_out(text, names))
+
+
+def _certain(text: str) -> set[str]:
     found: set[str] = set()
     for match in _BRACKETED.finditer(text):
         dims = probable(match.group())
