@@ -127,6 +127,8 @@ def enter(
     if not entry.reason:
         return entry
     reason = f"calling `{scope}` with guessed arguments failed: {entry.reason}"
+    if made is not None:  # what is found in spite of it was made by the constructor
+        entry = replace(entry, maker=Maker(made.call))
     return replace(entry, reason=reason)
 
 

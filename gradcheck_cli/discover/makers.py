@@ -10,11 +10,11 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.discover import written_calls
 from gradcheck_cli.discover.guesses import documented, guesses
 from gradcheck_cli.discover.settings_objects import flags, with_settings, words
 from gradcheck_cli.discover.written_values import Scope, UnreadableError
@@ -148,39 +148,23 @@ def _as_written(function: Any) -> Iterator[Call]:
     name = getattr(function, "__name__", "")
     if home is None or getattr(home, name, None) is not function:
         return
-    try:
-        tree = ast.parse(Path(getattr(home, "__file__", None) or "").read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
+    tree = written_calls.tree_of(home)
+    if tree is None:
         return
-    for node, around in itertools.chain(_calls(tree, name), _in_examples(tree, name)):
+    for node, around in itertools.chain(
+        written_calls.calls_of(tree, name), _in_examples(tree, name)
+    ):
         with contextlib.suppress(UnreadableError, UserCodeError):
             yield _read(node, function, Scope(home, around))
 
 
-def _in_examples(
-    tree: ast.AST, name: str
-) -> Iterator[tuple[ast.Call, tuple[ast.FunctionDef, ...]]]:
+def _in_examples(tree: ast.AST, name: str) -> Iterator[tuple[ast.Call, written_calls.Around]]:
     """Calls of this name in the examples of docstrings: `>>> arm = Arm([0.3, 0.25], "RR")`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             with contextlib.suppress(SyntaxError, ValueError):  # an example may be none of Python's
                 for example in _EXAMPLES.get_examples(ast.get_docstring(node) or ""):
-                    yield from _calls(ast.parse(example.source), name)
-
-
-def _is_spread(call: ast.Call) -> bool:
-    return any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)  # fmt: skip
-
-
-def _calls(
-    tree: ast.AST, name: str, around: tuple[ast.FunctionDef, ...] = ()
-) -> Iterator[tuple[ast.Call, tuple[ast.FunctionDef, ...]]]:
-    """Calls of this name with the functions around them, the innermost first."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == name and not _is_spread(node):
-            yield node, around
-        inside = (node, *around) if isinstance(node, ast.FunctionDef) else around
-        yield from _calls(node, name, inside)
+                    yield from written_calls.calls_of(ast.parse(example.source), name)
 
 
 def _read(call: ast.Call, function: Any, scope: Scope) -> Call:

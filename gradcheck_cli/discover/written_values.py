@@ -1,23 +1,25 @@
 """Values of expressions as a file writes them: numbers, arrays of library functions, objects of its own classes.
 
 Nothing of the user's is run but constructors of the module's own classes; of libraries only what makes
-arrays and numbers of such.
+arrays and numbers of such. A function of the module that only names values and returns one is read, and so
+is what calls elsewhere hand to a parameter.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import inspect
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from gradcheck_cli.contract.errors import CgcheckError
+from gradcheck_cli.discover import written_calls
 from gradcheck_cli.subject.user_code import calling_user_code
 
 _LIBRARIES = frozenset({"numpy", "jax", "jaxlib", "torch", "tensorflow", "keras", "math"})
@@ -129,9 +131,12 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
     ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
 }  # fmt: skip
 _LARGEST = 1 << 20  # numbers in an array
-_DEEPEST = 32  # expressions within expressions, names within names
+_DEEPEST = 48  # expressions within expressions, names within names
+_MOST_ITEMS = 4096  # of a list that is written as a loop
 
 
 class UnreadableError(CgcheckError):
@@ -167,6 +172,13 @@ class Scope:
                 return self._named(node.id)
             case ast.Call():
                 return self._called(node)
+            case (
+                ast.ListComp(elt=item, generators=loops)
+                | ast.GeneratorExp(elt=item, generators=loops)
+            ):
+                return list(self._items(item, loops))
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return self.value(body if self.value(test) else other)
         return self._operated(node)
 
     def _collection(self, node: ast.Tuple | ast.List | ast.Dict) -> Any:
@@ -176,11 +188,36 @@ class Scope:
         items = [self.value(item) for item in node.elts]
         return tuple(items) if isinstance(node, ast.Tuple) else items
 
+    def _items(self, item: ast.expr, loops: list[ast.comprehension]) -> Iterator[Any]:
+        """The items of a list that is written as loops, each with the names of its turn."""
+        if not loops:
+            yield self.value(item)
+            return
+        before, (loop, *deeper) = dict(self._read), loops
+        for turn, value in enumerate(self.value(loop.iter)):
+            if turn >= _MOST_ITEMS:
+                raise UnreadableError("too long")
+            self._read = before | self._of_turn(loop.target, value)
+            if all(self.value(test) for test in loop.ifs):
+                yield from self._items(item, deeper)
+        self._read = before
+
+    def _of_turn(self, target: ast.expr, value: Any) -> dict[str, Any]:
+        match target:
+            case ast.Name(id=name):
+                return {name: value}
+            case ast.Tuple(elts=parts) if all(isinstance(p, ast.Name) for p in parts):
+                names = [p.id for p in parts if isinstance(p, ast.Name)]
+                return dict(zip(names, value, strict=False))
+        raise UnreadableError(ast.unparse(target))
+
     def _operated(self, node: ast.expr) -> Any:
         match node:
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
                 return self._applied(_OPERATORS[type(op)], self.value(operand))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return self._applied(_OPERATORS[type(op)], self.value(left), self.value(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
                 return self._applied(_OPERATORS[type(op)], self.value(left), self.value(right))
             case ast.Subscript(value=base, slice=index):
                 return self._applied(operator.getitem, self.value(base), self.value(index))
@@ -199,6 +236,8 @@ class Scope:
         for function in self.functions:
             bound = list(_bindings(function, name))
             if bound:
+                if bound == [None] and name in _parameters(function):
+                    return self._passed(function, name)
                 if len(bound) > 1 or bound[0] is None:
                     raise UnreadableError(f"`{name}` has several values, or none that is written")
                 expression, place = bound[0]
@@ -210,15 +249,38 @@ class Scope:
             return getattr(builtins, name)
         raise UnreadableError(f"`{name}` is not known")
 
+    def _passed(self, function: ast.FunctionDef, name: str) -> Any:
+        """What the first call elsewhere that can be read hands to a parameter."""
+        tree = written_calls.tree_of(self.module)
+        for node, around in written_calls.passed(tree, function, name) if tree else ():
+            with contextlib.suppress(UnreadableError):
+                return Scope(self.module, around, {}, self._depth).value(node)
+        raise UnreadableError(f"`{name}` is handed on by nothing that can be read")
+
+    def _result(self, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+        """What a function of the module gives that only names values, and returns one."""
+        tree = written_calls.tree_of(self.module)
+        own = (n for n in (tree.body if tree else ()) if isinstance(n, ast.FunctionDef))
+        node = next((n for n in own if n.name == function.__name__), None)
+        result = None if node is None else written_calls.only_result(node)
+        if node is None or result is None:
+            raise UnreadableError(f"`{function.__name__}` would have to be run")
+        with calling_user_code():
+            given = inspect.signature(function).bind(*arguments, **keywords).arguments
+        return Scope(self.module, (node,), dict(given), self._depth).value(result)
+
     def _called(self, node: ast.Call) -> Any:
         function = self.value(node.func)
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(function, "__name__", "")  # fmt: skip
-        if not self._may_be_called(function, name):
+        is_own = inspect.isfunction(function) and function.__module__ == self.module.__name__
+        if not is_own and not self._may_be_called(function, name):
             raise UnreadableError(f"`{ast.unparse(node.func)}` would have to be run")
         arguments = [self.value(argument) for argument in node.args]
         keywords = {k.arg: self.value(k.value) for k in node.keywords if k.arg is not None}
         if len(keywords) < len(node.keywords):
             raise UnreadableError("keywords that are not written one by one")
+        if is_own:
+            return self._result(function, arguments, keywords)
         return self._applied(function, *arguments, **keywords)
 
     def _may_be_called(self, function: Any, name: str) -> bool:
@@ -237,7 +299,7 @@ class Scope:
             raise UnreadableError("too large")
         with calling_user_code():
             value = function(*arguments, **keywords)
-            if np.size(value) > _LARGEST if hasattr(value, "shape") else False:
+            if hasattr(value, "shape") and math.prod(value.shape) > _LARGEST:
                 raise UnreadableError("too large")
         return value
 
@@ -264,6 +326,11 @@ def _bindings(function: ast.FunctionDef, name: str) -> Iterator[tuple[ast.expr, 
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
             assigned = next((p for p in plain if any(node is n for n in ast.walk(p))), None)
             yield None if assigned is None else _given(assigned, node)
+
+
+def _parameters(function: ast.FunctionDef) -> set[str]:
+    a = function.args
+    return {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
 
 
 def _given(assigned: ast.Assign, name: ast.Name) -> tuple[ast.expr, int | None] | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gradcheck_cli.discover.written_calls import calls_of, tree_of
 from gradcheck_cli.discover.written_values import Scope, UnreadableError
 from gradcheck_cli.subject.user_code import UserCodeError
+from tests.clues.test_documentation import loaded
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,9 @@ def read(expression: str) -> Any:
         ("field.shape", (10, 18)),
         ("tuple(range(3))", (0, 1, 2)),
         ("Survey(10.0, places=(1, 2))", Survey(10.0, (1, 2))),
+        ("[n + k for n in shape if n > 10 for k in range(2)]", [18, 19]),
+        ("tuple(a * b for a, b in [(1, 2), (3, 4)])", (2, 12)),
+        ("SIZE if scale == 2.0 else unknown", 4),
     ],
 )
 def test_what_is_written_is_read(expression: str, value: Any) -> None:
@@ -73,7 +79,7 @@ def test_random_numbers_of_a_seed_are_those_that_the_file_would_draw() -> None:
     "expression",
     [
         "load()", "given", "twice", "step", "unknown", "np.save('x', 1)", "np.zeros((1 << 30,))", "open('x')",
-        "[n for n in shape]", "(lambda: 1)()", "Survey(**{})", "__import__('os')", "np.zeros((2000, 2000))",
+        "[n for n in given]", "{n for n in shape}", "(lambda: 1)()", "Survey(**{})", "__import__('os')", "np.zeros((2000, 2000))",
     ],
 )  # fmt: skip
 def test_what_would_have_to_be_run_is_not_read(expression: str) -> None:
@@ -84,3 +90,62 @@ def test_what_would_have_to_be_run_is_not_read(expression: str) -> None:
 def test_what_raises_is_the_users() -> None:
     with pytest.raises(UserCodeError):
         read("SIZE / 0")
+
+
+PLANS = """
+import numpy as np
+import torch
+
+
+class Plan:
+    def __init__(self, zones, seconds):
+        self.zones, self.seconds = zones, seconds
+
+
+def standard(minutes=12.0, per_zone=2):
+    \"\"\"The plan of every day.\"\"\"
+    zones = [z for z in range(3) for _ in range(per_zone)]
+    base = 60.0 * minutes / len(zones)
+    return Plan(zones, [base * (0.8 if z == 1 else 1.1) for z in zones])
+
+
+def drawn():
+    while True:
+        return Plan([0], [1.0])
+
+
+class Belt:
+    def __init__(self, plan, width):
+        self.march = make(plan, width)
+
+    def again(self, width):
+        return make(None, width)
+
+
+class Line:
+    def __init__(self, plan, grid):
+        self.belt = Belt(plan, width=grid)
+
+
+def make(plan, width):
+    return plan
+
+
+def main():
+    line = Line(standard(6.0), torch.linspace(0.0, 1.0, 5))
+"""
+
+
+def test_what_is_handed_on_from_call_to_call_is_read(tmp_path: Path) -> None:
+    module = loaded(tmp_path / "plans_here.py", PLANS)
+    tree = tree_of(module)
+    assert tree is not None
+    (call, around), (again, inside) = calls_of(tree, "make")
+    plan = Scope(module, around).value(call.args[0])
+    assert plan.zones == [0, 0, 1, 1, 2, 2]
+    assert plan.seconds == [66.0, 66.0, 48.0, 48.0, 66.0, 66.0]
+    assert Scope(module, around).value(call.args[1]).tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+    with pytest.raises(UnreadableError):  # nobody calls the method
+        Scope(module, inside).value(again.args[1])
+    with pytest.raises(UnreadableError):
+        Scope(module).value(ast.parse("drawn()", mode="eval").body)

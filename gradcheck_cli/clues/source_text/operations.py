@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from gradcheck_cli.clues.source_text.computed import product
 from gradcheck_cli.clues.source_text.facts import Facts
+from gradcheck_cli.clues.source_text.sizes import CLASSES
 from gradcheck_cli.clues.source_text.values import (
     Call,
     Computed,
@@ -352,6 +353,7 @@ def _table(made: Call, index: Value, axis: Value, facts: Facts) -> None:
         facts.below(index, facts.axis(table, number))
     elif isinstance(table, Fresh) and -len(table.sizes) <= number < len(table.sizes):
         facts.below(index, table.sizes[number])
+        facts.kind(table.sizes[number], Kind.WHOLE, CLASSES)
 
 
 def _of_first_shape(made: Call) -> Value:

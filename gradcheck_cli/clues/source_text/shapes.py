@@ -117,20 +117,25 @@ def same_shape(one: Value, other: Value, facts: Facts) -> None:
 
 
 def fresh(made: Call) -> Value:
-    """An array that is made of sizes: `jnp.zeros((n, d))`, `jnp.arange(n)`."""
+    """An array that is made of sizes: `jnp.zeros((n, d))`, `jnp.arange(n)`, `x.new_zeros(n)`."""
     if made.name == "arange" and made.library and len(made.operands) == 1:
         return Fresh(made.operands, counts=True)
+    if made.method and made.name in ("new_zeros", "new_ones", "new_empty"):
+        return _of_sizes(made.argument(1, "size"), made.operands[1:], several=True)
     if made.name not in ("zeros", "ones", "full", "empty") or made.method or not made.library:
         return None
-    sizes = made.argument(0, "shape", "size")
+    torch = made.library.startswith("torch")
+    return _of_sizes(made.argument(0, "shape", "size"), made.operands, several=torch)
+
+
+def _of_sizes(sizes: Value, operands: tuple[Value, ...], *, several: bool) -> Value:
+    """An array whose sizes are the first operand, or all, where each may be one."""
     if isinstance(sizes, Many):
         return Fresh(sizes.items)
     if isinstance(sizes, Shape):
         return replace(sizes.part, itself=False) if sizes.whole else None
-    several = made.library.startswith("torch") and all(
-        isinstance(s, (Dim, Constant)) or itself(s) is not None for s in made.operands
-    )
-    return Fresh(made.operands if several else (sizes,))
+    plain = all(isinstance(s, (Dim, Constant)) or itself(s) is not None for s in operands)
+    return Fresh(operands if several and plain else (sizes,))
 
 
 def _size(part: Part, made: Call, facts: Facts) -> Value:
