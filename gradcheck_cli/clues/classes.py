@@ -76,10 +76,10 @@ def _documented(function: Callable[..., Any], names: Sequence[str]) -> dict[str,
 
 
 def with_fields(function: Callable[..., Any], names: frozenset[str]) -> type | None:
-    """The only class that the module knows whose objects have these fields and methods."""
+    """The only class that the module knows whose objects have these fields and methods; of what arrays have, all must be its fields."""
     values = getattr(inspect.unwrap(function), "__globals__", {}).values()
     if names <= _OF_ARRAYS:
-        values = [v for v in values if _has_fields(v)]
+        values = [v for v in values if _has_fields(v) and names == set(field_names(v))]
     objects = [v for v in values if _is_object(v, function)]
     fitting = [v for v in objects if names <= {*field_names(v), *_set_by(v), *_methods(v)}]
     return fitting[0] if names and len(set(fitting)) == 1 else None

@@ -40,6 +40,11 @@ _STARTS = re.compile(r"\bstarts? with\b", re.IGNORECASE)
 _JOINED = re.compile(r"oncat\w* along dimension (-?\d+)")
 _DIVIDES = re.compile(r"divi[sd]|equal division|reshape|invalid for input|split", re.IGNORECASE)
 _UNPACKS = re.compile(r"values to unpack \(expected (?P<count>\d+)")
+# `indices[0,2] = 11 is not in [0, 5)`, `index 11 is out of bounds for dimension 0 with size 5`.
+_PAST_THE_END = re.compile(
+    r" = (?P<place>\d+) is not in \[0, (?P<size>\d+)\)|\bindex (?P<index>\d+) is out of bounds for (?:dimension|axis) \d+ with size (?P<length>\d+)"
+)
+_LONGER = (2, 4, 8)  # times as long, until the places that the function knows are in it
 # With one axis as long as there are elements left.
 _OPEN_SHAPE = re.compile(r"(?:[(\[](?=[^()\[\]]*-1)|\bmultiple of )(?P<sizes>-?\d[-\d, ]*)")
 _RESHAPES = re.compile(r"reshape|invalid for input", re.IGNORECASE)
@@ -77,7 +82,8 @@ def proposals(message: str, sizes: Sequence[Size], solution: Solution) -> Iterat
         for chosen in _chosen(pairs, sizes, solution)
         for following in _solved(chosen, solution)
     )
-    for following in itertools.chain(_unpacked(message, sizes, solution), read):
+    ways = (_unpacked(message, sizes, solution), _reached(message, sizes, solution), read)
+    for following in itertools.chain.from_iterable(ways):
         if following not in offered:
             offered.append(following)
             yield following
@@ -161,6 +167,20 @@ def _unpacked(message: str, sizes: Sequence[Size], solution: Solution) -> Iterat
     count = Size(constant=int(match["count"]))
     for size in dict.fromkeys(solution.of(size) for size in reversed(sizes)):
         following = solution.with_equations([(size, count)]) if size.terms else None
+        if following is not None:
+            yield following
+
+
+def _reached(message: str, sizes: Sequence[Size], solution: Solution) -> Iterator[Solution]:
+    """Solutions under which an axis is long enough for places that the function has of its own."""
+    match = _PAST_THE_END.search(message)
+    if match is None:
+        return
+    place, length = (int(match[a] or match[b]) for a, b in (("place", "index"), ("size", "length")))
+    own = dict.fromkeys(solution.of(size) for size in sizes if solution.number(size) == length)
+    for size, times in itertools.product(own, _LONGER if place >= length else ()):
+        wanted = [(size, Size(constant=times * length))]
+        following = solution.with_equations(wanted) if size.terms else None
         if following is not None:
             yield following
 

@@ -196,11 +196,29 @@ class Shaped:
         self.shape = shape
 
 
+class Works(NamedTuple):
+    ponds: int = 3
+    dtype: str = "float32"
+
+
+class Parts(NamedTuple):
+    real: float
+    imag: float
+
+
 def test_what_an_array_has_makes_no_argument_an_object_of_a_plain_class() -> None:
     def read(x: Any) -> Any:
         return x
 
-    near = {"Shaped": Shaped, "Spring": Spring, "__name__": __name__}
+    near = {
+        "Shaped": Shaped,
+        "Spring": Spring,
+        "Works": Works,
+        "Parts": Parts,
+        "__name__": __name__,
+    }
     function = FunctionType(read.__code__, near)
+    assert with_fields(function, frozenset({"dtype"})) is None  # of `Works`, beside other fields
+    assert with_fields(function, frozenset({"real", "imag"})) is Parts
     assert with_fields(function, frozenset({"shape"})) is None
     assert with_fields(function, frozenset({"rest", "stiffness"})) is Spring

@@ -102,6 +102,18 @@ def test_parts_of_any_size_have_two_elements_each_before_they_have_one(message: 
     assert once.number(AXES[1]) == once.number(AXES[0])
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"indices[0,2] = {2 * N[1]} is not in [0, {N[1]}) [Op:GatherV2] name: ",
+        f"index {N[1]} is out of bounds for dimension 0 with size {N[1]}",
+    ],
+)
+def test_an_axis_is_as_long_as_the_places_ask_for_that_the_function_knows(message: str) -> None:
+    longer = [solution.number(AXES[1]) for solution in proposals(message, AXES, Solution())]
+    assert longer[:3] == [2 * N[1], 4 * N[1], 8 * N[1]]
+
+
 def test_axes_that_are_divided_into_parts_are_not_as_many_as_these() -> None:
     message = f"cannot reshape array of shape ({N[0]}, {N[1]}) (size {N[0] * N[1]}) into shape ({N[0]}, 4, 1) (size {N[0] * 4})"
     assert not list(refilled(message, AXES, Solution()))
