@@ -17,12 +17,7 @@ from gradcheck_cli.check.invented import as_notes
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Severity
-from gradcheck_cli.infer.fewer_axes import (
-    as_single_numbers,
-    fewer_axes,
-    single_by_name,
-    tied_by_the_rule,
-)
+from gradcheck_cli.infer.fewer_axes import as_single_numbers, fewer_axes, single_by_name
 from gradcheck_cli.infer.template import is_guessed
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.judge.one_for_all import gives_one_number
@@ -49,9 +44,7 @@ def unless_unmeant(
     single = said or _of_one_number(guessed, subject, found)
     fewer = fewer_axes(request.gradient, subject, guessed) if guessed else ()
     alone = as_single_numbers(request.gradient, subject, single, said=bool(said)) if single else ()
-    beside = _beside(subject, found) if guessed else []
-    apart = tied_by_the_rule(request.gradient, subject, beside) if beside else ()
-    tries = [(guessed, fewer), (single, alone), (beside, apart)]
+    tries = [(guessed, fewer), (single, alone)]
     for leaves, (lower, few) in (
         (leaves, t) for leaves, ts in tries for t in islice(ts, _MOST_TRIES)
     ):
@@ -78,14 +71,6 @@ def _guessed(subject: Subject, found: GradientOutcome) -> list[Leaf]:
     leaves = list(dict.fromkeys(leaf for leaf in arguments if leaf is not None))
     sure = None not in arguments and all(leaf.shape and is_guessed(leaf) for leaf in leaves)
     return leaves if sure else []
-
-
-def _beside(subject: Subject, found: GradientOutcome) -> list[Leaf]:
-    """The other arrays of guessed shapes, about which the rule is right."""
-    wrong = {f.witness.argument for f in found.called_wrong if f.witness}
-    whole = subject.signature.whole_leaves
-    right = [leaf for leaf in whole if not any(part.path in wrong for part in leaf.parts)]
-    return [leaf for leaf in right if leaf.shape and is_guessed(leaf)]
 
 
 def _of_one_number(leaves: Sequence[Leaf], subject: Subject, found: GradientOutcome) -> list[Leaf]:

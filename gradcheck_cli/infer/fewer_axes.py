@@ -57,23 +57,6 @@ def as_single_numbers(
         yield alone, lower
 
 
-def tied_by_the_rule(
-    gradient: CustomGradient, subject: Subject, leaves: Sequence[Leaf]
-) -> Iterator[tuple[Subject, Sequence[Leaf]]]:
-    """The subject with one number for each of these arrays, if they have the sizes of others for the rule's sake alone.
-
-    The function takes them longer, for it joins them to what has no axes any more, and the rule does not:
-    that it takes them as long as others are proves nothing.
-    """
-    longer = [replace(leaf, shape=tuple(n + 1 for n in leaf.shape)) for leaf in leaves]
-    try:
-        fitted(gradient, _with(subject.signature, longer), subject.dtype).traces()
-    except RuleError:
-        yield from as_single_numbers(gradient, subject, leaves, said=True)
-    except (Rejected, UserCodeError):
-        return
-
-
 def _with(signature: Signature, leaves: Sequence[Leaf]) -> Signature:
     by_path = {leaf.path: leaf for leaf in leaves}
 

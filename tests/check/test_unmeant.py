@@ -88,37 +88,3 @@ def test_what_is_moved_aside_at_one_setting_excuses_no_other(
     """With an array of temperatures it is wrong along any axis; with one, along each but the last."""
     (project / "a.py").write_text(UNIT.replace("AXIS", axis))
     assert check_json("a.py", cwd=project).gradient("unit")["verdict"] == verdict
-
-
-TIED = """import jax
-import jax.numpy as jnp
-
-
-@jax.custom_vjp
-def upfront(hazard, discount, coupon):
-    survival = jnp.exp(-jnp.cumsum(hazard))
-    return jnp.sum(discount * (1 - survival)) - coupon * jnp.sum(discount * survival)
-
-
-def fwd(hazard, discount, coupon):
-    return upfront(hazard, discount, coupon), (hazard, discount, coupon)
-
-
-def bwd(kept, g):
-    hazard, discount, coupon = kept
-    survival = jnp.exp(-jnp.cumsum(hazard))
-    down = jnp.cumsum((survival * discount * (1 + coupon))[::-1])[::-1]
-    slope = 1 - survival - coupon * survival
-    return g * down, g * slope * FACTOR, -g * jnp.sum(discount * survival)
-
-
-upfront.defvjp(fwd, bwd)
-"""
-
-
-@pytest.mark.parametrize(("factor", "verdict"), [("1", "correct"), ("2", "wrong")])
-def test_what_the_rule_alone_ties_to_others_is_a_single_number(
-    project: Path, factor: str, verdict: str
-) -> None:
-    (project / "a.py").write_text(TIED.replace("FACTOR", factor))
-    assert check_json("a.py", cwd=project).gradient("upfront")["verdict"] == verdict
