@@ -78,8 +78,14 @@ def against_references(
 def _with_name(name: str, gradients: Sequence[CustomGradient]) -> list[CustomGradient]:
     """Gradients of this name, or else those that the function or the class of this name makes."""
     name = spoken(name)
-    own = [g for g in gradients if name in (g.name, spoken(g.place.qualname))]
+    own = [g for g in gradients if name in _names(g)]
     return own or [g for g in gradients if spoken(g.place.qualname).startswith(f"{name}.")]
+
+
+def _names(gradient: CustomGradient) -> tuple[str, ...]:
+    """What a gradient is called: by itself, with what is around it, and as its definition is, whatever the module calls it."""
+    place = gradient.place
+    return gradient.name, spoken(place.qualname), spoken(place.definition or place.qualname)
 
 
 def _nothing_named(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.contract.report import NotCovered
 from gradcheck_cli.contract.worker import Mark, Unreached
+from gradcheck_cli.project.files import spoken
 from gradcheck_cli.project.framework_marks import SOLUTIONS, UNJUDGED
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 from gradcheck_cli.subject.results import Missing
@@ -22,8 +23,8 @@ def unreached(
     for item in missing:
         if not item.is_scope:
             yield _unreached(item.place.qualname, item.reason, item.add)
-    met = {(g.place.definition or g.place.qualname).replace(".<locals>", "") for g in gradients}
-    met |= {item.place.qualname.replace(".<locals>", "") for item in missing}
+    met = {spoken(g.place.definition or g.place.qualname) for g in gradients}
+    met |= {spoken(item.place.qualname) for item in missing}
     around = _around_solutions(gradients)
     names = [mark.name for mark in marks]
     made = {g.place.made for g in gradients}
@@ -51,7 +52,7 @@ def _around_solutions(gradients: Sequence[CustomGradient]) -> set[str]:
         for before, _, name in functions
     }
     met |= {code.__qualname__ for g in gradients for code in g.rule_code()}
-    return {name.replace(".<locals>", "") for name in met}
+    return {spoken(name) for name in met}
 
 
 def _made_by_a_line(name: str, scope: str) -> str:

@@ -12,6 +12,9 @@ from gradcheck_cli.inputs.clue import Clue, Kind
 
 _METHODS = frozenset({"astype", "to", "type", "type_as"})
 _FUNCTIONS = frozenset({"cast", "convert_element_type"})
+# What keeps the numbers that it is given, or makes others of them one by one.
+_KEEPS = frozenset({"where", "clip", "clamp", "clamp_min", "clamp_max", "clip_by_value", "maximum", "minimum", "abs", "square", "sqrt", "log", "log1p", "stop_gradient", "detach", "asarray", "reshape", "unsqueeze", "expand_dims", "view", "astype", "to", "cast"})  # fmt: skip
+_OF_PLACES = frozenset({"take", "take_along_axis", "take_along_dim", "gather", "gather_nd", "batch_gather", "one_hot", "bincount", "segment_sum", "segment_max", "segment_min", "segment_mean", "segment_prod", "unsorted_segment_sum", "unsorted_segment_mean", "unsorted_segment_max", "index_add", "index_add_", "index_select", "index_copy", "index_put", "index_put_", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_nd", "tensor_scatter_nd_add", "tensor_scatter_nd_update", "embedding", "embedding_lookup", "nll_loss", "cross_entropy", "range", "arange", "sequence_mask"})  # fmt: skip
 _TO_FLOATS = frozenset({"float", "double", "float32", "float64"})
 
 
@@ -36,6 +39,7 @@ def with_quantities(
     """
     casts = (cast for call in _calls(functions) if (cast := _cast(call)) is not None)
     counted = {name for whole, owners in casts for name in _within(whole) - owners}
+    counted -= _places(functions)
     return {
         path: [replace(c, quantity=c.kind is Kind.INTEGERS) for c in each]
         if path in counted
@@ -67,8 +71,33 @@ def _cast(call: ast.Call) -> tuple[ast.expr, set[str]] | None:
     return (whole, owners) if owners or named else None
 
 
+def _places(functions: Sequence[Callable[..., Any]]) -> set[str]:
+    """The names that some text takes for places, by themselves or under another name: `table[ids]`, `one_hot(ids, 3)`."""
+    texts = [text for text in map(text_of, functions) if text is not None]
+    nodes = [node for text in texts for top in text.statements for node in ast.walk(top)]
+    found: set[str] = set()
+    for node in nodes:
+        match node:
+            case ast.Subscript(slice=index):
+                found |= _names(index)
+            case ast.Call(func=function, args=args, keywords=keywords):
+                if last_word(function) in _OF_PLACES:
+                    found |= {
+                        n for each in (*args, *(k.value for k in keywords)) for n in _names(each)
+                    }
+    made = [n for n in nodes if isinstance(n, ast.Assign)]
+    for assigned in reversed(made):  # `safe = ids.clamp(0)`, and then `table[safe]`
+        if found & {n for target in assigned.targets for n in _names(target)}:
+            found |= _names(assigned.value)
+    return found
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
 def _within(whole: ast.expr) -> set[str]:
-    """The names in an expression whose numbers it holds: not what it compares, and no places."""
+    """The names in an expression whose numbers it holds: not what it compares, nor what other calls make of them."""
     match whole:
         case ast.Name(id=name):
             return {name}
@@ -76,8 +105,9 @@ def _within(whole: ast.expr) -> set[str]:
             return set()
         case ast.Subscript(value=inside):
             parts: Iterable[ast.AST] = (inside,)
-        case ast.Call(func=ast.Attribute(value=owner), args=args):
-            parts = (owner, *args)
+        case ast.Call(func=function, args=args):
+            owner = (function.value,) if isinstance(function, ast.Attribute) else ()
+            parts = (*owner, *args) if last_word(function) in _KEEPS else ()
         case _:
             parts = ast.iter_child_nodes(whole)
     return {name for part in parts if isinstance(part, ast.expr) for name in _within(part)}

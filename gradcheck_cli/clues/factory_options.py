@@ -17,8 +17,8 @@ from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import OMITTED, Parameter
 
 _MOST = 8
-_MAKES = frozenset({"array", "asarray", "as_tensor", "tensor", "convert_to_tensor"})
-_LIBRARIES = frozenset({"np", "numpy", "jnp", "torch", "tf", "ops"})
+_MAKES = frozenset({"array", "asarray"})
+_LIBRARIES = frozenset({"np", "numpy"})
 _WHOLE = frozenset({"int", "int32", "int64", "long"})
 
 
@@ -46,8 +46,12 @@ def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
 
 
 def _made_array(factory: ast.AST, name: str) -> Kind:
-    """The kind of the array that the factory makes of the option, whatever it is given: `accrual = np.asarray(accrual, float)`."""
-    for node in ast.walk(factory):
+    """The kind of the array of a stated type that the factory makes of the option: `accrual = np.asarray(accrual, float)`.
+
+    Without a type, or with another library, as many make an array of a single number.
+    """
+    statements = getattr(factory, "body", [])
+    for node in (s.value for s in statements if isinstance(s, ast.Assign)):
         match node:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=library), attr=attr),
@@ -56,7 +60,8 @@ def _made_array(factory: ast.AST, name: str) -> Kind:
             ) if library in _LIBRARIES and attr in _MAKES and given == name:
                 wanted = [*types, *(k.value for k in keywords if k.arg == "dtype")]
                 whole = any(last_word(each) in _WHOLE for each in wanted)
-                return Kind.INTEGERS if whole else Kind.ARRAY
+                if wanted:
+                    return Kind.INTEGERS if whole else Kind.ARRAY
     return Kind.NOTHING
 
 

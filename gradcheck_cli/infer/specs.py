@@ -11,7 +11,10 @@ from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import Fixed, Leaf
 from gradcheck_cli.project.input_specs import ArraySpec, Bounds, Spec, TreeSpec
 
+Array = np.ndarray[Any, Any]
+
 _STRIDES = (2, 3, 5, 7)
+_OF_FAMILIES = {"binary": (0, 1), "signs": (0, 1), "positive": (1, 3), "nonzero": (1, 3)}
 _STEPS = 2  # between the ends of integers of which one is open
 
 
@@ -29,26 +32,35 @@ def specified(name: str, spec: Spec, source: str) -> Any:
     if spec.kind == "bool":
         mixed = (np.arange(size) % 3 != 1).reshape(spec.shape)
         return Fixed(mixed, spec.text, source, path=name)
+    table = _integers(spec, size).astype(np.int32).reshape(spec.shape)
+    return Fixed(table, spec.text, source, path=name)
+
+
+def _integers(spec: ArraySpec, size: int) -> Array:
+    """So many integers of the range or the family: some repeat, and they are not in order unless they have to be."""
     low, high = _ends(spec)
     count = high - low + 1
     stride = next((n for n in _STRIDES if math.gcd(n, count) == 1), 1)
-    values = (
-        low + np.arange(size) * stride % count
-    )  # each comes, some repeat, and they are not in order
-    table = values.astype(np.int32).reshape(spec.shape)
-    return Fixed(table, spec.text, source, path=name)
+    values = low + np.arange(size) * stride % count
+    if 2 < size <= count:  # else each would come once
+        values[-1] = values[0]
+    family = None if spec.bounds is None else spec.bounds.family
+    if family == "signs":
+        return 2 * values - 1
+    return np.sort(values) if family in ("sorted", "increasing") else values
 
 
 def _ends(spec: ArraySpec) -> tuple[int, int]:
     """The least and the greatest of its integers; where one end is open, it is two from the other."""
     bounds = Bounds(0.0) if spec.bounds is None else spec.bounds
-    low = bounds.low + (bounds.low_open and bounds.low.is_integer())
-    high = bounds.high - (bounds.high_open and bounds.high.is_integer())
+    if bounds.family in _OF_FAMILIES:
+        return _OF_FAMILIES[bounds.family]
+    low, high = Bounds(0.0).wholes if bounds.family not in (None, "integers") else bounds.wholes
     if math.isinf(low):
         low = min(high - _STEPS, 0.0)
     if math.isinf(high):
         high = low + _STEPS
-    return math.ceil(low), math.floor(high)
+    return int(low), int(high)
 
 
 def _tree(name: str, spec: TreeSpec, source: str) -> Any:

@@ -72,7 +72,7 @@ class Hole:
         if self.kind != "int" or rank < 2:
             return None
         dims = self.texts(rank)
-        return next((a for a in (rank - 1, 0) if dims[a].isdigit()), None)
+        return next((a for a in (rank - 1, 0) if a < len(dims) and dims[a].isdigit()), None)
 
     def integers(
         self,

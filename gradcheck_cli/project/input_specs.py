@@ -48,6 +48,15 @@ class Bounds:
     family: str | None = None
     text: str = ""
 
+    @property
+    def wholes(self) -> tuple[float, float]:
+        """The least and the greatest whole number within."""
+        low = self.low if math.isinf(self.low) else math.ceil(self.low)
+        high = self.high if math.isinf(self.high) else math.floor(self.high)
+        return low + (self.low_open and low == self.low), high - (
+            self.high_open and high == self.high
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
@@ -145,6 +154,8 @@ def _array(text: str, at: int, match: re.Match[str], sizes: dict[str, int]) -> A
     except DimensionError as error:
         raise _error(text, at, str(error)) from None
     bounds = _bounds(text, at + match.start("domain"), match["domain"].strip(), sizes)
+    if kind == "int" and bounds is not None and bounds.wholes[0] > bounds.wholes[1]:
+        raise _error(text, at + match.start("domain"), "no whole number lies in it")
     return ArraySpec(kind, shape, bounds, match.string)
 
 

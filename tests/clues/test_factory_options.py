@@ -77,10 +77,13 @@ def test_the_default_is_a_word_beside_the_one_that_the_class_compares_with(tmp_p
 
 
 PRICER = """
+    import jax.numpy as jnp
     import numpy as np
 
-    def build(accrual, bucket, knots, rate=0.1):
+    def build(accrual, bucket, knots, knee, steps, rate=0.1):
         accrual = np.asarray(accrual, float)
+        knee = jnp.asarray(knee, float)
+        steps = int(np.asarray(steps, int))
         bucket = np.array(bucket, dtype=np.int64)
         rate = np.asarray(rate)
 
@@ -91,8 +94,11 @@ PRICER = """
 
 
 def test_what_the_factory_makes_arrays_of(tmp_path) -> None:
-    inner = loaded(tmp_path / "pricer_here.py", PRICER).build(np.ones(3), [0, 1, 1], 2)
-    found = clues(inner, [*named(["x", "accrual", "bucket", "knots"]), *named(["rate"], rate="0")])
+    inner = loaded(tmp_path / "pricer_here.py", PRICER).build(np.ones(3), [0, 1, 1], 2, 1, 1)
+    found = clues(
+        inner,
+        [*named(["x", "accrual", "bucket", "knots", "knee", "steps"]), *named(["rate"], rate="0")],
+    )
     assert {name: clue.kind for name, clue in found.items()} == {
         "accrual": Kind.ARRAY,
         "bucket": Kind.INTEGERS,

@@ -7,7 +7,7 @@ import pytest
 
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.inputs.signature import Fixed, Leaf
-from gradcheck_cli.project.input_specs import parse
+from gradcheck_cli.project.input_specs import SpecError, parse
 
 
 def argument(text: str):
@@ -38,12 +38,26 @@ def test_integers_repeat_are_not_in_order_and_stay_within_their_bounds() -> None
         (">= 1", [1, 2, 3]),
         ("> 1", [2, 3, 4]),
         ("< 0", [-3, -2, -1]),
+        ("in binary", [0, 1]),
+        ("in signs", [-1, 1]),
+        ("in positive", [1, 2, 3]),
     ],
 )
 def test_each_integer_of_a_range_comes_and_an_open_end_is_near_the_other(
     where: str, values: list[int]
 ) -> None:
     assert sorted(set(argument(f"rows=i32[8] {where}").value)) == values
+
+
+def test_a_row_of_as_many_as_there_are_has_one_twice_and_what_is_sorted_is_in_order() -> None:
+    assert argument("ids=i32[4] in 0..4").value.tolist() == [0, 3, 2, 0]
+    assert argument("ids=i32[5] in 0..5").value.tolist() == [0, 2, 4, 1, 0]
+    assert argument("ids=i32[4] in sorted").value.tolist() == [0, 0, 1, 2]
+
+
+def test_an_interval_without_a_whole_number_is_refused() -> None:
+    with pytest.raises(SpecError, match="no whole number"):
+        parse("ids=i32[4] in (0, 1)")
 
 
 def test_booleans_are_of_both_kinds() -> None:

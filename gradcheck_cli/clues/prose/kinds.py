@@ -71,7 +71,8 @@ _MEANING = re.compile(
     r"(?<![\w.+-])(?P<number>[+-]?\d)\s*(?:=|:|\(|\b(?:for|means?|if|where|marks?|stands for|is)\b)",
     re.IGNORECASE,
 )
-_GOES_ON = re.compile(r"\band so (?:on|forth)\b|\betc\b|(?:\.\.\.|…)\W*$", re.IGNORECASE)
+# Right behind the last of them: `1 for the first, 2 for the second and so on`.
+_GOES_ON = re.compile(rf"{_MEANING.pattern}[^.;()\d]*?\band so (?:on|forth)\b", re.IGNORECASE)
 _IN_A_ROW = re.compile(
     r"(?<![\w.+-])(?P<numbers>[+-]?\d(?:\s*,\s*[+-]?\d)*\s*,?\s*(?:or|and)\s+[+-]?\d)(?![\w.])"
     r"|\{\s*(?P<set>[+-]?\d(?:\s*,\s*[+-]?\d)+)\s*\}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from gradcheck_cli.clues.prose.dims import BRACKETS, PLURAL
+from gradcheck_cli.clues.prose.dims import BRACKETS, PLURAL, probable
 
 _STARRED = re.compile(r"(?<![\w.*])(?P<stem>[^\W\d]\w*_)\*(?![\w*])")
 _COUNTS = {2: "both|two", 3: "three", 4: "four"}
@@ -18,9 +18,11 @@ _OF_BOTH = re.compile(
 # `(B, C) scores, (B, 1) or (1, 1) thresholds -> (B,)`: each shape stands before its noun.
 _NOUN = rf"(?P<shape>{BRACKETS})(?:\s+or\s+{BRACKETS})?\s+(?P<noun>[a-z_]+(?:\s+(?!and\b|or\b)[a-z_]+)?)"
 _ITEM = re.sub(r"\?P<\w+>", "?:", _NOUN)
-_BEFORE_NOUNS = re.compile(
-    rf"(?:(?<=[.:;]\s)|^)\s*(?P<items>{_ITEM}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+){_ITEM})+)(?=\s*(?:->|→|=>|[.;]|$))",
-    re.MULTILINE,
+_ITEMS = rf"(?P<items>{_ITEM}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+){_ITEM})+)"
+# At the head of the text, or before what comes of it; elsewhere it may be what comes.
+_BEFORE_NOUNS = (
+    re.compile(rf"\A\s*{_ITEMS}(?=\s*(?:->|→|=>|[.;]|$))"),
+    re.compile(rf"(?:(?<=[.:;]\s)|^)\s*{_ITEMS}(?=\s*(?:->|→|=>))", re.MULTILINE),
 )
 # `mesial and distal points, both (patients, teeth, 2)`
 _BOTH = re.compile(
@@ -36,7 +38,8 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
     text = _STARRED.sub(lambda match: _all_of(match["stem"], names) or match[0], text)
     text = _OF_BOTH.sub(lambda match: _said_twice(match, names), text)
     text = _BOTH.sub(lambda match: _of_each(match, names), text)
-    text = _BEFORE_NOUNS.sub(lambda match: _behind_names(match, names), text)
+    for shapes_first in _BEFORE_NOUNS:
+        text = shapes_first.sub(lambda match: _behind_names(match, names), text)
     for name in names:  # `Frames are (N, 3, H, W)`
         of_each = rf"(?:(?<=[;.]\s)|^)(?:[Tt]he\s+)?{_with_capital(name)}s\s+(?:are|have\s+shape)\s+(?=[(\[])"
         text = re.sub(of_each, f"{name}: ", text, flags=re.MULTILINE)
@@ -85,16 +88,31 @@ def _of_each(match: re.Match[str], names: Sequence[str]) -> str:
 
 def _behind_names(match: re.Match[str], names: Sequence[str]) -> str:
     """An entry for each shape that stands before a noun which is the last word of one parameter; other nouns are left out."""
-    last = {name: _single(name.rpartition("_")[2]) for name in names}
     found: dict[str, str] = {}
-    for item in re.finditer(_NOUN, match["items"]):
-        word = _single(re.split(r"[\s_]", item["noun"])[-1])
-        meant = [name for name in names if word in (_single(name), last[name])]
-        sort = item["noun"][: -len(item["noun"].split()[-1])].strip()  # `long` of `long lengths`
-        found |= {meant[0]: f"{item['shape']} {sort}"} if len(meant) == 1 else {}
+    items = list(re.finditer(_NOUN, match["items"]))
+    if not any(probable(item["shape"]) for item in items):
+        return match[0]
+    for item in items:
+        meant, noun = _meant(item["noun"].split(), names), item["noun"]
+        sort = noun[: -len(noun.split()[-1])].strip()  # `long` of `long lengths`
+        shape = min(re.findall(BRACKETS, item[0]), key=lambda dims: dims.count("1"))
+        found |= {meant: f"{shape} {sort}"} if meant else {}
     if not found:
         return match[0]
     return "\n".join(f"{name}: {said}" for name, said in found.items()) + "\n"
+
+
+def _meant(words: Sequence[str], names: Sequence[str]) -> str:
+    """The one parameter of this name, or else of this last word: `next values` is `next_values`, and not `values`."""
+    whole, last = _single("_".join(words)), _single(words[-1].rpartition("_")[2])
+    for fits in (
+        [name for name in names if _single(name) == whole],
+        [name for name in names if _single(name) == last],
+        [name for name in names if _single(name.rpartition("_")[2]) == last],
+    ):
+        if fits:
+            return fits[0] if len(fits) == 1 else ""
+    return ""
 
 
 def _single(word: str) -> str:

@@ -24,9 +24,7 @@ _SAME = re.compile(
 )
 _SAME_SHAPE = re.compile(r"\bsame shape\b(?!\s*(?:as|of|with|\w+ed|but|except)\b)", re.IGNORECASE)
 # `theta_u: The same among non-matches`, below `theta_m`
-_THE_SAME = re.compile(
-    r"\W*the same (?:among|for|of|at)\b(?!\s+(?:all|each|every|both)\b)", re.IGNORECASE
-)
+_THE_SAME = re.compile(r"\W*the same (?:among|(?:for|of) the others?)\b", re.IGNORECASE)
 # Right behind a name inside a sentence: `the universe (bool, same shape)`.
 _IN_BRACKETS = re.compile(r"\s*\((?P<inside>[^()]*\bsame shape(?: as \w+)?)\)")
 _BUT = re.compile(r"\s*,?\s*(?:but|except|without|apart|or\b|with\b[^,.;]*\b(?:sized?|one|1|kept|dims?|axis|axes)\b)", re.IGNORECASE)  # fmt: skip
@@ -222,8 +220,10 @@ def _same_as(spoken: Sequence[Passage], name: str, names: Sequence[str]) -> str:
             if other in names and other != name and not _BUT.match(passage.after, match.end()):
                 return other
         elif passage.entry:
-            if _SAME_SHAPE.search(passage.alone) or _THE_SAME.match(passage.alone):
+            if _SAME_SHAPE.search(passage.alone):
                 return PREVIOUS
+            if _THE_SAME.match(passage.alone) and name in names[1:]:
+                return names[names.index(name) - 1]
         elif _SAME_SHAPE.search(_in_brackets([passage])):
             return PREVIOUS
     return ""

@@ -81,13 +81,16 @@ _ROW_OF_IDS = re.compile(
 _ENTRY_OF_A_CAPITAL = re.compile(
     r"^\s*\w+\s*:\s*\[(?P<name>(?![ACFGHJKLMNSTVW]\])[A-Z])\]", re.MULTILINE
 )
-# `log_c: [materials]` above `n: [materials]`, in a plural that is no unit.
-_ENTRY_OF_A_PLURAL = re.compile(
-    r"^\s*\w+\s*:\s*\[(?P<name>(?!(?:\w*(?:met(?:re|er)|gram|second|lit(?:re|er)|minute|hour|day|week|month|year|degree|radian|volt|watt"
+# Plurals that are units, or no nouns.
+_UNITS = (
+    r"(?:\w*(?:met(?:re|er)|gram|second|lit(?:re|er)|minute|hour|day|week|month|year|degree|radian|volt|watt"
     r"|pascal|newton|joule|kelvin|celsiu|mole|amp|ampere|ohm|siemen|farad|tesla|gaus|lumen|dollar|euro|cent|pound|unit|point|count|bit|byte|nat"
     r"|bp|decibel|pixel|mile|inche|yard|knot|erg|electronvolt|photon|atmosphere|bar|ton|tonne|ounce|calorie|parsec|angstrom|micron|dalton|turn"
-    r"|cycle|step|frame|event|float|int|integer|number|alway|percent)s|\w*(?:ss|us|is))\])[a-z_]{3,}s)\]",
-    re.MULTILINE,
+    r"|cycle|step|frame|event|float|int|integer|number|alway|percent)s|\w*(?:ss|us|is))"
+)
+# `log_c: [materials]` above `n: [materials]`, in a plural that is no unit.
+_ENTRY_OF_A_PLURAL = re.compile(
+    rf"^\s*\w+\s*:\s*\[(?P<name>(?!{_UNITS}\])[a-z_]" + r"{3,}s)\]", re.MULTILINE
 )
 _ROWS_OF_CAPITALS = re.compile(r"[a-z_\d] \[[A-Z](?:,\s*[A-Z])+\]")
 _ROW_OF_A_CAPITAL = re.compile(r"[a-z_\d] \[(?P<name>(?![ACEFGHJKLMNPRSTUVW]\])[A-Z])\]")
@@ -103,6 +106,8 @@ _ROW_AT_AN_END = re.compile(
     re.IGNORECASE,
 )
 _PLURAL = re.compile(r"[a-z_]{3,}[^s\W]s")
+_AN_AXIS = re.compile(rf"(?!{_UNITS}$)[a-z_]" + r"{3,}[^s\W]s")
+_WITHIN = re.compile(r"\b(?:in|within|between|from|range)\W*$", re.IGNORECASE)  # an interval
 _EXAMPLE = re.compile(r"(?:e\.g\.|for example|such as)\W*$", re.IGNORECASE)
 _BY = re.compile(
     rf"\b(?P<dims>\w+(?:\s*(?:×|\s[xX]\s|-by-|\sby\s)\s*\w+)+)[\s-]*(?:\w+[\s-]+)?(?={_NOUN})"
@@ -253,10 +258,11 @@ def _behind_several(text: str) -> set[str]:
 
 def _shared_by_rows(text: str) -> set[str]:
     """The names in square brackets that end a clause, where one in the plural stands in several, beside another: `[fields, levels]`, `[pairs, fields]`."""
-    rows = [d.names for m in _ROW_AT_AN_END.finditer(text) if (d := stated(m["dims"])) is not None]
+    found = (m for m in _ROW_AT_AN_END.finditer(text) if not _WITHIN.search(text[: m.start()]))
+    rows = [dims.names for m in found if (dims := stated(m["dims"])) is not None]
     several = [row for row in rows if len(row) > 1]
     every = [name for row in rows for name in set(row)]
-    shared = {n for row in several for n in row if _PLURAL.fullmatch(n) and every.count(n) > 1}
+    shared = {n for row in several for n in row if _AN_AXIS.fullmatch(n) and every.count(n) > 1}
     return {name for row in rows if shared & {*row} for name in row}
 
 

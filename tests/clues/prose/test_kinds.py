@@ -27,6 +27,9 @@ from gradcheck_cli.inputs.clue import Kind
         ("0 (first wins), 1 (second wins) or 2 (tie)", "in 0..3"),
         ("1 for hits, 7 for misses", ""),
         ("1 for first fill, 2 for second fill and so on", ""),
+        ("0 for ground, 1 for hits. Used in losses, and so on", "in 0..2"),
+        ("one of 0, 1 or 2, used for weights, and so on", "in 0..3"),
+        ("-1, 0 or 1 (down, flat, up, etc.)", "in -1..2"),
         ("2 for each row", ""),
     ],
 )
