@@ -43,7 +43,8 @@ def _integers(spec: ArraySpec, size: int) -> Array:
     stride = next((n for n in _STRIDES if math.gcd(n, count) == 1), 1)
     values = low + np.arange(size) * stride % count
     if 2 < size <= count:  # else each would come once
-        values[-1] = values[0]
+        twice = size // 2 if size < 4 else 2
+        values[-twice:] = values[:twice]
     family = None if spec.bounds is None else spec.bounds.family
     if family == "signs":
         return 2 * values - 1
