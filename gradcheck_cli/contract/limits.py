@@ -250,6 +250,12 @@ ORDINARY = Limit(
     (1e-2, 1e2), "size of a point", "F", "Convention: points within are asked first.",
 )  # fmt: skip
 
+STANDS_FOR_INFINITY = Limit(
+    1e15, "size of an argument", "F",
+    "Convention: what a formula has wrong only beyond it is a note. Numbers that stand for infinity, as the -1e30 of "
+    "masked scores does, are exceeded there, and are none any more.",
+)  # fmt: skip
+
 OWN_SLOPE = Limit(
     0.25, "of the truth", "F",
     "Convention: a rule that is further off where the function itself moves as the truth says, within a quarter "

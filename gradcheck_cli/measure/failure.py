@@ -24,6 +24,7 @@ class Kind(Enum):
 
     FORMULA = "formula"  # and the argument, where there are several
     DATA = "data"  # and the argument that is
+    FAR = "far"  # and the argument, where numbers that stand for infinity are exceeded
     APPROXIMATE = "approximate"
     SINGULARITY = "singularity"
     SURROGATE = "surrogate"

@@ -17,6 +17,7 @@ from gradcheck_cli.contract.limits import (
     FORMULA_EPS,
     OPINIONS,
     ORDINARY,
+    STANDS_FOR_INFINITY,
     half_of_the_digits,
 )
 from gradcheck_cli.contract.report import Severity
@@ -45,6 +46,7 @@ _MOSTLY = 0.5
 _REPORTED = {
     Kind.FORMULA: (RuleName.GRADIENT_MISMATCH, Severity.ERROR),
     Kind.DATA: (RuleName.GRADIENT_MISMATCH, Severity.NOTE),
+    Kind.FAR: (RuleName.GRADIENT_MISMATCH, Severity.NOTE),
     Kind.APPROXIMATE: (RuleName.APPROXIMATE_RULE, Severity.WARNING),
     Kind.SURROGATE: (RuleName.UNDECLARED_SURROGATE, Severity.WARNING),
     Kind.INCONCLUSIVE: (RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING),
@@ -68,6 +70,7 @@ _FOLLOWS_STEPS = (
     "(straight-through, or a smoothed step)"
 )
 _OF_A_LIMIT = "it is the derivative of what the function's loop would come to, and that ends after a few steps, short of it"
+_FAR = "the formula is wrong, but only where an argument is beyond 1e15: what stands for infinity is exceeded there"
 _DATA = "no gradient is given for what is data by its name or its numbers; the truth is not zero"
 _OPEN = (
     "the formula differs from autodiff through the primal, and the integral of the rule could "
@@ -144,6 +147,10 @@ def verdict(mismatch: Mismatch) -> Failure | None:
     if not len(defined):
         return mismatch.failure(int(large[0]), Kind.SINGULARITY, _WITHOUT_VALUE)
     large = defined
+    near = large[~_is_far(mismatch.m, large)]
+    if not len(near):
+        return mismatch.failure(int(large[0]), Kind.FAR, _FAR)
+    large = near
     if _autodiff_is_wrong_at_points(mismatch, large):
         return None
     return (
@@ -156,6 +163,16 @@ def verdict(mismatch: Mismatch) -> Failure | None:
 def _has_value(m: Measurements, rows: Array) -> Array:
     """Rows at which the primal computes its value, and does not only tend to one."""
     return np.asarray((m.reference.states(VALUES)[rows] != LIMIT).all(axis=1))
+
+
+def _is_far(m: Measurements, rows: Array) -> Array:
+    """Rows at which an argument whose domain nobody states exceeds what stands for infinity."""
+    far = np.zeros(len(rows), bool)
+    for leaf, points in zip(m.subject.leaves, m.points, strict=True):
+        if leaf.domain is None or not leaf.domain.states_a_size:
+            size = np.abs(points[rows].reshape(len(rows), -1))
+            far |= (size > STANDS_FOR_INFINITY.value).any(axis=1)
+    return far
 
 
 def _small(mismatch: Mismatch) -> Failure | None:

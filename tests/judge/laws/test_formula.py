@@ -101,6 +101,16 @@ def test_a_formula_that_is_wrong_at_some_inputs_knows_where() -> None:
     assert (failure.as_grave(m)[m.base_rows] == wrong).all()
 
 
+def test_a_formula_that_is_wrong_beyond_what_stands_for_infinity_is_a_note() -> None:
+    def masked(x: Any, weight: Any) -> Any:
+        return np.where(np.abs(x) > 1e16, 0, slope(x, 1)) * weight
+
+    failure = only(judgement(FORMULA, of(masked, [*POINTS, 1e18])))
+    assert (failure.severity, failure.row, failure.ground.kind) == (Severity.NOTE, 5, Kind.FAR)
+    nearer = judged(lambda x, weight: np.where(np.abs(x) > 50, 0, slope(x, 1)) * weight)
+    assert only(nearer).severity is Severity.ERROR
+
+
 def test_a_formula_that_is_wrong_at_a_point_is_told_from_its_neighbours() -> None:
     failure = only(judged(lambda x, weight: np.where(x == 2.0, 0, slope(x, weight))))
     assert (failure.rule, POINTS[failure.row]) == (RuleName.GRADIENT_MISMATCH, 2.0)
