@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 Around = tuple[ast.FunctionDef, ...]  # the functions around a node, the innermost first
 
@@ -32,11 +32,12 @@ def _is_spread(call: ast.Call) -> bool:
 
 
 def passed(
-    tree: ast.AST, function: ast.FunctionDef, name: str
+    tree: ast.Module, function: ast.FunctionDef, name: str
 ) -> Iterator[tuple[ast.expr, Around]]:
-    """What calls elsewhere in the file hand to a parameter of a function, or of the constructor of a class."""
+    """What calls elsewhere in the file hand to a parameter of a function of the module, or of the constructor of a class."""
     owner = _class_of(tree, function)
-    if owner is not None and function.name != "__init__":
+    is_own = _at(tree, function.lineno) is not None
+    if not is_own and (owner is None or function.name != "__init__"):
         return
     parameters = [p.arg for p in (*function.args.posonlyargs, *function.args.args)]
     own = parameters[1:] if owner else parameters
@@ -47,9 +48,22 @@ def passed(
             yield given[name], around
 
 
-def _class_of(tree: ast.AST, function: ast.FunctionDef) -> str | None:
-    """The class that a function is a method of, by the line where it stands."""
-    for node in ast.walk(tree):
+def _at(tree: ast.Module, line: int) -> ast.FunctionDef | None:
+    """The function of the module that is defined in this line."""
+    own = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    return next((node for node in own if node.lineno == line), None)
+
+
+def definition(tree: ast.Module, function: FunctionType) -> ast.FunctionDef | None:
+    """What defines a function, if it is one of the module itself that nothing decorates."""
+    code = function.__code__
+    node = _at(tree, code.co_firstlineno)
+    return None if node is None or node.name != code.co_name else node
+
+
+def _class_of(tree: ast.Module, function: ast.FunctionDef) -> str | None:
+    """The class of the module that a function is a method of, by the line where it stands."""
+    for node in tree.body:
         if isinstance(node, ast.ClassDef) and any(
             isinstance(each, ast.FunctionDef) and each.lineno == function.lineno
             for each in node.body
@@ -61,9 +75,16 @@ def _class_of(tree: ast.AST, function: ast.FunctionDef) -> str | None:
 def only_result(function: ast.FunctionDef) -> ast.expr | None:
     """What a function gives that only gives names values, and then returns; None of any other."""
     *first, last = function.body
-    plain = all(isinstance(each, ast.Assign) or _is_text(each) for each in first)
+    plain = all(_gives_names(each) or _is_text(each) for each in first)
     simple = plain and not function.decorator_list and isinstance(last, ast.Return)
     return last.value if simple and isinstance(last, ast.Return) else None
+
+
+def _gives_names(node: ast.stmt) -> bool:
+    """`a = …`, `a, b = …`: nothing that is there already is changed."""
+    targets = node.targets if isinstance(node, ast.Assign) else ()
+    parts = [p for t in targets for p in (t.elts if isinstance(t, ast.Tuple) else [t])]
+    return bool(parts) and all(isinstance(part, ast.Name) for part in parts)
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from gradcheck_cli.contract.errors import CgcheckError
 from gradcheck_cli.discover import written_calls
-from gradcheck_cli.subject.user_code import calling_user_code
+from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 _LIBRARIES = frozenset({"numpy", "jax", "jaxlib", "torch", "tensorflow", "keras", "math"})
 _MAKERS = frozenset(
@@ -136,11 +136,20 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 }  # fmt: skip
 _LARGEST = 1 << 20  # numbers in an array
 _DEEPEST = 48  # expressions within expressions, names within names
-_MOST_ITEMS = 4096  # of a list that is written as a loop
+_MOST_STEPS = 4096  # expressions of one reading
 
 
 class UnreadableError(CgcheckError):
     """The value would have to be run, or rests on what is not known."""
+
+
+@dataclass(slots=True)
+class _Shared:
+    """What the scopes of one reading have in common: the file, how much was read, and which parameters are being followed."""
+
+    tree: ast.Module | None
+    steps: int = 0
+    followed: set[tuple[int, str]] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -151,16 +160,25 @@ class Scope:
     functions: tuple[ast.FunctionDef, ...] = ()
     _read: dict[str, Any] = field(default_factory=dict)
     _depth: int = 0
+    _shared: _Shared | None = None
+    _turns: dict[str, Any] = field(default_factory=dict)  # of the loops around an item
 
     def value(self, node: ast.expr) -> Any:
         """The value of an expression; an error for anything that would have to be run."""
         self._depth += 1
+        self._common.steps += 1
         try:
-            if self._depth > _DEEPEST:
+            if self._depth > _DEEPEST or self._common.steps > _MOST_STEPS:
                 raise UnreadableError("deeper than anybody writes")
             return self._value(node)
         finally:
             self._depth -= 1
+
+    @property
+    def _common(self) -> _Shared:
+        if self._shared is None:
+            self._shared = _Shared(written_calls.tree_of(self.module))
+        return self._shared
 
     def _value(self, node: ast.expr) -> Any:
         match node:
@@ -178,13 +196,17 @@ class Scope:
             ):
                 return list(self._items(item, loops))
             case ast.IfExp(test=test, body=body, orelse=other):
-                return self.value(body if self.value(test) else other)
+                return self.value(body if self._applied(bool, self.value(test)) else other)
         return self._operated(node)
 
     def _collection(self, node: ast.Tuple | ast.List | ast.Dict) -> Any:
         if isinstance(node, ast.Dict):
-            pairs = zip(node.keys, node.values, strict=True)
-            return {self.value(key): self.value(value) for key, value in pairs if key}
+            pairs = [
+                (self.value(key), self.value(value))
+                for key, value in zip(node.keys, node.values, strict=True)
+                if key
+            ]
+            return self._applied(dict, pairs)
         items = [self.value(item) for item in node.elts]
         return tuple(items) if isinstance(node, ast.Tuple) else items
 
@@ -193,14 +215,20 @@ class Scope:
         if not loops:
             yield self.value(item)
             return
-        before, (loop, *deeper) = dict(self._read), loops
-        for turn, value in enumerate(self.value(loop.iter)):
-            if turn >= _MOST_ITEMS:
-                raise UnreadableError("too long")
-            self._read = before | self._of_turn(loop.target, value)
-            if all(self.value(test) for test in loop.ifs):
+        before, (loop, *deeper) = self._turns, loops
+        for value in self._listed(self.value(loop.iter)):
+            self._turns = before | self._of_turn(loop.target, value)
+            if all(self._applied(bool, self.value(test)) for test in loop.ifs):
                 yield from self._items(item, deeper)
-        self._read = before
+        self._turns = before
+
+    def _listed(self, values: Any) -> list[Any]:
+        """What is gone through, if it is a list, a range or an array of few."""
+        if not isinstance(values, (list, tuple, range)) and not hasattr(values, "shape"):
+            raise UnreadableError("it would have to be run")
+        if self._applied(len, values) > _MOST_STEPS:
+            raise UnreadableError("too long")
+        return list(self._applied(list, values))
 
     def _of_turn(self, target: ast.expr, value: Any) -> dict[str, Any]:
         match target:
@@ -208,7 +236,7 @@ class Scope:
                 return {name: value}
             case ast.Tuple(elts=parts) if all(isinstance(p, ast.Name) for p in parts):
                 names = [p.id for p in parts if isinstance(p, ast.Name)]
-                return dict(zip(names, value, strict=False))
+                return dict(zip(names, self._listed(value), strict=False))
         raise UnreadableError(ast.unparse(target))
 
     def _operated(self, node: ast.expr) -> Any:
@@ -228,8 +256,14 @@ class Scope:
         raise UnreadableError(ast.unparse(node))
 
     def _named(self, name: str) -> Any:
+        if name in self._turns:
+            return self._turns[name]
         if name not in self._read:
-            self._read[name] = self._looked_up(name)
+            turns, self._turns = self._turns, {}
+            try:
+                self._read[name] = self._looked_up(name)
+            finally:
+                self._turns = turns
         return self._read[name]
 
     def _looked_up(self, name: str) -> Any:
@@ -251,23 +285,29 @@ class Scope:
 
     def _passed(self, function: ast.FunctionDef, name: str) -> Any:
         """What the first call elsewhere that can be read hands to a parameter."""
-        tree = written_calls.tree_of(self.module)
-        for node, around in written_calls.passed(tree, function, name) if tree else ():
-            with contextlib.suppress(UnreadableError):
-                return Scope(self.module, around, {}, self._depth).value(node)
+        tree, place = self._common.tree, (function.lineno, name)
+        known = tree is not None and place not in self._common.followed
+        self._common.followed.add(place)
+        for node, around in written_calls.passed(tree, function, name) if tree and known else ():
+            with contextlib.suppress(UnreadableError, UserCodeError):
+                return self._elsewhere(around, {}).value(node)
         raise UnreadableError(f"`{name}` is handed on by nothing that can be read")
+
+    def _elsewhere(self, around: written_calls.Around, given: dict[str, Any]) -> Scope:
+        return Scope(self.module, around, given, self._depth, self._common)
 
     def _result(self, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
         """What a function of the module gives that only names values, and returns one."""
-        tree = written_calls.tree_of(self.module)
-        own = (n for n in (tree.body if tree else ()) if isinstance(n, ast.FunctionDef))
-        node = next((n for n in own if n.name == function.__name__), None)
+        tree = self._common.tree
+        node = None if tree is None else written_calls.definition(tree, function)
         result = None if node is None else written_calls.only_result(node)
         if node is None or result is None:
             raise UnreadableError(f"`{function.__name__}` would have to be run")
         with calling_user_code():
             given = inspect.signature(function).bind(*arguments, **keywords).arguments
-        return Scope(self.module, (node,), dict(given), self._depth).value(result)
+        if any(len(list(_bindings(node, name))) > 1 for name in given):
+            raise UnreadableError("a parameter is given another value")
+        return self._elsewhere((node,), dict(given)).value(result)
 
     def _called(self, node: ast.Call) -> Any:
         function = self.value(node.func)
@@ -286,7 +326,7 @@ class Scope:
     def _may_be_called(self, function: Any, name: str) -> bool:
         if inspect.isclass(function) and function.__module__ == self.module.__name__:
             return True
-        if function in (getattr(builtins, each) for each in _BUILTINS):
+        if any(function is getattr(builtins, each) for each in _BUILTINS):
             return True
         owner = getattr(function, "__self__", None)
         home = getattr(function, "__module__", None) or type(owner).__module__
@@ -321,11 +361,20 @@ def _bindings(function: ast.FunctionDef, name: str) -> Iterator[tuple[ast.expr, 
     for parameter in (*positional, *a.kwonlyargs, a.vararg, a.kwarg):
         if parameter is not None and parameter.arg == name:
             yield (defaults[name], None) if name in defaults else None
+    if any(node is not function and _defines(node, name) for node in ast.walk(function)):
+        yield None
     plain = [node for node in function.body if isinstance(node, ast.Assign)]
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
             assigned = next((p for p in plain if any(node is n for n in ast.walk(p))), None)
             yield None if assigned is None else _given(assigned, node)
+
+
+def _defines(node: ast.AST, name: str) -> bool:
+    """Does a definition or an import give the name?"""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.name == name
+    return isinstance(node, ast.alias) and (node.asname or node.name).partition(".")[0] == name
 
 
 def _parameters(function: ast.FunctionDef) -> set[str]:

@@ -178,7 +178,7 @@ def _reached(message: str, sizes: Sequence[Size], solution: Solution) -> Iterato
         return
     place, length = (int(match[a] or match[b]) for a, b in (("place", "index"), ("size", "length")))
     own = dict.fromkeys(solution.of(size) for size in sizes if solution.number(size) == length)
-    for size, times in itertools.product(own, _LONGER if place >= length else ()):
+    for size, times in itertools.product(own, _LONGER if place >= length > 0 else ()):
         wanted = [(size, Size(constant=times * length))]
         following = solution.with_equations(wanted) if size.terms else None
         if following is not None:

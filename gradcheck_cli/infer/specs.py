@@ -48,7 +48,9 @@ def _integers(spec: ArraySpec, size: int) -> Array:
     family = None if spec.bounds is None else spec.bounds.family
     if family == "signs":
         return 2 * values - 1
-    return np.sort(values) if family in ("sorted", "increasing") else values
+    if family == "increasing":
+        return np.arange(size)
+    return np.sort(values) if family == "sorted" else values
 
 
 def _ends(spec: ArraySpec) -> tuple[int, int]:

@@ -37,6 +37,11 @@ class SpecError(Exception):
     """What is wrong with a spec, and where in it."""
 
 
+# Families that whole numbers may be of.
+_OF_INTEGERS = ("positive", "nonzero", "binary", "signs", "sorted", "increasing")
+_LARGEST_INTEGER = 2**31 - 4  # and a few steps more
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """An interval, or one of the families by its name."""
@@ -154,9 +159,19 @@ def _array(text: str, at: int, match: re.Match[str], sizes: dict[str, int]) -> A
     except DimensionError as error:
         raise _error(text, at, str(error)) from None
     bounds = _bounds(text, at + match.start("domain"), match["domain"].strip(), sizes)
-    if kind == "int" and bounds is not None and bounds.wholes[0] > bounds.wholes[1]:
-        raise _error(text, at + match.start("domain"), "no whole number lies in it")
+    if kind == "int" and bounds is not None:
+        _require_integers(text, at + match.start("domain"), bounds)
     return ArraySpec(kind, shape, bounds, match.string)
+
+
+def _require_integers(text: str, at: int, bounds: Bounds) -> None:
+    low, high = bounds.wholes
+    if bounds.family in set(FAMILIES) - set(_OF_INTEGERS):
+        raise _error(text, at, f"`{bounds.family}` is a family of floats")
+    if low > high or math.inf in (low, -high):
+        raise _error(text, at, "no whole number lies in it")
+    if max(low, -high) > _LARGEST_INTEGER:
+        raise _error(text, at, "integers have 32 bits")
 
 
 def _keyed(

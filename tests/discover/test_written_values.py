@@ -149,3 +149,74 @@ def test_what_is_handed_on_from_call_to_call_is_read(tmp_path: Path) -> None:
         Scope(module, inside).value(again.args[1])
     with pytest.raises(UnreadableError):
         Scope(module).value(ast.parse("drawn()", mode="eval").body)
+
+
+TRAPS = """
+import numpy as np
+
+SIZES, ONES, k = 3, np.ones(3), 10
+
+
+def size(n):
+    return n + 1
+
+
+class Table:
+    @staticmethod
+    def size(n):
+        return n * 100
+
+    def __iter__(self):
+        raise ValueError("nobody goes through me")
+
+
+def written():
+    table = np.zeros(3)
+    table[0] = 1
+    return table
+
+
+def moved(n):
+    n = n + 1
+    return n
+
+
+def walk(depth, n):
+    walk(depth - 1, n)
+    walk(depth - 2, n)
+    return size(n)
+
+
+def shadowed():
+    def size(n):
+        return n
+
+    twice = k * 2
+    return size(3)
+"""
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[k for k in SIZES]", "[a for a, b in [1, 2]]", "[k for k in [1] if ONES]", "1 if ONES else 2",
+        "[k for k in Table()]", "{[1]: 2}", "Table.size(3)", "written()", "moved(3)",
+        "[[0 for _ in range(2000)] for _ in range(2000)]",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_for_sure_is_refused(tmp_path: Path, expression: str) -> None:
+    module = loaded(tmp_path / "traps_here.py", TRAPS)
+    with pytest.raises((UnreadableError, UserCodeError)):
+        Scope(module).value(ast.parse(expression, mode="eval").body)
+
+
+def test_names_mean_what_they_mean_where_they_stand(tmp_path: Path) -> None:
+    module = loaded(tmp_path / "traps_there.py", TRAPS)
+    tree = tree_of(module)
+    assert tree is not None
+    walks, shadows = calls_of(tree, "size")
+    for call, around in (walks, shadows):  # a recursion that ends, and a function within another
+        with pytest.raises(UnreadableError):
+            Scope(module, around).value(call.args[0] if call is walks[0] else call)
+    in_turn = ast.parse("[twice for k in range(2)]", mode="eval").body
+    assert Scope(module, shadows[1]).value(in_turn) == [20, 20]

@@ -53,11 +53,18 @@ def test_a_row_of_as_many_as_there_are_has_one_twice_and_what_is_sorted_is_in_or
     assert argument("ids=i32[4] in 0..4").value.tolist() == [0, 3, 0, 3]
     assert argument("ids=i32[5] in 0..5").value.tolist() == [0, 2, 4, 0, 2]
     assert argument("ids=i32[4] in sorted").value.tolist() == [0, 0, 1, 2]
+    assert argument("ids=i32[4] in increasing").value.tolist() == [0, 1, 2, 3]
 
 
 def test_an_interval_without_a_whole_number_is_refused() -> None:
-    with pytest.raises(SpecError, match="no whole number"):
-        parse("ids=i32[4] in (0, 1)")
+    for text, why in (
+        ("in (0, 1)", "no whole number"),
+        ("> inf", "no whole number"),
+        ("> 3000000000", "32 bits"),
+        ("in simplex", "a family of floats"),
+    ):
+        with pytest.raises(SpecError, match=why):
+            parse(f"ids=i32[4] {text}")
 
 
 def test_booleans_are_of_both_kinds() -> None:

@@ -26,10 +26,11 @@ _BEFORE_NOUNS = (
 )
 # `mesial and distal points, both (patients, teeth, 2)`
 _BOTH = re.compile(
-    r"(?<![\w.])(?P<names>`*[^\W\d]\w*`*(?:\s*,\s*`*[^\W\d]\w*`*)*,?\s+and\s+`*[^\W\d]\w*`*)(?:\s+(?!and\b|or\b)[a-z]+){0,3}"
+    r"(?<![\w.])(?P<names>`*[^\W\d]\w*`*(?:\s*,\s*`*[^\W\d]\w*`*)*,?\s+and\s+`*[^\W\d]\w*`*)(?P<noun>(?:\s+(?!and\b|or\b)[a-z]+){0,3})"
     r",?\s+(?P<many>both|all)\s+(?:(?:are|of|have|has|with|the|shapes?)\s+)*"
-    rf"(?P<shape>{BRACKETS})"
+    rf"(?P<shape>{BRACKETS})" + r"(?P<more>(?:,?\s+(?!and\b|or\b)[a-z\d]+){0,4}(?=[.,;\n]|$))?"
 )
+_OTHERWISE = frozenset(["to", "with", "of", "from", "by", "in", "on", "for", "at", "the", "lie", "between"])  # fmt: skip
 _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
 
 
@@ -78,11 +79,16 @@ def _of_each(match: re.Match[str], names: Sequence[str]) -> str:
     """An entry for each of the parameters that are named before the shape of all of them."""
     listed = re.findall(r"\w+", re.sub(r"\band\b", " ", match["names"]))
     pair = len(listed) == 2 or match["many"] == "all"
-    if not pair or not all(name in names for name in listed):
+    nouns = match["noun"].split()
+    if not pair or not all(name in names for name in listed) or {*nouns} & {*names, *_OTHERWISE}:
         return match[0]
     dims = re.findall(r"\w+", match["shape"])
     sure = all(d.isdigit() or d in names or PLURAL.fullmatch(d) for d in dims) and len(dims) > 1
-    said = f"of shape {match['shape']}" if sure else match["shape"]
+    if all(d.isdigit() for d in dims) or not (sure or probable(match["shape"])):
+        return match[0]
+    sort = " ".join(word for word in nouns if word not in ("is", "are"))
+    shape = f"of shape {match['shape']}" if sure else match["shape"]
+    said = f"{shape} {sort}{match['more'] or ''}"
     return "\n" + "\n".join(f"{name}: {said}" for name in listed) + "\n"
 
 

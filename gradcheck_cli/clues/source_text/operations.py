@@ -27,6 +27,7 @@ from gradcheck_cli.clues.source_text.values import (
     word,
 )
 from gradcheck_cli.inputs.clue import Kind
+from gradcheck_cli.inputs.names import is_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +354,9 @@ def _table(made: Call, index: Value, axis: Value, facts: Facts) -> None:
         facts.below(index, facts.axis(table, number))
     elif isinstance(table, Fresh) and -len(table.sizes) <= number < len(table.sizes):
         facts.below(index, table.sizes[number])
-        facts.kind(table.sizes[number], Kind.WHOLE, CLASSES)
+        size = itself(table.sizes[number])
+        if size is not None and not is_shape(size.path):
+            facts.kind(size, Kind.WHOLE, CLASSES)
 
 
 def _of_first_shape(made: Call) -> Value:

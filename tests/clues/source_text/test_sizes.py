@@ -35,7 +35,8 @@ def test_what_may_be_a_size_or_a_shape_is_neither() -> None:
 def test_what_integers_write_into_is_as_long_as_a_whole_number_says() -> None:
     def function(gates, group, groups, rows, table, shape):
         width = gates.new_zeros(groups).index_add_(0, group, gates)
-        return width, torch.zeros(rows).index_add(0, table, gates), gates.new_zeros(shape)
+        alike = gates.new_zeros(shape).index_add_(0, group, gates)
+        return width, torch.zeros(rows).index_add(0, table, gates), alike
 
     found = kinds(function)
     assert (found["groups"], found["rows"]) == ("WHOLE", "WHOLE")
