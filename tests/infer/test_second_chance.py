@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gradcheck_cli.infer.second_chance import second_chances
 from gradcheck_cli.inputs.clue import Clue
@@ -21,9 +22,24 @@ def again(function: Any, signature: Signature, domain: str = "") -> dict[str, An
     return dict(other.signature.arguments)
 
 
+def of_short(x: Any, ids: Any, segments: Any = None) -> Any:
+    if len(ids) > 5:
+        raise ValueError("too many")
+    return x
+
+
+@pytest.mark.parametrize("domain", ["in 0..2", "in 0..arms", ""])
+def test_each_segment_has_several_rows(domain: str) -> None:
+    arms, rows = Fixed(np.array([1, 0, 1], np.int32), "i32[3]", "test"), Leaf("x", (3, 2), "test")
+    signature = Signature((("x", rows), ("ids", arms), ("arms", Fixed(2, "2", "test"))))
+    found = again(lambda x, ids, arms: x, signature, domain)
+    assert found["ids"].value.tolist() == [0, 1, 0, 1, 0]
+    assert found["x"].shape == (5, 2)
+
+
 def test_a_table_gets_every_integer_up_to_its_largest() -> None:
     table = Fixed(np.array([2, 0, 2, 0], np.int32), "i32[4]", "test")
-    found = again(lambda x, ids: x, Signature((X, ("ids", table))))
+    found = again(of_short, Signature((X, ("ids", table))))
     assert found["ids"].value.tolist() == [0, 2, 1, 0]
 
 
@@ -36,7 +52,7 @@ def test_an_even_number_of_integers_all_come() -> None:
 def test_no_segment_is_empty_that_a_number_counts() -> None:
     table = Fixed(np.array([1, 0, 0], np.int32), "i32[3]", "test")
     signature = Signature((X, ("ids", table), ("segments", Fixed(3, "3", "test"))))
-    found = again(lambda x, ids, segments: x, signature, "in 0..segments")
+    found = again(of_short, signature, "in 0..segments")
     assert sorted(found["ids"].value.tolist()) == [0, 1, 2]
     assert table.value.tolist() == [1, 0, 0]
 
