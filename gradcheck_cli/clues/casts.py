@@ -88,8 +88,15 @@ def _places(functions: Sequence[Callable[..., Any]]) -> set[str]:
     made = [n for n in nodes if isinstance(n, ast.Assign)]
     for assigned in reversed(made):  # `safe = ids.clamp(0)`, and then `table[safe]`
         if found & {n for target in assigned.targets for n in _names(target)}:
-            found |= _names(assigned.value)
+            found |= _names(assigned.value) - _compared(assigned.value)
     return found
+
+
+def _compared(node: ast.AST) -> set[str]:
+    """The names in comparisons alone: `rows[rare]`, where `rare = counts < few`, takes no counts for places."""
+    return {
+        name for each in ast.walk(node) if isinstance(each, ast.Compare) for name in _names(each)
+    }
 
 
 def _names(node: ast.AST) -> set[str]:

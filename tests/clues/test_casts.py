@@ -26,6 +26,8 @@ def extracted(retention, fill, ids, seen, slots, rows, classes, level):
     share = where(ids > 0, seen, 0).astype(float)
     hot = one_hot(classes, 3).astype(float) * ids.float()
     safe = level.clip(0)
+    few = seen < 3
+    hot = hot + retention[few]
     return (
         tired
         * share
