@@ -28,6 +28,11 @@ class Death:
     finding: Finding
     event: str
 
+    @property
+    def is_crash(self) -> bool:
+        """Did its process end, and was not ended for a limit?"""
+        return self.finding.rule == RuleName.WORKER_CRASHED
+
     def at(self, point: Doing) -> Death:
         """The death at the one point that it was tracked down to."""
         values = [(i.path, i.value) for i in point.inputs if i.value is not None]

@@ -45,6 +45,13 @@ def alone(task: Task, last: WorkerEnd) -> Task | None:
     return msgspec.structs.replace(task, alone=dead, max_time=seconds)
 
 
+def survived(task: Task, last: WorkerEnd) -> bool:
+    """Was the gradient judged after all, when it was run point by point? What killed its worker does not come again."""
+    judged = (e for e in last.events if isinstance(e, Checked) and not e.provisional)
+    names = [each.gradient.qualname for each in judged]
+    return last.end is End.FINISHED and task.alone in names
+
+
 def died_of(last: WorkerEnd) -> str | None:
     """The gradient that a worker had in hand when it died."""
     if last.end is End.FINISHED or last.doing is None:

@@ -25,6 +25,8 @@ def take(file: File, task: Task, end: WorkerEnd) -> list[Task]:
         point = retry.located(end)
         if point is not None:
             file.deaths[task.alone] = file.deaths[task.alone].at(point)
+        elif file.deaths[task.alone].is_crash and retry.survived(task, end):
+            del file.deaths[task.alone]
         return []
     death = deaths.death(file.display, end)
     if death is not None and retry.made_up_call(task, end) is None:

@@ -54,13 +54,13 @@ def test_the_message_says_what_it_was_doing_and_then_at_which_point(
     assert point.witness.inputs == inputs
 
 
-def test_the_command_for_what_a_function_makes_names_that_function() -> None:
+def test_the_command_for_what_a_function_makes_names_both() -> None:
     doing = Doing(phase=Phase.RUNNING, gradient="make.<locals>.f", line=7)
     known = death("a b.py", ended(End.DIED, doing))
     assert known is not None
     x = WitnessInput(path="x", dtype="float32", shape=[], value=2.0)
     point = known.at(Doing(phase=Phase.RUNNING, inputs=[x])).finding
-    assert point.reproduce == "cgcheck 'a b.py:make' --at \"x=2.0\""
+    assert point.reproduce == "cgcheck 'a b.py:make.f' --at \"x=2.0\""
 
 
 def test_a_death_before_the_first_word_belongs_to_the_file() -> None:

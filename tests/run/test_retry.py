@@ -7,7 +7,7 @@ import pytest
 
 from gradcheck_cli.contract.report import WitnessInput
 from gradcheck_cli.contract.worker import Doing, Event, Finished, Phase, Task
-from gradcheck_cli.run.retry import alone, died_of, located, rest
+from gradcheck_cli.run.retry import alone, died_of, located, rest, survived
 from gradcheck_cli.workers.pool import End, WorkerEnd
 from tests.reports import checked, task
 
@@ -84,6 +84,18 @@ def test_a_deadly_gradient_is_run_alone_within_a_minute(
 )
 def test_no_point_is_looked_for(alone_already: str | None, end: WorkerEnd) -> None:
     assert alone(task(alone=alone_already), end) is None
+
+
+def test_what_is_judged_when_it_is_run_alone_did_not_kill_its_worker() -> None:
+    whole, other = checked(qualname="deadly"), checked(qualname="another")
+    begun = msgspec.structs.replace(whole, provisional=True)
+    asked = task(alone="deadly")
+    assert survived(asked, ended(End.FINISHED, whole))
+    for end in (
+        ended(End.DIED, whole), ended(End.FINISHED, begun), ended(End.FINISHED, other),
+        ended(End.FINISHED),
+    ):  # fmt: skip
+        assert not survived(asked, end)
 
 
 def test_a_worker_died_of_the_gradient_in_hand() -> None:

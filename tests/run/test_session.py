@@ -245,6 +245,41 @@ def test_guessed_arguments_are_told_with_the_witness(project: Path) -> None:
     assert "lam = 0.5" in cgcheck("a.py", cwd=project).out
 
 
+ONCE = """
+import os
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+MARK = Path(__file__).with_name("crashed")
+
+
+def told(x):
+    if np.any(x > 50) and not MARK.exists():
+        MARK.touch()
+        os.abort()
+    return np.sin(x)
+
+
+@jax.custom_vjp
+def fragile(x):
+    return jax.pure_callback(told, jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="sequential")
+
+
+fragile.defvjp(lambda x: (fragile(x), x), lambda x, g: (g * jnp.cos(x),))
+"""
+
+
+def test_a_crash_that_does_not_come_again_is_no_finding(project: Path) -> None:
+    (project / "once.py").write_text(ONCE)
+    run = check_json("once.py", cwd=project)
+    assert (project / "crashed").exists()
+    assert run.gradient("fragile")["verdict"] == "correct"
+    assert "worker-crashed" not in [finding["rule"] for finding in run.findings()]
+
+
 def test_death_at_a_point_names_the_point_and_the_rest_is_checked() -> None:
     run = hostile(DEADLY)
     death = next(f for f in about(run, "dies_at_a_point.py") if f["rule"] == "worker-crashed")
