@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from gradcheck_cli.contract.errors import SettingsError, UsageError
+from gradcheck_cli.contract.schemas import schema_of
 from gradcheck_cli.project.framework_marks import Backend
 from gradcheck_cli.project.input_specs import SpecError
 from gradcheck_cli.project.input_specs import parse as parse_spec
@@ -149,7 +150,7 @@ def with_flags(settings: Settings, flags: Mapping[str, object], where: str) -> S
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of `[tool.cgcheck]`: what editors complete and check."""
-    return msgspec.json.schema(Settings)
+    return schema_of(Settings)
 
 
 def validated(settings: Settings, where: str) -> Settings:

@@ -9,6 +9,7 @@ import msgspec
 
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import SCHEMA_VERSION, Report
+from gradcheck_cli.contract.schemas import schema_of
 from gradcheck_cli.contract.sweep_map import Map
 from gradcheck_cli.report.json_text import indented
 from gradcheck_cli.report.look import Look
@@ -42,4 +43,4 @@ def read(path: Path) -> Report:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of the report."""
-    return msgspec.json.schema(Report)
+    return schema_of(Report)
