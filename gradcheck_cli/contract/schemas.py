@@ -10,7 +10,8 @@ import msgspec
 
 def schema_of(kind: Any) -> dict[str, Any]:
     """The schema of a struct, with its docstrings as they are read, not as they are indented."""
-    return {key: _plain(value) for key, value in msgspec.json.schema(kind).items()}
+    schema: dict[str, Any] = _plain(msgspec.json.schema(kind))
+    return schema
 
 
 def _plain(part: Any) -> Any:

@@ -136,6 +136,7 @@ def main():
 """
 
 
+@pytest.mark.needs("torch")
 def test_what_is_handed_on_from_call_to_call_is_read(tmp_path: Path) -> None:
     module = loaded(tmp_path / "plans_here.py", PLANS)
     tree = tree_of(module)

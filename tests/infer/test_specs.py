@@ -49,7 +49,7 @@ def test_each_integer_of_a_range_comes_and_an_open_end_is_near_the_other(
     assert sorted(set(argument(f"rows=i32[8] {where}").value)) == values
 
 
-def test_a_row_of_as_many_as_there_are_has_one_twice_and_what_is_sorted_is_in_order() -> None:
+def test_a_row_of_as_many_as_there_are_has_some_twice_and_what_is_sorted_is_in_order() -> None:
     assert argument("ids=i32[4] in 0..4").value.tolist() == [0, 3, 0, 3]
     assert argument("ids=i32[5] in 0..5").value.tolist() == [0, 2, 4, 0, 2]
     assert argument("ids=i32[4] in sorted").value.tolist() == [0, 0, 1, 2]

@@ -1,4 +1,4 @@
-"""Words for several parameters at once: `masks bool` for `pos_mask` and `neg_mask`, each spelled out."""
+"""Words for several parameters at once: `masks bool` for `pos_mask` and `neg_mask`, `x and y, both (n, d)`; each spelled out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
 
 
 def spelled_out(text: str, names: Sequence[str]) -> str:
-    """The text with an entry for each parameter where the plural of a word of theirs has one, or a star: `sign_*`."""
+    """The text with an entry for each parameter where several have one: a plural, a star (`sign_*`), both, shapes before nouns."""
     text = _STARRED.sub(lambda match: _all_of(match["stem"], names) or match[0], text)
     text = _OF_BOTH.sub(lambda match: _said_twice(match, names), text)
     text = _BOTH.sub(lambda match: _of_each(match, names), text)

@@ -70,7 +70,10 @@ _FOLLOWS_STEPS = (
     "(straight-through, or a smoothed step)"
 )
 _OF_A_LIMIT = "it is the derivative of what the function's loop would come to, and that ends after a few steps, short of it"
-_FAR = "the formula is wrong, but only where an argument is beyond 1e15: what stands for infinity is exceeded there"
+_FAR = (
+    f"the formula is wrong, but only where an argument is beyond {STANDS_FOR_INFINITY.value:g}: "
+    "what stands for infinity is exceeded there"
+)
 _DATA = "no gradient is given for what is data by its name or its numbers; the truth is not zero"
 _OPEN = (
     "the formula differs from autodiff through the primal, and the integral of the rule could "
