@@ -1,4 +1,4 @@
-"""The values of a body at many points come from one graph, and are those of its single calls."""
+"""Values and gradients at many points come from one graph, and are those of single calls."""
 
 from __future__ import annotations
 
@@ -68,3 +68,48 @@ def test_a_body_with_other_numbers_in_a_graph_is_run_row_by_row() -> None:
     (values,) = f.primal_values([x])
     assert f.values is False
     np.testing.assert_array_equal(values, 2 * x)
+
+
+def rows(f: Any, points: Any) -> tuple[Any, Any]:
+    """The floats of many rows, and those of each row alone."""
+    weights = [np.linspace(1, 2, out.size).reshape(out.shape) for out in f.primal_values(points)]
+    (whole,) = f.run(points, weights).values()
+    kept, f.programs = f.programs, False
+    (alone,) = f.run(points, weights).values()
+    f.programs = kept
+    return whole, alone
+
+
+def test_rows_of_rule_and_autodiff_are_those_of_single_calls() -> None:
+    import tensorflow as tf
+
+    f = subject(lambda x: tf.reduce_sum(x * tf.sin(x[::-1]), keepdims=True), (3,))
+    whole, alone = rows(f, [np.random.default_rng(3).normal(size=(90, 3))])
+    assert f.programs  # they went through the graph
+    for name in ("value", "rule_value", "custom", "auto"):
+        np.testing.assert_array_equal(getattr(whole, name)[0], getattr(alone, name)[0])
+    assert whole.refused is None
+
+
+def test_rows_at_which_a_program_raises_are_named() -> None:
+    import tensorflow as tf
+
+    f = subject(lambda x: tf.reduce_sum(tf.linalg.inv(x), axis=0), (2, 2))
+    whole, alone = rows(f, [matrices([3, 71])])
+    assert f.programs
+    np.testing.assert_array_equal(np.flatnonzero(whole.refused), [3, 71])
+    np.testing.assert_array_equal(whole.refused, alone.refused)
+    np.testing.assert_array_equal(whole.value[0], alone.value[0])
+    np.testing.assert_array_equal(whole.auto[0], alone.auto[0])
+
+
+def test_programs_with_other_numbers_in_a_graph_are_run_row_by_row() -> None:
+    import tensorflow as tf
+
+    f = subject(
+        lambda x: tf.reduce_sum(x, keepdims=True) * (2 if tf.executing_eagerly() else 3), (2,)
+    )
+    x = np.linspace(-1, 1, 200).reshape(100, 2)
+    whole, _ = rows(f, [x])
+    assert f.programs is False
+    np.testing.assert_array_equal(whole.value[0], 2 * x.sum(1, keepdims=True))

@@ -20,7 +20,14 @@ import numpy as np
 
 from gradcheck_cli.frameworks.shared.draws import another
 from gradcheck_cli.frameworks.shared.fitted import Batched, FittedGradient
-from gradcheck_cli.frameworks.shared.rows import Row, row_by_row, same_as_alone, stacked
+from gradcheck_cli.frameworks.shared.rows import (
+    SEEN_ALONE,
+    Row,
+    row_by_row,
+    rows_to_see_alone,
+    same_as_alone,
+    stacked,
+)
 from gradcheck_cli.frameworks.shared.run_on import Iteration
 from gradcheck_cli.frameworks.shared.run_out import watched_loops
 from gradcheck_cli.frameworks.shared.tracing import (
@@ -37,7 +44,6 @@ from gradcheck_cli.subject.refusals import Rejected
 from gradcheck_cli.subject.results import AUTO, EAGER, VALUE, Array, Floats, Traces
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
-TRIED_AGAIN = 3  # rows of a batch that are run alone, to see that they do not know of each other
 _NOT_PULLED = "the rules that it calls have no gradient of the right shapes over the reals"
 _A_FEW = 16  # seeds: what draws at all gives other numbers for one of so many
 
@@ -253,7 +259,7 @@ class EagerSubject(FittedGradient):
     ) -> Mapping[str, Floats]:
         """All probes, as one array where each element is a point, else one after the other."""
         count = len(points[0])
-        batch = self.at_once(points, cotangents) if count > TRIED_AGAIN else None
+        batch = self.at_once(points, cotangents) if count > SEEN_ALONE else None
         if batch is not None:
             return {EAGER: batch}
         rows = [
@@ -340,8 +346,11 @@ class EagerSubject(FittedGradient):
     ) -> bool:
         """Do a few rows give the batch's numbers when they are run by themselves?"""
         together = Row(whole.value, whole.rule_value, whole.custom, whole.auto)
-        for i in np.linspace(0, len(points[0]) - 1, TRIED_AGAIN).astype(int).tolist():
+        refused = np.zeros(len(points[0]), bool) if whole.refused is None else whole.refused
+        for i in rows_to_see_alone([a for part in together for a in part or ()]):
             alone = self._tried([p[i] for p in points], [c[i] for c in cotangents])
+            if alone is None and refused[i]:
+                continue
             if alone is None or not same(together, alone, i):
                 return False
         return True

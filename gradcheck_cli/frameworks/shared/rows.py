@@ -11,6 +11,8 @@ from gradcheck_cli.contract.limits import ROW_ALONE
 from gradcheck_cli.subject.refusals import Rejected
 from gradcheck_cli.subject.results import Array, Floats
 
+SEEN_ALONE = 3  # rows of a batch that are run alone, to see that they do not know of each other
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -45,6 +47,14 @@ def stacked(rows: Sequence[Row | None], nothing: Row, raised: str = "") -> Float
         value, rule_value, None if first.custom is None else custom,
         None if first.auto is None else auto, refused if refused.any() else None,
     )  # fmt: skip
+
+
+def rows_to_see_alone(arrays: Sequence[Array]) -> list[int]:
+    """A few rows of a batch with such results, and the first at which one of these is no number."""
+    count = len(arrays[0])
+    missing = np.isnan(np.column_stack([a.reshape(count, -1) for a in arrays])).any(axis=1)
+    few = np.linspace(0, count - 1, SEEN_ALONE).astype(int).tolist()
+    return sorted({*few, int(missing.argmax())})
 
 
 def same_as_alone(whole: Row, alone: Row, i: int) -> bool:

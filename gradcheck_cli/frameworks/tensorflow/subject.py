@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,17 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
 
-from gradcheck_cli.frameworks.shared.eager_subject import TRIED_AGAIN, EagerSubject
-from gradcheck_cli.frameworks.shared.rows import Row, same_as_alone, stacked
+from gradcheck_cli.frameworks.shared.eager_subject import EagerSubject
+from gradcheck_cli.frameworks.shared.rows import (
+    Row,
+    rows_to_see_alone,
+    same_as_alone,
+    stacked,
+)
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.tensorflow.call import Call, Tensors, host, taped, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import REGISTERED, TfGradient
-from gradcheck_cli.frameworks.tensorflow.graphs import Graph, Values
+from gradcheck_cli.frameworks.tensorflow.graphs import Mapped, Programs, values
 from gradcheck_cli.frameworks.tensorflow.hooks import bypassed
 from gradcheck_cli.frameworks.tensorflow.trace import traced
-from gradcheck_cli.reals.facts import LOOPS
 from gradcheck_cli.subject.refusals import NO_GRAD_FUNCTION, Rejected, RuleError
-from gradcheck_cli.subject.results import EAGER, Floats
+from gradcheck_cli.subject.results import Floats
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
@@ -35,8 +40,8 @@ class TfSubject(EagerSubject):
 
     gradient: TfGradient
     call: Call
-    values: Values | bool | None = None  # its body for many points; False: it runs eagerly only
-    graph: Graph | bool | None = None  # for rows of what loops; False: it does not
+    values: Mapped | bool | None = None  # its body for many points; False: it runs eagerly only
+    programs: Mapped | bool | None = None  # rule and autodiff for many rows, the same way
 
     # -- traces -------------------------------------------------------------------------
 
@@ -144,33 +149,30 @@ class TfSubject(EagerSubject):
 
     def primal_values(self, points: Sequence[Array]) -> list[Array]:
         """The body's values, all points in one graph; one by one where it has other numbers there, or none."""
-        if len(points[0]) <= _MANY or not self._goes_into_a_graph():
+        if len(points[0]) > _MANY and self.values is None:
+            self.values = self._in_a_graph(lambda: values(self.call, self.output_dtypes))
+        if not isinstance(self.values, Mapped) or len(points[0]) <= _MANY:
             return EagerSubject.primal_values(self, points)
-        assert isinstance(self.values, Values)
         with self.call.eagerly():
-            found = self.values.rows(points, [np.full(shape, np.nan) for shape in self.outputs])
+            found, _ = self.values.rows(points, [np.full(shape, np.nan) for shape in self.outputs])
         if self._valued_alone(points, found):
             return found
         self.values = False
         return EagerSubject.primal_values(self, points)
 
-    def _goes_into_a_graph(self) -> bool:
-        if self.values is None:
-            self.values = False
-            if not self.call.variables:
-                try:
-                    with self.call.eagerly(), calling_user_code():
-                        self.values = Values(self.call, self.output_dtypes)
-                except UserCodeError:  # it runs eagerly only
-                    pass
-        return isinstance(self.values, Values)
+    def _in_a_graph(self, make: Callable[[], Mapped]) -> Mapped | bool:
+        """What is made of programs that go into a graph; False where they run eagerly only."""
+        if self.call.variables or self.gradient.kind == REGISTERED:
+            return False  # a registered gradient is in a graph of its own
+        try:
+            with self.call.eagerly(), calling_user_code():
+                return make()
+        except UserCodeError:
+            return False
 
     def _valued_alone(self, points: Sequence[Array], values: Sequence[Array]) -> bool:
         """Do some rows, and the first that has no value, have these values when they are run alone?"""
-        count = len(points[0])
-        missing = np.isnan(np.column_stack([v.reshape(count, -1) for v in values])).any(axis=1)
-        few = {*np.linspace(0, count - 1, TRIED_AGAIN).astype(int).tolist(), int(missing.argmax())}
-        chosen = sorted(few)
+        chosen = rows_to_see_alone(values)
         alone = EagerSubject.primal_values(self, [p[chosen] for p in points])
         whole = Row(list(values), [], None, None)
         return all(
@@ -178,44 +180,47 @@ class TfSubject(EagerSubject):
             for k, i in enumerate(chosen)
         )
 
-    def run(
-        self,
-        points: Sequence[Array],
-        cotangents: Sequence[Array],
-        modes: Sequence[str] | None = None,
-    ) -> Mapping[str, Floats]:
-        """All probes: in a graph if the body loops, else as the eager base runs them."""
-        count = len(points[0])
-        if self.graph is None and count > _MANY:
-            self.graph = self._looping()
-        if isinstance(self.graph, Graph) and count > _FEW:
-            rows = [self._by_graph([p[i] for p in points], [c[i] for c in cotangents]) for i in range(count)]  # fmt: skip
-            floats = stacked(rows, self.nothing)
-            if self.same_alone(floats, points, cotangents):
-                return {EAGER: floats}
-        return EagerSubject.run(self, points, cotangents, modes)
-
-    def _looping(self) -> Graph | bool:
-        """Both programs as a graph, if the body loops and goes into one."""
-        if self.call.variables or self.gradient.kind == REGISTERED or self.elementwise:
-            return False  # a registered gradient is in a graph of its own
-        primal = self.traces().primal
-        if primal is not None and not primal.primitives() & LOOPS:
-            return False
-        graph = Graph(self.call, self.has_rule, self.has_rule and self.has_auto)
-        try:
-            with calling_user_code():
-                return graph if graph.loops else False
-        except UserCodeError:  # it runs eagerly only
-            return False
-
-    def _by_graph(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row | None:
-        assert isinstance(self.graph, Graph)
-        try:
-            with self.call.eagerly(), calling_user_code():
-                return self.graph.row(self.arguments_at(point), self.cotangents(cotangent))
-        except UserCodeError:
+    def at_once(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Floats | None:
+        """Many rows in one graph, where each element is no point of its own."""
+        whole = EagerSubject.at_once(self, points, cotangents)
+        if whole is not None:
+            return whole
+        many = len(points[0]) > (_MANY if self.programs is None else _FEW)
+        if many and self.programs is None:
+            both = Programs(self.call, self.has_rule, self.has_rule and self.has_auto)
+            self.programs = self._in_a_graph(lambda: both.mapped(self.outputs, self.output_dtypes))
+        if not many or not isinstance(self.programs, Mapped):
             return None
+        whole = self._mapped(self.programs, points, cotangents)
+        if self.same_alone(whole, points, cotangents):
+            return whole
+        self.programs = False
+        return None
+
+    def _mapped(
+        self, programs: Mapped, points: Sequence[Array], cotangents: Sequence[Array]
+    ) -> Floats:
+        """The rows of a graph; those at which that raises as they are when they are run alone."""
+        nothing = self.nothing
+        parts = list(nothing)[0 if self.has_rule else 1 :]
+        with self.call.eagerly():
+            given = [*points, *cotangents]
+            results, raised = programs.rows(given, [a for part in parts for a in part or ()])
+        rows: list[Row | None] = [self._row_of([r[i] for r in results]) for i in range(len(raised))]
+        for i in np.flatnonzero(raised).tolist():
+            rows[i] = self._tried([p[i] for p in points], [c[i] for c in cotangents])
+        return stacked(rows, nothing, self._raised)
+
+    def _row_of(self, line: Sequence[Array]) -> Row:
+        """A row as the eager one is, from its numbers in the order of `Programs`."""
+        outputs, leaves = len(self.outputs), len(self.leaves)
+        supply = iter(line)
+        value = list(itertools.islice(supply, outputs))
+        if not self.has_rule:
+            return Row(value, value, None, list(supply))
+        rule_value = list(itertools.islice(supply, outputs))
+        custom = list(itertools.islice(supply, leaves))
+        return Row(value, rule_value, custom, list(supply) if self.has_auto else None)
 
     def row(self, point: Sequence[Any], cotangent: Sequence[Any]) -> Row:
         rule_value, pulled = self.pulled(self.call.outs, point, cotangent)
