@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     max_time: float | None = 120.0
     reach: float = 1e9
     device: Literal["cpu", "gpu"] = "cpu"
-    backend: list[Backend] = []  # of Keras; empty: all installed
+    backend: list[Backend] = []  # of Keras; empty: that which a file chooses, else all installed
     jobs: int = 0
     cluster: str = ""  # a dask scheduler that does the work instead of this machine
     memory_limit: Annotated[int, _about("MiB that each worker may take.")] = 8192

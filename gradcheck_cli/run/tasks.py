@@ -15,8 +15,9 @@ from gradcheck_cli.contract.errors import TargetError
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.worker import AskedPoint, Kind, Mark, Task
 from gradcheck_cli.project import comments, recorded_calls
+from gradcheck_cli.project.chosen_backend import chosen_backend
 from gradcheck_cli.project.files import Target
-from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT
+from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT, Backend
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework
 from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of
@@ -81,7 +82,7 @@ class TargetReader:
         if isinstance(marks, Finding):
             file.findings.append(marks)
             return file
-        self._sort_marks(file, target, marks or [])
+        self._sort_marks(file, target, marks or [], chosen_backend(source))
         if file.whole and not target.module:
             file.source = target.path
         inputs = {str(item.applies_to): item.text for item in comment.inputs}
@@ -108,20 +109,24 @@ class TargetReader:
             if pathspec.GitIgnoreSpec.from_lines([pattern]).match_file(display):
                 yield comments.Ignore(0, comments.WHOLE_FILE, tuple(names), "the settings")
 
-    def _sort_marks(self, file: File, target: Target, marks: Sequence[Mark]) -> None:
+    def _sort_marks(
+        self, file: File, target: Target, marks: Sequence[Mark], own: Backend | None
+    ) -> None:
         if marks or target.functions or self.settings.import_all:
-            file.tasks = list(self._tasks(target, file.display, marks))
+            file.tasks = list(self._tasks(target, file.display, marks, own))
         elif target.explicit:
             file.findings.append(nothing_defined(file.display))
 
-    def _tasks(self, target: Target, display: str, marks: Sequence[Mark]) -> Iterator[Task]:
-        """One task for the file; what runs on several backends gets one for each of them."""
+    def _tasks(
+        self, target: Target, display: str, marks: Sequence[Mark], own: Backend | None
+    ) -> Iterator[Task]:
+        """One task for the file; what runs on several backends gets one for each of them, or for its own choice."""
         plain = [m for m in marks if m.framework not in BACKENDS]
         if plain or not marks:
             yield self.task(target, display, plain)
         for framework, backends in BACKENDS.items():
             mine = [m for m in marks if m.framework == framework]
-            for backend in self._chosen(backends) if mine else ():
+            for backend in self._chosen(backends, own) if mine else ():
                 task = self.task(target, display, mine)
                 yield replace(task, backend=backend)
 
@@ -132,9 +137,9 @@ class TargetReader:
             return list(self._chosen(backends))
         return list(self.settings.backend) or [None]
 
-    def _chosen(self, backends: Sequence[str]) -> list[str]:
-        """Backends that are installed, unless some are asked for."""
-        asked = self.settings.backend
+    def _chosen(self, backends: Sequence[str], own: Backend | None = None) -> list[str]:
+        """Backends that are installed, unless some are asked for, or the file chooses one."""
+        asked = self.settings.backend or ([own] if own else [])
         there = [b for b in backends if importlib.util.find_spec(b) is not None]
         return [b for b in backends if b in asked] if asked else there or [backends[0]]
 

@@ -88,6 +88,16 @@ def test_each_backend_is_a_task_beside_that_of_the_other_frameworks(tmp_path: Pa
     assert needs(file.tasks[2]) == (frozenset({"keras", "torch"}), "torch")
 
 
+def test_a_file_that_chooses_a_backend_is_checked_on_that_alone_unless_others_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    choosing = f'import os\n\nos.environ["KERAS_BACKEND"] = "jax"\n{JAX_AND_KERAS}'
+    backends = [task.backend for task in looked_at(tmp_path, choosing).tasks]
+    assert backends == [None, "jax"]
+    asked = looked_at(tmp_path, choosing, Settings(backend=[Backend.TORCH]))
+    assert [task.backend for task in asked.tasks] == [None, "torch"]
+
+
 def test_a_function_that_is_named_is_asked_for_alone(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def plain(x): ...\n")
     file = TargetReader(Settings(), tmp_path).read(Target(tmp_path / "a.py", None, ("plain",)))
