@@ -61,6 +61,7 @@ class GradientOutcome:
     )  # of small changes, at the signatures that were judged
     possible: tuple[tuple[Change, str], ...] = ()  # with the shapes that would show them
     trials: tuple[Trial, ...] = ()  # what a correction must make right
+    still: tuple[Signature, ...] = ()  # at which nothing moved
     refused: tuple[tuple[Signature, str], ...] = ()  # that a rule has to take, with the dtype
     scripts: dict[str, Script] = field(default_factory=dict)
     plots: tuple[Plot, ...] = ()
@@ -101,6 +102,7 @@ class GradientOutcome:
             showings=self.showings + more.showings,
             possible=self.possible + more.possible,
             trials=self.trials + more.trials,
+            still=self.still + more.still,
             refused=self.refused + more.refused,
             scripts=self.scripts | more.scripts,
             plots=self.plots + more.plots,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gradcheck_cli.adequacy.change import Change, Kind
@@ -18,6 +18,7 @@ from gradcheck_cli.infer.richer import (
     larger,
     past_bounds,
     past_slices,
+    wider,
     with_other_entries,
 )
 from gradcheck_cli.inputs.signature import Hints, Signature
@@ -27,6 +28,7 @@ from gradcheck_cli.subject.refusals import RuleError
 
 _MOST_TRIES = 5
 _MOST_BOUNDS = 2  # that are moved
+_MOST_STILL = 3  # that are tried wider
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,18 @@ def richer_subjects(
         late = _past_slices(request, last, hints)
         pieces = _in_pieces(request, last, hints)
         blocks = in_blocks(request, last, hints)
-        more = [*sized, *others, *bounds[:_MOST_BOUNDS], *late, *pieces.subjects, *blocks.subjects]
+        awake = _awake(request, subjects, hints, outcome)
+        more = [*sized, *others, *bounds[:_MOST_BOUNDS], *late, *pieces.subjects, *blocks.subjects, *awake]  # fmt: skip
         return Richer(more, blocks.broken, pieces.one_piece)
+
+
+def _awake(
+    request: Request, subjects: Sequence[Subject], hints: Hints, outcome: GradientOutcome
+) -> Iterator[Subject]:
+    """Wider subjects in place of those at which nothing moved: a shift may be longer than all rows are."""
+    still = [subject for subject in subjects if subject.signature in outcome.still]
+    for subject in still[:_MOST_STILL]:
+        yield from itertools.islice(fitting(request, subject, wider(subject.signature, hints)), 1)
 
 
 def _condition(change: Change) -> str:

@@ -56,4 +56,6 @@ def _with(
         heard = softened(request, subject.signature, step)
         found += of_its_formula(subject.signature, heard)
         yield outcome + found
+    if found.stands_still:
+        outcome += GradientOutcome(still=(subject.signature,))
     yield outcome + unless_unmeant(request, start, subject, found, earlier)

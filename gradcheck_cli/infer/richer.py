@@ -18,6 +18,7 @@ _LONG = 64  # beside an axis longer than that two of each other one are enough
 _MOST_IN_BLOCKS = 2000  # where a kernel's blocks are large
 _LENGTHS = (24, 96, 384)  # until slices that begin late are in it
 _SHORT, _MORE = 5, 4
+_WIDER = 2  # by which an axis is longer at least
 _LONGER, _LATE = ", longer for a text that loops", ", longer for a slice that begins late"
 _PIECES = ", longer for a text that takes pieces"
 _FAR = 16  # how many times as large a bound is made, or as small
@@ -32,6 +33,17 @@ def larger(signature: Signature, hints: Hints) -> Iterator[Signature]:
     Sizes that nothing made equal were chosen to differ, so axes of one size belong together.
     """
     yield from _resized(signature, hints, lambda size: 2 * size)
+
+
+def wider(signature: Signature, hints: Hints) -> Iterator[Signature]:
+    """The signature with all axes that no source states longer, and with tables that count further, if they may."""
+
+    def more(n: int) -> int:
+        return n + max(_WIDER, n // 2)
+
+    yield from _at_once(signature, hints, more, counted=lambda count: 2 * count)
+    yield from _at_once(signature, hints, more)
+    yield from larger(signature, hints)
 
 
 def odd(signature: Signature, hints: Hints) -> Iterator[Signature]:
@@ -141,7 +153,11 @@ def _instead(size: int, other: int) -> Callable[[int], int]:
 
 
 def _at_once(
-    signature: Signature, hints: Hints, other: Callable[[int], int], most: int = _MOST_NUMBERS
+    signature: Signature,
+    hints: Hints,
+    other: Callable[[int], int],
+    most: int = _MOST_NUMBERS,
+    counted: Callable[[int], int] = lambda count: count,
 ) -> Iterator[Signature]:
     """The signature with all its free axes of other sizes, if that changes anything and is not too large."""
     opened, parts = template(signature, hints.clues, list(hints.specs)), _arrays(signature)
@@ -149,7 +165,7 @@ def _at_once(
     if not free:
         return
     shapes = [parts[hole.path][0] for hole in opened.holes]
-    counts = [parts[hole.path][1] - hole.least for hole in opened.holes]
+    counts = [counted(parts[hole.path][1] - hole.least) for hole in opened.holes]
     resized = [
         tuple(other(n) if n == m else n for n, m in zip(shape, axes, strict=True))
         for shape, axes in zip(shapes, free, strict=True)

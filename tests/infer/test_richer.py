@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from gradcheck_cli.infer.richer import (
     over_blocks,
     past_bounds,
     past_slices,
+    wider,
     with_other_entries,
 )
 from gradcheck_cli.inputs.clue import Clue
@@ -132,3 +134,12 @@ def test_a_bound_that_a_condition_names_is_moved_far() -> None:
     assert "`weights < cap`" in moved[0].source
     assert not list(past_bounds(here, "weights < caps * n", hints))
     assert not list(past_bounds(here, "weights < cap", Hints({}, {}, [])))  # a threshold
+
+
+def test_wider_rows_come_with_tables_that_count_further_then_without() -> None:
+    lengths = Fixed(np.array([2, 0, 2, 1]), "i32[4]", "test")
+    signature = Signature((("x", Leaf("x", (4, 3), "")), ("lengths", lengths)))
+    first, second = itertools.islice(wider(signature, NOTHING), 2)
+    assert [leaf.shape for leaf in first.leaves] == [(6, 5)]
+    largest = [dict(s.arguments)["lengths"].value.max() for s in (first, second)]
+    assert largest == [5, 2]
