@@ -557,13 +557,16 @@ class Explorer:
                 return
 
     def _small(self, candidate: Candidate) -> Iterator[Signature]:
-        """The call with small sizes, all different; others follow in case that these are refused."""
+        """The call with small sizes, all different; others follow in case that these are refused, at last those explored."""
         names = axis_names(self.template.holes, candidate.shapes, candidate.solution)
         short = windows(self.template.holes, candidate.shapes, candidate.solution)
         half = halves(candidate.shapes, candidate.solution)
         sized = candidate.sized(short, half, slides=self._counts_something, tables=self._has_tables)
+        explored = candidate.at(candidate.solution)  # a table that is closed over may be as long
         every = [
-            (n, shapes) for shapes in sized if (n := count_of(shapes)) and all(map(all, shapes))
+            (n, shapes)
+            for shapes in (*sized, explored)
+            if (n := count_of(shapes)) and all(map(all, shapes))
         ]
         small = [shapes for count, shapes in every if count <= self._most_numbers]
         least, smallest = min(every, key=lambda sized: sized[0], default=(0, None))

@@ -529,3 +529,18 @@ def test_a_gradient_with_an_axis_too_many_makes_no_column() -> None:
         return (x * tau.reshape(len(x), 1)).sum(0)
 
     assert explored(WithAColumn(weighted)).subject is None
+
+
+def test_an_axis_may_be_as_long_as_what_is_closed_over() -> None:
+    """None of the small sizes is that of the table, but the size with which it was found is."""
+    sites = np.array([0, 0, 1, 1, 1])
+
+    def shares(x: Any) -> Any:
+        if x.shape != sites.shape:
+            raise ValueError(f"operands could not be broadcast together with shapes {x.shape} (5,)")
+        return x * sites
+
+    clues = {"x": [Clue("test", "f32[d5]")]}
+    subject = explored(Gradient(shares), clues).subject
+    assert subject is not None
+    assert shapes(subject) == {"x": (5,)}
