@@ -174,7 +174,8 @@ class Template:
             if hole.kind == "held":
                 return replace(floats(value.path, shape, source), axes=axes)
             if hole.kind == "bool":
-                return replace(mask(shape, source), axes=axes, path=value.path)
+                marks = mask(shape, source, self._turn(value.path, by_path))
+                return replace(marks, axes=axes, path=value.path)
             if hole.splits:
                 return replace(splits(shape, count, source), axes=axes, path=value.path)
             if hole.kind == "row":
@@ -183,6 +184,13 @@ class Template:
             return replace(filled, axes=axes, path=value.path)
 
         return self.signature.changed(shaped)
+
+    def _turn(self, path: str, rows: Mapping[str, Sequence[Any]]) -> int:
+        """Which of the masks it is; the second is the first where a table of its shape stands beside it."""
+        masks = [hole.path for hole in self.holes if hole.kind == "bool"]
+        shape = rows[path][1]
+        beside = any(hole.kind == "int" and rows[hole.path][1] == shape for hole in self.holes)
+        return masks.index(path) + beside
 
 
 def is_guessed(leaf: Leaf) -> bool:

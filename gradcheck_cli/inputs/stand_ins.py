@@ -169,12 +169,16 @@ def floats(path: str, shape: tuple[int, ...], source: str, domain: Domain | None
 _FEW = 3  # marks of a row, of which none is taken
 
 
-def mask(shape: tuple[int, ...], source: str) -> Fixed:
-    """Booleans of both kinds along every axis of three and more; few rows count as many as the one before, and none is as that."""
+def mask(shape: tuple[int, ...], source: str, turn: int = 0) -> Fixed:
+    """Booleans of both kinds along every axis of three and more; few rows count as many as the one before, and none is as that.
+
+    The first turns by three, as tables do. Others turn by five: what is masked there hangs on neither of them.
+    """
     places = np.indices(shape)
     weights = [1 + (len(shape) - 1 - axis) % 2 for axis in range(len(shape))]  # 1 along the last
     total = sum((w * p for w, p in zip(weights, places, strict=True)), np.zeros(shape, int))
-    return Fixed(_unequal(np.asarray(total % 3 != 1)), f"bool{list(shape)}", source)
+    marks = (2 * total + 2 * turn + 1) % 5 < 3 if turn else total % 3 != 1
+    return Fixed(_unequal(np.asarray(marks)), f"bool{list(shape)}", source)
 
 
 def _unequal(marks: Array) -> Array:

@@ -181,3 +181,14 @@ def test_distinct_places_are_sorted_where_that_is_asked() -> None:
     assert hole.integers((3,), 5, "here", True, ["ids"]).value.tolist() == sorted(
         hole.integers((3,), 5, "here", False, ["ids"]).value.tolist()
     )
+
+
+def test_masks_of_one_call_differ_and_the_first_beside_a_table_is_not_that_table() -> None:
+    masks = tuple((n, Fixed(np.ones((4, 3), bool), "bool[4, 3]", "test")) for n in ("one", "two"))
+    labels = ("labels", integers((4, 3), "test"))
+    for arguments in (masks, (*masks, labels)):
+        opened = template(Signature(arguments), {}, [])
+        filled = dict(opened.at([(4, 3)] * len(arguments), [3] * len(arguments), False).arguments)
+        assert (filled["one"].value != filled["two"].value).any()
+    alone = dict(template(Signature(masks), {}, []).at([(4, 3)] * 2, [3] * 2, False).arguments)
+    assert (alone["one"].value != filled["one"].value).any()

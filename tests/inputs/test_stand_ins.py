@@ -90,3 +90,18 @@ def test_rows_do_not_all_hold_the_same_integers(
 ) -> None:
     rows = np.sort(table(shape, count, "here", least=least).value, axis=1)
     assert len({tuple(row) for row in rows}) > 1
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 3), (6, 5), (3, 4, 2)])
+def test_what_two_masks_mark_hangs_on_neither_of_them(shape: tuple[int, ...]) -> None:
+    first, second = (mask(shape, "test", turn).value for turn in (0, 1))
+    pairs = set(zip(first.flat, second.flat, strict=True))
+    assert {(True, True), (True, False), (False, True)} <= pairs
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_mask_beside_a_table_marks_each_of_its_integers_and_leaves_each_out(count: int) -> None:
+    shape = (6, 5)
+    marks, numbers = mask(shape, "test", 1).value, table(shape, count, "test", False, 0, 0).value
+    pairs = set(zip(marks.flat, numbers.flat, strict=True))
+    assert len(pairs) == 2 * count
