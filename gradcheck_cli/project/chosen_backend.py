@@ -33,8 +33,13 @@ def chosen_in(module: ast.Module) -> Backend | None:
 def _set(node: ast.AST) -> Iterator[ast.expr]:
     """What a statement sets the variable to."""
     match node:
-        case ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value) | ast.Expr(
-            value=ast.Call(func=ast.Attribute(value=owner, attr="setdefault"), args=[name, value])
+        case (
+            ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value)
+            | ast.Expr(
+                value=ast.Call(
+                    func=ast.Attribute(value=owner, attr="setdefault"), args=[name, value]
+                )
+            )
         ) if _is_environment(owner) and _is_variable(name):
             yield value
 
