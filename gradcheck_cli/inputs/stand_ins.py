@@ -77,7 +77,10 @@ def table(
         2 < size <= count
     ):  # else each would come once; not the first: it repeats in the table beside
         turned[-1] = turned[1]
-    values = np.resize(np.asarray(few), size) if turn == 0 else turned
+    first = np.resize(np.asarray(few), size)
+    values = turned if turn else first
+    if turn and 2 < size and (turned == first).all():  # of two classes: then none is another's
+        values = np.asarray([*first[:-2], first[-1], first[-2]])
     if len(shape) == 2 and not ascending:
         values = _unlike(_rows_apart(values.reshape(shape), count)).reshape(-1)
     if len(shape) == 1:

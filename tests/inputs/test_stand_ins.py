@@ -105,3 +105,11 @@ def test_a_mask_beside_a_table_marks_each_of_its_integers_and_leaves_each_out(co
     marks, numbers = mask(shape, "test", 1).value, table(shape, count, "test", False, 0, 0).value
     pairs = set(zip(marks.flat, numbers.flat, strict=True))
     assert len(pairs) == 2 * count
+
+
+@pytest.mark.parametrize("size", [4, 6, 8])
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_two_tables_agree_in_some_places_and_differ_in_others(size: int, count: int) -> None:
+    one, two = (table((size,), count, "test", turn=turn).value for turn in (0, 1))
+    assert (one == two).any()
+    assert (one != two).any()
