@@ -11,6 +11,12 @@ from gradcheck_cli.clues.prose.passages import SENTENCE_END, Passage
 _N = r"[-+]?(?:(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+)(?:\s*\*?\s*(?:pi\b|π))?|inf|∞|pi|π)"
 _INTERVAL = rf"(?P<left>[\[(])\s*(?P<low>{_N})\s*,\s*(?P<high>{_N})\s*(?P<right>[\])])"
 _BETWEEN = rf"between\s+(?P<low>{_N})\s+and\s+(?P<high>{_N})(?![\w.]*\d)"
+# `in the range 5 to 25`, `runs from 0 to about 0.6`: what is said to be usual is no range.
+_RANGE = (
+    r"(?:^\W*|[,;:(.]\s*|\b(?:is|are|be|lies|it|that|which)\s+)"
+    r"(?:in (?:the|a) range(?:\s+(?:of|from))?|(?:runs?|running|ranges?|ranging|goes|going|var(?:y|ies|ying)|lies?|lying)\s+from)\s+(?:about\s+)?"
+    rf"(?P<low>{_N})\s+to\s+(?:about\s+)?(?P<high>{_N})(?![\w.]*\d)"
+)
 _IN = (
     r"(?:\b(?:with)?in|∈|\bin the (?:open |closed |half-open )?(?:range|interval)|\brange"
     r"|\binterval|\bfrom)\s*(?:of\s*)?:?\s*"
@@ -254,7 +260,7 @@ def _of_entry(text: str) -> str:
 
 
 def _interval(text: str) -> str:
-    for pattern in (_IN + _INTERVAL, _BETWEEN, rf"{_AT_START}\s*{_INTERVAL}\s*$"):
+    for pattern in (_IN + _INTERVAL, _BETWEEN, _RANGE, rf"{_AT_START}\s*{_INTERVAL}\s*$"):
         if match := re.search(pattern, text, re.IGNORECASE):
             groups = match.groupdict()
             return _written(
@@ -408,7 +414,8 @@ def _compared(before: str, after: str) -> str | None:
         r"^\s*(?:is|are|must be|lies?|should be|has to be|values?)\s+", "", after
     ).lstrip()
     rest = _THINGS.sub("", rest)
-    within = re.match(_IN + _INTERVAL, rest) or re.match(_BETWEEN, rest)
+    ways = (_IN + _INTERVAL, _BETWEEN, _RANGE)
+    within = next((m for way in ways if (m := re.match(way, rest, re.IGNORECASE))), None)
     return None if within is None else _interval(within.group())
 
 
