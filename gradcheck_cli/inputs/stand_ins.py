@@ -79,7 +79,7 @@ def table(
         turned[-1] = turned[1]
     first = np.resize(np.asarray(few), size)
     values = turned if turn else first
-    if turn and 2 < size and (turned == first).all():  # of two classes: then none is another's
+    if turn and size > 2 and (turned == first).all():  # of two classes: then none is another's
         values = np.asarray([*first[:-2], first[-1], first[-2]])
     if len(shape) == 2 and not ascending:
         values = _unlike(_rows_apart(values.reshape(shape), count)).reshape(-1)
