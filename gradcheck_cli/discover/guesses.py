@@ -40,6 +40,10 @@ _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more
 _SHAPE_BESIDE = r"`*\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?\]"
 # `Cells of the raster [G, 2]`.
 _OF_A_WHOLE = r"(?<=s)`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?=[^\[\]]*[A-Z\d])(?P<dims>[^\W\d]\w*(?:,\s*\w+)+)\]"
+# `Binds a padded id table, (sessions, lines), to …`: what the text begins with is the one parameter that there is.
+_OF_THE_ONE = re.compile(
+    r"\A\s*[^.\n]*\b(?:table|array|matrix|mask|tensor|grid|map|ids|indices)s?,?\s*[\[(](?P<dims>[^\W\d]\w*(?:,\s*[^\W\d]\w*)+)[\])]"
+)
 # Where a word is a dimension in any case: among several, or behind a kind.
 _CERTAIN = re.compile(
     r"\b(?:(?:int|bool)\w*\s*[\[(](?P<one>[^\W\d]\w*)[\])]|\w+\s*\[(?P<several>\w+(?:,\s*\w+)+)\])"
@@ -151,7 +155,8 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         patterns = (_OF_A_KIND, _SHAPE_FIRST, _SHAPE, _SHAPE_BESIDE)
         said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
         begun = re.search(rf"\b(?i:{re.escape(name)})\b{_OF_A_WHOLE}", text)
-        match = next(filter(None, (*said, begun)), None)
+        alone = _OF_THE_ONE.search(text) if len(names) == 1 else None
+        match = next(filter(None, (*said, begun, alone)), None)
         if match is not None and match is said[-1] and "," not in match["dims"]:
             match = match if match["dims"] in certain else None
         dims = [] if match is None else re.findall(r"\w+", match["dims"])

@@ -23,7 +23,7 @@ _GROUPED = ((2, 3, 8, 4, 5, 6), (2, 8, 3, 4, 5, 6))
 _OF_THREE = {(2, 2, 4, 3): 4, (2, 2, 4, 3, 2): 5}
 # The last but these are smaller ones, some of them equal, for four axes.
 _DEEP_SIZES = (
-    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, *_OF_THREE, (2, 2, 2, 3, 4, 5), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), *_SIZES[2:], *_GROUPED,
+    (2, 4, 3, 5, 6, 7), *_DEEP_SLIDING, *_OF_THREE, (2, 2, 2, 3, 4, 5), (2, 2, 3, 2, 4, 3), (2, 2, 5, 4, 3, 2, 2), (3, 4, 2, 5, 6, 7), *_SIZES[2:], *_GROUPED,
 )  # fmt: skip
 _SHORT, _SHORT_HALF = (3, 2), (1, 2)
 _FIRST_SIZE, _LEAST_WITH_TABLE = 2, 3  # two rows are too few for a table, if more can be had

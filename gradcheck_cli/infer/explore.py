@@ -66,6 +66,7 @@ _FEW_AXES = 2  # of an array that may be long along each
 _MOST_ELEMENTS = 1 << 22  # of one array while shapes are explored: some frameworks make it
 _TOO_LARGE = "too large"
 _COUNTS = (3, 2)  # what integers are below, where nothing says it
+_LEAST_MASKED = 3  # numbers of a row, some of which are masked
 
 
 def sizes_of(refused: Sequence[tuple[Signature, RuleError]]) -> set[int]:
@@ -572,7 +573,7 @@ class Explorer:
         least, smallest = min(every, key=lambda sized: sized[0], default=(0, None))
         if not small and smallest is not None and least <= _MOST_AT_ALL:
             small = [smallest]
-        for shapes in sorted(small, key=self._is_crowded):
+        for shapes in sorted(small, key=lambda each: (self._is_crowded(each), self._is_thin(each))):
             for count in _COUNTS if self._has_tables else _COUNTS[:1]:
                 below = counts(self.template.holes, shapes, count)
                 yield self.template.at(shapes, below, candidate.ascending, names)
@@ -581,6 +582,11 @@ class Explorer:
         """Are there too few places for a table of which no two are to be one?"""
         below = counts(self.template.holes, shapes, _COUNTS[0])
         return not leaves_room(self.template.holes, shapes, below)
+
+    def _is_thin(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Does a mask run along an axis of two? One is kept of these, and a softmax of one is 1."""
+        masks = (s for h, s in zip(self.template.holes, shapes, strict=True) if h.kind == "bool")
+        return any(shape and shape[-1] < _LEAST_MASKED for shape in masks)
 
     @property
     def _counts_something(self) -> bool:

@@ -231,3 +231,22 @@ def test_units_intervals_and_citations_are_no_shapes(text: str) -> None:
     assert all(
         np.ndim(value) < 1 or np.shape(value) == (3,) for (value,) in list(guesses(factory))[:3]
     )
+
+
+def test_what_the_text_begins_with_is_the_shape_of_the_one_parameter() -> None:
+    def bound(ids: Any) -> Any:
+        """Binds a padded id table, (sessions, lines), to the pooling function."""
+        return np.asarray(ids, dtype="int32")
+
+    def two(ids: Any, scale: Any) -> Any:
+        """Binds a padded id table, (sessions, lines), to the pooling function."""
+        return ids, scale
+
+    def later(ids: Any) -> Any:
+        """Pools rows. What it makes takes a table (templates, width)."""
+        return ids
+
+    first = next(guesses(bound))[0]
+    assert (first.shape, first.dtype) == ((4, 3), np.int32)
+    assert all(np.ndim(values[0]) < 2 or values[0].shape == (3, 3) for values in guesses(two))
+    assert all(np.ndim(values[0]) < 2 or values[0].shape == (3, 3) for values in guesses(later))

@@ -544,3 +544,18 @@ def test_an_axis_may_be_as_long_as_what_is_closed_over() -> None:
     subject = explored(Gradient(shares), clues).subject
     assert subject is not None
     assert shapes(subject) == {"x": (5,)}
+
+
+def test_a_mask_runs_along_three_at_least_where_it_may() -> None:
+    """The usual sizes of four axes begin with two: one of these is kept, and a softmax of one is 1."""
+
+    def mixed(hidden: Any, keep: Any) -> Any:
+        if hidden.ndim != 4 or keep.shape != hidden.shape[:1]:
+            raise ValueError(f"operands do not match: {hidden.shape} and {keep.shape}")
+        return hidden[keep].sum(0)
+
+    clues = {"hidden": [Clue("test", "f32[l b n d]")], "keep": [Clue("test", "bool[l]")]}
+    keep = Fixed(np.ones(2, bool), "bool[2]", "test")
+    subject = explored(Gradient(mixed), clues, keep=keep).subject
+    assert subject is not None
+    assert shapes(subject)["hidden"][0] == 3
