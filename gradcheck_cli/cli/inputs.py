@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gradcheck_cli.project.framework_marks import Backend
+
 if TYPE_CHECKING:
     from gradcheck_cli.contract.report import Gradient, Input
     from gradcheck_cli.contract.worker import Candidates, Checked
@@ -26,17 +28,26 @@ def inputs(
         bool, typer.Option("--write", help="Put the richest inputs as comments into the files.")
     ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --write would change.")] = False,
+    backend: Annotated[
+        list[Backend] | None,
+        typer.Option(
+            metavar="BACKEND",
+            help="Backends that Keras runs on. Repeatable.",
+            show_default="as a check takes them",
+        ),
+    ] = None,
 ) -> None:
     """Show the inputs that each custom gradient would be checked with, and where they come from."""
     import msgspec
 
     from gradcheck_cli.project.cache_folder import folder
     from gradcheck_cli.project.files import resolve
-    from gradcheck_cli.project.settings import load_for
+    from gradcheck_cli.project.settings import load_for, with_flags
     from gradcheck_cli.report.from_here import seen_from
     from gradcheck_cli.run.session import Session
 
     settings, root = load_for(paths[0])
+    settings = with_flags(settings, {"backend": backend}, "command line")
     settings = msgspec.structs.replace(settings, dtype=settings.dtype[:1])
     targets = resolve(paths, settings.exclude)
     session = Session(settings, root, cache=folder(), only_inputs=True)

@@ -29,7 +29,7 @@ def sweep(
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run has done.")] = False,
     max_time: Annotated[float | None, typer.Option(help="Seconds; what is done until then is kept.")] = None,
     device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
-    backend: Annotated[Backend | None, typer.Option(help="The backend that Keras runs on.", show_default="the first installed")] = None,
+    backend: Annotated[Backend | None, typer.Option(help="The backend that Keras runs on.", show_default="what its file chooses, else the first installed")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time; 0 for one on each core.", show_default="cores")] = None,
     cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Let a dask cluster do the work: its scheduler's address or file; local:N for N nodes here.", show_default=False)] = None,
 ) -> None:  # fmt: skip

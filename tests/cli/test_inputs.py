@@ -54,3 +54,24 @@ def test_a_written_comment_gives_the_same_shapes_and_is_not_written_twice(projec
     assert "weight: float32[4] — the comment for line 8" in again.out
     assert "nothing is written: its inputs are stated by the comment for line 8" in again.out
     assert (project / "a.py").read_text().count("cgcheck") == 1
+
+
+KERAS = """from keras import ops
+
+
+@ops.custom_gradient
+def double(x):
+    def grad(*args, upstream=None):
+        dy = args[0] if upstream is None else upstream
+        return 2 * dy
+
+    return 2 * x, grad
+"""
+
+
+@pytest.mark.needs("keras")
+def test_one_backend_of_several_may_be_asked_for(project: Path) -> None:
+    (project / "a.py").write_text(KERAS)
+    listed = cgcheck("inputs", "a.py", "--backend", "jax", cwd=project)
+    assert listed.code == 0
+    assert listed.out.splitlines()[0] == "a.py:5 double on jax"
