@@ -64,6 +64,8 @@ def _clues(
     own = names if primal is None else [n for n in names if n in primal.parameters] or names
     for text in backward:
         returned = reading.read(text, roles.backward_names(text, names, residuals))
+        if roles.takes_tangents(text):
+            continue
         for name in roles.without_gradient(text, own, returned):
             reading.facts.constant(name)
         for path in roles.trees(text, returned, names):

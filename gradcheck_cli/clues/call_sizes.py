@@ -47,7 +47,8 @@ def read_arguments(
     leaves = [leaf for name, value in values.items() for leaf in _leaves(name, value)]
     numbers = [n for _, value in leaves for n in _whole_numbers(value)]
     arrays = [value for _, value in leaves if isinstance(value, Array)]
-    sizes = _Sizes(_small(arrays, numbers) if _hangs_on_numbers(arrays, numbers) else None)
+    small = _small(arrays, numbers) if _hangs_on_numbers(arrays, numbers) else None
+    sizes = _Sizes(small, of_one_item=_of_one_item(arrays))
     clues: dict[str, Clue] = {}
     for path, value in leaves:
         clue = _clue(value, source, sizes, path in differentiable)
@@ -169,11 +170,18 @@ def _small(arrays: Sequence[Array], numbers: Sequence[int]) -> dict[int, int]:
     return small
 
 
+def _of_one_item(arrays: Sequence[Array]) -> bool:
+    """Are all arrays, and several, lists of one: an example of one item, of which there may be more?"""
+    shapes = [array.shape for array in arrays if array.shape]
+    return len(shapes) > 1 and all(shape == (1,) for shape in shapes)
+
+
 @dataclass(slots=True)
 class _Sizes:
     """Names (or small numbers) of sizes, the same for all arguments of one call."""
 
     small: Mapping[int, int] | None
+    of_one_item: bool = False
     names: dict[Symbol, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
@@ -185,7 +193,7 @@ class _Sizes:
             return self._sum(size)
         if size is None:
             return ""
-        if size in (0, 1):
+        if size == 0 or (size == 1 and not self.of_one_item):
             return str(size)
         if self.small is not None:
             return str(self.small[size])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from gradcheck_cli.clues.source_text.helpers import helpers
 from gradcheck_cli.clues.source_text.statements import given_once, nodes_of
 from gradcheck_cli.clues.source_text.tree import Text, last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
@@ -21,17 +22,30 @@ _EXTREMES = frozenset({"minimum", "maximum", "fmin", "fmax", "min", "max", "clam
 
 
 def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> dict[str, Clue]:
-    """For each such parameter, on which side of the number it is."""
+    """For each such parameter, or field of one, on which side of the number it is; also where a helper does it."""
     found: dict[str, Clue] = {}
     for text in filter(None, map(text_of, functions)):
-        nodes = nodes_of([text])
-        known, stored = given_once(nodes), _stored(nodes)
-        for low, high in (p for n in nodes if isinstance(n, ast.Call) for p in _bounds(n, text)):
-            for bound, other, sign in ((high, low, ">"), (low, high, "<")):
-                number, name = _number(other), _behind_moves(bound, known, stored)
-                if number is not None and name in names:
-                    source = f"the body, which clips between it and {number:g}"
-                    found.setdefault(name, Clue(source, domain=f"{sign} {number:g}"))
+        found = _in(text, names) | found
+        changed = _stored(nodes_of([text]))
+        for helper, handed in helpers(text):
+            for name, clue in _in(helper, handed).items():
+                own, dot, field = name.partition(".")
+                if handed[own] in names and handed[own] not in changed:
+                    found.setdefault(f"{handed[own]}{dot}{field}", clue)
+    return found
+
+
+def _in(text: Text, names: Collection[str]) -> dict[str, Clue]:
+    """The same of what stands in one text."""
+    found: dict[str, Clue] = {}
+    nodes = nodes_of([text])
+    known, stored = given_once(nodes), _stored(nodes)
+    for low, high in (p for n in nodes if isinstance(n, ast.Call) for p in _bounds(n, text)):
+        for bound, other, sign in ((high, low, ">"), (low, high, "<")):
+            number, name = _number(other), _behind_moves(bound, known, stored)
+            if number is not None and name.partition(".")[0] in names:
+                source = f"the body, which clips between it and {number:g}"
+                found.setdefault(name, Clue(source, domain=f"{sign} {number:g}"))
     return found
 
 
@@ -133,6 +147,8 @@ def _behind_moves(
         rest = {name: value for name, value in known.items() if name != node.id}
         value = known.get(node.id)
         return "" if value is None else _behind_moves(value, rest, stored, node.id)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return "" if node.value.id in stored else f"{node.value.id}.{node.attr}"
     moved = _moved(node)
     return "" if moved is None else _behind_moves(moved, known, stored, given_to)
 

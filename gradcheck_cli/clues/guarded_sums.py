@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from types import FunctionType
+from dataclasses import dataclass
 from typing import Any
 
+from gradcheck_cli.clues.source_text.helpers import helpers
 from gradcheck_cli.clues.source_text.statements import given, given_once, nodes_of
 from gradcheck_cli.clues.source_text.tree import Text, last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
@@ -26,6 +27,7 @@ _EPSILON = re.compile(r"(?:\w*_)?(?:eps|epsilon|tiny|small)", re.IGNORECASE)
 _CASTS = frozenset({"cast", "astype", "to", "float", "double", "type_as", "convert_to_tensor"})
 _FUNCTIONS = frozenset({"cast", "convert_to_tensor"})  # of a library: `tf.cast(mask, x.dtype)`
 _TURNS = frozenset({"abs", "absolute", "square", "exp", "exp2", "expm1", "softplus", "relu", "relu6", "sigmoid", "softmax", "cosh", "abs_"})  # fmt: skip
+_DEEPEST = 4  # names for other names
 _ONES = frozenset({"ones_like", "ones", "zeros_like", "zeros", "full_like"})
 
 
@@ -34,20 +36,9 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
     texts = [text for text in map(text_of, functions) if text is not None]
     found = _guarded_in(texts, names)
     changed = {name for node in nodes_of(texts) for name in _changed(node)}
-    for helper, handed in (pair for text in texts for pair in _helpers(text)):
+    for helper, handed in (pair for text in texts for pair in helpers(text)):
         found |= {handed[own] for own in _guarded_in([helper], handed)} & set(names) - changed
     return {name: Clue("the body, which keeps its sum above zero", domain=">= 0") for name in found}
-
-
-def _helpers(text: Text) -> Iterator[tuple[Text, dict[str, str]]]:
-    """The texts of functions beside this one that it calls, each with what it is handed by name: own name → name here."""
-    for node in nodes_of([text]):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            helper = text.surroundings.get(node.func.id)
-            told = text_of(helper) if isinstance(helper, FunctionType) else None
-            if told is not None:
-                pairs = zip(told.parameters, node.args, strict=False)
-                yield told, {own: a.id for own, a in pairs if isinstance(a, ast.Name)}
 
 
 def _changed(node: ast.AST) -> Iterator[str]:
@@ -66,18 +57,19 @@ def _guarded_in(texts: Sequence[Text], names: Collection[str]) -> set[str]:
     nodes = nodes_of(texts)
     values = [pair for node in nodes for pair in given(node)]
     asked = {name for node in nodes for name in _conditions(node)}
-    casts = {name for name, value in values if _of_a_mask(value, asked)}
+    casts = {name for name, value in values if _of_a_mask(value, asked, name)}
+    once = given_once(nodes)
+    terms = _Terms(names, casts, once)
     summed: dict[str, set[str]] = {}
     for name, value in values:
-        summed[name] = summed.get(name, set()) | _summed(value, names, casts)
-    once = given_once(nodes)
+        summed[name] = summed.get(name, set()) | terms.summed(value)
     compared = {n: value for n, value in once.items() if isinstance(value, ast.Compare)}
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     guarded = [sum_ for call in calls for sum_ in _guarded(call, compared)]
     found: set[str] = set()
     for sum_ in guarded:
         by_name = summed.get(sum_.id, set()) if isinstance(sum_, ast.Name) else set()
-        found |= by_name or _summed(sum_, names, casts)
+        found |= by_name or terms.summed(sum_)
     return found - {name for name, value in values if _turns(value, name)}
 
 
@@ -105,38 +97,49 @@ def _conditions(node: ast.AST) -> Iterator[str]:
             yield name
 
 
-def _of_a_mask(node: ast.expr, asked: Collection[str]) -> bool:
-    """Is it a mask as floats: `tf.cast(valid, x.dtype)`, `(ids > 0).astype(x.dtype)`?"""
+def _of_a_mask(node: ast.expr, asked: Collection[str], name: str = "") -> bool:
+    """Is it a mask as floats: `tf.cast(valid, x.dtype)`, `(ids > 0).astype(x.dtype)`, or what is called one?"""
     if not isinstance(node, ast.Call) or last_word(node.func) not in _CASTS:
         return False
     method = isinstance(node.func, ast.Attribute) and node.func.attr not in _FUNCTIONS
     cast = node.func.value if method and isinstance(node.func, ast.Attribute) else next(iter(node.args), None)  # fmt: skip
     if isinstance(cast, ast.Name):
-        return cast.id in asked or is_data(cast.id)
+        return cast.id in asked or is_data(cast.id) or is_data(name)
     return isinstance(cast, ast.Compare)
 
 
-def _summed(node: ast.expr, names: Collection[str], casts: Collection[str]) -> set[str]:
-    """The parameters that a call adds up, each as it is, or where a mask lets it through."""
-    if not isinstance(node, ast.Call) or last_word(node.func) not in _SUMS:
-        return set()
-    operands = [*node.args, *(k.value for k in node.keywords)]
-    if isinstance(node.func, ast.Attribute):
-        operands.append(node.func.value)
-    return {name for each in operands if (name := _behind_mask(each, casts)) in names}
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What is added up, in terms of the parameters of these names."""
 
+    names: Collection[str]
+    casts: Collection[str]  # names of masks that were made floats
+    once: Mapping[str, ast.expr]  # what other names stand for
 
-def _behind_mask(node: ast.expr, casts: Collection[str]) -> str:
-    """The name of what is added up: of `w` in `w`, and in `mask * w` for a mask that was made floats."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            for mask, one in ((left, right), (right, left)):
-                named = isinstance(mask, ast.Name) and mask.id in casts
-                if named or _of_a_mask(mask, ()):
-                    return _behind_mask(one, casts)
-    return ""
+    def summed(self, node: ast.expr) -> set[str]:
+        """The parameters that a call adds up, each as it is, where a mask lets it through, or over something."""
+        if not isinstance(node, ast.Call) or last_word(node.func) not in _SUMS:
+            return set()
+        operands = [*node.args, *(k.value for k in node.keywords)]
+        if isinstance(node.func, ast.Attribute):
+            operands.append(node.func.value)
+        return {name for each in operands if (name := self._behind(each)) in self.names}
+
+    def _behind(self, node: ast.expr, deep: int = 0) -> str:
+        """The parameter of a term: `w` of `w`, of `mask * w` for a mask that was made floats, and of `w / density`."""
+        match node:
+            case ast.Name(id=name) if name in self.names:
+                return name
+            case ast.Name(id=name) if name in self.once and deep < _DEEPEST:
+                return self._behind(self.once[name], deep + 1)
+            case ast.BinOp(left=left, op=ast.Div()):
+                return self._behind(left, deep)
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                for mask, one in ((left, right), (right, left)):
+                    named = isinstance(mask, ast.Name) and mask.id in self.casts
+                    if named or _of_a_mask(mask, ()):
+                        return self._behind(one, deep)
+        return ""
 
 
 def _guarded(call: ast.Call, compared: Mapping[str, ast.expr]) -> Iterator[ast.expr]:

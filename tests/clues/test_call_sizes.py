@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.clues.call_sizes import with_names_of
+from gradcheck_cli.clues.call_sizes import read_arguments, with_names_of
+from gradcheck_cli.clues.interpreted.values import FLOAT, Array
 from gradcheck_cli.inputs.clue import Clue
 
 
@@ -45,3 +46,15 @@ def test_keys_and_types_keep_their_names() -> None:
 def test_two_sizes_that_would_get_one_name_stay_apart() -> None:
     calls = {"x": "f32[d7]", "y": "f32[d3]"}
     assert named(calls, {"x": "f32[n]", "y": "f32[n]"}) == calls
+
+
+def said(**arrays: tuple[int, ...]) -> dict[str, str]:
+    values = {name: Array(FLOAT, shape) for name, shape in arrays.items()}
+    return {n: clue.spec for n, clue in read_arguments(values, "a call", list(arrays)).items()}
+
+
+def test_an_example_of_one_item_says_no_size() -> None:
+    assert said(x=(1,), w=(1,), scale=()) == {"x": "f32[d1]", "w": "f32[d1]", "scale": "f32[]"}
+    assert said(x=(4,), w=(1,)) == {"x": "f32[d4]", "w": "f32[1]"}
+    assert said(x=(1,)) == {"x": "f32[1]"}
+    assert said(x=(1, 1), w=(1,)) == {"x": "f32[1 1]", "w": "f32[1]"}

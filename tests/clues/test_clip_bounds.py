@@ -79,6 +79,28 @@ def under_its_own_name(x: Any, cap: Any) -> Any:
     return xp.clip(x, min=0.0, max=cap)
 
 
+def of_a_field(x: Any, yarn: Any) -> Any:
+    return jnp.clip(x, 0.0, yarn.knee)
+
+
+def of_a_field_given_anew(x: Any, yarn: Any) -> Any:
+    yarn = yarn.wet
+    return jnp.clip(x, 0.0, yarn.knee)
+
+
+def tension(strain: Any, fibre: Any, most: Any) -> Any:
+    return jnp.clip(strain, 0.0, fibre.knee) + jnp.clip(strain, 1.0, most)
+
+
+def by_a_helper(x: Any, yarn: Any, cap: Any) -> Any:
+    return tension(x / 2, yarn, cap)
+
+
+def by_a_helper_of_another(x: Any, yarn: Any, cap: Any) -> Any:
+    cap = jnp.abs(cap)
+    return tension(x / 2, yarn.wet, cap)
+
+
 def one_sided(x: Any, n: Any) -> Any:
     return x.clamp(min=n)
 
@@ -101,10 +123,16 @@ def one_sided(x: Any, n: Any) -> Any:
         (between_its_bounds, {"cap": "> 0"}),
         (of_a_backend, {"cap": "> 0"}),
         (under_its_own_name, {"cap": "> 0"}),
+        (of_a_field, {"yarn.knee": "> 0"}),
+        (of_a_field_given_anew, {}),
+        (by_a_helper, {"yarn.knee": "> 0", "cap": "> 1"}),
+        (by_a_helper_of_another, {}),
     ],
 )
 def test_the_side_of_a_bound(function: Callable[..., Any], domains: dict[str, str]) -> None:
-    found = clues([function], {"x", "share", "most", "floor", "cap", "low", "high", "n", "w"})
+    found = clues(
+        [function], {"x", "share", "most", "floor", "cap", "low", "high", "n", "w", "yarn"}
+    )
     assert {name: clue.domain for name, clue in found.items()} == domains
 
 

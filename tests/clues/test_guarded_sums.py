@@ -86,6 +86,14 @@ def of_a_norm(x: Any, w: Any, ids: Any) -> Any:
     )
 
 
+def over_another(x: Any, w: Any, ids: Any) -> Any:
+    mask = jnp.cast(ids, x.dtype)
+    volume = mask * w / x
+    total = volume.sum(1)
+    filled = total > 0.0
+    return jnp.where(filled, total, jnp.ones_like(total))
+
+
 def cast_by_name(x: Any, w: Any, ids: Any) -> Any:
     valid = ids
     inside = jnp.cast(valid, x.dtype)
@@ -96,7 +104,7 @@ def cast_by_name(x: Any, w: Any, ids: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("function", "found"),
-    [(of_a_norm, set()), (cast_by_name, {"w"}), (masked, {"w"}), (mixed, set()), (chosen, {"w"}), (chosen_by_name, {"w"}), (named_otherwise, set()), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
+    [(of_a_norm, set()), (cast_by_name, {"w"}), (over_another, {"w"}), (masked, {"w"}), (mixed, set()), (chosen, {"w"}), (chosen_by_name, {"w"}), (named_otherwise, set()), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
 )  # fmt: skip
 def test_what_is_not_negative(function: Any, found: set[str]) -> None:
     told = clues([function], ["x", "w"])

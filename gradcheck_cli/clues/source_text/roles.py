@@ -49,6 +49,12 @@ def setup_names(text: Text, names: Sequence[str]) -> Names:
     return {context: Context(), inputs: Many(tuple(Part(n) for n in names)), output: None}
 
 
+def takes_tangents(text: Text) -> bool:
+    """JAX's `f_jvp(primals, tangents)`? It returns a value and its tangent, and no gradients."""
+    own = text.parameters
+    return len(own) > 1 and ("jvp" in text.name or "primals" in own[-2])
+
+
 def backward_names(text: Text, names: Sequence[str], residuals: Value) -> Names:
     """What is not differentiated has the primal's name; before the cotangent come the residuals."""
     own = text.parameters
@@ -58,8 +64,7 @@ def backward_names(text: Text, names: Sequence[str], residuals: Value) -> Names:
     if len(own) >= 2:
         before = own[:-2]
         rest = [name for name in names if name not in before]
-        is_tangents = "jvp" in text.name or "primals" in own[-2]
-        if is_tangents and all(name in names for name in before):
+        if takes_tangents(text) and all(name in names for name in before):
             found[own[-2]] = Many(tuple(Part(name) for name in rest))
         elif residuals is not None:
             found[own[-2]] = residuals

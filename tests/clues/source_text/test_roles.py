@@ -49,6 +49,19 @@ def test_primals_of_a_tangent_rule_are_the_parameters() -> None:
     assert read(product, product_jvp)["x"].spec == "f32[n k]"
 
 
+def test_value_and_tangent_are_no_gradients_of_two_parameters() -> None:
+    def rated(t, kind):
+        return t, t
+
+    def rated_jvp(kind, primals, tangents):
+        (t,), (dt,) = primals, tangents
+        return (t, t), (dt if kind == "same" else -dt, dt)
+
+    found = read(rated, rated_jvp)
+    assert found["kind"].values == ("same",)
+    assert not any("[" in path for path in found)
+
+
 def test_what_is_not_differentiated_has_its_name_in_the_rule() -> None:
     def scaled(mode, x):
         return x
