@@ -72,7 +72,7 @@ def check(
     reference: Annotated[list[str] | None, typer.Option(metavar="[NAME=]MODULE:FUNCTION", help="A plain function that the rule of this name, or of the one that PATH names, is to differentiate. Repeatable.", show_default=False)] = None,
     reach: Annotated[float | None, typer.Option(metavar="NUMBER", help="Largest magnitude that inputs have.", show_default=_default("reach"))] = None,
     device: Annotated[Device | None, typer.Option(metavar="cpu|gpu", help="Where the floats run.", show_default=_default("device"))] = None,
-    backend: Annotated[list[Backend] | None, typer.Option(metavar="BACKEND", help="Backends that Keras runs on; if none is named, that which a file chooses by `KERAS_BACKEND`, else all that are installed. Repeatable.", show_default="all installed")] = None,
+    backend: Annotated[list[Backend] | None, typer.Option(metavar="BACKEND", help="Backends that Keras runs on; if none is named, that which a file chooses by `KERAS_BACKEND`, else all that are installed. Repeatable.", show_default=False)] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", metavar="N", help="Workers at a time; 0 for one on each core.", show_default="cores")] = None,
     cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Let a dask cluster do the work: its scheduler's address or file; local:N for N nodes here.", show_default=False)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Check all again, and keep nothing.")] = False,

@@ -40,10 +40,11 @@ _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more
 _SHAPE_BESIDE = r"`*\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?\]"
 # `Cells of the raster [G, 2]`.
 _OF_A_WHOLE = r"(?<=s)`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?=[^\[\]]*[A-Z\d])(?P<dims>[^\W\d]\w*(?:,\s*\w+)+)\]"
-# `Binds a padded id table, (sessions, lines), to …`: what the text begins with is the one parameter that there is.
+# `Binds a padded id table, (sessions, lines), to …`: of the one parameter that there is, if an array is made of it.
 _OF_THE_ONE = re.compile(
     r"\A\s*[^.\n]*\b(?:table|array|matrix|mask|tensor|grid|map|ids|indices)s?,?\s*[\[(](?P<dims>[^\W\d]\w*(?:,\s*[^\W\d]\w*)+)[\])]"
 )
+_MADE_AN_ARRAY = r"\b(?:asarray|array|as_tensor|tensor|convert_to_tensor|constant)\(\s*{name}\b"
 # Where a word is a dimension in any case: among several, or behind a kind.
 _CERTAIN = re.compile(
     r"\b(?:(?:int|bool)\w*\s*[\[(](?P<one>[^\W\d]\w*)[\])]|\w+\s*\[(?P<several>\w+(?:,\s*\w+)+)\])"
@@ -155,7 +156,8 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         patterns = (_OF_A_KIND, _SHAPE_FIRST, _SHAPE, _SHAPE_BESIDE)
         said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
         begun = re.search(rf"\b(?i:{re.escape(name)})\b{_OF_A_WHOLE}", text)
-        alone = _OF_THE_ONE.search(text) if len(names) == 1 else None
+        is_array = re.search(_MADE_AN_ARRAY.format(name=re.escape(name)), written)
+        alone = _OF_THE_ONE.search(text) if len(names) == 1 and is_array else None
         match = next(filter(None, (*said, begun, alone)), None)
         if match is not None and match is said[-1] and "," not in match["dims"]:
             match = match if match["dims"] in certain else None

@@ -186,7 +186,7 @@ class Template:
         return self.signature.changed(shaped)
 
     def _turn(self, path: str, rows: Mapping[str, Sequence[Any]]) -> int:
-        """Which of the masks it is; the second is the first where a table of its shape stands beside it."""
+        """The number of a mask among the masks; one more where integers of its shape stand beside it, which the first would follow."""
         masks = [hole.path for hole in self.holes if hole.kind == "bool"]
         shape = rows[path][1]
         beside = any(hole.kind == "int" and rows[hole.path][1] == shape for hole in self.holes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -68,25 +68,52 @@ def table(
     Another `turn` gives other ones: two tables that are alike make a graph that is its own mirror image.
     """
     size = int(np.prod(shape, dtype=int))
-    few = [count - 1, 0, count - 1, 1 if count > 3 else 0, 0]
-    stride = next(
-        n for n in _STRIDES if math.gcd(n, count) == 1 or n == _STRIDES[-1]
-    )  # else some would never come
-    turned = (np.arange(size) * stride + turn) % count
+    first = np.resize(np.asarray([count - 1, 0, count - 1, 1 if count > 3 else 0, 0]), size)
+    values = _finished(first, shape, count, ascending)
+    if turn:
+        values = _apart(
+            values, _others(first, _turned(size, count, turn), count), shape, count, ascending
+        )
+    return Fixed((least + values).astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
+
+
+def _others(first: Array, turned: Array, count: int) -> Iterator[Array]:
+    """The turned table, and if that will not do the first one with another integer in one of its places."""
+    yield turned
+    for place in range(len(first)):
+        yield np.where(np.arange(len(first)) == place, (first + 1) % count, first)
+
+
+def _apart(
+    values: Array, others: Iterator[Array], shape: tuple[int, ...], count: int, ascending: bool
+) -> Array:
+    """The first of the others that is not as this table is, when it is finished; of two classes none that is its opposite."""
+    for other in others:
+        finished = _finished(other, shape, count, ascending)
+        if (finished != values).any() and (count > 2 or (finished == values).any()):
+            return finished
+    return values
+
+
+def _turned(size: int, count: int, turn: int) -> Array:
+    """Integers below a count that go on by a stride, from another one at each turn."""
+    # With another stride some would never come.
+    stride = next(n for n in _STRIDES if math.gcd(n, count) == 1 or n == _STRIDES[-1])
+    turned = np.asarray((np.arange(size) * stride + turn) % count)
     if (
         2 < size <= count
     ):  # else each would come once; not the first: it repeats in the table beside
         turned[-1] = turned[1]
-    first = np.resize(np.asarray(few), size)
-    values = turned if turn else first
-    if turn and size > 2 and (turned == first).all():  # of two classes: then none is another's
-        values = np.asarray([*first[:-2], first[-1], first[-2]])
+    return turned
+
+
+def _finished(values: Array, shape: tuple[int, ...], count: int, ascending: bool) -> Array:
+    """Such integers as a table has them: rows that differ, one that comes once, one pair, or all in order."""
     if len(shape) == 2 and not ascending:
         values = _unlike(_rows_apart(values.reshape(shape), count)).reshape(-1)
     if len(shape) == 1:
         values = _with_one_pair(_with_one_alone(values))
-    values = least + (np.sort(values) if ascending else values)
-    return Fixed(values.astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
+    return np.sort(values) if ascending else values
 
 
 def _with_one_pair(values: Array) -> Array:
@@ -175,13 +202,18 @@ _FEW = 3  # marks of a row, of which none is taken
 def mask(shape: tuple[int, ...], source: str, turn: int = 0) -> Fixed:
     """Booleans of both kinds along every axis of three and more; few rows count as many as the one before, and none is as that.
 
-    The first turns by three, as tables do. Others turn by five: what is masked there hangs on neither of them.
+    The first turns by three, as tables do. Others turn by five, and are not the first: what is masked there hangs on
+    neither of these, where the axes are long enough.
     """
     places = np.indices(shape)
     weights = [1 + (len(shape) - 1 - axis) % 2 for axis in range(len(shape))]  # 1 along the last
     total = sum((w * p for w, p in zip(weights, places, strict=True)), np.zeros(shape, int))
-    marks = (2 * total + 2 * turn + 1) % 5 < 3 if turn else total % 3 != 1
-    return Fixed(_unequal(np.asarray(marks)), f"bool{list(shape)}", source)
+    marks = first = _unequal(np.asarray(total % 3 != 1))
+    if turn:
+        later = np.asarray((2 * total + 2 * turn + 1) % 5 < 3)
+        rolls = (_unequal(np.roll(later, n, axis=-1)) for n in range(shape[-1] if shape else 0))
+        marks = next((m for m in rolls if (m != first).any() and m.any()), first)
+    return Fixed(marks, f"bool{list(shape)}", source)
 
 
 def _unequal(marks: Array) -> Array:

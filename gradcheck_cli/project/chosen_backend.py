@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 
 from gradcheck_cli.project.framework_marks import Backend
@@ -21,11 +22,13 @@ def chosen_backend(source: str) -> Backend | None:
 
 
 def chosen_in(module: ast.Module) -> Backend | None:
-    """The same of a tree: what is set under a condition, in a function or to several values is no choice."""
-    every = [value for node in ast.walk(module) for value in _set(node)]
-    always = [value for node in module.body for value in _set(node)]
-    named = {value.value for value in always if isinstance(value, ast.Constant)}
-    if len(every) != len(always) or len(named) != 1:
+    """The same of a tree. What is set by `setdefault` leaves the choice to others, and what is set in any other way, or too late, is none."""
+    begun = itertools.takewhile(lambda statement: not _imports_keras(statement), module.body)
+    named = [
+        value.value for node in begun for value in _set(node) if isinstance(value, ast.Constant)
+    ]
+    mentions = [node for node in ast.walk(module) if _mentions(node)]
+    if len(named) != 1 or len(mentions) != 1:
         return None
     return next((backend for backend in Backend if backend in named), None)
 
@@ -33,20 +36,32 @@ def chosen_in(module: ast.Module) -> Backend | None:
 def _set(node: ast.AST) -> Iterator[ast.expr]:
     """What a statement sets the variable to."""
     match node:
-        case (
-            ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value)
-            | ast.Expr(
-                value=ast.Call(
-                    func=ast.Attribute(value=owner, attr="setdefault"), args=[name, value]
-                )
-            )
-        ) if _is_environment(owner) and _is_variable(name):
-            yield value
+        case ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value):
+            if _is_environment(owner) and _mentions(name):
+                yield value
 
 
 def _is_environment(node: ast.expr) -> bool:
-    return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) == "environ"
+    """Is it `os.environ`, or what is imported from there?"""
+    match node:
+        case ast.Attribute(value=ast.Name(id="os"), attr="environ") | ast.Name(id="environ"):
+            return True
+    return False
 
 
-def _is_variable(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == _VARIABLE
+def _imports_keras(statement: ast.stmt) -> bool:
+    modules = [
+        node.module or "" for node in ast.walk(statement) if isinstance(node, ast.ImportFrom)
+    ]
+    modules += [a.name for n in ast.walk(statement) if isinstance(n, ast.Import) for a in n.names]
+    return any(module.partition(".")[0] == "keras" for module in modules)
+
+
+def _mentions(node: ast.AST) -> bool:
+    """Does it name the variable, or set the backend by a call?"""
+    match node:
+        case ast.Constant(value=value):
+            return bool(value == _VARIABLE)
+        case ast.keyword(arg=name) | ast.Attribute(attr=name) | ast.Name(id=name):
+            return name in (_VARIABLE, "set_backend")
+    return False

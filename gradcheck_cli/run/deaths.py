@@ -37,9 +37,9 @@ class Death:
         return self.finding.rule == RuleName.WORKER_CRASHED
 
     @property
-    def passed(self) -> Finding:
+    def not_again(self) -> Finding:
         """What is told of a death that did not come again: it may be a race of the code, or nothing of it."""
-        message = f"{self.event}; run again a point at a time, it did not"
+        message = f"{self.event}; when it was run again one point at a time, that did not happen"
         return msgspec.structs.replace(
             self.finding, severity=Severity.NOTE, message=message, help=_NOT_AGAIN
         )

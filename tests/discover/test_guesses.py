@@ -246,7 +246,12 @@ def test_what_the_text_begins_with_is_the_shape_of_the_one_parameter() -> None:
         """Pools rows. What it makes takes a table (templates, width)."""
         return ids
 
+    def scaled(factor: Any) -> Any:
+        """Makes the scaling of an array (rows, columns), by the factor squared."""
+        return factor * factor
+
     first = next(guesses(bound))[0]
+    assert all(np.ndim(values[0]) < 2 or values[0].shape == (3, 3) for values in guesses(scaled))
     assert (first.shape, first.dtype) == ((4, 3), np.int32)
     assert all(np.ndim(values[0]) < 2 or values[0].shape == (3, 3) for values in guesses(two))
     assert all(np.ndim(values[0]) < 2 or values[0].shape == (3, 3) for values in guesses(later))

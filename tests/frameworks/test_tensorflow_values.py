@@ -74,9 +74,9 @@ def rows(f: Any, points: Any) -> tuple[Any, Any]:
     """The floats of many rows, and those of each row alone."""
     weights = [np.linspace(1, 2, out.size).reshape(out.shape) for out in f.primal_values(points)]
     (whole,) = f.run(points, weights).values()
-    kept, f.programs = f.programs, False
+    kept, f.mapped_rows = f.mapped_rows, False
     (alone,) = f.run(points, weights).values()
-    f.programs = kept
+    f.mapped_rows = kept
     return whole, alone
 
 
@@ -85,7 +85,7 @@ def test_rows_of_rule_and_autodiff_are_those_of_single_calls() -> None:
 
     f = subject(lambda x: tf.reduce_sum(x * tf.sin(x[::-1]), keepdims=True), (3,))
     whole, alone = rows(f, [np.random.default_rng(3).normal(size=(90, 3))])
-    assert f.programs  # they went through the graph
+    assert f.mapped_rows  # they went through the graph
     for name in ("value", "rule_value", "custom", "auto"):
         np.testing.assert_array_equal(getattr(whole, name)[0], getattr(alone, name)[0])
     assert whole.refused is None
@@ -96,7 +96,7 @@ def test_rows_at_which_a_program_raises_are_named() -> None:
 
     f = subject(lambda x: tf.reduce_sum(tf.linalg.inv(x), axis=0), (2, 2))
     whole, alone = rows(f, [matrices([3, 71])])
-    assert f.programs
+    assert f.mapped_rows
     np.testing.assert_array_equal(np.flatnonzero(whole.refused), [3, 71])
     np.testing.assert_array_equal(whole.refused, alone.refused)
     np.testing.assert_array_equal(whole.value[0], alone.value[0])
@@ -111,5 +111,5 @@ def test_programs_with_other_numbers_in_a_graph_are_run_row_by_row() -> None:
     )
     x = np.linspace(-1, 1, 200).reshape(100, 2)
     whole, _ = rows(f, [x])
-    assert f.programs is False
+    assert f.mapped_rows is False
     np.testing.assert_array_equal(whole.value[0], 2 * x.sum(1, keepdims=True))

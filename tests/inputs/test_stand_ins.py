@@ -96,7 +96,11 @@ def test_rows_do_not_all_hold_the_same_integers(
 def test_what_two_masks_mark_hangs_on_neither_of_them(shape: tuple[int, ...]) -> None:
     first, second = (mask(shape, "test", turn).value for turn in (0, 1))
     pairs = set(zip(first.flat, second.flat, strict=True))
-    assert {(True, True), (True, False), (False, True)} <= pairs
+    assert {
+        (True, True),
+        (True, False),
+        (False, True),
+    } <= pairs  # what is marked in none is no pair of marks
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -107,9 +111,26 @@ def test_a_mask_beside_a_table_marks_each_of_its_integers_and_leaves_each_out(co
     assert len(pairs) == 2 * count
 
 
-@pytest.mark.parametrize("size", [4, 6, 8])
+@pytest.mark.parametrize("size", range(3, 10))
 @pytest.mark.parametrize("count", [2, 3, 4])
-def test_two_tables_agree_in_some_places_and_differ_in_others(size: int, count: int) -> None:
-    one, two = (table((size,), count, "test", turn=turn).value for turn in (0, 1))
+@pytest.mark.parametrize("ascending", [False, True])
+def test_two_tables_agree_in_some_places_and_differ_in_others(
+    size: int, count: int, ascending: bool
+) -> None:
+    one, two = (table((size,), count, "test", ascending, turn).value for turn in (0, 1))
     assert (one == two).any()
     assert (one != two).any()
+
+
+@pytest.mark.parametrize("turn", range(1, 6))
+@pytest.mark.parametrize("shape", [(2,), (3,), (4,), (2, 3), (1, 3), (3, 2), (2, 2)])
+def test_no_later_mask_is_the_first_or_keeps_nothing(shape: tuple[int, ...], turn: int) -> None:
+    first, later = (mask(shape, "test", n).value for n in (0, turn))
+    assert (first != later).any()
+    assert later.any()
+
+
+@pytest.mark.parametrize("turn", range(6))
+def test_what_is_one_is_kept(turn: int) -> None:
+    assert mask((1,), "test", turn).value.all()
+    assert mask((3, 1), "test", turn).value.any()

@@ -11,7 +11,12 @@ from gradcheck_cli.project.chosen_backend import chosen_backend
     ("source", "backend"),
     [
         ('os.environ["KERAS_BACKEND"] = "jax"', "jax"),
-        ('os.environ.setdefault("KERAS_BACKEND", "tensorflow")', "tensorflow"),
+        ('os.environ.setdefault("KERAS_BACKEND", "tensorflow")', None),
+        ('import keras\nos.environ["KERAS_BACKEND"] = "jax"', None),
+        ('import os\nos.environ["KERAS_BACKEND"] = "jax"\nimport keras', "jax"),
+        ('os.environ["KERAS_BACKEND"] = "jax"\nos.environ.update(KERAS_BACKEND="torch")', None),
+        ('os.environ["KERAS_BACKEND"] = "jax"\nkeras.config.set_backend("torch")', None),
+        ('self.environ["KERAS_BACKEND"] = "jax"', None),
         ("from os import environ\nenviron['KERAS_BACKEND'] = 'torch'", "torch"),
         ('os.environ["KERAS_BACKEND"] = "jax"\nos.environ["KERAS_BACKEND"] = "torch"', None),
         ('if gpu:\n    os.environ["KERAS_BACKEND"] = "jax"', None),

@@ -90,10 +90,10 @@ def test_a_worker_that_finished_has_no_death() -> None:
 def test_what_does_not_come_again_is_a_note_that_says_so() -> None:
     known = death("a.py", ended(End.DIED))
     assert known is not None
-    passed = known.passed
+    passed = known.not_again
     assert passed.severity is Severity.NOTE
     assert passed.message == (
-        "`f`: its process was killed by SIGSEGV; run again a point at a time, it did not"
+        "`f`: its process was killed by SIGSEGV; when it was run again one point at a time, that did not happen"
     )
 
 

@@ -211,14 +211,14 @@ class _Sketch:
 
     @property
     def _marks(self) -> str:
-        """The range of whole numbers that an array without a gradient is compared with; empty for one that is not below zero.
+        """The range of whole numbers that an array without a gradient is compared with; empty for one alone, unless that is -1.
 
         Of what are places in an array for other reasons, a side of zero says only where they begin; so it does
         of what says how many there are.
         """
         marks = self._all_marks
-        if len(marks) == 1 and marks[0] < 0 and self.about.equal_to_marks:
-            return f">= {marks[0]}"  # of those that are none
+        if marks == [-1] and self.about.equal_to_marks:
+            return ">= -1"  # places, and what stands for none
         if len(marks) < 2:
             return ""
         sides = min(marks) < 0 and max(marks) <= 1 and not self.about.equal_to_marks

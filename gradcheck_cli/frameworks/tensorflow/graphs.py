@@ -43,9 +43,10 @@ class Mapped:
         specs = [tf.TensorSpec((None, *s), d) for s, d in zip(shapes, dtypes, strict=True)]
 
         def mapped(*rows: Any) -> Any:
-            return tf.map_fn(
-                lambda each: tuple(row(each)), rows, fn_output_signature=tuple(results)
-            )
+            def one(each: Tensors) -> tuple[Any, ...]:
+                return tuple(row(each))
+
+            return tf.map_fn(one, rows, parallel_iterations=1, fn_output_signature=tuple(results))
 
         self._dtypes = dtypes
         self._mapped = tf.function(mapped, autograph=False).get_concrete_function(*specs)
@@ -74,7 +75,7 @@ class Mapped:
             return [host(out) for out in self._mapped(*given)]
 
 
-def values(call: Call, dtypes: Sequence[str]) -> Mapped:
+def mapped_values(call: Call, dtypes: Sequence[str]) -> Mapped:
     """The values of a body without variables."""
 
     def row(leaves: Tensors) -> Sequence[Any]:

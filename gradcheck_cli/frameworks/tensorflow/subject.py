@@ -22,7 +22,7 @@ from gradcheck_cli.frameworks.shared.rows import (
 from gradcheck_cli.frameworks.shared.tracing import brief
 from gradcheck_cli.frameworks.tensorflow.call import Call, Tensors, host, taped, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import REGISTERED, TfGradient
-from gradcheck_cli.frameworks.tensorflow.graphs import Mapped, Programs, values
+from gradcheck_cli.frameworks.tensorflow.graphs import Mapped, Programs, mapped_values
 from gradcheck_cli.frameworks.tensorflow.hooks import bypassed
 from gradcheck_cli.frameworks.tensorflow.trace import traced
 from gradcheck_cli.subject.refusals import NO_GRAD_FUNCTION, Rejected, RuleError
@@ -41,7 +41,7 @@ class TfSubject(EagerSubject):
     gradient: TfGradient
     call: Call
     values: Mapped | bool | None = None  # its body for many points; False: it runs eagerly only
-    programs: Mapped | bool | None = None  # rule and autodiff for many rows, the same way
+    mapped_rows: Mapped | bool | None = None  # rule and autodiff for many rows, the same way
 
     # -- traces -------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class TfSubject(EagerSubject):
     def primal_values(self, points: Sequence[Array]) -> list[Array]:
         """The body's values, all points in one graph; one by one where it has other numbers there, or none."""
         if len(points[0]) > _MANY and self.values is None:
-            self.values = self._in_a_graph(lambda: values(self.call, self.output_dtypes))
+            self.values = self._in_a_graph(lambda: mapped_values(self.call, self.output_dtypes))
         if not isinstance(self.values, Mapped) or len(points[0]) <= _MANY:
             return EagerSubject.primal_values(self, points)
         with self.call.eagerly():
@@ -185,27 +185,29 @@ class TfSubject(EagerSubject):
         whole = EagerSubject.at_once(self, points, cotangents)
         if whole is not None:
             return whole
-        many = len(points[0]) > (_MANY if self.programs is None else _FEW)
-        if many and self.programs is None:
+        many = len(points[0]) > (_MANY if self.mapped_rows is None else _FEW)
+        if many and self.mapped_rows is None:
             both = Programs(self.call, self.has_rule, self.has_rule and self.has_auto)
-            self.programs = self._in_a_graph(lambda: both.mapped(self.outputs, self.output_dtypes))
-        if not many or not isinstance(self.programs, Mapped):
+            self.mapped_rows = self._in_a_graph(
+                lambda: both.mapped(self.outputs, self.output_dtypes)
+            )
+        if not many or not isinstance(self.mapped_rows, Mapped):
             return None
-        whole = self._mapped(self.programs, points, cotangents)
+        whole = self._mapped(self.mapped_rows, points, cotangents)
         if self.same_alone(whole, points, cotangents):
             return whole
-        self.programs = False
+        self.mapped_rows = False
         return None
 
     def _mapped(
-        self, programs: Mapped, points: Sequence[Array], cotangents: Sequence[Array]
+        self, graph: Mapped, points: Sequence[Array], cotangents: Sequence[Array]
     ) -> Floats:
         """The rows of a graph; those at which that raises as they are when they are run alone."""
         nothing = self.nothing
         parts = list(nothing)[0 if self.has_rule else 1 :]
         with self.call.eagerly():
             given = [*points, *cotangents]
-            results, raised = programs.rows(given, [a for part in parts for a in part or ()])
+            results, raised = graph.rows(given, [a for part in parts for a in part or ()])
         rows: list[Row | None] = [self._row_of([r[i] for r in results]) for i in range(len(raised))]
         for i in np.flatnonzero(raised).tolist():
             rows[i] = self._tried([p[i] for p in points], [c[i] for c in cotangents])
