@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gradcheck_cli.contract.report import Finding, Severity, Witness
+from gradcheck_cli.contract.report import Finding, Witness
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Doing, Phase
 from gradcheck_cli.project.files import named
@@ -18,9 +18,6 @@ from gradcheck_cli.workers.pool import End, WorkerEnd
 _AT_IMPORT = (
     "what runs when the module is imported belongs under `if __name__ == '__main__':`; --max-time "
     "and memory-limit in the settings raise the limits"
-)
-_NOT_AGAIN = (
-    "if it is seen more than once, look for threads, callbacks or compiled code that share memory"
 )
 
 
@@ -35,14 +32,6 @@ class Death:
     def is_crash(self) -> bool:
         """Did its process end, and was not ended for a limit?"""
         return self.finding.rule == RuleName.WORKER_CRASHED
-
-    @property
-    def not_again(self) -> Finding:
-        """What is told of a death that did not come again: it may be a race of the code, or nothing of it."""
-        message = f"{self.event}; when it was run again one point at a time, that did not happen"
-        return msgspec.structs.replace(
-            self.finding, severity=Severity.NOTE, message=message, help=_NOT_AGAIN
-        )
 
     def at(self, point: Doing) -> Death:
         """The death at the one point that it was tracked down to."""

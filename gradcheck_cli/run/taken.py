@@ -26,7 +26,7 @@ def take(file: File, task: Task, end: WorkerEnd) -> list[Task]:
         if point is not None:
             file.deaths[task.alone] = file.deaths[task.alone].at(point)
         elif file.deaths[task.alone].is_crash and retry.survived(task, end):
-            file.findings.append(file.deaths.pop(task.alone).not_again)
+            del file.deaths[task.alone]
         return []
     death = deaths.death(file.display, end)
     if death is not None and retry.made_up_call(task, end) is None:

@@ -6,17 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.contract.report import Severity, WitnessInput
+from gradcheck_cli.contract.report import WitnessInput
 from gradcheck_cli.contract.worker import Doing, Phase
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run import retry
 from gradcheck_cli.run.deaths import death
-from gradcheck_cli.run.taken import bury, take
-from gradcheck_cli.run.target_file import File
 from gradcheck_cli.run.tasks import TargetReader
 from gradcheck_cli.workers.pool import End, WorkerEnd
-from tests.reports import checked, task
 
 RUNNING = Doing(phase=Phase.RUNNING, detail="while after all", gradient="f", line=7)
 
@@ -85,25 +82,3 @@ def test_a_changed_rule_that_kills_is_no_death_of_the_users_rule() -> None:
 
 def test_a_worker_that_finished_has_no_death() -> None:
     assert death("a.py", ended(End.FINISHED)) is None
-
-
-def test_what_does_not_come_again_is_a_note_that_says_so() -> None:
-    known = death("a.py", ended(End.DIED))
-    assert known is not None
-    passed = known.not_again
-    assert passed.severity is Severity.NOTE
-    assert passed.message == (
-        "`f`: its process was killed by SIGSEGV; when it was run again one point at a time, that did not happen"
-    )
-
-
-def test_the_note_stands_in_the_file_and_nothing_is_left_behind() -> None:
-    file = File("a.py")
-    take(file, task(), ended(End.DIED))
-    judged = checked(qualname="f")
-    assert (
-        take(file, task(alone="f"), WorkerEnd(End.FINISHED, (judged,), None, 0, seconds=1.0)) == []
-    )
-    bury(file)
-    assert [(f.rule, f.severity) for f in file.findings] == [("worker-crashed", Severity.NOTE)]
-    assert file.not_covered == []
