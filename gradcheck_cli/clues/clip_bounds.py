@@ -36,7 +36,7 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
 
 
 def _in(text: Text, names: Collection[str]) -> dict[str, Clue]:
-    """The same of what stands in one text."""
+    """For each parameter, or field of one, on which side of the number it is by one text."""
     found: dict[str, Clue] = {}
     nodes = nodes_of([text])
     known, stored = given_once(nodes), _stored(nodes)

@@ -22,7 +22,7 @@ def chosen_backend(source: str) -> Backend | None:
 
 
 def chosen_in(module: ast.Module) -> Backend | None:
-    """The same of a tree. What is set by `setdefault` leaves the choice to others, and what is set in any other way, or too late, is none."""
+    """The backend that a tree names. What is set by `setdefault` leaves the choice to others, and what is set in any other way, or too late, is none."""
     begun = itertools.takewhile(lambda statement: not _imports_keras(statement), module.body)
     named = [
         value.value for node in begun for value in _set(node) if isinstance(value, ast.Constant)

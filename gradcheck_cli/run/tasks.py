@@ -139,8 +139,8 @@ class TargetReader:
 
     def _chosen(self, backends: Sequence[str], own: Backend | None = None) -> list[str]:
         """Backends that are installed, unless some are asked for, or the file chooses one."""
-        asked = self.settings.backend or ([own] if own else [])
         there = [b for b in backends if importlib.util.find_spec(b) is not None]
+        asked = self.settings.backend or ([own] if own and own in there else [])
         return [b for b in backends if b in asked] if asked else there or [backends[0]]
 
     def task(self, target: Target, display: str, marks: Sequence[Mark] = ()) -> Task:
