@@ -204,7 +204,7 @@ class _Sizes:
         """The end of a range of whole numbers: a size that is named already, or a number."""
         if self.small is not None:
             return str(self.small.get(count, count))
-        return f"d{count}" if f"d{count}" in self.used else str(count)
+        return f"d{count}" if count != 1 and f"d{count}" in self.used else str(count)
 
     def number(self, value: int) -> int:
         """A plain number that is a size as well shrinks with it."""

@@ -18,6 +18,9 @@ _UPPER = frozenset({"max", "a_max", "max_value", "clip_value_max", "upper", "x_m
 # What gives the same numbers in another shape: methods, and functions of libraries.
 _MOVES = frozenset({"expand_dims", "unsqueeze", "reshape", "view", "broadcast_to", "expand", "astype", "cast", "asarray"})  # fmt: skip
 _BOTH = 2
+_OF_ARRAYS = frozenset(
+    {"shape", "size", "ndim", "T", "mT", "dtype", "real", "imag", "data", "grad"}
+)
 _EXTREMES = frozenset({"minimum", "maximum", "fmin", "fmax", "min", "max", "clamp_min", "clamp_max", "clamp_min_", "clamp_max_"})  # fmt: skip
 
 
@@ -148,7 +151,8 @@ def _behind_moves(
         value = known.get(node.id)
         return "" if value is None else _behind_moves(value, rest, stored, node.id)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return "" if node.value.id in stored else f"{node.value.id}.{node.attr}"
+        own = node.value.id in stored or node.attr in _OF_ARRAYS
+        return "" if own else f"{node.value.id}.{node.attr}"
     moved = _moved(node)
     return "" if moved is None else _behind_moves(moved, known, stored, given_to)
 

@@ -28,6 +28,7 @@ _CASTS = frozenset({"cast", "astype", "to", "float", "double", "type_as", "conve
 _FUNCTIONS = frozenset({"cast", "convert_to_tensor"})  # of a library: `tf.cast(mask, x.dtype)`
 _TURNS = frozenset({"abs", "absolute", "square", "exp", "exp2", "expm1", "softplus", "relu", "relu6", "sigmoid", "softmax", "cosh", "abs_"})  # fmt: skip
 _DEEPEST = 4  # names for other names
+_MASK = re.compile(r"(?:\w+_)?(?:mask|valid|keep|kept|present|seen|active|flag)s?|(?:is|has)_\w+")
 _ONES = frozenset({"ones_like", "ones", "zeros_like", "zeros", "full_like"})
 
 
@@ -59,7 +60,7 @@ def _guarded_in(texts: Sequence[Text], names: Collection[str]) -> set[str]:
     asked = {name for node in nodes for name in _conditions(node)}
     casts = {name for name, value in values if _of_a_mask(value, asked, name)}
     once = given_once(nodes)
-    terms = _Terms(names, casts, once)
+    terms = _Terms(names, casts, {n: v for n, v in once.items() if _stays(n, nodes, values)})
     summed: dict[str, set[str]] = {}
     for name, value in values:
         summed[name] = summed.get(name, set()) | terms.summed(value)
@@ -71,6 +72,21 @@ def _guarded_in(texts: Sequence[Text], names: Collection[str]) -> set[str]:
         by_name = summed.get(sum_.id, set()) if isinstance(sum_, ast.Name) else set()
         found |= by_name or terms.summed(sum_)
     return found - {name for name, value in values if _turns(value, name)}
+
+
+def _stays(name: str, nodes: Sequence[ast.AST], values: Sequence[tuple[str, ast.expr]]) -> bool:
+    """Is a name given a value by plain statements alone: in no loop, in part, or as an argument of an inner function?"""
+    given_to = [
+        n
+        for n in nodes
+        if isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
+    ]
+    parts = (
+        n.value for n in nodes if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)
+    )
+    arguments = (n.arg for n in nodes if isinstance(n, ast.arg))
+    plain = sum(given == name for given, _ in values)
+    return len(given_to) == plain and name not in arguments and not any(_is(p, name) for p in parts)
 
 
 def _turns(value: ast.expr, name: str) -> bool:
@@ -104,7 +120,7 @@ def _of_a_mask(node: ast.expr, asked: Collection[str], name: str = "") -> bool:
     method = isinstance(node.func, ast.Attribute) and node.func.attr not in _FUNCTIONS
     cast = node.func.value if method and isinstance(node.func, ast.Attribute) else next(iter(node.args), None)  # fmt: skip
     if isinstance(cast, ast.Name):
-        return cast.id in asked or is_data(cast.id) or is_data(name)
+        return cast.id in asked or is_data(cast.id) or _MASK.fullmatch(name) is not None
     return isinstance(cast, ast.Compare)
 
 
@@ -132,8 +148,13 @@ class _Terms:
                 return name
             case ast.Name(id=name) if name in self.once and deep < _DEEPEST:
                 return self._behind(self.once[name], deep + 1)
-            case ast.BinOp(left=left, op=ast.Div()):
-                return self._behind(left, deep)
+            case ast.BinOp(left=left, op=ast.Div(), right=ast.Name() | ast.Attribute() as divisor):
+                name = self._behind(left, deep)
+                return (
+                    ""
+                    if name in {n.id for n in ast.walk(divisor) if isinstance(n, ast.Name)}
+                    else name
+                )
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 for mask, one in ((left, right), (right, left)):
                     named = isinstance(mask, ast.Name) and mask.id in self.casts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -69,30 +69,29 @@ def table(
     """
     size = int(np.prod(shape, dtype=int))
     first = np.resize(np.asarray([count - 1, 0, count - 1, 1 if count > 3 else 0, 0]), size)
-    values = _finished(first, shape, count, ascending)
-    if turn:
-        values = _apart(
-            values, _others(first, _turned(size, count, turn), count), shape, count, ascending
-        )
-    return Fixed((least + values).astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
+    found = [_finished(first, shape, count, ascending)]
+    for n in range(1, turn + 1):
+        every = _options(first, _turned(size, count, n), count)
+        finished = [_finished(option, shape, count, ascending) for option in every]
+        if count <= 2:  # both classes are in it, and it is not the opposite of the first
+            mixed = [f for f in finished if len(set(f.tolist())) == count]
+            finished = [f for f in mixed if (f == found[0]).any()] or mixed or finished
+        found.append(_unlike_all(finished, found))
+    return Fixed((least + found[-1]).astype(np.int32).reshape(shape), f"i32{list(shape)}", source)
 
 
-def _others(first: Array, turned: Array, count: int) -> Iterator[Array]:
+def _options(first: Array, turned: Array, count: int) -> Iterator[Array]:
     """The turned table, and if that will not do the first one with another integer in one of its places."""
     yield turned
     for place in range(len(first)):
         yield np.where(np.arange(len(first)) == place, (first + 1) % count, first)
 
 
-def _apart(
-    values: Array, others: Iterator[Array], shape: tuple[int, ...], count: int, ascending: bool
-) -> Array:
-    """The first of the others that is not as this table is, when it is finished; of two classes none that is its opposite."""
-    for other in others:
-        finished = _finished(other, shape, count, ascending)
-        if (finished != values).any() and (count > 2 or (finished == values).any()):
-            return finished
-    return values
+def _unlike_all(options: Sequence[Array], found: Sequence[Array]) -> Array:
+    """The first option that is none of those found; else one that is not the first of these, if there is any."""
+    new = (o for o in options if all((o != f).any() for f in found))
+    other = (o for o in options if (o != found[0]).any())
+    return next(itertools.chain(new, other), options[0])
 
 
 def _turned(size: int, count: int, turn: int) -> Array:
@@ -202,18 +201,18 @@ _FEW = 3  # marks of a row, of which none is taken
 def mask(shape: tuple[int, ...], source: str, turn: int = 0) -> Fixed:
     """Booleans of both kinds along every axis of three and more; few rows count as many as the one before, and none is as that.
 
-    The first turns by three, as tables do. Others turn by five, and are not the first: what is masked there hangs on
-    neither of these, where the axes are long enough.
+    The first turns by three, as tables do. Others turn by five, and are none of those before, where the axes are long
+    enough: what is masked there hangs on neither of these. What is one is kept.
     """
     places = np.indices(shape)
     weights = [1 + (len(shape) - 1 - axis) % 2 for axis in range(len(shape))]  # 1 along the last
     total = sum((w * p for w, p in zip(weights, places, strict=True)), np.zeros(shape, int))
-    marks = first = _unequal(np.asarray(total % 3 != 1))
-    if turn:
-        later = np.asarray((2 * total + 2 * turn + 1) % 5 < 3)
-        rolls = (_unequal(np.roll(later, n, axis=-1)) for n in range(shape[-1] if shape else 0))
-        marks = next((m for m in rolls if (m != first).any() and m.any()), first)
-    return Fixed(marks, f"bool{list(shape)}", source)
+    found = [_unequal(np.asarray(total % 3 != 1))]
+    for n in range(1, turn + 1):
+        later = np.asarray((2 * total + 2 * n + 1) % 5 < 3)
+        rolls = [_unequal(np.roll(later, k, axis=-1)) for k in range(shape[-1] if shape else 0)]
+        found.append(_unlike_all([*(m for m in rolls if m.any()), found[0]], found))
+    return Fixed(found[-1], f"bool{list(shape)}", source)
 
 
 def _unequal(marks: Array) -> Array:

@@ -22,46 +22,60 @@ def chosen_backend(source: str) -> Backend | None:
 
 
 def chosen_in(module: ast.Module) -> Backend | None:
-    """The backend that a tree names. What is set by `setdefault` leaves the choice to others, and what is set in any other way, or too late, is none."""
+    """The backend that a tree names. What is set by `setdefault` leaves the choice to others; what is set twice, or too late, is none."""
     begun = itertools.takewhile(lambda statement: not _imports_keras(statement), module.body)
     named = [
         value.value for node in begun for value in _set(node) if isinstance(value, ast.Constant)
     ]
-    mentions = [node for node in ast.walk(module) if _mentions(node)]
-    if len(named) != 1 or len(mentions) != 1:
+    writes = [node for node in ast.walk(module) if _writes(node)]
+    if len(named) != 1 or len(writes) != 1:
         return None
     return next((backend for backend in Backend if backend in named), None)
 
 
 def _set(node: ast.AST) -> Iterator[ast.expr]:
-    """What a statement sets the variable to."""
+    """What a plain assignment sets the variable to."""
     match node:
         case ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value):
-            if _is_environment(owner) and _mentions(name):
+            if _is_environment(owner) and _is_variable(name):
                 yield value
 
 
-def _is_environment(node: ast.expr) -> bool:
-    """Is it `os.environ`, or what is imported from there?"""
+def _writes(node: ast.AST) -> bool:
+    """Does it set the variable, or the backend, in any way?"""
     match node:
-        case ast.Attribute(value=ast.Name(id="os"), attr="environ") | ast.Name(id="environ"):
+        case ast.Subscript(slice=name, ctx=ast.Store() | ast.Del()):
+            return _is_variable(name)
+        case ast.Call(func=ast.Attribute(attr="setdefault" | "putenv" | "pop"), args=[name, *_]):
+            return _is_variable(name)
+        case ast.Attribute(
+            value=ast.Name(id="config" | "keras") | ast.Attribute(attr="config"), attr=name
+        ):
+            return name == "set_backend"
+        case ast.Dict(keys=keys):
+            return any(key is not None and _is_variable(key) for key in keys)
+        case ast.keyword(arg=name) | ast.Name(id=name):
+            return name in (_VARIABLE, "set_backend")
+    return False
+
+
+def _is_environment(node: ast.expr) -> bool:
+    """Is it `os.environ`, under whatever name, or what is imported from there?"""
+    match node:
+        case ast.Attribute(value=ast.Name(id=owner), attr="environ"):
+            return owner != "self"
+        case ast.Name(id="environ"):
             return True
     return False
 
 
+def _is_variable(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == _VARIABLE
+
+
 def _imports_keras(statement: ast.stmt) -> bool:
-    modules = [
-        node.module or "" for node in ast.walk(statement) if isinstance(node, ast.ImportFrom)
-    ]
-    modules += [a.name for n in ast.walk(statement) if isinstance(n, ast.Import) for a in n.names]
-    return any(module.partition(".")[0] == "keras" for module in modules)
-
-
-def _mentions(node: ast.AST) -> bool:
-    """Does it name the variable, or set the backend by a call?"""
-    match node:
-        case ast.Constant(value=value):
-            return bool(value == _VARIABLE)
-        case ast.keyword(arg=name) | ast.Attribute(attr=name) | ast.Name(id=name):
-            return name in (_VARIABLE, "set_backend")
-    return False
+    """Does it import Keras, from wherever, or what is built on it?"""
+    imports = [n for n in ast.walk(statement) if isinstance(n, ast.Import | ast.ImportFrom)]
+    names = [a.name for node in imports for a in node.names]
+    names += [node.module or "" for node in imports if isinstance(node, ast.ImportFrom)]
+    return any(part.startswith("keras") for name in names for part in name.split("."))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradcheck_cli.clues.call_sizes import read_arguments, with_names_of
-from gradcheck_cli.clues.interpreted.values import FLOAT, Array
+from gradcheck_cli.clues.interpreted.values import FLOAT, INT, Array, Range
 from gradcheck_cli.inputs.clue import Clue
 
 
@@ -57,4 +57,6 @@ def test_an_example_of_one_item_says_no_size() -> None:
     assert said(x=(1,), w=(1,), scale=()) == {"x": "f32[d1]", "w": "f32[d1]", "scale": "f32[]"}
     assert said(x=(4,), w=(1,)) == {"x": "f32[d4]", "w": "f32[1]"}
     assert said(x=(1,)) == {"x": "f32[1]"}
+    ids = {"x": Array(FLOAT, (1,)), "w": Array(FLOAT, (1,)), "ids": Array(INT, (1,), Range(0, 0))}
+    assert read_arguments(ids, "a call", ["x", "w"])["ids"].spec == "i32[d1] in 0..1"
     assert said(x=(1, 1), w=(1,)) == {"x": "f32[1 1]", "w": "f32[1]"}

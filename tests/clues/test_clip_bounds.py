@@ -96,6 +96,15 @@ def by_a_helper(x: Any, yarn: Any, cap: Any) -> Any:
     return tension(x / 2, yarn, cap)
 
 
+def with_a_star(x: Any, yarn: Any, cap: Any) -> Any:
+    pair = x, yarn
+    return tension(*pair, cap) + tension(x, most=cap, fibre=cap.wet)
+
+
+def of_an_array(x: Any, cap: Any) -> Any:
+    return jnp.clip(x, 0, cap.size)
+
+
 def by_a_helper_of_another(x: Any, yarn: Any, cap: Any) -> Any:
     cap = jnp.abs(cap)
     return tension(x / 2, yarn.wet, cap)
@@ -127,6 +136,8 @@ def one_sided(x: Any, n: Any) -> Any:
         (of_a_field_given_anew, {}),
         (by_a_helper, {"yarn.knee": "> 0", "cap": "> 1"}),
         (by_a_helper_of_another, {}),
+        (with_a_star, {"cap": "> 1"}),
+        (of_an_array, {}),
     ],
 )
 def test_the_side_of_a_bound(function: Callable[..., Any], domains: dict[str, str]) -> None:

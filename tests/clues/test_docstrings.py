@@ -199,6 +199,8 @@ DOMAINS = [
     ("x: non-negative look weights, `[looks]`", {"x": ">= 0"}),
     ("x: between 0.0 and 1.0", {"x": "in [0.0, 1.0]"}),
     ("x: in the range 0.5 to 2.", {"x": "in [0.5, 2]"}),
+    ("x: in the range of 0 to 1 (inclusive)", {"x": "in [0, 1]"}),
+    ("x: between 0 and 90deg", {"x": "in [0, 90]"}),
     ("x: share of worms, runs from 0 to about 0.6", {"x": "in [0, 0.6]"}),
     ("``x`` ranges from -1 to 1 along the bench.", {"x": "in [-1, 1]"}),
     ("x: axis over which the sum runs from 0 to 10", {}),
@@ -258,6 +260,14 @@ DOMAINS = [
 ]  # fmt: skip
 
 NOTHING = [
+    "The sum over x runs from 0 to 10.",
+    "The loss in x ranges from 0 to 1.",
+    "log x ranges from -3 to 3",
+    "|x| ranges from 0 to 1.",
+    "The response rises while x goes from 0 to 5.",
+    "x: exponent, in the range 1 to 3, the kernel is smooth there.",
+    "x: for small values, in the range 0 to 1, a series is used",
+    "x: ranges from 0 to 1, but may be larger",
     "x: wavelengths. In the range 0.4 to 0.7 the response is quadratic, and linear outside of it.",
     "x: prices, ranging from 1 to 10,000.",
     "x: prices, ranges from 1 to 10,000.",

@@ -94,6 +94,21 @@ def over_another(x: Any, w: Any, ids: Any) -> Any:
     return jnp.where(filled, total, jnp.ones_like(total))
 
 
+def of_both_signs(x: Any, w: Any, ids: Any) -> Any:
+    targets, cos = ids.astype(x.dtype), ids.to(x.dtype)
+    total = (cos * w).sum(-1).clamp(min=1e-8) + jnp.sum(w / -x).clip(EPS) + jnp.sum(w / w).clip(EPS)
+    return x / jnp.maximum(jnp.sum(targets * w), EPS) / total
+
+
+def given_in_part(x: Any, w: Any, ids: Any) -> Any:
+    moved = w
+    moved -= w.mean()
+    changed = w
+    changed[0] = -1
+    below = jnp.maximum(jnp.sum(moved / x), EPS)
+    return x / below / jnp.maximum(jnp.sum(changed / x), EPS)
+
+
 def cast_by_name(x: Any, w: Any, ids: Any) -> Any:
     valid = ids
     inside = jnp.cast(valid, x.dtype)
@@ -104,7 +119,7 @@ def cast_by_name(x: Any, w: Any, ids: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("function", "found"),
-    [(of_a_norm, set()), (cast_by_name, {"w"}), (over_another, {"w"}), (masked, {"w"}), (mixed, set()), (chosen, {"w"}), (chosen_by_name, {"w"}), (named_otherwise, set()), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
+    [(of_a_norm, set()), (cast_by_name, {"w"}), (over_another, {"w"}), (of_both_signs, set()), (given_in_part, set()), (masked, {"w"}), (mixed, set()), (chosen, {"w"}), (chosen_by_name, {"w"}), (named_otherwise, set()), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
 )  # fmt: skip
 def test_what_is_not_negative(function: Any, found: set[str]) -> None:
     told = clues([function], ["x", "w"])

@@ -134,3 +134,18 @@ def test_no_later_mask_is_the_first_or_keeps_nothing(shape: tuple[int, ...], tur
 def test_what_is_one_is_kept(turn: int) -> None:
     assert mask((1,), "test", turn).value.all()
     assert mask((3, 1), "test", turn).value.any()
+
+
+@pytest.mark.parametrize("size", range(3, 10))
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_three_tables_differ_from_each_other_and_hold_several_integers(
+    size: int, count: int
+) -> None:
+    tables = [table((size,), count, "test", turn=turn).value.tolist() for turn in range(3)]
+    assert len({tuple(t) for t in tables}) == 3
+    assert all(len(set(t)) > 1 for t in tables)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4,), (2, 3), (3, 2)])
+def test_three_masks_differ_from_each_other(shape: tuple[int, ...]) -> None:
+    assert len({mask(shape, "test", turn).value.tobytes() for turn in range(3)}) == 3

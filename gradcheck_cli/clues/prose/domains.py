@@ -10,16 +10,18 @@ from gradcheck_cli.clues.prose.passages import SENTENCE_END, Passage
 
 _N = r"[-+]?(?:(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+)(?:\s*\*?\s*(?:pi\b|π))?|inf|∞|pi|π)"
 _INTERVAL = rf"(?P<left>[\[(])\s*(?P<low>{_N})\s*,\s*(?P<high>{_N})\s*(?P<right>[\])])"
-_WHOLE = (
-    r"(?![\w.]*\d|,\d|\s\d|\s*[/*^]|\s*-\s*\w|[^\W\d_])"  # no number goes on here, and no formula
-)
-_BETWEEN = rf"between\s+(?P<low>{_N})\s+and\s+(?P<high>{_N}){_WHOLE}"
-# `in the range 5 to 25`, `runs from 0 to about 0.6 in summer`: of the entry, or of the name before it.
+_BETWEEN = rf"between\s+(?P<low>{_N})\s+and\s+(?P<high>{_N})(?![\w.]*\d|,\d)"
+# `in the range 5 to 25`, `runs from 0 to about 0.6 in summer`: of the entry, or of the name that a sentence begins with.
 _RANGE = (
-    r"(?:^\W*|[,;:]\s*)(?:in the range(?:\s+from)?|(?:runs|ranges|goes|varies)\s+from)\s+(?:about\s+)?"
-    rf"(?P<low>{_N})\s+to\s+(?:about\s+)?(?P<high>{_N}){_WHOLE}(?=\s*(?:[;)]|\.(?:\s|$)|,|$|(?:in|along|across)\b))"
+    r"(?:^\W*|[,;:]\s*)(?:in the range(?:\s+(?:from|of))?|(?:runs|ranges|goes|varies)\s+from)\s+(?:about\s+)?"
+    rf"(?P<low>{_N})\s+to\s+(?:about\s+)?(?P<high>{_N})(?![\w.]*\d)"
+    r"(?=\s*(?:[;(]|\)|\.(?:\s|$)|$|(?:in|along|across|inclusive)\b))"
 )
-_BEYOND = re.compile(r"\b(?:typical\w*|usual\w*|mostly?|often|about)\b|\bof\s*$", re.IGNORECASE)
+# What is usual, and what goes beyond.
+_LOOSE = re.compile(
+    r"\b(?:typical\w*|usual\w*|mostly?|often|but|larger|smaller|beyond|outside|allowed)\b",
+    re.IGNORECASE,
+)
 _IN = (
     r"(?:\b(?:with)?in|∈|\bin the (?:open |closed |half-open )?(?:range|interval)|\brange"
     r"|\binterval|\bfrom)\s*(?:of\s*)?:?\s*"
@@ -265,7 +267,7 @@ def _of_entry(text: str) -> str:
 def _interval(text: str) -> str:
     for pattern in (_IN + _INTERVAL, _BETWEEN, _RANGE, rf"{_AT_START}\s*{_INTERVAL}\s*$"):
         match = re.search(pattern, text, re.IGNORECASE)
-        if match and not (pattern is _RANGE and _BEYOND.search(text[: match.start()])):
+        if match and not (pattern is _RANGE and _LOOSE.search(text)):
             groups = match.groupdict()
             return _written(
                 groups.get("left") or "[", groups["low"], groups["high"], groups.get("right") or "]"
@@ -418,7 +420,8 @@ def _compared(before: str, after: str) -> str | None:
         r"^\s*(?:is|are|must be|lies?|should be|has to be|values?)\s+", "", after
     ).lstrip()
     rest = _THINGS.sub("", rest)
-    ways = (_IN + _INTERVAL, _BETWEEN, *(() if _BEYOND.search(before) else (_RANGE,)))
+    begins = _STARTS_ITEM.search(before) and not _LOOSE.search(after)
+    ways = (_IN + _INTERVAL, _BETWEEN, *((_RANGE,) if begins else ()))
     within = next((m for way in ways if (m := re.match(way, rest, re.IGNORECASE))), None)
     return None if within is None else _interval(within.group())
 

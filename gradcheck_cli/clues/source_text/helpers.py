@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import itertools
 from collections.abc import Iterator
 from types import FunctionType
 
 from gradcheck_cli.clues.source_text.statements import nodes_of
 from gradcheck_cli.clues.source_text.tree import Text, text_of
 
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 
 def helpers(text: Text) -> Iterator[tuple[Text, dict[str, str]]]:
     """The text of each such function, and by its own names those that it is handed: `w` for `_mean(x, w)`."""
-    for node in nodes_of([text]):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+    nodes = nodes_of([text])
+    inner = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    for node in nodes:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id not in inner
+        ):
             helper = text.surroundings.get(node.func.id)
             told = text_of(helper) if isinstance(helper, FunctionType) else None
-            if told is not None:
-                pairs = zip(told.parameters, node.args, strict=False)
-                yield told, {own: a.id for own, a in pairs if isinstance(a, ast.Name)}
+            if told is not None and isinstance(helper, FunctionType):
+                yield told, dict(_handed(node, helper))
+
+
+def _handed(call: ast.Call, helper: FunctionType) -> Iterator[tuple[str, str]]:
+    """The names that a call hands over as they are, by place up to a star, and by name."""
+    parameters = inspect.signature(helper).parameters.values()
+    places = [p.name for p in parameters if p.kind in _BY_PLACE]
+    given = itertools.takewhile(lambda each: not isinstance(each, ast.Starred), call.args)
+    named = [(k.arg, k.value) for k in call.keywords if k.arg is not None]
+    for own, value in [*zip(places, given, strict=False), *named]:
+        if isinstance(value, ast.Name):
+            yield own, value.id

@@ -52,7 +52,9 @@ def setup_names(text: Text, names: Sequence[str]) -> Names:
 def takes_tangents(text: Text) -> bool:
     """JAX's `f_jvp(primals, tangents)`? It returns a value and its tangent, and no gradients."""
     own = text.parameters
-    return len(own) > 1 and ("jvp" in text.name or "primals" in own[-2])
+    if len(own) < 2 or any(b in text.name for b in _BACKWARD[:-1]):
+        return False
+    return "jvp" in text.name or "tangent" in own[-1] or "primals" in own[-2]
 
 
 def backward_names(text: Text, names: Sequence[str], residuals: Value) -> Names:

@@ -211,7 +211,7 @@ class _Sketch:
 
     @property
     def _marks(self) -> str:
-        """The range of whole numbers that an array without a gradient is compared with; empty for one alone, unless that is -1.
+        """The range of whole numbers that an array without a gradient is compared with; empty for one alone, unless it is asked what is -1.
 
         Of what are places in an array for other reasons, a side of zero says only where they begin; so it does
         of what says how many there are.

@@ -62,6 +62,17 @@ def test_value_and_tangent_are_no_gradients_of_two_parameters() -> None:
     assert not any("[" in path for path in found)
 
 
+def test_a_backward_function_may_call_what_was_kept_primals() -> None:
+    def picked(x, ids):
+        return x[ids]
+
+    def picked_bwd(primals, g):
+        x, ids = primals
+        return x * g, None
+
+    assert read(picked, picked_bwd)["ids"].declined
+
+
 def test_what_is_not_differentiated_has_its_name_in_the_rule() -> None:
     def scaled(mode, x):
         return x
