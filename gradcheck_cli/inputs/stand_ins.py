@@ -16,6 +16,8 @@ from gradcheck_cli.inputs.signature import GUESS, Fixed
 
 Array = np.ndarray[Any, Any]
 
+_PERIOD = 5  # of later masks
+_FEW_PLACES = 16  # in which another integer is tried
 _STRIDES = (2, 3, 5, 7, 11, 13)  # from one integer of a table to the next
 _FEW_ROWS = 3  # with no more of them, a row that repeats takes one away
 _COLUMNS = 3  # of pairs, one would be twice the same
@@ -83,7 +85,7 @@ def table(
 def _options(first: Array, turned: Array, count: int) -> Iterator[Array]:
     """The turned table, and if that will not do the first one with another integer in one of its places."""
     yield turned
-    for place in range(len(first)):
+    for place in range(min(len(first), _FEW_PLACES)):
         yield np.where(np.arange(len(first)) == place, (first + 1) % count, first)
 
 
@@ -209,8 +211,9 @@ def mask(shape: tuple[int, ...], source: str, turn: int = 0) -> Fixed:
     total = sum((w * p for w, p in zip(weights, places, strict=True)), np.zeros(shape, int))
     found = [_unequal(np.asarray(total % 3 != 1))]
     for n in range(1, turn + 1):
-        later = np.asarray((2 * total + 2 * n + 1) % 5 < 3)
-        rolls = [_unequal(np.roll(later, k, axis=-1)) for k in range(shape[-1] if shape else 0)]
+        later = np.asarray((2 * total + 2 * n + 1) % _PERIOD < 3)
+        shifts = range(min(_PERIOD, shape[-1])) if shape else ()
+        rolls = [_unequal(np.roll(later, k, axis=-1)) for k in shifts]
         found.append(_unlike_all([*(m for m in rolls if m.any()), found[0]], found))
     return Fixed(found[-1], f"bool{list(shape)}", source)
 
