@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from gradcheck_cli.clues.source_text.helpers import helpers
+from gradcheck_cli.clues.source_text.handed_on import handed_on
 from gradcheck_cli.clues.source_text.statements import given_once, nodes_of
 from gradcheck_cli.clues.source_text.tree import Text, last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
@@ -30,7 +30,7 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
     for text in filter(None, map(text_of, functions)):
         found = _in(text, names) | found
         changed = _stored(nodes_of([text]))
-        for helper, handed in helpers(text):
+        for helper, handed in handed_on(text):
             for name, clue in _in(helper, handed).items():
                 own, dot, field = name.partition(".")
                 if handed[own] in names and handed[own] not in changed:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradcheck_cli.clues.source_text.helpers import helpers
+from gradcheck_cli.clues.source_text.handed_on import handed_on
 from gradcheck_cli.clues.source_text.statements import given, given_once, nodes_of
 from gradcheck_cli.clues.source_text.tree import Text, last_word, text_of
 from gradcheck_cli.inputs.clue import Clue
@@ -37,7 +37,7 @@ def clues(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> di
     texts = [text for text in map(text_of, functions) if text is not None]
     found = _guarded_in(texts, names)
     changed = {name for node in nodes_of(texts) for name in _changed(node)}
-    for helper, handed in (pair for text in texts for pair in helpers(text)):
+    for helper, handed in (pair for text in texts for pair in handed_on(text)):
         found |= {handed[own] for own in _guarded_in([helper], handed)} & set(names) - changed
     return {name: Clue("the body, which keeps its sum above zero", domain=">= 0") for name in found}
 
@@ -150,11 +150,8 @@ class _Terms:
                 return self._behind(self.once[name], deep + 1)
             case ast.BinOp(left=left, op=ast.Div(), right=ast.Name() | ast.Attribute() as divisor):
                 name = self._behind(left, deep)
-                return (
-                    ""
-                    if name in {n.id for n in ast.walk(divisor) if isinstance(n, ast.Name)}
-                    else name
-                )
+                own = any(isinstance(n, ast.Name) and _is(n, name) for n in ast.walk(divisor))
+                return "" if own else name
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 for mask, one in ((left, right), (right, left)):
                     named = isinstance(mask, ast.Name) and mask.id in self.casts

@@ -558,7 +558,7 @@ class Explorer:
                 return
 
     def _small(self, candidate: Candidate) -> Iterator[Signature]:
-        """The call with small sizes, all different; others follow in case that these are refused, at last those explored."""
+        """The call with small sizes, all different; others, and those explored, are there in case that these are refused."""
         names = axis_names(self.template.holes, candidate.shapes, candidate.solution)
         short = windows(self.template.holes, candidate.shapes, candidate.solution)
         half = halves(candidate.shapes, candidate.solution)

@@ -1,7 +1,7 @@
 """Many rows in one graph that maps over them: of both programs, or of the body alone where only values are asked for.
 
-Eagerly a row of many operations costs ten times more, and a loop a hundred times. The same kernels in the same order as
-eagerly: the graph is not rewritten.
+Eagerly a loop costs a hundred times more, and each operation of each row is a call from Python. The same kernels in the
+same order as eagerly: the graph is not rewritten.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Mapped:
         A map ends where one of its rows raises: then each half is mapped by itself.
         """
         try:
-            return self._without_end(arrays), [False] * len(arrays[0])
+            return self._mapped_over(arrays), [False] * len(arrays[0])
         except UserCodeError:
             count = len(arrays[0])
             if count == 1:
@@ -69,7 +69,7 @@ class Mapped:
             both = zip(*(results for results, _ in halves), strict=True)
             return [np.concatenate(pair) for pair in both], halves[0][1] + halves[1][1]
 
-    def _without_end(self, arrays: Sequence[Array]) -> list[Array]:
+    def _mapped_over(self, arrays: Sequence[Array]) -> list[Array]:
         with calling_user_code(), _as_it_is():
             given = (tensor(a, dtype) for a, dtype in zip(arrays, self._dtypes, strict=True))
             return [host(out) for out in self._mapped(*given)]
