@@ -14,7 +14,7 @@ from gradcheck_cli.inputs.domain import MATRICES, Domain
 from gradcheck_cli.project.input_specs import Bounds, Spec, SpecError, condition, parse
 
 _AXES = re.compile(r"\w+\[([^\]]*)\]")
-_TOLD = ("the docstring", "the comment")
+_TOLD, _CALL = ("the docstring", "the comment"), "the call "
 # Families of matrices: what has two axes can be in them, and nothing else.
 _ORDERS = ("in sorted", "in increasing")
 _LISTED = re.compile(r"in -?\d+\.\.-?\d+")
@@ -22,14 +22,23 @@ _MATRICES = frozenset(f"in {family}" for family in MATRICES)
 
 
 def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
-    """What is stated before what the body says; but what it counts with is no array, whatever brackets say."""
+    """What is stated before what the body says; but what it counts with is no array, whatever brackets say.
+
+    And of what the body takes an axis, a call that hands it a number is not meant.
+    """
     if body is None:
         return list(stated)
+    stated = [clue for clue in stated if not (_is_number(clue) and body.least_rank)]
     if body.kind is Kind.INTEGERS:
         stated = [_of_integers(clue, body) for clue in stated]
     counts = body.kind is Kind.SHAPE and bool(body.values)
     is_array = any(clue.kind is Kind.ARRAY for clue in stated)
     return [body, *stated] if counts and is_array else [*stated, body]
+
+
+def _is_number(clue: Clue) -> bool:
+    """Does a call say that it is a single number of floats?"""
+    return clue.source.startswith(_CALL) and clue.kind is Kind.NUMBER
 
 
 def _of_integers(clue: Clue, body: Clue) -> Clue:

@@ -448,3 +448,28 @@ def test_a_dictionary_that_a_function_makes_is_what_is_read_by_its_keys(tmp_path
         "params['b']": "f32[width]",
     }
     assert found["params"].source == "what `start` gives back"
+
+
+def test_what_the_text_of_a_caller_states_is_what_its_parameters_are(tmp_path: Path) -> None:
+    source = '''
+        def mix(x, weights, scale=1.0):
+            """Log of a mixture.
+
+            Args:
+                x: (batch, parts) densities, positive.
+                weights: (parts, out) weights.
+            """
+            return op(x / scale, jnp.sqrt(weights))
+        '''
+    found = read(tmp_path, source)
+    assert specs(found) == {"x": "f32[batch parts] > 0", "y": "f32[parts dout] >= 0"}
+
+
+def test_no_number_is_made_of_what_nobody_tells(tmp_path: Path) -> None:
+    source = """
+        def scaled(x: jnp.ndarray, y, value=2.0):
+            return op(x / value, y / value)
+        def sized(width):
+            return op(jnp.zeros(width), width**0.5)
+        """
+    assert specs(read(tmp_path, source)) == {"x": "f32[width]", "y": "f32[]"}

@@ -217,3 +217,16 @@ def test_what_a_text_gives_a_shape_alone_is_a_guess_of_integers_where_the_body_t
 ):
     slots, _ = read(picked, parameters_of(picked), []).guesses["slots"]
     assert (slots.kind, len(slots.shape)) == ("int", 1)
+
+
+def test_a_call_with_a_number_is_not_meant_where_the_body_takes_an_axis() -> None:
+    def ordered(x):
+        return np.cumsum(x) / x.shape[0]
+
+    def plain(x):
+        return np.exp(x)
+
+    called = {"x": Clue("the call `f(value / 2)` in line 3", "f32[]", rank=0, kind=Kind.NUMBER)}
+    for function, sources in ((ordered, []), (plain, ["the call `f(value / 2)` in line 3"])):
+        clues = read(function, parameters_of(function), [], called=called).clues["x"]
+        assert [clue.source for clue in clues if clue.spec == "f32[]"] == sources

@@ -71,7 +71,9 @@ def _sizes(sign: str, left: Value, right: Value) -> Value:
 
 
 def _is_number(value: Value) -> bool:
-    return isinstance(value, (Symbol, Sum)) or value is A_FLOAT or plain_number(value) is not None
+    if isinstance(value, (Symbol, Sum)):
+        return all(s.plain for s in (value.symbols if isinstance(value, Sum) else (value,)))
+    return value is A_FLOAT or plain_number(value) is not None
 
 
 def _operand(value: Value, of_array: bool) -> Array | None:

@@ -20,6 +20,7 @@ from gradcheck_cli.clues.interpreted.run import (
     library_name,
 )
 from gradcheck_cli.clues.interpreted.statements import execute
+from gradcheck_cli.clues.interpreted.told import arrays_told, unfilled
 from gradcheck_cli.clues.interpreted.values import (
     UNKNOWN,
     Bound,
@@ -28,7 +29,6 @@ from gradcheck_cli.clues.interpreted.values import (
     Instance,
     Module,
     Scope,
-    Symbol,
     Value,
 )
 from gradcheck_cli.project.users import users
@@ -125,7 +125,9 @@ def _function(function: Definition, scope: Scope, run: Run) -> None:
     if function.node in run.entered or "fixture" in function.traits:
         return
     for case in _cases(function, scope, run) or [{}]:
-        filled = {n: _filled(n, function, case, scope, run) for n in function.parameters}
+        told = arrays_told(function)
+        names = function.parameters
+        filled = {n: _filled(n, function, {**told, **case}, scope, run) for n in names}
         invoke(run, function, [], filled)
 
 
@@ -138,7 +140,7 @@ def _filled(
     fixture = scope.names.get(name)
     if isinstance(fixture, Definition) and "fixture" in fixture.traits:
         return invoke(run, fixture, [], {})
-    return function.defaults.get(name, Symbol(name))
+    return function.defaults[name] if name in function.defaults else unfilled(function, name)
 
 
 def _class(cls: Class, scope: Scope, run: Run) -> None:
@@ -151,7 +153,12 @@ def _class(cls: Class, scope: Scope, run: Run) -> None:
     start = cls.member("__init__")
     needed = start.parameters[1:] if isinstance(start, Definition) else []
     defaults = start.defaults if isinstance(start, Definition) else {}
-    made = invoke(run, cls, [], {n: defaults.get(n, Symbol(n)) for n in needed})
+    given = {
+        n: defaults[n] if n in defaults else unfilled(start, n, plain=True)
+        for n in needed
+        if isinstance(start, Definition)
+    }
+    made = invoke(run, cls, [], given)
     set_up = cls.member("setUp")
     if isinstance(set_up, Definition):
         invoke(run, Bound(set_up, made), [], {})
@@ -159,8 +166,8 @@ def _class(cls: Class, scope: Scope, run: Run) -> None:
         if not isinstance(made, Instance) or "static" in method.traits:
             continue
         for case in _cases(method, scope, run) or [{}]:
-            names = method.parameters[1:]
-            filled = {n: _filled(n, method, case, scope, run) for n in names}
+            told, names = arrays_told(method), method.parameters[1:]
+            filled = {n: _filled(n, method, {**told, **case}, scope, run) for n in names}
             invoke(run, Bound(method, made), [], filled)
 
 

@@ -29,6 +29,7 @@ class Symbol:
     """A parameter that nothing fills: where it is a size of an array, that size has its name."""
 
     name: str
+    plain: bool = True  # a number, and no array that nothing is said of
 
 
 @dataclass(frozen=True, slots=True)
