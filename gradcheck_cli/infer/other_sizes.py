@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from gradcheck_cli.infer.fitted import fitted
-from gradcheck_cli.infer.more_axes import with_more_axes
+from gradcheck_cli.infer.more_axes import leaves_axes_open, with_more_axes
 from gradcheck_cli.infer.more_items import with_more_items
 from gradcheck_cli.infer.richer import longer, odd
 from gradcheck_cli.inputs.signature import Hints, Signature
@@ -32,7 +32,7 @@ def other_sizes(
         for several in (each, more):
             found += itertools.islice((s for s in several if _steps(s) <= most), 1)
     otherwise = any(clue.otherwise for each in hints.clues.values() for clue in each)
-    if hints.counts_axes or otherwise:
+    if hints.counts_axes or otherwise or leaves_axes_open(hints.clues):
         higher = with_more_axes(gradient, signature, dtype, hints)
         found += [] if higher is None else [higher]
     return found
