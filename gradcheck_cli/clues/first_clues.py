@@ -31,6 +31,8 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
     stated = [clue for clue in stated if not (_is_number(clue) and body.least_rank)]
     if body.kind is Kind.INTEGERS:
         stated = [_of_integers(clue, body) for clue in stated]
+    if body.kind is Kind.BOOLS:
+        stated = [_of_booleans(clue) for clue in stated]
     counts = body.kind is Kind.SHAPE and bool(body.values)
     is_array = any(clue.kind is Kind.ARRAY for clue in stated)
     return [body, *stated] if counts and is_array else [*stated, body]
@@ -41,13 +43,24 @@ def _is_number(clue: Clue) -> bool:
     return clue.source.startswith(_CALL) and clue.kind is Kind.NUMBER
 
 
+def _of_booleans(clue: Clue) -> Clue:
+    """What a text gives a shape, and no type, where the body takes a mask: what `where` chooses by."""
+    if clue.kind is not Kind.ARRAY or not _is_told(clue):
+        return clue
+    return replace(clue, spec=f"bool{clue.spec.removeprefix('f32')}", kind=Kind.BOOLS, domain="")
+
+
+def _is_told(clue: Clue) -> bool:
+    """Does a text say which axes an array has, and is it one of floats for want of a word?"""
+    return clue.source.startswith(_TOLD) and clue.spec.startswith("f32[")
+
+
 def _of_integers(clue: Clue, body: Clue) -> Clue:
     """What a text gives a shape, and no type, where the body takes integers; that it is an array is nothing new of what gets no gradient."""
     listed = _LISTED.fullmatch(body.domain) is not None  # marks, which floats may be, too
     if clue.kind is Kind.ARRAY and not clue.spec and body.declined and not listed:
         return replace(clue, kind=Kind.INTEGERS)
-    is_told = clue.source.startswith(_TOLD) and clue.kind is Kind.ARRAY
-    if not is_told or not clue.spec.startswith("f32["):
+    if clue.kind is not Kind.ARRAY or not _is_told(clue):
         return clue
     return replace(clue, spec=f"i32{clue.spec.removeprefix('f32')}", kind=Kind.INTEGERS, domain="")
 

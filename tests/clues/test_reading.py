@@ -230,3 +230,13 @@ def test_a_call_with_a_number_is_not_meant_where_the_body_takes_an_axis() -> Non
     for function, sources in ((ordered, []), (plain, ["the call `f(value / 2)` in line 3"])):
         clues = read(function, parameters_of(function), [], called=called).clues["x"]
         assert [clue.source for clue in clues if clue.spec == "f32[]"] == sources
+
+
+def test_what_the_body_chooses_by_is_a_mask() -> None:
+    def total(levels, seen):
+        """levels, seen: (B, F)."""
+        return np.where(seen, levels, 0.0).sum(-1)
+
+    first = {n: c[0] for n, c in read(total, parameters_of(total), []).clues.items()}
+    assert (first["levels"].spec, first["levels"].kind) == ("f32[B F]", Kind.ARRAY)
+    assert (first["seen"].spec, first["seen"].kind) == ("bool[B F]", Kind.BOOLS)
