@@ -12,8 +12,9 @@ from gradcheck_cli.inputs.clue import Clue
 
 _CONSTANT = re.compile(
     r"\b(?:taken|treated|held|regarded|considered) (?:as )?(?:an? )?(?:constants?|fixed)\b"
-    r"|\b(?:gets?|has|have|receives?) no gradients?\b|\(no gradients?\)|\bnot differentiated\b|\bno gradient (?:flows|is given)\b"
-    r"|[,;]\s*(?:an? )?constants?(?=\s*(?:[.,;)]|$))|[,;]\s*no gradients?(?=\s*(?:[.,;)]|$))"
+    r"|\b(?:gets?|has|have|receives?|needs?|takes?) no (?:gradients?|derivatives?)\b|\bnot differentiated\b"
+    r"|\bno (?:gradients?|derivatives?) (?:flows?|passes|(?:is|are) (?:given|returned|computed|needed|taken|propagated|defined|passed))\b"
+    r"|[,;]\s*(?:an? )?constants?(?=\s*(?:[.,;)]|$))|[.,;(]\s*no (?:gradients?|derivatives?)(?=\s*(?:[.,;)]|$))"
     r"|[,;(]\s*(?:observed |fixed |given )?(?:data|observed|fixed|not (?:learned|learnt|trained))(?=\s*(?:[.,;)]|$))",
     re.IGNORECASE,
 )

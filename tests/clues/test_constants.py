@@ -26,6 +26,24 @@ def test_what_gets_no_gradient() -> None:
     assert set(clues(f, ["x", "w"])) == {"w"}
 
 
+def test_data_of_which_no_derivative_is_returned() -> None:
+    def f(score: Any, shares: Any, weight: Any, slope: Any) -> None:
+        """Weighted loss.
+
+        Parameters
+        ----------
+        score : (B,) float
+        shares : (B, 3) float
+            Shares of the outcomes. Data, no derivative is returned.
+        weight : (B,) float
+            Row weights. No derivative.
+        slope : float
+            There is no derivative that is larger.
+        """
+
+    assert set(clues(f, ["score", "shares", "weight", "slope"])) == {"shares", "weight"}
+
+
 def test_a_constant_of_nature_is_none() -> None:
     def f(x: Any, k: Any) -> None:
         """x: positions (n, 3); k: the spring constant."""
