@@ -37,8 +37,27 @@ def beside_numbers(x: Any) -> Any:
     return x + x.new_tensor([1.0, 2.0, 3.0, 4.0, 5.0])
 
 
+def right_of_equal_numbers(x: Any) -> Any:
+    return torch.searchsorted(torch.tensor([1.0, 1.0, 3.0]), x, right=True) + x
+
+
+def among_the_edges_of_each_row(x: Any) -> Any:
+    edges = torch.tensor([[0.0, 1.0, 2.0, 4.0], [5.0, 3.0, 1.0, 0.0]])
+    order = torch.argsort(edges, -1)
+    wanted = torch.stack([x[:3], x[2:]])
+    return torch.searchsorted(edges, wanted, side="left", sorter=order, out_int32=True) + wanted
+
+
 @pytest.mark.parametrize(
-    "function", [of_its_rows, in_a_wider_type, with_a_running_peak, beside_numbers]
+    "function",
+    [
+        of_its_rows,
+        in_a_wider_type,
+        with_a_running_peak,
+        beside_numbers,
+        right_of_equal_numbers,
+        among_the_edges_of_each_row,
+    ],
 )
 def test_the_program_gives_what_the_call_gives(function: Callable[[Any], Any]) -> None:
     from gradcheck_cli.frameworks.torch.trace import traced

@@ -11,6 +11,7 @@ from gradcheck_cli.frameworks.torch.bridge.inner_ops import run_bodies
 from gradcheck_cli.frameworks.torch.bridge.numpy_arrays import leave_torch
 from gradcheck_cli.frameworks.torch.bridge.other_spellings import spell_anew
 from gradcheck_cli.frameworks.torch.bridge.random import draw_natively
+from gradcheck_cli.frameworks.torch.bridge.searches import search_as_told
 from gradcheck_cli.frameworks.torch.bridge.views import share_parts
 from gradcheck_cli.frameworks.torch.bridge.whole_numbers import compute_whole_numbers
 
@@ -20,6 +21,7 @@ def mend(environment: Any, tensors: Any, views: Any) -> None:
     compute_whole_numbers(environment)
     draw_natively(environment)
     keep_last_length(environment)
+    search_as_told(environment)
     transpose_in_groups(environment)
     spell_anew(environment)
     leave_torch(environment, tensors, views)
