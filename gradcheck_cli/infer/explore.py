@@ -27,6 +27,7 @@ from gradcheck_cli.infer.mismatch import (
     refilled,
     returned_for,
     returned_shapes,
+    sizes_told,
     wants_integers,
 )
 from gradcheck_cli.infer.orders import by_weight
@@ -361,11 +362,14 @@ class Explorer:
         ordered = [*first, *sorted(rest, key=lambda c: (not self._is_likely(c), c.kinds > 1))]
         # Last those in which arrays of as many axes are of one shape: boxes beside boxes.
         ordered += [alike for c in richest[:_MOST_RULES] if (alike := self._alike(c)) is not None]
-        usual = itertools.islice(self._refined(ordered), 2 * _MOST_RULES)
-        others = itertools.islice(self._of_given_sizes(first), _MOST_RULES)
-        for candidate in itertools.chain(usual, others):
+        for candidate in itertools.islice(self._refined(ordered), 2 * _MOST_RULES):
             subject = self._preferred(candidate, refused)
             if subject is not None:
+                return subject
+        for candidate in itertools.islice(self._of_given_sizes(first, refused), _MOST_RULES):
+            subject = self._preferred(candidate, refused)
+            if subject is not None:
+                refused.clear()  # as it refuses all others, it is made for these
                 return subject
         return (
             self._of_fixed_shape(first, refused)
@@ -373,9 +377,13 @@ class Explorer:
             or self._of_parts(first, refused)
         )
 
-    def _of_given_sizes(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """The candidates with an axis of as many as a whole number of the call says: a rule may count on that alone."""
-        counts = dict.fromkeys((*self._wholes, *self.template.numbers_of_objects))
+    def _of_given_sizes(
+        self, candidates: Sequence[Candidate], refused: Sequence[tuple[Signature, RuleError]]
+    ) -> Iterator[Candidate]:
+        """The candidates with an axis of as many as a whole number of the call says, or the rule's refusals: a rule may count on that alone."""
+        own = sizes_of(refused)
+        told = (n for _, error in refused for n in sizes_told(error.message) if n not in own)
+        counts = dict.fromkeys((*self._wholes, *self.template.numbers_of_objects, *told))
         for candidate, count in itertools.product(candidates, counts):
             for u in candidate.free if count > 1 else ():
                 bound = candidate.solution.with_equations([(unknown(u), Size(constant=count))])

@@ -251,6 +251,12 @@ def returned_for(message: str) -> list[tuple[Shape, Shape]]:
     return [(_numbers(match["got"]), _numbers(match["wanted"])) for match in matches]
 
 
+def sizes_told(message: str) -> list[int]:
+    """The sizes of axes that an error speaks of: 36, 3 and 4 in `(36, 3), (4, 1)`."""
+    shapes = [_numbers(text) for text in _SHAPE.findall(message)]
+    return [n for n in dict.fromkeys(n for shape in shapes for n in shape) if n > 1]
+
+
 def asks_to_divide(message: str) -> bool:
     """Does the function divide an axis into equal parts, into which this size cannot be divided?"""
     return _DIVIDES.search(message) is not None

@@ -559,3 +559,20 @@ def test_a_mask_runs_along_three_at_least_where_it_may() -> None:
     subject = explored(Gradient(mixed), clues, keep=keep).subject
     assert subject is not None
     assert shapes(subject)["hidden"][0] == 3
+
+
+def test_a_rule_may_be_made_for_sizes_that_its_refusals_tell() -> None:
+    """What it refuses at other sizes says nothing then."""
+
+    class OfLayers(Gradient):
+        def fit(self, signature: Signature, dtype: str) -> Any:
+            subject = super().fit(signature, dtype)
+            shape = signature.leaves[0].shape
+            if shape != (36,):
+                raise RuleError("rule", f"incompatible shapes for broadcasting: (36,), {shape}")
+            return subject
+
+    found = explored(OfLayers(lambda x: np.cumsum(x.reshape(len(x)))))
+    assert found.subject is not None
+    assert shapes(found.subject) == {"x": (36,)}
+    assert not found.refused
