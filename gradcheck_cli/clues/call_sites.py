@@ -74,7 +74,8 @@ def clues(
         return {}
     call, values = max(useful, key=lambda pair: _richness(pair[1]))
     differentiable = {p.name for p in parameters if p.differentiable}
-    chosen = read_arguments(values, _source(call, path, root), differentiable)
+    defaults = [p.default for p in parameters if p.name not in values]
+    chosen = read_arguments(values, _source(call, path, root), differentiable, defaults)
     for other, more in useful:
         for name, clue in read_arguments(more, _source(other, path, root), differentiable).items():
             if name in chosen:

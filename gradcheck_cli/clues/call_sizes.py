@@ -33,6 +33,7 @@ _AXES = re.compile(r"(f32|i32|bool)\[([^\]]*)\]")
 _NAME = re.compile(r"(?<!\w)(?<!\w\.)[^\W\d]\w*(?!\w*[:=\[])")  # a size, but no key and no type
 _KEY = re.compile(r"\w[\w./ -]*")
 _DEEPEST = 3  # nestings that are looked into
+_PAIRS = frozenset({1, 2, 3})  # lengths of tuples that are sizes, ends or axes
 _LARGEST = 16  # a size that is larger shrinks
 _ARRAYS = {FLOAT: Kind.ARRAY, INT: Kind.INTEGERS}
 _PLAIN = {bool: Kind.FLAG, int: Kind.WHOLE, float: Kind.NUMBER, str: Kind.WORD}
@@ -41,14 +42,21 @@ _SQUARE = ("spd", "orthogonal")
 
 
 def read_arguments(
-    values: Mapping[str, Value], source: str, differentiable: Collection[str]
+    values: Mapping[str, Value],
+    source: str,
+    differentiable: Collection[str],
+    defaults: Collection[Value] = (),
 ) -> dict[str, Clue]:
-    """A clue for each argument that can be read; for each array in it, if it is nested."""
+    """A clue for each argument that can be read; for each array in it, if it is nested.
+
+    `defaults` are those of the parameters that the call leaves out.
+    """
     leaves = [leaf for name, value in values.items() for leaf in _leaves(name, value)]
     numbers = [n for _, value in leaves for n in _whole_numbers(value)]
     arrays = [value for _, value in leaves if isinstance(value, Array)]
     small = _small(arrays, numbers) if _hangs_on_numbers(arrays, numbers) else None
-    sizes = _Sizes(small, of_one_item=_of_one_item(arrays))
+    rows = frozenset(map(_length, (*(value for _, value in leaves), *defaults)))
+    sizes = _Sizes(small, rows, of_one_item=_of_one_item(arrays))
     clues: dict[str, Clue] = {}
     for path, value in leaves:
         clue = _clue(value, source, sizes, path in differentiable)
@@ -141,6 +149,12 @@ def _whole_numbers(value: Value) -> list[int]:
     return [value] if type(value) is int and value > 1 else []
 
 
+def _length(value: Value) -> int:
+    """How many numbers a tuple or list holds: an axis that is as long may go along them."""
+    is_row = isinstance(value, (tuple, list)) and all(type(v) in (int, float) for v in value)
+    return len(value) if is_row and isinstance(value, (tuple, list)) else 0
+
+
 def _hangs_on_numbers(arrays: Sequence[Array], numbers: Sequence[int]) -> bool:
     """Do numbers of the call speak of sizes, so that these cannot be chosen freely?"""
     sizes: set[Dim] = set()
@@ -181,6 +195,7 @@ class _Sizes:
     """Names (or small numbers) of sizes, the same for all arguments of one call."""
 
     small: Mapping[int, int] | None
+    rows: frozenset[int] = frozenset()  # lengths of tuples of numbers, which stay as they are
     of_one_item: bool = False
     names: dict[Symbol, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -193,7 +208,7 @@ class _Sizes:
             return self._sum(size)
         if size is None:
             return ""
-        if size == 0 or (size == 1 and not self.of_one_item):
+        if size == 0 or (size == 1 and not self.of_one_item) or size in self.rows - _PAIRS:
             return str(size)
         if self.small is not None:
             return str(self.small[size])

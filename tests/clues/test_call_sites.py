@@ -473,3 +473,20 @@ def test_no_number_is_made_of_what_nobody_tells(tmp_path: Path) -> None:
             return op(jnp.zeros(width), width**0.5)
         """
     assert specs(read(tmp_path, source)) == {"x": "f32[width]", "y": "f32[]"}
+
+
+def test_dictionaries_that_are_made_in_other_ways(tmp_path: Path) -> None:
+    source = """
+        values = dict(a=1.0, b=2.0)
+        first = {k: jnp.asarray(v) for k, v in values.items()}
+        op(first, dict(first, c=jnp.ones((3, 5))))
+        """
+    assert specs(read(tmp_path, source)) == {
+        "x": "{a: f32[], b: f32[]}", "x['a']": "f32[]", "x['b']": "f32[]",
+        "y": "{a: f32[], b: f32[], c: f32[d3 d5]}", "y['a']": "f32[]", "y['b']": "f32[]", "y['c']": "f32[d3 d5]",
+    }  # fmt: skip
+
+
+def test_an_axis_that_goes_along_a_row_of_numbers_stays_as_long(tmp_path: Path) -> None:
+    source = "op(jnp.ones((7, 5)), (2.0, 4.0, 8.0, 16.0, 32.0))"
+    assert specs(read(tmp_path, source))["x"] == "f32[d7 5]"

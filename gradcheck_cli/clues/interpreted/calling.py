@@ -233,6 +233,8 @@ def _library(run: Run, callee: Library, args: Args, kwargs: Kwargs) -> Value:
     if args and _is_callable(args[0]):
         return _of_function(run, callee, args, kwargs)
     if root == "builtins":
+        if callee.last == "dict":
+            return _made_dictionary(args, kwargs)
         return _builtin(callee.last, args)
     if root in ("torch", "keras", "tensorflow", "flax"):
         layer = layers.layer(callee, args, kwargs)
@@ -267,6 +269,18 @@ def _of_function(run: Run, callee: Library, args: Args, kwargs: Kwargs) -> Value
     if last in _AT_ONCE:
         return (invoke(run, function, args[1:], kwargs), UNKNOWN)
     return UNKNOWN
+
+
+def _made_dictionary(args: Args, kwargs: Kwargs) -> Value:
+    """`dict(w=w, b=b)`, also of another dictionary or of pairs."""
+    first: Value = args[0] if args else {}
+    if isinstance(first, dict) and len(args) < 2:
+        return {**first, **kwargs}
+    pairs = elements(first) if len(args) == 1 else None
+    known = pairs is not None and all(isinstance(p, tuple) and len(p) == 2 for p in pairs)
+    if pairs is None or not known:
+        return UNKNOWN
+    return {**{p[0]: p[1] for p in pairs if isinstance(p, tuple)}, **kwargs}
 
 
 def _builtin(name: str, args: Args) -> Value:

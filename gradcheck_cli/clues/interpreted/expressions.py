@@ -336,15 +336,20 @@ def _comprehension(
     rows = elements(evaluate(first.iter, scope, run))
     parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
     simple = len(node.generators) == 1 and not first.ifs and rows is not None
-    out: list[Value] = []
+    out: list[list[Value]] = []
     run.doubtful += not simple
     for row in rows if simple and rows is not None else [UNKNOWN]:
         bind(first.target, row, inner)
         for generator in node.generators[1:]:
             bind(generator.target, UNKNOWN, inner)
-        out.append([evaluate(part, inner, run) for part in parts][-1])
+        out.append([evaluate(part, inner, run) for part in parts])
     run.doubtful -= not simple
-    return out if simple and isinstance(node, (ast.ListComp, ast.GeneratorExp)) else UNKNOWN
+    if not simple or isinstance(node, ast.SetComp):
+        return UNKNOWN
+    if isinstance(node, ast.DictComp):
+        known = all(isinstance(key, (str, int)) for key, _ in out)
+        return {pair[0]: pair[1] for pair in out} if known else UNKNOWN
+    return [value for (value,) in out]
 
 
 def bind(target: ast.expr, value: Value, scope: Scope) -> None:
