@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.clues.documentation import texts_about
+from gradcheck_cli.clues.named_rows import stated_with_rows
 from gradcheck_cli.clues.prose.passages import passages
-from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.clues.trees import steps_of
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import OMITTED, Parameter
@@ -32,7 +32,7 @@ def stated_with_keys(
     function: Callable[..., Any], parameters: Sequence[Parameter], called: Mapping[str, Clue]
 ) -> dict[str, list[Clue]]:
     """All that is stated of the arguments, and of each array in such a dictionary."""
-    return _with_keys(function, parameters, stated(function, parameters, called))
+    return _with_keys(function, parameters, stated_with_rows(function, parameters, called))
 
 
 def _with_keys(
