@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
@@ -27,6 +28,7 @@ _MIXES = ("softmax", "sigmoid", "log_softmax", "matmul")  # what comes out of th
 # Masks, as they are made.
 _ASKS = ("gt", "ge", "lt", "le", "eq", "ne", "sequence_mask", "isfinite", "isnan")
 _MASK = re.compile(r"(?:^|_)masks?(?:#|$|_)")
+_ASKED_OF = ("not", "eq", "ne")  # `~keep`, `mask == 0`
 _RATE = re.compile(
     r"(?:^|_)(?:rate|growth|yield|interest|returns?|inflation|apr|r)(?:#|_|$)", re.IGNORECASE
 )
@@ -89,6 +91,28 @@ def opaque(x: Term) -> bool:
 def given(x: Term) -> bool:
     """Is it a name of which nothing is known?"""
     return x.head == NAME
+
+
+@condition
+def compounds(x: Term) -> bool:
+    """Is it a power for each place, or a running product, as a discount is?"""
+    if x.head == POWER:
+        return x.args[0].number is None and x.args[1].head in ("arange", "range")
+    running = x.head == "exp" and x.args[0].head == "cumsum"
+    return running or x.head == "cumprod"
+
+
+@condition
+def endless(x: Term) -> bool:
+    """Is it minus infinity?"""
+    return x.number is not None and math.isinf(x.number) and x.number < 0
+
+
+@condition
+def handed(x: Term) -> bool:
+    """Is it a mask that somebody else makes, or what it leaves out?"""
+    asked = x.args[0] if x.args and x.head in _ASKED_OF else x
+    return asked.head == NAME
 
 
 @condition

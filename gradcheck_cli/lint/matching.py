@@ -46,7 +46,8 @@ def _match(form: Term, term: Term, found: Found, *, root: bool = False) -> Itera
     if form.head in (SUM, PRODUCT) and term.head == form.head:
         yield from _in_any_order(form.args, term.args, found, root and form.head == PRODUCT)
         return
-    if form.head != term.head or form.value != term.value or len(form.args) > len(term.args):
+    other = form.value not in (None, term.value)  # a pattern says nothing of the index
+    if form.head != term.head or other or len(form.args) > len(term.args):
         return
     yield from _in_order(form.args, term.args, found)
 

@@ -256,3 +256,30 @@ def picked(logits, labels):
 
 def test_several_values_of_one_call_and_elements_that_are_picked_are_known() -> None:
     assert set(rules(PAIRS)) == {"division-by-zero", "root-at-zero", "log-of-softmax"}  # fmt: skip
+
+
+def test_what_stands_by_an_index_matches_any_index() -> None:
+    source = """
+        import numpy as np
+        def returns(rewards, gamma):
+            d = gamma ** np.arange(len(rewards))
+            return np.cumsum((rewards * d)[::-1])[::-1] / d
+        def discounted(flows, rate):
+            return (flows / (1 + rate) ** np.arange(len(flows))).sum()
+        """
+    assert [f.rule for f in linted(textwrap.dedent(source), "ops.py")] == ["scan-by-division"]
+
+
+def test_a_mask_that_the_function_makes_leaves_something_of_each_row() -> None:
+    source = """
+        import torch
+        def causal(scores):
+            keep = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+            return scores.masked_fill(~keep, float("-inf")).softmax(-1)
+        def padded(scores, keep):
+            return scores.masked_fill(~keep, float("-inf")).softmax(-1)
+        def filled(scores, keep):
+            return scores.masked_fill(~keep, -1e9).softmax(-1)
+        """
+    found = [(f.rule, f.line) for f in linted(textwrap.dedent(source), "ops.py")]
+    assert found == [("softmax-of-masked-row", 7)]

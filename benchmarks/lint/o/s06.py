@@ -1,0 +1,16 @@
+import jax.numpy as jnp
+
+
+def composite(rgb, sigma, t_vals):
+    """Composite samples along rays.
+
+    rgb: [R, S, 3], sigma: [R, S], t_vals: [R, S + 1]
+    """
+    delta = t_vals[..., 1:] - t_vals[..., :-1]
+    tau = sigma * delta
+    alpha = -jnp.expm1(-tau)
+    trans = jnp.exp(-jnp.cumsum(tau[..., :-1], axis=-1))
+    trans = jnp.concatenate([jnp.ones_like(trans[..., :1]), trans], axis=-1)
+    weights = alpha * trans
+    color = jnp.einsum("rs,rsc->rc", weights, rgb)
+    return color, weights

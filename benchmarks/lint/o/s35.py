@@ -1,0 +1,19 @@
+import numpy as np
+from scipy.special import exprel
+
+
+class DelayedRectifier:
+    """Hodgkin-Huxley rate functions, v in mV."""
+
+    def alpha_n(self, v):
+        return 0.1 / exprel(-(v + 55.0) / 10.0)
+
+    def beta_n(self, v):
+        return 0.125 * np.exp(-(v + 65.0) / 80.0)
+
+    def alpha_m(self, v):
+        return 1.0 / exprel(-(v + 40.0) / 10.0)
+
+    def steady_state(self, v_grid):
+        a, b = self.alpha_n(v_grid), self.beta_n(v_grid)
+        return a / (a + b)
