@@ -44,7 +44,7 @@ def between(shape: Shape | None, low: float | None, high: float | None) -> Value
     """Numbers that are drawn evenly from an interval."""
     if low is None or high is None or not low < high:
         return made(FLOAT, shape)
-    span = DRAWN if (low, high) == (0.0, 1.0) else Range(low, high)
+    span = DRAWN if (low, high) == (0.0, 1.0) else Range(low, high, is_drawn=True)
     return made(FLOAT, shape, span)
 
 

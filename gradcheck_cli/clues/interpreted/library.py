@@ -104,7 +104,7 @@ def _grid(default: int | None) -> Rule:
         count = a.at(2, "num", "steps", default=default)
         if low is None or high is None or type(count) is not int or count < 0:
             return UNKNOWN
-        span = Range(low, high) if low < high else ANYWHERE
+        span = Range(low, high, is_drawn=True) if low < high else ANYWHERE
         return made(a.kind(-1, FLOAT), (count,), span)
 
     return rule

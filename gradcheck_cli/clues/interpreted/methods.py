@@ -146,7 +146,7 @@ def _drawn(name: str, args: Sequence[Value]) -> Range:
     plain = isinstance(low, (int, float)) and isinstance(high, (int, float))
     if not plain or not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
         return ANYWHERE
-    return Range(low, high) if args and low < high else ANYWHERE
+    return Range(low, high, is_drawn=True) if args and low < high else ANYWHERE
 
 
 _METHODS: Mapping[str, Callable[[Array, Sequence[Value], Mapping[str, Value]], Value]] = {

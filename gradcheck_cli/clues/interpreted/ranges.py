@@ -6,17 +6,22 @@ import math
 from dataclasses import dataclass, replace
 
 _INF = math.inf
+_AROUND = 4  # times as far as where an example draws its numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """An interval. `is_plain`: it is that of a generator's defaults, and nobody asked for it."""
+    """An interval. `is_plain`: it is that of a generator's defaults, and nobody asked for it.
+
+    `is_drawn`: it is where an example draws its numbers, and others of that size are meant as well.
+    """
 
     low: float = -_INF
     high: float = _INF
     low_open: bool = False
     high_open: bool = False
     is_plain: bool = False
+    is_drawn: bool = False
 
     @property
     def text(self) -> str:
@@ -24,6 +29,8 @@ class Range:
 
         Numbers on both sides of zero that reach 1 are plain data, whoever drew them.
         """
+        if self.is_drawn:
+            return self._around().text
         low, high = _written(self.low), _written(self.high)
         if self.is_plain or low == high:
             return ""
@@ -35,6 +42,17 @@ class Range:
             return ""
         return f"in {'(' if self.low_open else '['}{low}, {high}{')' if self.high_open else ']'}"
 
+    def _around(self) -> Range:
+        """The interval and what lies around it: a few times as far on the same side of zero, and of 1 where that is the end."""
+        low, high = self.low, self.high
+        if low < 0 < high:
+            return replace(self, is_drawn=False)
+        if high <= 0:
+            return replace(self, is_drawn=False).scaled(-1)._around().scaled(-1)
+        far = high * _AROUND if high > 1 else min(high * _AROUND, 1.0)
+        is_open = self.high_open or (high < 1 == far)
+        return replace(self, low=low / _AROUND, high=far, high_open=is_open, is_drawn=False)
+
     def scaled(self, factor: float) -> Range:
         """The range of the numbers times a factor."""
         if factor == 0 or not math.isfinite(factor):
@@ -42,29 +60,30 @@ class Range:
         ends = self.low * factor, self.high * factor
         if factor > 0:
             return replace(self, low=ends[0], high=ends[1])
-        return Range(ends[1], ends[0], self.high_open, self.low_open, self.is_plain)
+        return Range(ends[1], ends[0], self.high_open, self.low_open, self.is_plain, self.is_drawn)
 
     def shifted(self, by: float) -> Range:
         """The range of the numbers plus a constant."""
         if not math.isfinite(by):
             return ANYWHERE
-        plain = self.is_plain and by == 0
-        return replace(self, low=self.low + by, high=self.high + by, is_plain=plain)
+        plain, drawn = self.is_plain and by == 0, self.is_drawn or (self.is_plain and by != 0)
+        return replace(self, low=self.low + by, high=self.high + by, is_plain=plain, is_drawn=drawn)
 
     def plus(self, other: Range) -> Range:
         """The range of sums, where both are not negative."""
         if self.low < 0 or other.low < 0:
             return ANYWHERE
         low_open = self.low_open or other.low_open
-        return Range(self.low + other.low, _INF, low_open, is_plain=self.is_plain or other.is_plain)
+        plain, drawn = self.is_plain or other.is_plain, self.is_drawn or other.is_drawn
+        return Range(self.low + other.low, _INF, low_open, is_plain=plain, is_drawn=drawn)
 
     def times(self, other: Range) -> Range:
         """The range of products, where both are not negative."""
         if self.low < 0 or other.low < 0:
             return ANYWHERE
         low_open = self._above(0) and other._above(0) and (self.low_open or other.low_open)
-        plain = self.is_plain or other.is_plain
-        return Range(self.low * other.low, _INF, low_open, is_plain=plain)
+        plain, drawn = self.is_plain or other.is_plain, self.is_drawn or other.is_drawn
+        return Range(self.low * other.low, _INF, low_open, is_plain=plain, is_drawn=drawn)
 
     def _above(self, number: float) -> bool:
         return self.low > number or (self.low == number and self.low_open)
