@@ -943,3 +943,22 @@ def test_a_plural_above_itself_is_an_axis_and_a_unit_is_none() -> None:
         "log_c": "f32[materials]",
         "n": "f32[materials]",
     }
+
+
+@pytest.mark.parametrize(
+    ("said", "domain"),
+    [
+        ("(C,) one signed curvature per curve, positive when the track turns left", ""),
+        ("(C,) positive downwards", ""),
+        ("(C,) charge, positive if leaving", ""),
+        ("(C,) unsigned distances, positive", "> 0"),
+        ("(C,) weights, positive and finite", "> 0"),
+        ("(C,) virtual tooth counts, real valued", ">= 0"),
+        ("(C,) expected photon counts.", ">= 0"),
+        ("(C,) log counts", ""),
+        ("(C,) differences of counts", ""),
+        ("(C,) counts, background subtracted", ""),
+    ],
+)
+def test_what_has_two_directions_has_no_sign_and_counts_have_one(said: str, domain: str) -> None:
+    assert read(f"x: {said}", ["x"])["x"].domain == domain

@@ -106,6 +106,11 @@ _FAMILIES = tuple(
         ),
         (rf"{_AT_START}{_ADVERB}non-?negative\b{_END}|{_MUST}{_ADVERB}non-?negative\b", ">= 0"),
         (
+            r"^(?!.*\b(?:subtract|differ|chang|how\b))\W*(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!log|net|signed|excess|relative|centred|centered|standard\w*|normali\w*|change|residual)[\w-]+\s+){0,3}counts\b"
+            r"(?=\s*(?:[,.;(]|$|(?:of|per|in|at|for|by)\b))",
+            ">= 0",
+        ),
+        (
             rf"^\W*(?:\(?{_TYPE}\)?\W+)?non-?negative(?:\s+(?!{_POSITIVE_THINGS})\w+){{1,3}}?\s*(?=[,.;(\[]|$|(?:that|which)\b)",
             ">= 0",
         ),
@@ -224,6 +229,12 @@ _SYMBOL = re.compile(
     r"\s+(?:alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma|tau|phi|chi|psi|omega)"
     r"(?=\s*(?:>=?|<=?|≥|≤))"
 )
+# What has two directions, of which one is called positive: `signed`, `positive when the track turns left`.
+_TWO_WAYS = re.compile(
+    r"(?<![\w-])signed\b|\b(?:positive|negative)\s+(?:=|(?:when|if|while|towards?|means|meaning|along|away|to the|clockwise|counter|anti-?clockwise"
+    r"|(?:up|down|in|out|left|right|north|south|east|west)(?:wards?)?)\b)",
+    re.IGNORECASE,
+)
 _STARTS_ITEM = re.compile(r"(?:^|[,;:.])\s*`{0,2}$")
 _UNDEFINED = re.compile(r"\b(?:un|ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE)
 _NEAR = 40  # letters before a comparison that speak of it
@@ -255,7 +266,7 @@ def branches(text: str, name: str) -> bool:
 def _of_entry(text: str) -> str:
     """The domain from all that an entry says, sentence by sentence."""
     for sentence in SENTENCE_END.split(_SHAPE_ALONE.sub("", _DECLARED.sub("", text))):
-        if _BOTH.search(sentence):
+        if _BOTH.search(sentence) or _TWO_WAYS.search(sentence):
             continue
         stop = _OTHERWISE.search(sentence)
         kept = _SPELLED_BOUND.sub(_in_signs, sentence[: stop.start()] if stop else sentence)
