@@ -116,7 +116,9 @@ def _belonging(
     named = named or [g for g in gradients if _plain(name).startswith(f"{_plain(g['qualname'])}.")]
     if named or definition is None:
         return named
-    lines = range(definition.lineno, (definition.end_lineno or definition.lineno) + 1)
+    decorated = [d.lineno for d in getattr(definition, "decorator_list", ())]
+    first = min([definition.lineno, *decorated])
+    lines = range(first, (definition.end_lineno or definition.lineno) + 1)
     inside = [g for g in gradients if g["line"] in lines]
     called = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
     texts = {node.value for node in ast.walk(definition) if isinstance(node, ast.Constant)}

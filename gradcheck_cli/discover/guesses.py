@@ -67,6 +67,11 @@ _BESIDE = re.compile(r"^\s*(?P<name>\w+)\s*:[^#\n]*#\s*(?P<said>.*)$", re.MULTIL
 _NONE_OF_THEM = re.compile(r"(?<![\w.])-1\b")
 # `years: number of calendar years in the series`.
 _COUNTS = r"\b{name}\b`*(?:\s*\([^()\n]*\))?\s*:\s*(?:the\s+)?(?:total\s+)?(?:number of|how many)\b"
+# `n_samples : int` in a line of its own, `n: (int) how many`.
+_IS_WHOLE = (
+    r"^\s*(?:\w+,\s*)*{name}(?:,\s*\w+)*\s*:\s*\(?int(?:eger)?\b(?!\s*(?:array|tensor|\[|\(|of\b))"
+)
+_LONGEST_WINDOW, _REST = 64, 3  # what two windows leave over
 _FEW = 3  # integers are below this: places in something that is not small
 _MOST_WITHIN = 2  # objects in objects
 _MOST_NUMBERS = 4096  # of an array; what a text calls so large is none of a few axes
@@ -100,6 +105,7 @@ def guesses(
             *places(p.name, written),
             *(_objects(p, function, functions, within) if within < _MOST_WITHIN else ()),
             *(_numbers(p, counts) or _counted(p, function)),
+            *_long_enough(p, function),
             *_named(p, functions),
         ]
         for p, is_called in zip(parameters, called, strict=True)
@@ -107,6 +113,8 @@ def guesses(
     plain = _plain(functions, wanted)
     if any(named):
         yield [(own or plain)[0] for own in named]
+    if len(named) == 1:
+        yield from ([value] for value in named[0][1:])
     for value in plain if parameters else [None]:
         yield [own[0] if is_called else value for own, is_called in zip(named, called, strict=True)]
     if len(parameters) > 1:
@@ -267,10 +275,22 @@ def _numbers(parameter: inspect.Parameter, counts: Mapping[str, int]) -> list[An
 
 
 def _counted(parameter: inspect.Parameter, function: Function) -> list[Any]:
-    """Whole numbers, where the docstring says that it is how many there are of something."""
+    """Whole numbers, where the docstring says that it is one, or how many there are of something."""
     said = "\n".join(filter(None, (function.__doc__, getattr(function.__init__, "__doc__", ""))))
-    told = re.search(_COUNTS.format(name=re.escape(parameter.name)), said)
-    return list(_OF_KIND["int"]) if told is not None else []
+    name = re.escape(parameter.name)
+    told = (
+        re.search(pattern.format(name=name), said, re.MULTILINE) for pattern in (_COUNTS, _IS_WHOLE)
+    )
+    return list(_OF_KIND["int"]) if any(told) else []
+
+
+def _long_enough(parameter: inspect.Parameter, function: Function) -> list[Any]:
+    """A length for what is cut into windows, where the function has one by default: `n_samples` beside `window=20`."""
+    is_whole = parameter.annotation in (int, "int") or bool(_counted(parameter, function))
+    defaults = [p.default for p in inspect.signature(function).parameters.values()]
+    longest = max((d for d in defaults if type(d) is int), default=0)
+    is_window = max(_OF_KIND["int"]) < longest <= _LONGEST_WINDOW
+    return [2 * longest + _REST] if is_whole and is_window else []
 
 
 def _named(parameter: inspect.Parameter, functions: Sequence[Function]) -> list[Any]:

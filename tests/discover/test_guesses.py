@@ -255,3 +255,21 @@ def test_what_the_text_begins_with_is_the_shape_of_the_one_parameter() -> None:
     assert (first.shape, first.dtype) == ((4, 3), np.int32)
     assert all(np.ndim(values[0]) < 2 or values[0].shape == (3, 3) for values in guesses(two))
     assert all(np.ndim(values[0]) < 2 or values[0].shape == (3, 3) for values in guesses(later))
+
+
+def test_a_length_is_longer_than_the_window_that_the_function_has() -> None:
+    def framed(n_samples, window=20, hop=10):
+        """Frames.
+
+        n_samples : int
+            Length of the recordings.
+        """
+
+    def plain(n_samples: int) -> None: ...
+
+    def of_text(mode, window=20):
+        """mode : str"""
+
+    assert list(guesses(framed))[:4] == [[3], [2], [1], [43]]
+    assert [43] not in [v for v in guesses(plain) if type(v[0]) is int]
+    assert [43] not in [v for v in guesses(of_text) if type(v[0]) is int]
