@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from gradcheck_cli.clues.documentation import texts_about
+from gradcheck_cli.clues.documentation import plain_function, texts_about
 from gradcheck_cli.clues.prose.passages import passages, plain
 from gradcheck_cli.clues.source_text.statements import nodes_of
 from gradcheck_cli.clues.source_text.tree import last_word, text_of
@@ -49,8 +49,12 @@ def marked_below_zero(
 
 
 def told_below_zero(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:
-    """As `bus`, of which an entry says `-1 mutes the track`."""
+    """As `bus`, of which an entry says `-1 mutes the track`, or `MUTED for none` where the module has that for -1."""
+    known = getattr(plain_function(function), "__globals__", {})
+    marks = [name for name, v in list(known.items()) if type(v) is int and v == -1]
+    called = re.compile(rf"`*\b(?:{'|'.join(map(re.escape, marks))})\b`*") if marks else None
     near = [plain(text.text) for text in texts_about(function) if text.near]
+    near = [text if called is None else called.sub("-1", text) for text in near]
     entries = {n: [p.after for t in near for p in passages(t, n, names) if p.entry] for n in names}
     return frozenset(n for n, said in entries.items() if any(map(_MINUS_ONE.search, said)))
 

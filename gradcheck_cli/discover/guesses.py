@@ -38,6 +38,8 @@ _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(
 _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more>[^\n]*)"
 # In a sentence: `coefficients [A, 4], aircraft int [N]`. One word alone may be a unit: `height [m]`.
 _SHAPE_BESIDE = r"`*\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?\]"
+# `optional 0/1 sequence of length C`, `a mask of length n`.
+_OF_LENGTH = r"`*\s*:[^.;\n]{0,40}?\b(?:sequence|list|tuple|array|vector|mask)s?\s+of\s+length\s+`*(?P<dims>[^\W\d]\w*)"
 # `Cells of the raster [G, 2]`.
 _OF_A_WHOLE = r"(?<=s)`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?=[^\[\]]*[A-Z\d])(?P<dims>[^\W\d]\w*(?:,\s*\w+)+)\]"
 # `Binds a padded id table, (sessions, lines), to …`: of the one parameter that there is, if an array is made of it.
@@ -51,7 +53,7 @@ _CERTAIN = re.compile(
 )
 # Behind it what is in it: `(E, 2) joint ids`, `(N, D) bool`.
 _WHOLE = re.compile(r"\b(?:ids|indices|indexes|ints?|integers?)\b")
-_MARKS = re.compile(r"\b(?:bools?|booleans?|masks?)\b")
+_MARKS = re.compile(r"\b(?:bools?|booleans?|masks?|binary)\b|(?<![\w.])0/1\b")
 # `asarray(sites, dtype="int32")`, `sites.astype(jnp.int32)`.
 _MADE_WHOLE = r"\(\s*(?:self\.)?{name}\s*,\s*(?:dtype\s*=\s*)?['\"\w.]*\bu?int\d+\b|\b{name}\.(?:astype|to|type)\([^()\n]*\bu?int\d+\b"
 # `table: int (rows, members)`: the kind before the shape; and what says that some of them are none.
@@ -166,7 +168,8 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         begun = re.search(rf"\b(?i:{re.escape(name)})\b{_OF_A_WHOLE}", text)
         is_array = re.search(_MADE_AN_ARRAY.format(name=re.escape(name)), written)
         alone = _OF_THE_ONE.search(text) if len(names) == 1 and is_array else None
-        match = next(filter(None, (*said, begun, alone)), None)
+        length = re.search(rf"\b{re.escape(name)}\b{_OF_LENGTH}", text)
+        match = next(filter(None, (*said, begun, length, alone)), None)
         if match is not None and match is said[-1] and "," not in match["dims"]:
             match = match if match["dims"] in certain else None
         dims = [] if match is None else re.findall(r"\w+", match["dims"])
@@ -176,6 +179,7 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         if match is not None and shape and 0 < math.prod(shape) <= _MOST_NUMBERS:
             whole = re.search(_MADE_WHOLE.format(name=re.escape(name)), written) is not None
             more = match["more"] if match is said[1] else ""
+            more = match.group() if match is length else more
             tables = sum(np.issubdtype(a.dtype, np.integer) for (a,) in arrays.values())
             is_table = whole or _WHOLE.search(more)
             plain = _integers(shape, "", tables) if is_table else _reals(shape)

@@ -56,7 +56,8 @@ class Call:
         if given is None:
             return {}
         chosen = frozenset(given.arguments) if self.guessed else frozenset()
-        arrays = documented(self.function) if self.guessed else {}
+        nothing_given = all(v is None for v in (*self.arguments, *self.keywords.values()))
+        arrays = documented(self.function) if self.guessed or nothing_given else {}
         given.apply_defaults()
         found = {}
         named = _places_named(given)

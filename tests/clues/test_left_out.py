@@ -107,3 +107,20 @@ def test_where_places_outside_are_dropped_any_table_may_hold_some() -> None:
         return x.at[ids].add(1.0, mode="drop")
 
     assert outside([spread], ("x", "ids"), spread) == {"x", "ids"}
+
+
+NO_CELL = -1
+NO_LABEL = -100
+
+
+def test_a_mark_may_have_a_name() -> None:
+    def pooled(cells: Any, labels: Any, ids: Any) -> None:
+        """Pools.
+
+        Args:
+            cells: (words,) int cell of each word, ``NO_CELL`` for words outside the table.
+            labels: (words,) int, NO_LABEL for none.
+            ids: (words,) int.
+        """
+
+    assert told_below_zero(pooled, ("cells", "labels", "ids")) == {"cells"}

@@ -129,3 +129,19 @@ def test_examples_of_a_docstring_are_calls_as_those_of_the_file_are(tmp_path: Pa
     assert made.call.arguments == ([0.25, 0.5], "RP")
     settings = {name: setting.value for name, setting in made.call.settings.items()}
     assert settings == {"lengths": (0.25, 0.5), "joints": "RP"}
+
+
+def make_confidence(class_mask=None, width=3):
+    """Makes a confidence.
+
+    Args:
+      class_mask: optional 0/1 sequence of length C.
+    """
+    return lambda x: x, class_mask, width
+
+
+def test_what_may_be_left_out_is_an_array_where_no_argument_tells_other_sizes() -> None:
+    for call in (Call(make_confidence, ()), Call(make_confidence, (None,))):
+        array = call.settings["class_mask"].array
+        assert (array.dtype, array.shape) == (bool, (4,))
+    assert Call(make_confidence, (None, 5)).settings["class_mask"].array is None
