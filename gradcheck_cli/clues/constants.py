@@ -10,11 +10,13 @@ from gradcheck_cli.clues.documentation import Text, texts_about
 from gradcheck_cli.clues.prose.passages import SENTENCE_END, passages, plain
 from gradcheck_cli.inputs.clue import Clue
 
+_END = r"(?=\s*(?:[.,;)]|$))"
 _CONSTANT = re.compile(
     r"\b(?:taken|treated|held|regarded|considered) (?:as )?(?:an? )?(?:constants?|fixed)\b"
-    r"|\b(?:gets?|has|have|receives?|needs?|takes?) no (?:gradients?|derivatives?)\b|\bnot differentiated\b"
-    r"|\bno (?:gradients?|derivatives?) (?:flows?|passes|(?:is|are) (?:given|returned|computed|needed|taken|propagated|defined|passed))\b"
-    r"|[,;]\s*(?:an? )?constants?(?=\s*(?:[.,;)]|$))|[.,;(]\s*no (?:gradients?|derivatives?)(?=\s*(?:[.,;)]|$))"
+    r"|\b(?:gets?|has|have|receives?) no gradients?\b(?!\s+(?:at|where|if|when|outside|of|beyond))|\bnot differentiated\b"
+    r"|\(no (?:gradients?|derivatives?)\)|\bno gradient (?:flows|is given)\b(?!\s+(?:at|where|if|when|outside|of|for|beyond))"
+    rf"|[.,;(]\s*no (?:gradients?|derivatives?)(?:\s+(?:is|are)\s+(?:given|returned|computed|propagated|needed|taken))?{_END}"
+    rf"|[,;]\s*(?:an? )?constants?{_END}"
     r"|[,;(]\s*(?:observed |fixed |given )?(?:data|observed|fixed|not (?:learned|learnt|trained))(?=\s*(?:[.,;)]|$))",
     re.IGNORECASE,
 )

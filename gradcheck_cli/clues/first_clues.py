@@ -31,7 +31,7 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
     stated = [clue for clue in stated if not (_is_number(clue) and body.least_rank)]
     if body.kind is Kind.INTEGERS:
         stated = [_of_integers(clue, body) for clue in stated]
-    if body.kind is Kind.BOOLS:
+    if body.kind is Kind.BOOLS and (body.declined or body.constant):
         stated = [_of_booleans(clue) for clue in stated]
     counts = body.kind is Kind.SHAPE and bool(body.values)
     is_array = any(clue.kind is Kind.ARRAY for clue in stated)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import CellType
 from typing import Any
@@ -15,20 +15,33 @@ from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Parameter
 
 _AT = re.compile(
-    r"\b(?:at|per|over|along|for|of)(?:\s+(?:the|each|each of|every|all)\b)?(?:\s+[a-z]+)?\s+`*(?P<row>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[A-Z]{4,})`*(?![\w(])"
+    r"\b(?:at|per|over|along|(?:one for|values? of|each of|for each of))(?:\s+(?:the|each|each of|every|all)\b)?(?:\s+[a-z]+)?\s+`*(?P<row>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[A-Z]{4,})`*(?![\w(])"
 )
 _AXIS = re.compile(r"[A-Za-z_]\w*(?=[^\[\]]*\])")
+_NUMBER = re.compile(r"\d+")
 _LEAST = 3  # what is shorter may be two ends, or a pair
 
 
 def stated_with_rows(
     function: Callable[..., Any], parameters: Sequence[Parameter], called: Mapping[str, Clue]
 ) -> dict[str, list[Clue]]:
-    """All that is stated of the arguments, and how long those are that go along such a row."""
+    """All that is stated of the arguments, and how long those are that go along such a row, in calls as well."""
     told = stated(function, parameters, called)
-    for name, clue in clues(function, [p.name for p in parameters]).items():
+    along = clues(function, [p.name for p in parameters])
+    for name, clue in along.items():
         told.setdefault(name, []).append(clue)
-    return with_lengths(told, function)
+    lengths = {f"d{_NUMBER.findall(clue.spec)[-1]}" for clue in along.values()}
+    seen = {name: [_at_length(clue, lengths) for clue in each] for name, each in told.items()}
+    return with_lengths(seen, function)
+
+
+def _at_length(clue: Clue, lengths: Collection[str]) -> Clue:
+    """The clue of a call with the axes of these lengths, `d6`, as long as they are there."""
+
+    def size(axis: re.Match[str]) -> str:
+        return axis[0][1:] if axis[0] in lengths else axis[0]
+
+    return replace(clue, spec=_AXIS.sub(size, clue.spec)) if lengths else clue
 
 
 def clues(function: Callable[..., Any], names: Sequence[str]) -> dict[str, Clue]:
@@ -91,5 +104,5 @@ def _length(value: Any) -> int:
     """How many numbers a tuple, a list or an array of one axis holds; 0 of anything else."""
     if isinstance(value, (tuple, list)):
         return len(value) if all(type(v) in (int, float) for v in value) else 0
-    shape = getattr(value, "shape", ())
-    return shape[0] if isinstance(shape, tuple) and len(shape) == 1 else 0
+    shape: Any = value.shape if hasattr(type(value), "__array__") else ()
+    return shape[0] if len(shape) == 1 and type(shape[0]) is int else 0

@@ -23,11 +23,11 @@ from gradcheck_cli.infer.mismatch import (
     divided,
     in_parts,
     in_step,
+    made_for,
     proposals,
     refilled,
     returned_for,
     returned_shapes,
-    sizes_told,
     wants_integers,
 )
 from gradcheck_cli.infer.orders import by_weight
@@ -366,10 +366,17 @@ class Explorer:
             subject = self._preferred(candidate, refused)
             if subject is not None:
                 return subject
-        for candidate in itertools.islice(self._of_given_sizes(first, refused), _MOST_RULES):
+        counts = (*self._wholes, *self.template.numbers_of_objects)
+        for candidate in itertools.islice(self._of_sizes(first, counts), _MOST_RULES):
             subject = self._preferred(candidate, refused)
             if subject is not None:
-                refused.clear()  # as it refuses all others, it is made for these
+                return subject
+        told = made_for([error.message for _, error in refused], self.gradient.rule_code())
+        closed = [n for n in told if n not in sizes_of(refused)]
+        for candidate in itertools.islice(self._of_sizes(first, closed), _MOST_RULES):
+            subject = self._preferred(candidate, refused)
+            if subject is not None:
+                refused.clear()  # it is made for what it closes over: that it refuses others says nothing
                 return subject
         return (
             self._of_fixed_shape(first, refused)
@@ -377,14 +384,11 @@ class Explorer:
             or self._of_parts(first, refused)
         )
 
-    def _of_given_sizes(
-        self, candidates: Sequence[Candidate], refused: Sequence[tuple[Signature, RuleError]]
+    def _of_sizes(
+        self, candidates: Sequence[Candidate], counts: Sequence[int]
     ) -> Iterator[Candidate]:
-        """The candidates with an axis of as many as a whole number of the call says, or the rule's refusals: a rule may count on that alone."""
-        own = sizes_of(refused)
-        told = (n for _, error in refused for n in sizes_told(error.message) if n not in own)
-        counts = dict.fromkeys((*self._wholes, *self.template.numbers_of_objects, *told))
-        for candidate, count in itertools.product(candidates, counts):
+        """The candidates with an axis of as many as one of these numbers says: a rule may count on that alone."""
+        for candidate, count in itertools.product(candidates, dict.fromkeys(counts)):
             for u in candidate.free if count > 1 else ():
                 bound = candidate.solution.with_equations([(unknown(u), Size(constant=count))])
                 if bound is not None and self._accepts(candidate, bound):

@@ -7,7 +7,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from types import FunctionType
 
+from gradcheck_cli.infer.closed_sizes import closed_sizes
 from gradcheck_cli.infer.sizes import Equation, Size, Solution, by_parts, equations
 
 _SHAPE = re.compile(
@@ -251,10 +253,11 @@ def returned_for(message: str) -> list[tuple[Shape, Shape]]:
     return [(_numbers(match["got"]), _numbers(match["wanted"])) for match in matches]
 
 
-def sizes_told(message: str) -> list[int]:
-    """The sizes of axes that an error speaks of: 36, 3 and 4 in `(36, 3), (4, 1)`."""
-    shapes = [_numbers(text) for text in _SHAPE.findall(message)]
-    return [n for n in dict.fromkeys(n for shape in shapes for n in shape) if n > 1]
+def made_for(messages: Sequence[str], functions: Sequence[FunctionType]) -> list[int]:
+    """The sizes of which refusals speak, and which the rule closes over: 36 of `(36, 3), (4, 1)` beside `self.layers`."""
+    shapes = [_numbers(text) for message in messages for text in _SHAPE.findall(message)]
+    told = {n for shape in shapes for n in shape if n > 1}
+    return sorted(told & closed_sizes(functions)) if told else []
 
 
 def asks_to_divide(message: str) -> bool:

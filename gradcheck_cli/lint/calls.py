@@ -194,6 +194,11 @@ def _binary(combine: Callable[[Term, Term], Term]) -> Callable[[Call, Sequence[T
     return lambda call, operands: combine(*operands[:2]) if len(operands) > 1 else None
 
 
+def _over_a_mask(call: Call, operands: Sequence[Term]) -> Term | None:
+    """JAX's `softmax(x, where=mask)`: over what the mask keeps, and 0 elsewhere."""
+    return Term("call", tuple(operands), call.head) if "where" in call.written else None
+
+
 def _where(call: Call, operands: Sequence[Term]) -> Term | None:
     if call.node.func.__class__ is ast.Attribute and len(operands) == 3:
         # x.where(condition, other) of torch has its receiver first; a function has its condition first.
@@ -259,6 +264,8 @@ _BUILT: dict[str, Callable[[Call, Sequence[Term]], Term | None]] = {
     "negative": lambda call, operands: terms.negative(operands[0]),
     "norm": _norm,
     "where": _where,
+    "softmax": _over_a_mask,
+    "log_softmax": _over_a_mask,
     "masked_fill": _masked_fill,
     "cast": _astype,
     "logaddexp": _logsumexp_of_two,

@@ -18,6 +18,7 @@ from gradcheck_cli.lint.vocabulary import DRAWS
 
 _SCALED = 2  # names in `x / alpha`
 _OVERFLOW, _VANISH = 88.0, -88.0
+_NEXT_TO_ONE = 0.99  # a discount above that takes thousands of steps to vanish
 _ONE_BELOW = 1 - 2.0**-25  # rounds to 1 in float32
 _OPAQUE = (NAME, "call", "attribute", "index", "integer", "each", "tuple", SETTING)
 _OF_LOGITS = ("sigmoid", "softmax")
@@ -28,7 +29,6 @@ _MIXES = ("softmax", "sigmoid", "log_softmax", "matmul")  # what comes out of th
 # Masks, as they are made.
 _ASKS = ("gt", "ge", "lt", "le", "eq", "ne", "sequence_mask", "isfinite", "isnan")
 _MASK = re.compile(r"(?:^|_)masks?(?:#|$|_)")
-_ASKED_OF = ("not", "eq", "ne")  # `~keep`, `mask == 0`
 _RATE = re.compile(
     r"(?:^|_)(?:rate|growth|yield|interest|returns?|inflation|apr|r)(?:#|_|$)", re.IGNORECASE
 )
@@ -97,9 +97,20 @@ def given(x: Term) -> bool:
 def compounds(x: Term) -> bool:
     """Is it a power for each place, or a running product, as a discount is?"""
     if x.head == POWER:
-        return x.args[0].number is None and x.args[1].head in ("arange", "range")
+        base = x.args[0].number
+        shrinks = not _grows_from_one(x.args[0]) if base is None else abs(base) < _NEXT_TO_ONE
+        return shrinks and x.args[1].head in ("arange", "range")
     running = x.head == "exp" and x.args[0].head == "cumsum"
-    return running or x.head == "cumprod"
+    return running or (x.head == "cumprod" and not _grows_from_one(x.args[0]))
+
+
+def _grows_from_one(x: Term) -> bool:
+    """Is it `1 + rate`?"""
+    return (
+        x.head == SUM
+        and any(arg.number == 1 for arg in x.args)
+        and not any(map(is_negated, x.args))
+    )
 
 
 @condition
@@ -111,7 +122,9 @@ def endless(x: Term) -> bool:
 @condition
 def handed(x: Term) -> bool:
     """Is it a mask that somebody else makes, or what it leaves out?"""
-    asked = x.args[0] if x.args and x.head in _ASKED_OF else x
+    asked = x.args[0] if x.head == "not" else x
+    if x.head in ("eq", "ne") and any(arg.number in (0, 1) for arg in x.args):
+        asked = next(arg for arg in x.args if arg.number is None)
     return asked.head == NAME
 
 
@@ -257,6 +270,13 @@ def unshifted(x: Term) -> bool:
 
 
 @condition
+def divided(x: Term) -> bool:
+    """Is it over a temperature or a width, so that its size is anybody's guess?"""
+    parts = x.args if x.head == PRODUCT else ()
+    return any(part.head == POWER and part.args[1].number in (-1, -2) for part in parts)
+
+
+@condition
 def small(x: Term) -> bool:
     """Is it a small number, as an eps is?"""
     return x.number is not None and 0 < x.number <= 1e-3
@@ -295,6 +315,12 @@ def squares(x: Term) -> bool:
 def far(x: Term) -> bool:
     """Can it be so large that nothing of a normal tail is left?"""
     return x.number is None and range_of(x).high > 5
+
+
+@condition
+def deep(x: Term) -> bool:
+    """Can it be so low that nothing of a normal tail is left?"""
+    return x.number is None and range_of(x).low < -5
 
 
 @condition

@@ -28,6 +28,9 @@ from gradcheck_cli.lint.terms import (
 
 INF = math.inf
 _REMEMBERED = 20_000  # terms
+# What is taken of an array as a whole, then of several: its largest or its least.
+_TOPS = ("max", "logsumexp", "maximum", "logaddexp")
+_LEASTS = ("min", "min", "minimum")
 _BY_NAME, _BESIDE = 1e-30, 1e-3
 _EXP_OVERFLOWS, _EXP_VANISHES, _SIGMOID_IS_ONE = 88.0, -103.0, 17.0
 
@@ -76,32 +79,40 @@ def range_of(term: Term) -> Range:
 
 
 def _sum(term: Term) -> Range:
-    if _is_shifted(term.args):
+    if _is_shifted(term.args, _TOPS):
         return Range(-INF, 0.0)  # what is added beside it is taken for a logarithm of a share
     ranges = [range_of(a) for a in term.args]
     return Range(sum(r.low for r in ranges), sum(r.high for r in ranges))
 
 
 def is_shifted(term: Term) -> bool:
-    """Was its maximum taken from it?"""
-    return term.head == SUM and _is_shifted(term.args)
+    """Was its maximum taken from it, or it from its minimum: `x - max(x)`, `(min(x) - x) / tau`, `-beta * (x - min(x))`? Counts begin at 0."""
+    if term.head == PRODUCT:
+        if any(arg.head == "arange" for arg in term.args):
+            return True  # it begins at 0
+        sums = [arg.args for arg in term.args if arg.head == SUM]
+        both = [*sums, *([negative(part) for part in args] for args in sums)]
+        return any(_is_shifted(args, _TOPS) or _is_shifted(args, _LEASTS) for args in both)
+    if term.head != SUM:
+        return False
+    return _is_shifted(term.args, _TOPS) or _is_shifted([*map(negative, term.args)], _LEASTS)
 
 
-def _is_shifted(args: Sequence[Term]) -> bool:
-    """Is it x less its maximum, or less the logarithm of a sum of exponentials that holds it?"""
+def _is_shifted(args: Sequence[Term], ends: tuple[str, ...]) -> bool:
+    """Is it x less its end, or less the logarithm of a sum of exponentials that holds it?"""
     for other in args:
-        tops = _tops(negative(other)) if is_negated(other) else []
+        tops = _taken(negative(other), ends) if is_negated(other) else []
         if any(_holds(top, args) for top in tops):
             return True
     return False
 
 
-def _tops(term: Term) -> list[Term]:
-    """What a maximum or a logsumexp is taken of."""
-    if term.head in ("max", "logsumexp"):
+def _taken(term: Term, ends: tuple[str, ...]) -> list[Term]:
+    """What a maximum, a minimum or a logsumexp is taken of."""
+    if term.head in ends[:2]:
         return list(term.args[:1])
-    if term.head in ("maximum", "logaddexp", "index", "attribute"):
-        return [*term.args, *(t for a in term.args for t in _tops(a))]
+    if term.head in (*ends[2:], "index", "attribute"):
+        return [*term.args, *(t for a in term.args for t in _taken(a, ends))]
     return []
 
 

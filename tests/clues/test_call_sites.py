@@ -80,7 +80,7 @@ EXPRESSIONS = {
     "torch.randn((5, 3))": "f32[d5 d3]",
     "torch.randint(0, 3, (4,))": "i32[4] in 0..3",
     "torch.randint(3, (4,))": "i32[4] in 0..3",
-    "torch.rand(5) + 0.5": "f32[d5] in [0.125, 6)",
+    "torch.rand(5) + 0.5": "f32[d5] in [0.125, 1.5708)",
     "tf.random.uniform((2, 3))": "f32[d2 d3]",
     "tf.random.normal([2, 3])": "f32[d2 d3]",
     "keras.random.normal((2, 3))": "f32[d2 d3]",
@@ -95,7 +95,7 @@ EXPRESSIONS = {
     "jnp.arange(5)": "i32[d5] in 0..d5",
     "jnp.arange(6.0).reshape(2, 3)": "f32[d2 d3]",
     "jnp.linspace(-3, 3, 7)": "f32[d7]",
-    "jnp.linspace(0.1, 2, 7)": "f32[d7] in [0.025, 8]",
+    "jnp.linspace(0.1, 2, 7)": "f32[d7] in [0.025, 3.14159)",
     "jnp.eye(3)": "f32[d3 d3]",
     "jnp.ones_like(jnp.zeros((2, 3)))": "f32[d2 d3]",
     # what keeps the shape, or changes it
@@ -462,7 +462,7 @@ def test_what_the_text_of_a_caller_states_is_what_its_parameters_are(tmp_path: P
             return op(x / scale, jnp.sqrt(weights))
         '''
     found = read(tmp_path, source)
-    assert specs(found) == {"x": "f32[batch parts] > 0", "y": "f32[parts dout] >= 0"}
+    assert specs(found) == {"x": "f32[batch parts]", "y": "f32[parts dout] >= 0"}
 
 
 def test_no_number_is_made_of_what_nobody_tells(tmp_path: Path) -> None:

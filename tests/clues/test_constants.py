@@ -38,7 +38,8 @@ def test_data_of_which_no_derivative_is_returned() -> None:
         weight : (B,) float
             Row weights. No derivative.
         slope : float
-            There is no derivative that is larger.
+            There is no derivative that is larger. No gradient is returned where clipped, and at
+            ties no derivative is defined; the rule needs no gradient of the mask.
         """
 
     assert set(clues(f, ["score", "shares", "weight", "slope"])) == {"shares", "weight"}

@@ -237,6 +237,19 @@ def test_what_the_body_chooses_by_is_a_mask() -> None:
         """levels, seen: (B, F)."""
         return np.where(seen, levels, 0.0).sum(-1)
 
-    first = {n: c[0] for n, c in read(total, parameters_of(total), []).clues.items()}
-    assert (first["levels"].spec, first["levels"].kind) == ("f32[B F]", Kind.ARRAY)
-    assert (first["seen"].spec, first["seen"].kind) == ("bool[B F]", Kind.BOOLS)
+    def masked(kept, g):
+        seen = kept[1]
+        return np.where(seen, g[:, None], 0.0), None
+
+    def of_floats(kept, g):
+        levels, seen = kept[0], kept[1]
+        return np.where(seen, g[:, None], 0.0), levels
+
+    for rule, spec, kind in (
+        (masked, "bool[B F]", Kind.BOOLS),
+        (of_floats, "f32[B F]", Kind.ARRAY),
+    ):
+        hints = read(total, parameters_of(total), [], rule=[rule])
+        first = {n: c[0] for n, c in hints.clues.items()}
+        assert (first["levels"].spec, first["levels"].kind) == ("f32[B F]", Kind.ARRAY)
+        assert (first["seen"].spec, first["seen"].kind) == (spec, kind)

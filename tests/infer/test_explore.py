@@ -562,9 +562,13 @@ def test_a_mask_runs_along_three_at_least_where_it_may() -> None:
 
 
 def test_a_rule_may_be_made_for_sizes_that_its_refusals_tell() -> None:
-    """What it refuses at other sizes says nothing then."""
+    """What it refuses at other sizes says nothing then, if it closes over that size: a number in its text may be the fault."""
+    layers = 36
 
     class OfLayers(Gradient):
+        def rule_code(self) -> list[Any]:
+            return [lambda g: g.reshape(layers)]
+
         def fit(self, signature: Signature, dtype: str) -> Any:
             subject = super().fit(signature, dtype)
             shape = signature.leaves[0].shape
@@ -572,6 +576,11 @@ def test_a_rule_may_be_made_for_sizes_that_its_refusals_tell() -> None:
                 raise RuleError("rule", f"incompatible shapes for broadcasting: (36,), {shape}")
             return subject
 
+    class OfANumber(OfLayers):
+        def rule_code(self) -> list[Any]:
+            return [lambda g: g.reshape(36)]
+
+    assert explored(OfANumber(lambda x: np.cumsum(x.reshape(len(x))))).subject is None
     found = explored(OfLayers(lambda x: np.cumsum(x.reshape(len(x)))))
     assert found.subject is not None
     assert shapes(found.subject) == {"x": (36,)}

@@ -271,16 +271,19 @@ def _of_function(run: Run, callee: Library, args: Args, kwargs: Kwargs) -> Value
     return UNKNOWN
 
 
+def _is_item(pair: tuple[Value, ...]) -> bool:
+    return len(pair) == 2 and isinstance(pair[0], (str, int))
+
+
 def _made_dictionary(args: Args, kwargs: Kwargs) -> Value:
     """`dict(w=w, b=b)`, also of another dictionary or of pairs."""
     first: Value = args[0] if args else {}
     if isinstance(first, dict) and len(args) < 2:
         return {**first, **kwargs}
     pairs = elements(first) if len(args) == 1 else None
-    known = pairs is not None and all(isinstance(p, tuple) and len(p) == 2 for p in pairs)
-    if pairs is None or not known:
-        return UNKNOWN
-    return {**{p[0]: p[1] for p in pairs if isinstance(p, tuple)}, **kwargs}
+    made = {p[0]: p[1] for p in pairs or () if isinstance(p, tuple) and _is_item(p)}
+    whole = pairs is not None and all(isinstance(p, tuple) and _is_item(p) for p in pairs)
+    return {**made, **kwargs} if whole else UNKNOWN
 
 
 def _builtin(name: str, args: Args) -> Value:

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 _INF = math.inf
-_AROUND = 4  # times as far as where an example draws its numbers
+_LEAST_PART = 4  # of the lower end, where there is room below it
+_ENDS = (1.0, math.pi / 2, math.pi, 2 * math.pi, 90.0, 180.0, 360.0)  # of shares and of angles
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,17 @@ class Range:
         return f"in {'(' if self.low_open else '['}{low}, {high}{')' if self.high_open else ']'}"
 
     def _around(self) -> Range:
-        """The interval and what lies around it: a few times as far on the same side of zero, and of 1 where that is the end."""
+        """The interval and as much again on both sides, on the same side of zero and of the end that angles and shares have."""
         low, high = self.low, self.high
         if low < 0 < high:
             return replace(self, is_drawn=False)
         if high <= 0:
             return replace(self, is_drawn=False).scaled(-1)._around().scaled(-1)
-        far = high * _AROUND if high > 1 else min(high * _AROUND, 1.0)
-        is_open = self.high_open or (high < 1 == far)
-        return replace(self, low=low / _AROUND, high=far, high_open=is_open, is_drawn=False)
+        width = high - low
+        far = min((end for end in _ENDS if high <= end < 2 * high), default=_INF)
+        is_open = self.high_open or high < far <= high + width
+        nearer = max(low - width, low / _LEAST_PART)
+        return Range(nearer, min(high + width, far), self.low_open, is_open, self.is_plain)
 
     def scaled(self, factor: float) -> Range:
         """The range of the numbers times a factor."""

@@ -7,9 +7,7 @@ import re
 
 from gradcheck_cli.clues.docstrings import read_text
 from gradcheck_cli.clues.documentation import Text
-from gradcheck_cli.clues.interpreted.ranges import Range
 from gradcheck_cli.clues.interpreted.values import (
-    FLOAT,
     UNKNOWN,
     Array,
     Definition,
@@ -18,10 +16,9 @@ from gradcheck_cli.clues.interpreted.values import (
     Value,
 )
 from gradcheck_cli.inputs.clue import Clue
-from gradcheck_cli.project.input_specs import condition
 
 _ARRAY = re.compile(r"(?P<kind>f32|i32|bool)\[(?P<axes>[^\[\]]*)\]")
-_SAYS_ARRAY = re.compile(r"\b(?:nd)?array\b|\bArray\w*\b|\bTensor\w*\b|\bVariable\b")
+_SAYS_ARRAY = re.compile(r"\b(?:nd|ND)?[aA]rray(?:Like)?\b|\b\w*Tensor(?:Like)?\b|\bVariable\b")
 _SAYS_NUMBER = re.compile(r"(?:int|float)(?: *\| *None)?|Optional\[(?:int|float)\]")
 # What makes arrays of the sizes that it is given.
 _MAKERS = re.compile(
@@ -43,7 +40,10 @@ def arrays_told(function: Definition) -> dict[str, Value]:
 
 
 def _array(clue: Clue, sizes: dict[str, Symbol]) -> Array | None:
-    """The array; none where none is stated, or an axis is more than a name or a number."""
+    """The array; none where none is stated, or an axis is more than a name or a number.
+
+    Where its numbers live is no more than what this caller has: others may hand on something else.
+    """
     stated = _ARRAY.match(clue.spec)
     axes = [] if stated is None else stated["axes"].split()
     if stated is None or not all(map(_SIZE.fullmatch, axes)):
@@ -51,12 +51,7 @@ def _array(clue: Clue, sizes: dict[str, Symbol]) -> Array | None:
     shape: list[Dim] = [
         int(axis) if axis.isdigit() else sizes.setdefault(axis, Symbol(axis)) for axis in axes
     ]
-    if stated["kind"] != FLOAT or not clue.domain:
-        return Array(stated["kind"], tuple(shape))
-    where = condition(f"x {clue.domain}")[1]
-    if where.family is not None:
-        return Array(FLOAT, tuple(shape), family=where.family)
-    return Array(FLOAT, tuple(shape), Range(where.low, where.high, where.low_open, where.high_open))
+    return Array(stated["kind"], tuple(shape))
 
 
 def unfilled(function: Definition, name: str, *, plain: bool = False) -> Value:
@@ -77,9 +72,19 @@ def _sizes(function: ast.AST) -> set[str]:
     """The names of which arrays are made as long."""
     calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
     makers = (call for call in calls if _MAKERS.fullmatch(_called(call)))
-    given = (value for call in makers for value in (*call.args, *(k.value for k in call.keywords)))
+    given = (value for call in makers for value in _shapes_in(call))
     parts = (e for v in given for e in (v.elts if isinstance(v, (ast.Tuple, ast.List)) else [v]))
     return {part.id for part in parts if isinstance(part, ast.Name)}
+
+
+def _shapes_in(call: ast.Call) -> list[ast.expr]:
+    """The arguments that may say a shape: not what is reshaped, and not what an array is filled with."""
+    named = [k.value for k in call.keywords if k.arg != "fill_value"]
+    bare = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
+    of_library = bare or isinstance(call.func, ast.Name)
+    if _called(call) == "reshape" and of_library:
+        return [*call.args[1:], *named]
+    return [*(call.args[:1] if _called(call) == "full" else call.args), *named]
 
 
 def _called(call: ast.Call) -> str:

@@ -106,7 +106,7 @@ _FAMILIES = tuple(
         ),
         (rf"{_AT_START}{_ADVERB}non-?negative\b{_END}|{_MUST}{_ADVERB}non-?negative\b", ">= 0"),
         (
-            r"^(?!.*\b(?:subtract|differ|chang|how\b))\W*(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!log|net|signed|excess|relative|centred|centered|standard\w*|normali\w*|change|residual)[\w-]+\s+){0,3}counts\b"
+            r"^(?!.*(?:subtract|correct|differ|chang|transform|whiten|scor|log|rate|predict|delta|how\b))\W*(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!log|net|signed|excess|relative|centred|centered|standard\w*|normali\w*|change|residual)[\w-]+\s+){0,3}(?<!\bof )(?<!\bfor )(?<!\bper )counts\b"
             r"(?=\s*(?:[,.;(]|$|(?:of|per|in|at|for|by)\b))",
             ">= 0",
         ),
@@ -231,10 +231,11 @@ _SYMBOL = re.compile(
 )
 # What has two directions, of which one is called positive: `signed`, `positive when the track turns left`.
 _TWO_WAYS = re.compile(
-    r"(?<![\w-])signed\b|\b(?:positive|negative)\s+(?:=|(?:when|if|while|towards?|means|meaning|along|away|to the|clockwise|counter|anti-?clockwise"
-    r"|(?:up|down|in|out|left|right|north|south|east|west)(?:wards?)?)\b)",
+    r"(?<![\w-])signed\b|(?<!strictly )(?<!\bbe )\b(?:positive|negative)\s+(?:=|(?:when|if|towards?|along|away|to the|clockwise|counter-?clockwise|anti-?clockwise"
+    r"|(?:up|down|in|out|left|right|north|south|east|west)wards?)\b|(?:up|down|left|right)\s*(?:[,.;)]|$))",
     re.IGNORECASE,
 )
+_OF_A_SIGN = ("> 0", ">= 0", "< 0", "<= 0")
 _STARTS_ITEM = re.compile(r"(?:^|[,;:.])\s*`{0,2}$")
 _UNDEFINED = re.compile(r"\b(?:un|ill-?)defined\b|\binvalid\b|\bnan\b|\braises?\b", re.IGNORECASE)
 _NEAR = 40  # letters before a comparison that speak of it
@@ -266,11 +267,14 @@ def branches(text: str, name: str) -> bool:
 def _of_entry(text: str) -> str:
     """The domain from all that an entry says, sentence by sentence."""
     for sentence in SENTENCE_END.split(_SHAPE_ALONE.sub("", _DECLARED.sub("", text))):
-        if _BOTH.search(sentence) or _TWO_WAYS.search(sentence):
+        if _BOTH.search(sentence):
             continue
         stop = _OTHERWISE.search(sentence)
         kept = _SPELLED_BOUND.sub(_in_signs, sentence[: stop.start()] if stop else sentence)
-        if found := _interval(kept) or _bound(_THING_FIRST.sub("", kept)) or _family(kept):
+        if found := _interval(kept) or _bound(_THING_FIRST.sub("", kept)):
+            return found
+        found = _family(kept)
+        if found and not (found in _OF_A_SIGN and _TWO_WAYS.search(sentence)):
             return found
     return ""
 

@@ -11,6 +11,8 @@ from jax import numpy as jnp
 
 from gradcheck_cli.frameworks.torch.bridge.native_ops import operation
 
+_NAMES = ("sorted_sequence", "input")  # as torch calls what stands without a name
+
 
 def search_as_told(environment: Any) -> None:
     """Let `searchsorted` look to the right of equal numbers, in the order of a sorter, and row by row."""
@@ -19,9 +21,10 @@ def search_as_told(environment: Any) -> None:
     def searched(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if operation(func) != "searchsorted":
             return dispatch(func, types, args, kwargs)
-        ordered, values = environment.t2j_iso(args)
-        options = environment.t2j_iso(dict(kwargs or {}))
-        return environment.j2t_iso(_places(ordered, jnp.asarray(values), options))
+        given = dict(zip(_NAMES, environment.t2j_iso(args), strict=False))
+        given |= environment.t2j_iso(dict(kwargs or {}))
+        values = given["input"] if "input" in given else given["self"]
+        return environment.j2t_iso(_places(given["sorted_sequence"], jnp.asarray(values), given))
 
     environment.dispatch = searched
 
