@@ -366,17 +366,17 @@ class Explorer:
             subject = self._preferred(candidate, refused)
             if subject is not None:
                 return subject
-        counts = (*self._wholes, *self.template.numbers_of_objects)
-        for candidate in itertools.islice(self._of_sizes(first, counts), _MOST_RULES):
-            subject = self._preferred(candidate, refused)
-            if subject is not None:
-                return subject
-        told = made_for([error.message for _, error in refused], self.gradient.rule_code())
-        closed = [n for n in told if n not in sizes_of(refused)]
+        messages = [error.message for _, error in refused]
+        closed = made_for(messages, self.gradient.rule_code(), self.template.wholes)
         for candidate in itertools.islice(self._of_sizes(first, closed), _MOST_RULES):
             subject = self._preferred(candidate, refused)
             if subject is not None:
                 refused.clear()  # it is made for what it closes over: that it refuses others says nothing
+                return subject
+        counts = (*self._wholes, *self.template.numbers_of_objects)
+        for candidate in itertools.islice(self._of_sizes(first, counts), _MOST_RULES):
+            subject = self._preferred(candidate, refused)
+            if subject is not None:
                 return subject
         return (
             self._of_fixed_shape(first, refused)
@@ -609,7 +609,7 @@ class Explorer:
     @property
     def _wholes(self) -> list[int]:
         """The positive whole numbers of the call."""
-        return list(dict.fromkeys(v for v in self.template.given if type(v) is int and v > 0))
+        return list(dict.fromkeys(self.template.wholes.values()))
 
     @property
     def _most_numbers(self) -> int:

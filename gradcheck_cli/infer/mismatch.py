@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import FunctionType
 
@@ -253,11 +253,13 @@ def returned_for(message: str) -> list[tuple[Shape, Shape]]:
     return [(_numbers(match["got"]), _numbers(match["wanted"])) for match in matches]
 
 
-def made_for(messages: Sequence[str], functions: Sequence[FunctionType]) -> list[int]:
+def made_for(
+    messages: Sequence[str], functions: Sequence[FunctionType], settings: Mapping[str, int]
+) -> list[int]:
     """The sizes of which refusals speak, and which the rule closes over: 36 of `(36, 3), (4, 1)` beside `self.layers`."""
     shapes = [_numbers(text) for message in messages for text in _SHAPE.findall(message)]
     told = {n for shape in shapes for n in shape if n > 1}
-    return sorted(told & closed_sizes(functions)) if told else []
+    return sorted(told & closed_sizes(functions, settings)) if told else []
 
 
 def asks_to_divide(message: str) -> bool:

@@ -129,6 +129,12 @@ class Template:
         return [getattr(value, "value", None) for _, value in self.signature.arguments]
 
     @property
+    def wholes(self) -> dict[str, int]:
+        """The positive whole numbers of the call, by name."""
+        named = ((n, getattr(value, "value", None)) for n, value in self.signature.arguments)
+        return {n: value for n, value in named if type(value) is int and value > 0}
+
+    @property
     def numbers_of_objects(self) -> list[int]:
         """The positive whole numbers in the objects of the call."""
         objects = [v for v in self.given if is_dataclass(v) and not isinstance(v, type)]
