@@ -13,9 +13,8 @@ from gradcheck_cli.inputs.clue import Clue
 _END = r"(?=\s*(?:[.,;)]|$))"
 _CONSTANT = re.compile(
     r"\b(?:taken|treated|held|regarded|considered) (?:as )?(?:an? )?(?:constants?|fixed)\b"
-    r"|\b(?:gets?|has|have|receives?) no gradients?\b(?!\s+(?:at|where|if|when|outside|of|beyond))|\bnot differentiated\b"
-    r"|\(no (?:gradients?|derivatives?)\)|\bno gradient (?:flows|is given)\b(?!\s+(?:at|where|if|when|outside|of|for|beyond))"
-    rf"|[.,;(]\s*no (?:gradients?|derivatives?)(?:\s+(?:is|are)\s+(?:given|returned|computed|propagated|needed|taken))?{_END}"
+    r"|\b(?:gets?|has|have|receives?) no gradients?\b(?!,?\s+(?:at|where|if|when|outside|of|beyond|for|in|on|under|below|above|through))|\bnot differentiated\b"
+    rf"|(?:^|[.,;():])\s*no (?:gradients?|derivatives?)(?:\s+(?:(?:is|are)\s+)?(?:flows?|given|returned|computed|propagated|needed|taken))?(?:\s+(?:for|to|through) it)?{_END}"
     rf"|[,;]\s*(?:an? )?constants?{_END}"
     r"|[,;(]\s*(?:observed |fixed |given )?(?:data|observed|fixed|not (?:learned|learnt|trained))(?=\s*(?:[.,;)]|$))",
     re.IGNORECASE,

@@ -51,7 +51,7 @@ def marked_below_zero(
 def told_below_zero(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:
     """As `bus`, of which an entry says `-1 mutes the track`, or `MUTED for none` where the module has that for -1."""
     known = getattr(plain_function(function), "__globals__", {})
-    marks = [name for name, v in list(known.items()) if type(v) is int and v == -1]
+    marks = [n for n, v in list(known.items()) if n.isupper() and type(v) is int and v == -1]
     called = re.compile(rf"`*\b(?:{'|'.join(map(re.escape, marks))})\b`*") if marks else None
     near = [plain(text.text) for text in texts_about(function) if text.near]
     near = [text if called is None else called.sub("-1", text) for text in near]

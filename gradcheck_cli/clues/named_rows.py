@@ -12,12 +12,13 @@ from gradcheck_cli.clues.documentation import plain_function, texts_about
 from gradcheck_cli.clues.prose.passages import passages, plain
 from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.held_shapes import shape_of
 from gradcheck_cli.inputs.signature import Parameter
 
 _AT = re.compile(
     r"\b(?:at|per|over|along|(?:one for|values? of|each of|for each of))(?:\s+(?:the|each|each of|every|all)\b)?(?:\s+[a-z]+)?\s+`*(?P<row>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[A-Z]{4,})`*(?![\w(])"
 )
-_AXIS = re.compile(r"[A-Za-z_]\w*(?=[^\[\]]*\])")
+_AXIS = re.compile(r"[A-Za-z_]\w*(?=[^\[\]]*\])|(?<=\.\.)[A-Za-z_]\w*")  # and the end of a range
 _NUMBER = re.compile(r"\d+")
 _LEAST = 3  # what is shorter may be two ends, or a pair
 
@@ -104,5 +105,5 @@ def _length(value: Any) -> int:
     """How many numbers a tuple, a list or an array of one axis holds; 0 of anything else."""
     if isinstance(value, (tuple, list)):
         return len(value) if all(type(v) in (int, float) for v in value) else 0
-    shape: Any = value.shape if hasattr(type(value), "__array__") else ()
-    return shape[0] if len(shape) == 1 and type(shape[0]) is int else 0
+    shape = shape_of(value)
+    return shape[0] if len(shape) == 1 else 0

@@ -39,7 +39,7 @@ _SHAPE_FIRST = r"`*\s*:\s*`*[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?[\])](?P<more
 # In a sentence: `coefficients [A, 4], aircraft int [N]`. One word alone may be a unit: `height [m]`.
 _SHAPE_BESIDE = r"`*\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?\]"
 # `optional 0/1 sequence of length C`, `a mask of length n`.
-_OF_LENGTH = r"`*\s*:[^.;\n]{0,40}?\b(?:sequence|list|tuple|array|vector|mask)s?\s+of\s+length\s+`*(?P<dims>[^\W\d]\w*)"
+_OF_LENGTH = r"`*\s*:[^.;\n]{0,40}?\b(?:sequence|list|tuple|array|vector|mask)s?\s+of\s+length\s+`*(?P<dims>[A-Z]\w{0,2}|[a-z]|(?:n|num)_\w+)\b(?!\()"
 # `Cells of the raster [G, 2]`.
 _OF_A_WHOLE = r"(?<=s)`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?=[^\[\]]*[A-Z\d])(?P<dims>[^\W\d]\w*(?:,\s*\w+)+)\]"
 # `Binds a padded id table, (sessions, lines), to …`: of the one parameter that there is, if an array is made of it.

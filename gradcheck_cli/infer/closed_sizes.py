@@ -1,10 +1,12 @@
-"""Sizes that a rule closes over: whole numbers and arrays of the object or the function that made it."""
+"""Sizes that a rule closes over: whole numbers and arrays in the cells of its functions, and in the objects there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import CellType, FunctionType
 from typing import Any
+
+from gradcheck_cli.inputs.held_shapes import shape_of
 
 
 def closed_sizes(functions: Sequence[FunctionType], settings: Mapping[str, int]) -> set[int]:
@@ -17,7 +19,7 @@ def closed_sizes(functions: Sequence[FunctionType], settings: Mapping[str, int])
     chosen = {value for name, value in settings.items() if name in read}
     cells = [cell for function in functions for cell in function.__closure__ or ()]
     held = [each for cell in cells for each in _content(cell)]
-    inner = [part for each in held for part in list(getattr(each, "__dict__", {}).values())]
+    inner = [part for each in held for part in _parts(each)]
     return chosen | {size for each in (*held, *inner) for size in _sizes(each) if size > 1}
 
 
@@ -28,8 +30,16 @@ def _content(cell: CellType) -> list[Any]:
         return []
 
 
+def _parts(value: Any) -> list[Any]:
+    """What an object keeps under its names."""
+    try:
+        return list(vars(value).values())
+    except (TypeError, AttributeError, RuntimeError):
+        return []
+
+
 def _sizes(value: Any) -> Iterator[int]:
     if type(value) is int:
         yield value
-    elif hasattr(type(value), "__array__"):
-        yield from (size for size in value.shape if type(size) is int)
+    else:
+        yield from shape_of(value)

@@ -367,7 +367,9 @@ class Explorer:
             if subject is not None:
                 return subject
         messages = [error.message for _, error in refused]
-        closed = made_for(messages, self.gradient.rule_code(), self.template.wholes)
+        told = made_for(messages, self.gradient.rule_code(), self.template.wholes)
+        tried = sizes_of(refused) - {*self._wholes}
+        closed = [size for size in told if size not in tried]
         for candidate in itertools.islice(self._of_sizes(first, closed), _MOST_RULES):
             subject = self._preferred(candidate, refused)
             if subject is not None:

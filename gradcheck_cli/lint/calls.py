@@ -196,7 +196,8 @@ def _binary(combine: Callable[[Term, Term], Term]) -> Callable[[Call, Sequence[T
 
 def _over_a_mask(call: Call, operands: Sequence[Term]) -> Term | None:
     """JAX's `softmax(x, where=mask)`: over what the mask keeps, and 0 elsewhere."""
-    return Term("call", tuple(operands), call.head) if "where" in call.written else None
+    mask = call.written.get("where")
+    return None if mask is None or _is_none(mask) else Term("call", tuple(operands), call.head)
 
 
 def _where(call: Call, operands: Sequence[Term]) -> Term | None:

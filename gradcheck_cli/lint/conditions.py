@@ -124,7 +124,7 @@ def handed(x: Term) -> bool:
     """Is it a mask that somebody else makes, or what it leaves out?"""
     asked = x.args[0] if x.head == "not" else x
     if x.head in ("eq", "ne") and any(arg.number in (0, 1) for arg in x.args):
-        asked = next(arg for arg in x.args if arg.number is None)
+        asked = next((arg for arg in x.args if arg.number is None), x)
     return asked.head == NAME
 
 
@@ -272,8 +272,22 @@ def unshifted(x: Term) -> bool:
 @condition
 def divided(x: Term) -> bool:
     """Is it over a temperature or a width, so that its size is anybody's guess?"""
-    parts = x.args if x.head == PRODUCT else ()
-    return any(part.head == POWER and part.args[1].number in (-1, -2) for part in parts)
+    return any(map(_is_over, x.args if x.head == PRODUCT else (x,)))
+
+
+def _is_over(part: Term) -> bool:
+    """Does it divide, or is it a power of what does: `(d / h) ** 2`?"""
+    if part.head != POWER or part.args[1].number is None:
+        return False
+    base = part.args[0]
+    return part.args[1].number < 0 or any(map(_is_over, base.args if base.head == PRODUCT else ()))
+
+
+@condition
+def counted(x: Term) -> bool:
+    """Is it made of counts from 0 on, so that the first weight is 1?"""
+    parts = x.args if x.head == PRODUCT else (x,)
+    return any(part.head == "arange" and len(part.args) == 1 for part in parts)
 
 
 @condition

@@ -86,13 +86,14 @@ def _sum(term: Term) -> Range:
 
 
 def is_shifted(term: Term) -> bool:
-    """Was its maximum taken from it, or it from its minimum: `x - max(x)`, `(min(x) - x) / tau`, `-beta * (x - min(x))`? Counts begin at 0."""
+    """Was its maximum taken from it, or it from its minimum: `x - max(x)`, `(min(x) - x) / tau`, `-beta * (x - min(x))`?
+
+    What else it is multiplied with is taken for positive, as temperatures are.
+    """
     if term.head == PRODUCT:
-        if any(arg.head == "arange" for arg in term.args):
-            return True  # it begins at 0
-        sums = [arg.args for arg in term.args if arg.head == SUM]
-        both = [*sums, *([negative(part) for part in args] for args in sums)]
-        return any(_is_shifted(args, _TOPS) or _is_shifted(args, _LEASTS) for args in both)
+        turned = math.prod(arg.number for arg in term.args if arg.number is not None) < 0
+        sums = (arg for arg in term.args if arg.head == SUM)
+        return any(is_shifted(negative(each) if turned else each) for each in sums)
     if term.head != SUM:
         return False
     return _is_shifted(term.args, _TOPS) or _is_shifted([*map(negative, term.args)], _LEASTS)

@@ -283,3 +283,43 @@ def test_a_mask_that_the_function_makes_leaves_something_of_each_row() -> None:
         """
     found = [(f.rule, f.line) for f in linted(textwrap.dedent(source), "ops.py")]
     assert found == [("softmax-of-masked-row", 7)]
+
+
+@pytest.mark.parametrize(
+    ("exponent", "rule"),
+    [
+        ("(x - x.max()) / tau", None),
+        ("(x.min() - x) / tau", None),
+        ("-beta * (x - x.min())", None),
+        ("(x - x.min()) / tau", "naive-softmax"),
+        ("(x.max() - x) / tau", "naive-softmax"),
+        ("slope * jnp.arange(9)", "naive-softmax"),
+        ("-jnp.arange(9) / tau", None),
+        ("-jnp.arange(200, 300) / tau", "weights-that-vanish"),
+        ("-0.5 * (x / tau) ** 2", "weights-that-vanish"),
+        ("-beta * x", None),
+        ("x", "naive-softmax"),
+    ],
+)
+def test_weights_are_shifted_so_that_none_overflows_and_not_all_vanish(
+    exponent: str, rule: str | None
+) -> None:
+    source = f"""
+import jax.numpy as jnp
+def mean(x, y, tau, beta, slope):
+    w = jnp.exp({exponent})
+    return (w * y).sum() / w.sum()
+"""
+    assert [f.rule for f in linted(source, "ops.py")] == ([] if rule is None else [rule])
+
+
+def test_a_flag_of_the_module_is_no_mask() -> None:
+    source = """
+        import jax, jax.numpy as jnp
+        CAUSAL = 1
+        def f(x, mask):
+            return jax.nn.softmax(jnp.where(CAUSAL == 1, x, -jnp.inf))
+        def g(x, mask):
+            return jax.nn.softmax(jnp.where(mask, x, -jnp.inf), where=mask)
+        """
+    assert linted(textwrap.dedent(source), "ops.py") == []

@@ -46,7 +46,7 @@ class Range:
     def _around(self) -> Range:
         """The interval and as much again on both sides, on the same side of zero and of the end that angles and shares have."""
         low, high = self.low, self.high
-        if low < 0 < high:
+        if low < 0 < high or low == high:
             return replace(self, is_drawn=False)
         if high <= 0:
             return replace(self, is_drawn=False).scaled(-1)._around().scaled(-1)

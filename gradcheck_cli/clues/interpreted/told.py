@@ -18,12 +18,13 @@ from gradcheck_cli.clues.interpreted.values import (
 from gradcheck_cli.inputs.clue import Clue
 
 _ARRAY = re.compile(r"(?P<kind>f32|i32|bool)\[(?P<axes>[^\[\]]*)\]")
-_SAYS_ARRAY = re.compile(r"\b(?:nd|ND)?[aA]rray(?:Like)?\b|\b\w*Tensor(?:Like)?\b|\bVariable\b")
+_SAYS_ARRAY = re.compile(r"\b(?:nd)?array(?:_like)?\b|\b\w*(?:Array|Tensor)\w*\b|\bVariable\b")
 _SAYS_NUMBER = re.compile(r"(?:int|float)(?: *\| *None)?|Optional\[(?:int|float)\]")
 # What makes arrays of the sizes that it is given.
 _MAKERS = re.compile(
     r"(?:zeros|ones|empty|full|eye|identity|arange|range|linspace|randn|rand|randint|normal|uniform|reshape|variance_scaling)"
 )
+_LIBRARIES = ("np", "numpy", "jnp", "jax", "torch", "tf", "ops", "keras", "reshape")
 _SIZE = re.compile(r"\d+|[^\W\d]\w*")
 
 
@@ -80,9 +81,8 @@ def _sizes(function: ast.AST) -> set[str]:
 def _shapes_in(call: ast.Call) -> list[ast.expr]:
     """The arguments that may say a shape: not what is reshaped, and not what an array is filled with."""
     named = [k.value for k in call.keywords if k.arg != "fill_value"]
-    bare = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
-    of_library = bare or isinstance(call.func, ast.Name)
-    if _called(call) == "reshape" and of_library:
+    owner = ast.unparse(call.func).partition(".")[0]
+    if _called(call) == "reshape" and owner in _LIBRARIES:
         return [*call.args[1:], *named]
     return [*(call.args[:1] if _called(call) == "full" else call.args), *named]
 

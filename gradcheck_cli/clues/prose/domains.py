@@ -106,7 +106,7 @@ _FAMILIES = tuple(
         ),
         (rf"{_AT_START}{_ADVERB}non-?negative\b{_END}|{_MUST}{_ADVERB}non-?negative\b", ">= 0"),
         (
-            r"^(?!.*(?:subtract|correct|differ|chang|transform|whiten|scor|log|rate|predict|delta|how\b))\W*(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!log|net|signed|excess|relative|centred|centered|standard\w*|normali\w*|change|residual)[\w-]+\s+){0,3}(?<!\bof )(?<!\bfor )(?<!\bper )counts\b"
+            r"^(?!.*\bsubtract)\W*(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!(?:\w+-)?(?:log|net|sign|excess|relativ|centred|centered|standard|normali|chang|residual|differ|transform|whiten|correct|delta|scor|how\b))[\w-]+\s+){0,3}(?<!\bof )(?<!\bfor )(?<!\bper )counts\b"
             r"(?=\s*(?:[,.;(]|$|(?:of|per|in|at|for|by)\b))",
             ">= 0",
         ),
@@ -232,7 +232,7 @@ _SYMBOL = re.compile(
 # What has two directions, of which one is called positive: `signed`, `positive when the track turns left`.
 _TWO_WAYS = re.compile(
     r"(?<![\w-])signed\b|(?<!strictly )(?<!\bbe )\b(?:positive|negative)\s+(?:=|(?:when|if|towards?|along|away|to the|clockwise|counter-?clockwise|anti-?clockwise"
-    r"|(?:up|down|in|out|left|right|north|south|east|west)wards?)\b|(?:up|down|left|right)\s*(?:[,.;)]|$))",
+    r"|(?:up|down|in|out|left|right|north|south|east|west)wards?)\b|(?:up|down|left|right|north|south|east|west)\s*(?:[,.;)]|$)|means\s+(?!of\b))",
     re.IGNORECASE,
 )
 _OF_A_SIGN = ("> 0", ">= 0", "< 0", "<= 0")
@@ -271,9 +271,7 @@ def _of_entry(text: str) -> str:
             continue
         stop = _OTHERWISE.search(sentence)
         kept = _SPELLED_BOUND.sub(_in_signs, sentence[: stop.start()] if stop else sentence)
-        if found := _interval(kept) or _bound(_THING_FIRST.sub("", kept)):
-            return found
-        found = _family(kept)
+        found = _interval(kept) or _bound(_THING_FIRST.sub("", kept)) or _family(kept)
         if found and not (found in _OF_A_SIGN and _TWO_WAYS.search(sentence)):
             return found
     return ""

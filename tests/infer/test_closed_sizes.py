@@ -1,0 +1,35 @@
+"""Sizes that a rule closes over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.infer.closed_sizes import closed_sizes
+
+
+class Layers:
+    def __init__(self) -> None:
+        self.first, self.layers, self.name = np.zeros((5, 1)), 36, "core"
+
+
+class Odd:
+    shape = None
+    __dict__ = None  # type: ignore[assignment]
+
+    def __array__(self) -> Any:
+        raise TypeError
+
+
+def test_numbers_and_arrays_in_cells_and_objects() -> None:
+    held, width, odd, layers = Layers(), 7, Odd(), 1
+
+    def rule(g: Any) -> Any:
+        return held, width, odd, layers
+
+    def own(g: Any, steps: int) -> Any:
+        return g.size
+
+    assert closed_sizes([rule], {}) == {5, 36, 7}
+    assert closed_sizes([rule, own], {"layers": 9, "steps": 4}) == {5, 36, 7, 9}
