@@ -283,11 +283,16 @@ def _is_over(part: Term) -> bool:
     return part.args[1].number < 0 or any(map(_is_over, base.args if base.head == PRODUCT else ()))
 
 
-@condition
-def counted(x: Term) -> bool:
+def _is_counted(x: Term) -> bool:
     """Is it made of counts from 0 on, so that the first weight is 1?"""
     parts = x.args if x.head == PRODUCT else (x,)
     return any(part.head == "arange" and len(part.args) == 1 for part in parts)
+
+
+@condition
+def weighs(x: Term) -> bool:
+    """Is it less a distance over a width, so that its exponential is a weight that may vanish?"""
+    return unshifted(x) and divided(x) and taken_away(x) and not _is_counted(x)
 
 
 @condition
