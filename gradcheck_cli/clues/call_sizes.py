@@ -28,6 +28,7 @@ from gradcheck_cli.clues.interpreted.values import (
     Value,
 )
 from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.held_shapes import row_length
 
 _AXES = re.compile(r"(f32|i32|bool)\[([^\]]*)\]")
 _NAME = re.compile(r"(?<!\w)(?<!\w\.)[^\W\d]\w*(?!\w*[:=\[])")  # a size, but no key and no type
@@ -55,7 +56,7 @@ def read_arguments(
     numbers = [n for _, value in leaves for n in _whole_numbers(value)]
     arrays = [value for _, value in leaves if isinstance(value, Array)]
     small = _small(arrays, numbers) if _hangs_on_numbers(arrays, numbers) else None
-    rows = frozenset(map(_length, (*(value for _, value in leaves), *defaults)))
+    rows = frozenset(map(row_length, (*(value for _, value in leaves), *defaults)))
     sizes = _Sizes(small, rows, of_one_item=_of_one_item(arrays))
     clues: dict[str, Clue] = {}
     for path, value in leaves:
@@ -147,12 +148,6 @@ def _whole_numbers(value: Value) -> list[int]:
     if isinstance(value, tuple):
         return [n for v in value for n in _whole_numbers(v)]
     return [value] if type(value) is int and value > 1 else []
-
-
-def _length(value: Value) -> int:
-    """How many numbers a tuple or list holds: an axis that is as long may go along them."""
-    is_row = isinstance(value, (tuple, list)) and all(type(v) in (int, float) for v in value)
-    return len(value) if is_row and isinstance(value, (tuple, list)) else 0
 
 
 def _hangs_on_numbers(arrays: Sequence[Array], numbers: Sequence[int]) -> bool:

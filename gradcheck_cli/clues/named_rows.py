@@ -12,7 +12,7 @@ from gradcheck_cli.clues.documentation import plain_function, texts_about
 from gradcheck_cli.clues.prose.passages import passages, plain
 from gradcheck_cli.clues.stated import stated
 from gradcheck_cli.inputs.clue import Clue, Kind
-from gradcheck_cli.inputs.held_shapes import shape_of
+from gradcheck_cli.inputs.held_shapes import row_length
 from gradcheck_cli.inputs.signature import Parameter
 
 _AT = re.compile(
@@ -89,7 +89,7 @@ def _rows(function: Callable[..., Any]) -> dict[str, int]:
     defaults = getattr(inner, "__defaults__", None) or ()
     own = () if code is None else code.co_varnames[: code.co_argcount]
     named |= dict(zip(own[len(own) - len(defaults) :], defaults, strict=False))
-    lengths = {name: _length(value) for name, value in named.items()}
+    lengths = {name: row_length(value) for name, value in named.items()}
     return {name: length for name, length in lengths.items() if length >= _LEAST}
 
 
@@ -99,11 +99,3 @@ def _content(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return None
-
-
-def _length(value: Any) -> int:
-    """How many numbers a tuple, a list or an array of one axis holds; 0 of anything else."""
-    if isinstance(value, (tuple, list)):
-        return len(value) if all(type(v) in (int, float) for v in value) else 0
-    shape = shape_of(value)
-    return shape[0] if len(shape) == 1 else 0

@@ -362,29 +362,35 @@ class Explorer:
         ordered = [*first, *sorted(rest, key=lambda c: (not self._is_likely(c), c.kinds > 1))]
         # Last those in which arrays of as many axes are of one shape: boxes beside boxes.
         ordered += [alike for c in richest[:_MOST_RULES] if (alike := self._alike(c)) is not None]
-        for candidate in itertools.islice(self._refined(ordered), 2 * _MOST_RULES):
-            subject = self._preferred(candidate, refused)
-            if subject is not None:
-                return subject
+        subject = self._first_preferred(self._refined(ordered), refused, 2 * _MOST_RULES)
+        if subject is not None:
+            return subject
         messages = [error.message for _, error in refused]
         told = made_for(messages, self.gradient.rule_code(), self.template.wholes)
         tried = sizes_of(refused) - {*self._wholes}
         closed = [size for size in told if size not in tried]
-        for candidate in itertools.islice(self._of_sizes(first, closed), _MOST_RULES):
-            subject = self._preferred(candidate, refused)
-            if subject is not None:
-                refused.clear()  # it is made for what it closes over: that it refuses others says nothing
-                return subject
+        subject = self._first_preferred(self._of_sizes(first, closed), refused, _MOST_RULES)
+        if subject is not None:
+            refused.clear()  # it is made for what it closes over: that it refuses others says nothing
+            return subject
         counts = (*self._wholes, *self.template.numbers_of_objects)
-        for candidate in itertools.islice(self._of_sizes(first, counts), _MOST_RULES):
-            subject = self._preferred(candidate, refused)
-            if subject is not None:
-                return subject
         return (
-            self._of_fixed_shape(first, refused)
+            self._first_preferred(self._of_sizes(first, counts), refused, _MOST_RULES)
+            or self._of_fixed_shape(first, refused)
             or self._of_own_axes(first, refused)
             or self._of_parts(first, refused)
         )
+
+    def _first_preferred(
+        self,
+        candidates: Iterator[Candidate],
+        refused: list[tuple[Signature, RuleError]],
+        most: int,
+    ) -> Subject | None:
+        """The subject of the first candidate that function and rule take, of so many for which the rule is traced."""
+        few = itertools.islice(candidates, most)
+        tried = (self._preferred(candidate, refused) for candidate in few)
+        return next((subject for subject in tried if subject is not None), None)
 
     def _of_sizes(
         self, candidates: Sequence[Candidate], counts: Sequence[int]

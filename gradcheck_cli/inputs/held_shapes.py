@@ -1,4 +1,4 @@
-"""Shapes of what user code holds, which may be anything that calls itself an array."""
+"""Shapes of what user code holds, which may be anything that calls itself an array, and lengths of rows of numbers."""
 
 from __future__ import annotations
 
@@ -12,3 +12,11 @@ def shape_of(value: Any) -> tuple[int, ...]:
     except (AttributeError, TypeError, ValueError, RuntimeError):
         return ()
     return shape if all(type(size) is int for size in shape) else ()
+
+
+def row_length(value: Any) -> int:
+    """How many numbers a tuple, a list or an array of one axis holds; 0 of anything else."""
+    if isinstance(value, (tuple, list)):
+        return len(value) if all(type(each) in (int, float) for each in value) else 0
+    shape = shape_of(value)
+    return shape[0] if len(shape) == 1 else 0

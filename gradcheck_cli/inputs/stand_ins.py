@@ -101,10 +101,8 @@ def _turned(size: int, count: int, turn: int) -> Array:
     # With another stride some would never come.
     stride = next(n for n in _STRIDES if math.gcd(n, count) == 1 or n == _STRIDES[-1])
     turned = np.asarray((np.arange(size) * stride + turn) % count)
-    if 2 < size <= count:
-        turned[-1] = turned[
-            1
-        ]  # else each would come once; not the first: it repeats in the table beside
+    if 2 < size <= count:  # each would come once; not the first: it repeats in the table beside
+        turned[-1] = turned[1]
     return turned
 
 

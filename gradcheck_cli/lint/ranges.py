@@ -28,9 +28,10 @@ from gradcheck_cli.lint.terms import (
 
 INF = math.inf
 _REMEMBERED = 20_000  # terms
-# What is taken of an array as a whole, then of several: its largest or its least.
-_TOPS = ("max", "logsumexp", "maximum", "logaddexp")
-_LEASTS = ("min", "min", "minimum")
+# What is taken of an array as a whole, and of several: its largest or its least.
+_Ends = tuple[tuple[str, ...], tuple[str, ...]]
+_TOPS: _Ends = (("max", "logsumexp"), ("maximum", "logaddexp"))
+_LEASTS: _Ends = (("min",), ("minimum",))
 _BY_NAME, _BESIDE = 1e-30, 1e-3
 _EXP_OVERFLOWS, _EXP_VANISHES, _SIGMOID_IS_ONE = 88.0, -103.0, 17.0
 
@@ -99,7 +100,7 @@ def is_shifted(term: Term) -> bool:
     return _is_shifted(term.args, _TOPS) or _is_shifted([*map(negative, term.args)], _LEASTS)
 
 
-def _is_shifted(args: Sequence[Term], ends: tuple[str, ...]) -> bool:
+def _is_shifted(args: Sequence[Term], ends: _Ends) -> bool:
     """Is it x less its end, or less the logarithm of a sum of exponentials that holds it?"""
     for other in args:
         tops = _taken(negative(other), ends) if is_negated(other) else []
@@ -108,11 +109,12 @@ def _is_shifted(args: Sequence[Term], ends: tuple[str, ...]) -> bool:
     return False
 
 
-def _taken(term: Term, ends: tuple[str, ...]) -> list[Term]:
+def _taken(term: Term, ends: _Ends) -> list[Term]:
     """What a maximum, a minimum or a logsumexp is taken of."""
-    if term.head in ends[:2]:
+    of_one, of_several = ends
+    if term.head in of_one:
         return list(term.args[:1])
-    if term.head in (*ends[2:], "index", "attribute"):
+    if term.head in (*of_several, "index", "attribute"):
         return [*term.args, *(t for a in term.args for t in _taken(a, ends))]
     return []
 

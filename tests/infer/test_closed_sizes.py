@@ -15,8 +15,11 @@ class Layers:
 
 
 class Odd:
-    shape = None
-    __dict__ = None  # type: ignore[assignment]
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError
 
     def __array__(self) -> Any:
         raise TypeError

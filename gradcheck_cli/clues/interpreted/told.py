@@ -24,6 +24,7 @@ _SAYS_NUMBER = re.compile(r"(?:int|float)(?: *\| *None)?|Optional\[(?:int|float)
 _MAKERS = re.compile(
     r"(?:zeros|ones|empty|full|eye|identity|arange|range|linspace|randn|rand|randint|normal|uniform|reshape|variance_scaling)"
 )
+# Where `reshape` takes the array first: of these, or by that name alone.
 _LIBRARIES = ("np", "numpy", "jnp", "jax", "torch", "tf", "ops", "keras", "reshape")
 _SIZE = re.compile(r"\d+|[^\W\d]\w*")
 
