@@ -88,8 +88,8 @@ def _of_project(root: Path) -> tuple[list[Change], list[str]]:
 
 def _checked(paths: Sequence[str]) -> Report:
     """What a run finds; nothing of it is shown but its progress."""
-    from gradcheck_cli.cli.outputs import Outputs
     from gradcheck_cli.cli.scope import compiled_in, kept_in, targets_of
+    from gradcheck_cli.cli.terminal import progress
     from gradcheck_cli.project.settings import load_for
     from gradcheck_cli.run.session import Session
 
@@ -98,8 +98,8 @@ def _checked(paths: Sequence[str]) -> Report:
     kept = kept_in(no_cache=False)
     results = None if kept is None else kept / "results"
     session = Session(settings, root, cache=compiled_in(kept), results=results)
-    with Outputs([], "never", verbose=False).progress(len(targets)) as progress:
-        result = session.run(targets, progress)
+    with progress(len(targets)) as show:
+        result = session.run(targets, show)
     if result.stopped:
         raise KeyboardInterrupt
     return result.report

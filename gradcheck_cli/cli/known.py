@@ -14,7 +14,7 @@ from gradcheck_cli.project.rule_pages import rules
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
 from gradcheck_cli.report.closing import count
-from gradcheck_cli.run.known import without_known
+from gradcheck_cli.run.known import room_of, without_known
 
 
 def only_new(
@@ -34,7 +34,7 @@ def only_new(
                 "--update-baseline needs --baseline FILE, or `baseline` in the settings"
             )
         return report
-    path = Path(named) if named else root / settings.baseline
+    path = _file(settings.baseline, root, named)
     known = Baseline() if update and not path.exists() else load(path)
     whole = Filter.of(settings.select, settings.ignore)
     lost = {each.path for each in known.findings if not (root / each.path).exists()}
@@ -44,7 +44,21 @@ def only_new(
     elif gone := known.gone(report.findings, run):
         what = count(len(gone), "finding")
         _say(f"{what} of {path.name} no longer there: --update-baseline takes them out")
-    return without_known(report, known, settings)
+    return without_known(report, room_of(known), settings)
+
+
+def news(
+    settings: Settings, root: Path, *, named: str | None, update: bool
+) -> Callable[[Report], Report]:
+    """Takes what the baseline knows from reports of some files after those of others; nothing while it is written."""
+    if update or not settings.baseline:
+        return lambda part: part
+    room = room_of(load(_file(settings.baseline, root, named)))
+    return lambda part: without_known(part, room, settings)
+
+
+def _file(baseline: str, root: Path, named: str | None) -> Path:
+    return Path(named) if named else root / baseline
 
 
 def _updated(known: Baseline, report: Report, run: Sought, path: Path) -> Baseline:

@@ -1,25 +1,29 @@
-"""Where reports go: text to the terminal, JSON to standard output or a file."""
+"""Where reports go, to standard output or to files, and when: while files are done, or at the end."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from gradcheck_cli.cli.terminal import clear_line
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.contract.sweep_map import Map
-from gradcheck_cli.contract.worker import Doing, Event
-from gradcheck_cli.report import DRAWN, FORMATS, MAP_FORMATS, render, render_map
+from gradcheck_cli.report import (
+    DRAWN,
+    FORMATS,
+    MAP_FORMATS,
+    UNFOLDING,
+    Unfolded,
+    begin,
+    render,
+    render_map,
+)
 from gradcheck_cli.report.closing import closing
 from gradcheck_cli.report.from_here import from_here
 from gradcheck_cli.report.look import Look
-
-_READ_HERE = ("text", "concise")  # by people, in the folder that they are in
-
-Progress = Callable[[str, Event | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +44,11 @@ class Outputs:
         """Does one of the formats draw what is measured along each argument?"""
         return any(name in DRAWN for name, _ in self.targets)
 
-    @contextmanager
-    def progress(self, files: int) -> Iterator[Progress]:
-        """One changing line on standard error, if that is a terminal."""
-        if not sys.stderr.isatty():
-            yield lambda display, event: None
-            return
-        finished = 0
-
-        def show(display: str, event: Event | None) -> None:
-            nonlocal finished
-            finished += event is None
-            what = f"{event.gradient or ''} {event.text}" if isinstance(event, Doing) else ""
-            text = f"[{finished}/{files}] {display} {what}".strip()
-            sys.stderr.write(f"\r\x1b[K{text[:78]}")
-            sys.stderr.flush()
-
-        try:
-            yield show
-        finally:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
     def write(self, report: Report, root: Path) -> None:
-        here = Path.cwd()
-        for name, file in self.targets:
-            read_here = file is None and name in _READ_HERE
-            base, shown = (here, from_here(report, root, here)) if read_here else (root, report)
-            look = Look(base, color=self._colored(file), verbose=self.verbose, quiet=self.quiet)
-            _put(render(name, shown, look), file)
-        if all(file is not None for _, file in self.targets) and not self.quiet:
-            files = ", ".join(file for _, file in self.targets if file is not None)
-            print(f"cgcheck: {closing(report)} Written to {files}.", file=sys.stderr)
+        """The whole report in each format."""
+        Writing(self, root, report.summary.files, lambda part: part).end(report)
 
-    def _colored(self, file: str | None) -> bool:
+    def colored(self, file: str | None) -> bool:
         import os
 
         if self.color != "auto":
@@ -82,6 +57,61 @@ class Outputs:
             return True
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         return file is None and sys.stdout is not None and sys.stdout.isatty() and not plain
+
+
+@dataclass(slots=True)
+class Writing:
+    """Reports while they are written: file by file where the format allows it, else at the end."""
+
+    outputs: Outputs
+    root: Path
+    files: int
+    news: Callable[[Report], Report]  # a part, without what is known
+    _begun: dict[tuple[str, str | None], Unfolded] = field(default_factory=dict)
+
+    def tell(self, part: Report) -> None:
+        """What there is to say of some files, after those before."""
+        self._add(self.news(part))
+
+    def _add(self, part: Report) -> None:
+        clear_line()
+        for target in self.outputs.targets:
+            if target[0] in UNFOLDING:
+                new = target not in self._begun
+                _put(self._unfolded(target).add(self._shown(part, target)), target[1], new=new)
+
+    def end(self, report: Report) -> None:
+        """What is left to say; the report is that of all files."""
+        if not self._begun:
+            self._add(report)
+        for target in self.outputs.targets:
+            name, file = target
+            shown = self._shown(report, target)
+            if name in UNFOLDING:
+                _put(self._unfolded(target).end(shown), file, new=False)
+            else:
+                _put(render(name, shown, self._look(target)), file)
+        files = [file for _, file in self.outputs.targets if file is not None]
+        if len(files) == len(self.outputs.targets) and not self.outputs.quiet:
+            print(f"cgcheck: {closing(report)} Written to {', '.join(files)}.", file=sys.stderr)
+
+    def _unfolded(self, target: tuple[str, str | None]) -> Unfolded:
+        if target not in self._begun:
+            self._begun[target] = begin(target[0], self._look(target), self.files)
+        return self._begun[target]
+
+    def _look(self, target: tuple[str, str | None]) -> Look:
+        of = self.outputs
+        base = Path.cwd() if _is_read_here(*target) else self.root
+        return Look(base, color=of.colored(target[1]), verbose=of.verbose, quiet=of.quiet)
+
+    def _shown(self, report: Report, target: tuple[str, str | None]) -> Report:
+        return from_here(report, self.root, Path.cwd()) if _is_read_here(*target) else report
+
+
+def _is_read_here(name: str, file: str | None) -> bool:
+    """Is it for people, in the folder that they are in?"""
+    return file is None and name in ("text", "concise")
 
 
 def map_targets(formats: Sequence[str]) -> list[tuple[str, str | None]]:
@@ -110,13 +140,15 @@ def _targets(formats: Sequence[str], known: Collection[str]) -> list[tuple[str, 
     return found
 
 
-def _put(text: str, file: str | None) -> None:
+def _put(text: str, file: str | None, *, new: bool = True) -> None:
+    """Write to a file, or to the end of it; or to standard output."""
     if file is None:
-        if sys.stdout is not None:  # closed by whoever started us
+        if sys.stdout is not None and text:  # closed by whoever started us
             sys.stdout.write(text)
             sys.stdout.flush()
         return
     try:
-        Path(file).write_text(text, encoding="utf-8", errors="replace")
+        with Path(file).open("w" if new else "a", encoding="utf-8", errors="replace") as stream:
+            stream.write(text)
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from None

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 from msgspec import structs
 
+from gradcheck_cli.cli.interrupts import heeding_termination
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.report import Report
 from gradcheck_cli.project.files import Target
@@ -57,7 +58,8 @@ def write_repairs(
     report = result.report
     if changes:
         try:
-            mended = mend(report, changes, again, session.settings)
+            with heeding_termination():
+                mended = mend(report, changes, again, session.settings)
         except KeyboardInterrupt:  # all is put back
             summary = structs.replace(report.summary, exit_code=INTERRUPTED)
             return replace(result, report=structs.replace(report, summary=summary))

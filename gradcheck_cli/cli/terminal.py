@@ -1,4 +1,4 @@
-"""The progress of a sweep: one changing line on standard error, with rate and time left."""
+"""What goes on, as one changing line on standard error: the files of a run, or the floats of a sweep with rate and time left."""
 
 from __future__ import annotations
 
@@ -8,9 +8,41 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gradcheck_cli.contract.sweep_map import Swept
+from gradcheck_cli.contract.worker import Doing, Event
 
+_CLEAR = "\r\x1b[K"
+_WIDTH = 78
 _CELLS = 24
 _EVERY = 0.2  # seconds
+
+
+def clear_line() -> None:
+    """Take the line away, so that something else can be written; it comes again by itself."""
+    if sys.stderr.isatty():
+        sys.stderr.write(_CLEAR)
+        sys.stderr.flush()
+
+
+@contextmanager
+def progress(files: int) -> Iterator[Callable[[str, Event | None], None]]:
+    """A function that takes what is done in a file, or None when all of it is, and redraws the line."""
+    if not sys.stderr.isatty():
+        yield lambda display, event: None
+        return
+    finished = 0
+
+    def show(display: str, event: Event | None) -> None:
+        nonlocal finished
+        finished += event is None
+        what = f"{event.gradient or ''} {event.text}" if isinstance(event, Doing) else ""
+        text = f"[{finished}/{files}] {display} {what}".strip()
+        sys.stderr.write(f"{_CLEAR}{text[:_WIDTH]}")
+        sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        clear_line()
 
 
 @contextmanager
@@ -32,7 +64,7 @@ def bar() -> Iterator[Callable[[Swept, int], None]]:
         left = took / new * (part.parts - done)
         full = _CELLS * done // part.parts
         sys.stderr.write(
-            f"\r\x1b[K[{'█' * full}{'·' * (_CELLS - full)}] {100 * done // part.parts:3d} %  "
+            f"{_CLEAR}[{'█' * full}{'·' * (_CELLS - full)}] {100 * done // part.parts:3d} %  "
             f"{floats / took / 1e6:.1f} M floats/s  {int(left) // 60:02d}:{int(left) % 60:02d} left"
         )
         sys.stderr.flush()
@@ -40,5 +72,4 @@ def bar() -> Iterator[Callable[[Swept, int], None]]:
     try:
         yield tell
     finally:
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+        clear_line()

@@ -33,12 +33,30 @@ MAP_FORMATS = {
 }
 # What is drawn along each argument is measured for these alone.
 DRAWN = ("html", "svg")
+# Of these each file of a run can be written when it is done: they have `begin(look, files)`, too.
+UNFOLDING = ("text", "concise", "json-lines")
 
 
 class Format(Protocol):
     """What the file of a format offers."""
 
     def render(self, report: Report, look: Look) -> str: ...
+
+
+class Unfolded(Protocol):
+    """A report that is written while files are done; `add` and `end` together are what `render` gives."""
+
+    def add(self, report: Report) -> str:
+        """What is to be said of some of its files."""
+
+    def end(self, report: Report) -> str:
+        """What is to be said of all of them at the end."""
+
+
+class UnfoldingFormat(Protocol):
+    """What the file of a format offers that can be written bit by bit; `files` is how many there will be."""
+
+    def begin(self, look: Look, files: int) -> Unfolded: ...
 
 
 class MapFormat(Protocol):
@@ -50,6 +68,11 @@ class MapFormat(Protocol):
 def render(name: str, report: Report, look: Look) -> str:
     """The report in the format of that name."""
     return cast(Format, import_module(FORMATS[name])).render(report, look)
+
+
+def begin(name: str, look: Look, files: int) -> Unfolded:
+    """A report in the format of that name, of which nothing is written yet."""
+    return cast(UnfoldingFormat, import_module(FORMATS[name])).begin(look, files)
 
 
 def render_map(name: str, sweep: Map, width: int) -> str:

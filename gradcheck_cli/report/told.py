@@ -14,7 +14,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\
 def told(report: Report, verbose: bool) -> Iterator[Finding]:
     """Errors and warnings, by file and line; notes, and what the run did not confirm, if `verbose`."""
     kept = (f for f in report.findings if verbose or _matters(f))
-    return iter(sorted(kept, key=lambda f: (f.path, f.line, f.column, f.code, f.fingerprint)))
+    return iter(sorted(kept, key=_place))
+
+
+def by_file(report: Report, verbose: bool) -> Iterator[Finding]:
+    """The same findings by the files that were checked, which may be others than those where a fault stands."""
+
+    def place(finding: Finding) -> tuple[str, tuple[str, int, int, str, str]]:
+        owner = finding.gradient_index
+        checked = finding.path if owner is None else report.gradients[owner].path
+        return checked, _place(finding)
+
+    return iter(sorted((f for f in report.findings if verbose or _matters(f)), key=place))
 
 
 def unchecked(report: Report) -> Iterator[tuple[NotCovered, str, int]]:
@@ -46,6 +57,10 @@ def one_line(text: str) -> str:
 def plain(text: str) -> str:
     """The text without control characters and halves of characters."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _place(finding: Finding) -> tuple[str, int, int, str, str]:
+    return finding.path, finding.line, finding.column, finding.code, finding.fingerprint
 
 
 def _matters(finding: Finding) -> bool:

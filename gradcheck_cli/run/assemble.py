@@ -26,7 +26,6 @@ from gradcheck_cli.project.suppressions import Filter, Unused
 from gradcheck_cli.run.backends import across
 from gradcheck_cli.run.exit_code import INTERRUPTED, could_not, exit_code
 from gradcheck_cli.run.indexed import indexed, numbered
-from gradcheck_cli.run.joined import join
 from gradcheck_cli.run.target_file import File
 from gradcheck_cli.run.unmatched_points import unmatched
 
@@ -38,12 +37,7 @@ def assemble(
     *,
     durations: bool = False,
 ) -> Report:
-    """What is shown of all files under these settings; `at` are the points that were asked for.
-
-    First the files' gradients get the errors that they inherit from each other, and findings of source and run
-    that are one fault become one.
-    """
-    join(files)
+    """What is shown of files under these settings, once their findings know of each other; `at` are the points that were asked for."""
     draft = _Draft(Filter.of(settings.select, settings.ignore))
     for file in files:
         draft.add_file(file)

@@ -9,8 +9,8 @@ from gradcheck_cli.run.target_file import File
 from gradcheck_cli.run.witnessed import witness
 
 
-def join(files: Sequence[File]) -> None:
-    """First gradients get the errors that they inherit; then two findings of one fault become one."""
-    inherit(files)
+def join(files: Sequence[File], others: Sequence[File] = ()) -> None:
+    """First gradients get the errors that they inherit, from these or other files; then two findings of one fault become one."""
+    inherit([*others, *files])
     for file in files:
         witness(file)

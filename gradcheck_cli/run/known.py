@@ -13,9 +13,13 @@ from gradcheck_cli.run.exit_code import COULD_NOT_CHECK, exit_code
 from gradcheck_cli.run.renumbered import renumbered
 
 
-def without_known(report: Report, baseline: Baseline, settings: Settings) -> Report:
-    """What is new; of each known finding as many are hidden as there were. Verdicts stay as they are."""
-    room = Counter({known.fingerprint: known.count for known in baseline.findings})
+def room_of(baseline: Baseline) -> Counter[str]:
+    """How many findings of each fingerprint it hides."""
+    return Counter({known.fingerprint: known.count for known in baseline.findings})
+
+
+def without_known(report: Report, room: Counter[str], settings: Settings) -> Report:
+    """What is new; as many findings are hidden as there is room for, which they take. Verdicts stay as they are."""
     kept = [i for i, finding in enumerate(report.findings) if not _is_known(finding, room)]
     part = renumbered(report, range(len(report.gradients)), kept)
     pairs = zip(report.gradients, part.gradients, strict=True)

@@ -10,15 +10,18 @@ from gradcheck_cli.contract.worker import AskedPoint, Event, Kind, Task
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
+from gradcheck_cli.run.batch import Batch
 from gradcheck_cli.run.result import Result
 from gradcheck_cli.run.result_cache import ResultCache
 from gradcheck_cli.run.sources import read_sources
-from gradcheck_cli.run.taken import bury, take
+from gradcheck_cli.run.taken import take
 from gradcheck_cli.run.target_file import File
 from gradcheck_cli.run.tasks import TargetReader, needs
+from gradcheck_cli.run.unfolding import Told, Unfolding
 from gradcheck_cli.workers.crew import Crew, crew
-from gradcheck_cli.workers.pool import End, Interrupted
+from gradcheck_cli.workers.pool import Interrupted, WorkerEnd
 
+# Hears what is done in a file, and None when all of it is.
 Progress = Callable[[str, Event | None], None]
 
 
@@ -47,71 +50,78 @@ class Session:
             script=self.script, plots=self.plots,
         )  # fmt: skip
 
-    def run(self, targets: Sequence[Target], progress: Progress) -> Result:
-        """Check all targets; nothing that user code does stops the others, and an interrupt keeps what is done."""
+    def run(
+        self, targets: Sequence[Target], progress: Progress, tell: Told | None = None
+    ) -> Result:
+        """Check all targets; nothing that user code does stops the others, and an interrupt keeps what is done.
+
+        Files are told as they are done, in the order of the report.
+        """
         reader = self.reader
-        files = [reader.read(target) for target in targets]
+        files = sorted(map(reader.read, targets), key=lambda file: file.display)
         kept = None if self.results is None else ResultCache(self.results)
-        if kept is not None:
-            for file in files:
-                if _recall(file, kept):
-                    progress(file.display, None)
-        kinds = dict.fromkeys(needs(task) for file in files for task in file.due)
-        workers = crew(self.settings)
-        begun: set[Kind] = set()
-        try:
-            for kind in kinds:
-                workers.expect(kind)
-            if self.reads:  # while the workers import their frameworks
-                read_sources(files, self.cache)
-            for kind in kinds:
-                begun.add(kind)
-                _work(files, kind, workers, progress, kept)
-        except KeyboardInterrupt:
-            for file in files:
-                file.stopped |= any(needs(task) not in begun for task in file.due)
-        finally:
-            workers.close()
         for file in files:
-            bury(file)
+            file.pending = [] if kept is not None and _recall(file, kept) else list(file.tasks)
+            if not file.pending:
+                progress(file.display, None)
+        unfolding = Unfolding(files, self.settings, tell)
+        self._work(files, unfolding, progress, kept)
+        unfolding.end()
         if kept is not None:
             kept.tidy()
         report = assemble(files, self.settings, self.at, durations=self.durations)
         return Result(report, files, self.settings)
 
-
-def _work(
-    files: Sequence[File], kind: Kind, workers: Crew, progress: Progress, kept: ResultCache | None
-) -> None:
-    """Do the tasks of one kind, the longest first where that is known, and what is left when a worker ends early."""
-    todo = [(file, task) for file in files for task in file.due if needs(task) == kind]
-    if kept is not None:
-        todo.sort(key=lambda pair: -kept.durations.expected(pair[1]))
-
-    def show(task: Task, event: Event | None) -> None:
-        progress(task.display, event)
-
-    while todo:
+    def _work(
+        self,
+        files: Sequence[File],
+        unfolding: Unfolding,
+        progress: Progress,
+        kept: ResultCache | None,
+    ) -> None:
+        """Let workers do what is pending, one kind of tasks after the other, until all is done or an interrupt comes."""
+        kinds = dict.fromkeys(needs(task) for file in files for task in file.pending)
+        workers = crew(self.settings)
         try:
-            ends = workers.run(kind, [task for _, task in todo], show)
+            for kind in kinds:
+                workers.expect(kind)
+            if self.reads:  # while the workers import their frameworks
+                read_sources(files, self.cache)
+            unfolding.go_on()
+            for kind in kinds:
+                while (batch := Batch(files, kind, kept)).tasks:
+                    self._do(batch, kind, workers, progress, unfolding)
+        except KeyboardInterrupt:
+            for file in files:
+                file.stopped |= bool(file.pending)
+        finally:
+            workers.close()
+
+    def _do(
+        self, batch: Batch, kind: Kind, workers: Crew, progress: Progress, unfolding: Unfolding
+    ) -> None:
+        """Do the tasks of a batch, and tell of files that are done with it."""
+
+        def heard(task: Task, news: Event | WorkerEnd) -> None:
+            if not isinstance(news, WorkerEnd):
+                progress(task.display, news)
+            elif (file := batch.ended(task, news)) is not None:
+                progress(file.display, None)
+                unfolding.go_on()
+
+        try:
+            workers.run(kind, batch.tasks, heard)
         except Interrupted as interrupt:
-            for (file, task), end in zip(todo, interrupt.ends, strict=True):
-                take(file, task, end)
-                file.stopped |= end.end is End.INTERRUPTED
+            batch.cut_off(interrupt.ends)
             raise
-        if kept is not None:
-            for (_, task), end in zip(todo, ends, strict=True):
-                kept.put(task, end)
-        over = zip(todo, ends, strict=True)
-        todo = [(file, new) for (file, task), end in over for new in take(file, task, end)]
 
 
 def _recall(file: File, kept: ResultCache) -> bool:
     """What the workers of a file said before, if that still holds of all of them; then none has to begin."""
     ends = [kept.get(task) for task in file.tasks]
-    if all(end is not None for end in ends):
-        for task, end in zip(file.tasks, ends, strict=True):
-            if end is not None:
-                take(file, task, end)
-        file.recalled = bool(ends)
-    return file.recalled
+    if not ends or not all(end is not None for end in ends):
+        return False
+    for task, end in zip(file.tasks, ends, strict=True):
+        if end is not None:
+            take(file, task, end)
+    return True

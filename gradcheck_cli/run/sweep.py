@@ -78,7 +78,7 @@ class Sweep:
         workers = crew(self.session.settings)
         problems: list[str] = []
 
-        def take(_: Task, event: Event | None) -> None:
+        def take(_: Task, event: Event | WorkerEnd) -> None:
             if isinstance(event, Swept):
                 self._take(event, file)
             elif isinstance(event, Unreached):

@@ -29,14 +29,9 @@ class File:
     source: Path | None = None  # where that is read; a library's, or a function's, is not
     tree: ast.Module | None = None  # where the linter told of something
     whole: bool = True
+    pending: list[Task] = field(default_factory=list)  # what workers have yet to do
     stopped: bool = False  # by the user, before all of it was done
     skimmed: bool = False  # its words say that it defines nothing; whether it is Python is open
-    recalled: bool = False  # what its workers sent is known from an earlier run
-
-    @property
-    def due(self) -> list[Task]:
-        """The tasks that a worker has to do."""
-        return [] if self.recalled else self.tasks
 
     def add(self, event: Event) -> None:
         """Sort what a worker sends, each thing once; what it is about to do is not kept."""

@@ -6,7 +6,7 @@ import functools
 import logging
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from gradcheck_cli.contract.errors import CgcheckError, UsageError, UserError
-from gradcheck_cli.contract.worker import Event, Kind, Task
+from gradcheck_cli.contract.worker import Kind, Task
 from gradcheck_cli.workers.cluster_node import Order, digest, do, ended, leave, release
-from gradcheck_cli.workers.pool import End, Interrupted, WorkerEnd
+from gradcheck_cli.workers.pool import End, Heard, Interrupted, WorkerEnd
 
 _LOCAL = "local:"  # and a number: that many nodes on this machine, for trial
 # Of a scheduler; without a scheme it is TCP.
@@ -56,9 +56,7 @@ class Cluster:
         """Ask the cluster whether it is there; what a kind needs its nodes begin by themselves."""
         _ = self._client
 
-    def run(
-        self, kind: Kind, tasks: Sequence[Task], progress: Callable[[Task, Event | None], None]
-    ) -> list[WorkerEnd]:
+    def run(self, kind: Kind, tasks: Sequence[Task], heard: Heard) -> list[WorkerEnd]:
         """The end of each task, in order; its events are heard when it ends."""
         from distributed import as_completed
 
@@ -69,8 +67,8 @@ class Cluster:
             for future in as_completed(futures, loop=self._client.loop):
                 place = places[future.key]
                 ends[place] = self._end(future)
-                for event in (*ends[place].events, None):
-                    progress(tasks[place], event)
+                for event in (*ends[place].events, ends[place]):
+                    heard(tasks[place], event)
         except KeyboardInterrupt:
             raise Interrupted(ends) from None
         finally:

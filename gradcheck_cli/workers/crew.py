@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from gradcheck_cli.contract.worker import Event, Kind, Task
+from gradcheck_cli.contract.worker import Kind, Task
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.workers.machine import Machine
-from gradcheck_cli.workers.pool import WorkerEnd
+from gradcheck_cli.workers.pool import Heard, WorkerEnd
 
 
 class Crew(Protocol):
@@ -21,10 +21,8 @@ class Crew(Protocol):
     def expect(self, kind: Kind) -> None:
         """Tasks of this kind will come: what they need may begin."""
 
-    def run(
-        self, kind: Kind, tasks: Sequence[Task], progress: Callable[[Task, Event | None], None]
-    ) -> list[WorkerEnd]:
-        """The end of each task, in order; an interrupt becomes an `Interrupted` with the ends until then."""
+    def run(self, kind: Kind, tasks: Sequence[Task], heard: Heard) -> list[WorkerEnd]:
+        """The end of each task, in order, each heard as it comes; an interrupt becomes an `Interrupted` with the ends until then."""
 
     def close(self) -> None:
         """End whatever was begun."""

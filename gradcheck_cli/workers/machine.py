@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gradcheck_cli.contract.worker import Event, Kind, Task
-from gradcheck_cli.workers.pool import Pool, WorkerEnd
+from gradcheck_cli.contract.worker import Kind, Task
+from gradcheck_cli.workers.pool import Heard, Pool, WorkerEnd
 from gradcheck_cli.workers.spawn import Launcher, launcher
 
 
@@ -33,12 +33,10 @@ class Machine:
             server = self._servers[kind] = launcher(self.device, *kind, self.folder)
             self._pools[kind] = Pool(server, self.shares, self.memory_limit)
 
-    def run(
-        self, kind: Kind, tasks: Sequence[Task], progress: Callable[[Task, Event | None], None]
-    ) -> list[WorkerEnd]:
+    def run(self, kind: Kind, tasks: Sequence[Task], heard: Heard) -> list[WorkerEnd]:
         """The end of each task's worker, in order."""
         self.expect(kind)
-        return self._pools[kind].run(tasks, progress)
+        return self._pools[kind].run(tasks, heard)
 
     def close(self) -> None:
         """Without their servers all workers end."""

@@ -51,6 +51,10 @@ class WorkerEnd:
     quiet: float = 0.0  # seconds since it last said what it does
 
 
+# What comes of a task: its worker's events, and at last how it ended.
+Heard = Callable[[Task, Event | WorkerEnd], None]
+
+
 class Interrupted(KeyboardInterrupt):
     """The user stops the run; `ends` are those of all its tasks, with what workers had sent by then."""
 
@@ -93,12 +97,8 @@ class Pool:
         self._clock = 0.0
         self._first = 0  # news of an earlier run's jobs are nobody's
 
-    def run(
-        self,
-        tasks: Sequence[Task],
-        progress: Callable[[Task, Event | None], None],
-    ) -> list[WorkerEnd]:
-        """The end of each task's worker, in order. `progress` hears events as they come, and None at each end.
+    def run(self, tasks: Sequence[Task], heard: Heard) -> list[WorkerEnd]:
+        """The end of each task's worker, in order; each is heard as it comes, and so are events before.
 
         An interrupt becomes an `Interrupted`, with the ends until then.
         """
@@ -112,9 +112,9 @@ class Pool:
             while waiting or self._running:
                 while waiting and len(self._running) < self._jobs:
                     self._start(*waiting.pop(0))
-                self._turn(progress)
+                self._turn(heard)
                 for index in [i for i, job in self._running.items() if job.end]:
-                    self._finish(index, progress)
+                    self._finish(index, heard)
         except KeyboardInterrupt:
             raise Interrupted([self._cut_off(first + i) for i in range(len(tasks))]) from None
         finally:
@@ -141,10 +141,10 @@ class Pool:
         self._running[index] = _Job(task, ours, time.monotonic())
         self._selector.register(ours, selectors.EVENT_READ, index)
 
-    def _turn(self, progress: Callable[[Task, Event | None], None]) -> None:
+    def _turn(self, heard: Heard) -> None:
         for key, _ in self._selector.select(_TICK):
             if key.data is not None:
-                self._read(key.data, progress)
+                self._read(key.data, heard)
         for news in self._launcher.poll():
             job = self._running.get(news.job)
             if job is None:
@@ -175,7 +175,7 @@ class Pool:
             return End.OUT_OF_MEMORY
         return None
 
-    def _read(self, index: int, progress: Callable[[Task, Event | None], None]) -> None:
+    def _read(self, index: int, heard: Heard) -> None:
         job = self._running[index]
         try:
             data = job.sock.recv(1 << 16)
@@ -197,9 +197,9 @@ class Pool:
                 job.doing, job.said_at = event, time.monotonic()
             else:
                 job.events.append(event)
-            progress(job.task, event)
+            heard(job.task, event)
 
-    def _finish(self, index: int, progress: Callable[[Task, Event | None], None]) -> None:
+    def _finish(self, index: int, heard: Heard) -> None:
         job = self._running.pop(index)
         if not job.closed:
             self._selector.unregister(job.sock)
@@ -210,7 +210,7 @@ class Pool:
         quiet = time.monotonic() - (job.said_at or job.started)
         end = WorkerEnd(job.end, tuple(job.events), job.doing, job.status, seconds, quiet)
         self._done[index] = end
-        progress(job.task, None)
+        heard(job.task, end)
 
 
 def _kill(pid: int | None) -> None:

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from gradcheck_cli.cli.outputs import Outputs
+from gradcheck_cli.cli.outputs import Outputs, Writing
+from gradcheck_cli.cli.terminal import progress
 from gradcheck_cli.contract.errors import UsageError
 from gradcheck_cli.contract.worker import Doing, Phase
 from gradcheck_cli.project.settings import Settings
@@ -107,9 +109,9 @@ def test_a_file_is_not_coloured_for_the_terminal_beside_it(
 def test_progress_is_one_changing_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     err = Terminal()
     monkeypatch.setattr(sys, "stderr", err)
-    with Outputs.parse(["text"], "auto", verbose=False).progress(2) as progress:
-        progress("a.py", Doing(phase=Phase.RUNNING, detail="under jit", gradient="f"))
-        progress("a.py", None)
+    with progress(2) as show:
+        show("a.py", Doing(phase=Phase.RUNNING, detail="under jit", gradient="f"))
+        show("a.py", None)
     shown = err.getvalue().split("\r\x1b[K")
     assert shown == ["", "[0/2] a.py f running under jit", "[1/2] a.py", ""]
 
@@ -117,8 +119,8 @@ def test_progress_is_one_changing_line_that_goes_away(monkeypatch: pytest.Monkey
 def test_there_is_no_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     err = io.StringIO()
     monkeypatch.setattr(sys, "stderr", err)
-    with Outputs.parse(["text"], "auto", verbose=False).progress(2) as progress:
-        progress("a.py", None)
+    with progress(2) as show:
+        show("a.py", None)
     assert err.getvalue() == ""
 
 
@@ -140,3 +142,49 @@ def test_colour_is_forced_where_the_environment_says_so(
     monkeypatch.setenv("FORCE_COLOR", "1")
     Outputs.parse(["text"], "auto", verbose=False).write(REPORT, tmp_path)
     assert "\x1b[" in capsys.readouterr().out
+
+
+def test_what_is_told_at_once_stands_before_the_rest_and_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines, whole = tmp_path / "out.jsonl", tmp_path / "out.json"
+    lines.write_text("of an earlier run")
+    targets = [f"json-lines:{lines}", f"json:{whole}", "text"]
+    outputs = Outputs.parse(targets, "never", verbose=False)
+    writing = Writing(outputs, tmp_path, 1, lambda part: part)
+    writing.tell(REPORT)
+    first = capsys.readouterr().out
+    assert "error[gradient-mismatch]" in first
+    assert len(lines.read_text().splitlines()) == 2
+    assert not whole.exists()
+    writing.end(REPORT)
+    rest = capsys.readouterr().out
+    assert "gradient-mismatch" not in rest
+    assert json.loads(whole.read_text())["summary"]["errors"] == 1
+    outputs.write(REPORT, tmp_path)
+    assert capsys.readouterr().out == first + rest
+    assert [json.loads(line)["type"] for line in lines.read_text().splitlines()] == [
+        "gradient",
+        "finding",
+        "summary",
+    ]
+
+
+def test_what_is_known_is_not_told_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    none = replace(REPORT, gradients=[], findings=[])
+    outputs = Outputs.parse(["concise"], "never", verbose=False)
+    Writing(outputs, tmp_path, 1, lambda part: none).tell(REPORT)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_line_of_progress_makes_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    both = Terminal()
+    monkeypatch.setattr(sys, "stderr", both)
+    monkeypatch.setattr(sys, "stdout", both)
+    writing = Writing(Outputs.parse(["concise"], "never", verbose=False), tmp_path, 1, lambda p: p)
+    with progress(1) as show:
+        show("a.py", None)
+        writing.tell(REPORT)
+    assert both.getvalue().split("\r\x1b[K")[:3] == ["", "[1/1] a.py", "a.py:3:1: error[gradient-mismatch] f: it is wrong\n"]  # fmt: skip

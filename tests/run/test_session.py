@@ -387,7 +387,7 @@ def test_a_framework_that_is_not_there_is_named(project: Path) -> None:
     run = check_json(*files, cwd=project, env={"PYTHONPATH": str(project / "shadow")})
     assert {f["path"]: f["rule"] for f in run.findings()} == dict.fromkeys(files, "import-failed")
     assert len(run.findings()) == len(files)
-    for found, framework in zip(run.findings(), SOURCES, strict=True):
+    for found, framework in zip(run.findings(), sorted(SOURCES), strict=True):
         assert f"pip install {framework}" in found["message"]
     assert run.code == 2
 
@@ -401,3 +401,21 @@ def test_a_framework_that_is_broken_costs_its_own_files(project: Path) -> None:
     run = check_json("a.py", "b.py", cwd=project, env={"PYTHONPATH": str(project / "shadow")})
     assert run.rules().count("import-failed") == 1
     assert run.gradient("triple")["verdict"] == "correct"
+
+
+def test_a_file_is_told_when_it_is_done_and_others_are_not(project: Path) -> None:
+    """The second one waits for a word that comes when the first has been read."""
+    go = project / "go"
+    wait = f"import pathlib\nimport time\n\nwhile not pathlib.Path({str(go)!r}).exists():\n    time.sleep(0.1)\n\n"
+    (project / "a.py").write_text(WRONG)
+    (project / "b.py").write_text(wait + RIGHT)
+    command = [sys.executable, "-m", "gradcheck_cli", "a.py", "b.py", "--output-format", "concise"]
+    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first.startswith("a.py:6:")
+        assert process.poll() is None
+        go.touch()
+        rest = process.stdout.read()
+    assert process.returncode == 1
+    assert rest == "2 of 2 gradients checked in 2 files: 1 error, 0 warnings, 1 note.\n"

@@ -23,7 +23,7 @@ from gradcheck_cli.run.sweep import Sweep
 from gradcheck_cli.run.tasks import needs
 from gradcheck_cli.workers import cluster, cluster_node
 from gradcheck_cli.workers.cluster import Cluster
-from gradcheck_cli.workers.pool import End, Interrupted
+from gradcheck_cli.workers.pool import End, Interrupted, WorkerEnd
 from tests.conftest import RIGHT, WRONG
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("distributed"), pytest.mark.needs("jax")]
@@ -149,8 +149,8 @@ def test_an_interrupt_keeps_what_is_done(project: Path, nodes: Any) -> None:
     reader = Session(Settings(), project).reader
     tasks = [task for target in resolve([str(project)], []) for task in reader.tasks(target)]
 
-    def interrupt(task: Task, event: Event | None) -> None:
-        if event is None:
+    def interrupt(task: Task, news: Event | WorkerEnd) -> None:
+        if isinstance(news, WorkerEnd):
             raise KeyboardInterrupt
 
     crew = Cluster(nodes.scheduler_address, 8192)

@@ -147,12 +147,14 @@ def test_no_more_workers_than_jobs_live_at_a_time() -> None:
 
 
 def test_progress_hears_each_event_and_each_end() -> None:
-    heard: list[tuple[str, Event | None]] = []
+    heard: list[tuple[str, Event | End]] = []
     launched = Launched(sends(DOING, FINISHED))
-    Pool(launched, 1, memory_limit=1000).run(
-        [task("a.py")], lambda task, event: heard.append((task.display, event))
-    )
-    assert heard == [("a.py", DOING), ("a.py", FINISHED), ("a.py", None)]
+
+    def hear(task: Task, news: Event | WorkerEnd) -> None:
+        heard.append((task.display, news.end if isinstance(news, WorkerEnd) else news))
+
+    Pool(launched, 1, memory_limit=1000).run([task("a.py")], hear)
+    assert heard == [("a.py", DOING), ("a.py", FINISHED), ("a.py", End.FINISHED)]
 
 
 def test_a_second_run_of_a_pool_is_not_misled_by_late_news_of_the_first() -> None:

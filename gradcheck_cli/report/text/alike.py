@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from gradcheck_cli.contract.report import Finding, NotCovered, Report
-from gradcheck_cli.report.by_file import sections
+from gradcheck_cli.contract.report import Finding, NotCovered
+from gradcheck_cli.report.by_file import Section
 
 _SEVERAL = 3  # fewer are told one by one
 _NAMED = 4  # of many
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """The files of which nothing else is told than one finding, by the first of them."""
-
-    others: dict[str, list[str]]
-
-    def follows(self, path: str) -> bool:
-        """Is what there is to say of the file told with another one?"""
-        return any(path in paths for paths in self.others.values())
-
-
-def shared(report: Report) -> Shared:
-    """The findings about files that several have in common."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for section in sections(report):
-        judged = any(each.is_told for each in section.gradients)
-        if len(section.findings) == 1 and not judged:
-            groups.setdefault(_said(section.findings[0]), []).append(section.path)
-    return Shared({paths[0]: paths[1:] for paths in groups.values() if len(paths) >= _SEVERAL})
+def grouped(files: Sequence[Section]) -> list[list[Section]]:
+    """Files of which one finding is all there is to tell, in order; where several have the same, all stand with the first."""
+    groups: dict[tuple[str, ...], list[Section]] = {}
+    for section in files:
+        groups.setdefault(_said(section.findings[0]), []).append(section)
+    told: list[list[Section]] = []
+    for section in files:
+        alike = groups[_said(section.findings[0])]
+        if len(alike) < _SEVERAL:
+            told.append([section])
+        elif section is alike[0]:
+            told.append(alike)
+    return told
 
 
 def _said(finding: Finding) -> tuple[str, ...]:
