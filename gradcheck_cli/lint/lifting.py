@@ -19,6 +19,7 @@ from gradcheck_cli.lint.calls import Call, product_of_matrices, term_of_call
 from gradcheck_cli.lint.names import (
     Scope,
     imports,
+    own_classes,
     plain_number,
     setting,
     settings,
@@ -572,7 +573,8 @@ def scenes(tree: ast.Module, places: Iterable[Span]) -> Mapping[Span, Scene]:
 
 def _lifted(tree: ast.Module, watched: frozenset[Span]) -> _Lifter:
     imported, stars = imports(tree)
-    lifter = _Lifter(imported, stars, watched, functions=short_functions(tree))
+    known = imported | own_classes(tree)
+    lifter = _Lifter(known, stars, watched, functions=short_functions(tree))
     module = Scope({})
     later = [s for s in tree.body if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]  # fmt: skip
     lifter.body([s for s in tree.body if s not in later], module)

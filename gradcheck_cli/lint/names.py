@@ -92,6 +92,11 @@ def imports(tree: ast.Module) -> tuple[dict[str, str], list[str]]:
     return found, stars
 
 
+def own_classes(tree: ast.Module) -> dict[str, str]:
+    """Classes of the module, by names that no library has: what they have are functions, and no methods of an array."""
+    return {node.name: f".{node.name}" for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
 def plain_number(node: ast.expr | None) -> float | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = plain_number(node.operand)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -26,23 +27,23 @@ class Unfolding:
     _next: int = 0
 
     def go_on(self) -> None:
-        """Tell of the next files, up to the first that is not done."""
-        while (group := self._named_alike()) and all(map(_is_final, group)):
-            self._tell(group)
+        """Tell of the next files, up to the first that is not done; what these trust is in their own file."""
+        end = self._next
+        for _, named in itertools.groupby(self.files[end:], key=lambda file: file.display):
+            group = list(named)
+            if not all(map(_is_final, group)):
+                break
+            end += len(group)
+        self._tell(self.files[self._next : end], ())
 
     def end(self) -> None:
         """Tell of those that are left: nothing more will come."""
-        self._tell(self.files[self._next :])
+        self._tell(self.files[self._next :], self.files[: self._next])
 
-    def _named_alike(self) -> Sequence[File]:
-        """The next file, and what else is asked for in it."""
-        left = self.files[self._next :]
-        return [file for file in left if file.display == left[0].display]
-
-    def _tell(self, files: Sequence[File]) -> None:
+    def _tell(self, files: Sequence[File], others: Sequence[File]) -> None:
         for file in files:
             bury(file)
-        join(files, self.files[: self._next])
+        join(files, others)
         self._next += len(files)
         if self.tell is not None and files:
             self.tell(assemble(files, self.settings))

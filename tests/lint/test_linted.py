@@ -323,3 +323,18 @@ def test_a_flag_of_the_module_is_no_mask() -> None:
             return jax.nn.softmax(jnp.where(mask, x, -jnp.inf), where=mask)
         """
     assert linted(textwrap.dedent(source), "ops.py") == []
+
+
+def test_a_class_of_the_module_is_no_array() -> None:
+    assert (
+        rules("""
+        import tensorflow as tf
+
+        class np:
+            exp, abs = tf.exp, tf.abs
+
+        def f(x):
+            return 1 / (1 + np.exp(-x))
+        """)
+        == []
+    )

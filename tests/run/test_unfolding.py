@@ -40,9 +40,9 @@ def test_files_are_told_in_order_as_far_as_they_are_done() -> None:
     assert told == [["f"]]
     waits.pending = []
     unfolding.go_on()
-    assert told == [["f"], ["g"], ["h"]]
+    assert told == [["f"], ["g", "h"]]
     unfolding.end()
-    assert told == [["f"], ["g"], ["h"]]
+    assert told == [["f"], ["g", "h"]]
 
 
 def test_what_an_interrupt_leaves_is_told_at_the_end() -> None:

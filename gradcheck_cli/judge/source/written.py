@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import FunctionType
+from types import CodeType, FunctionType
 
 from gradcheck_cli.subject.protocol import CustomGradient
 
@@ -22,8 +22,15 @@ def written(gradient: CustomGradient) -> Iterator[FunctionType]:
 
 
 def _helpers(function: FunctionType) -> Iterator[FunctionType]:
-    """The functions of the same module that this one names."""
-    for name in function.__code__.co_names:
+    """The functions of the same module that this one names, or one that is defined in it."""
+    for name in _names(function.__code__):
         found = function.__globals__.get(name)
         if isinstance(found, FunctionType) and found.__module__ == function.__module__:
             yield found
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
