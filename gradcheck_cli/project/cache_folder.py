@@ -15,6 +15,7 @@ COMPILED = "compiled"
 PARTS = {
     "results": "what checks found",
     "lint": "what the linter said",
+    "skims": "which files define nothing",
     COMPILED: "compiled code",
     "findings": "findings that `cgcheck replay` runs again",
     "sweeps": "sweeps, also those that go on later",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import pathspec
 
 from gradcheck_cli.contract.errors import TargetError
 from gradcheck_cli.project import installed
+from gradcheck_cli.project.real_paths import real
 
 Spec = pathspec.GitIgnoreSpec
 
@@ -152,7 +154,7 @@ def _merged(targets: Sequence[Target]) -> list[Target]:
     """One target for each file or module; naming the whole includes its functions."""
     merged: dict[str, Target] = {}
     for target in targets:
-        key = str(target.path.resolve()) if target.path else f"module {target.module}"
+        key = real(target.path) if target.path else f"module {target.module}"
         old = merged.get(key)
         if old is None:
             merged[key] = target
@@ -168,29 +170,35 @@ def _merged(targets: Sequence[Target]) -> list[Target]:
 def _python_files(folder: Path, exclude: Sequence[str], endings: Sequence[str]) -> Iterator[Path]:
     """Files of these endings below the folder; git-ignored, hidden and environment folders are skipped."""
     excluded = Spec.from_lines(exclude)
-    yield from _walk(folder, _ignores_above(folder), excluded, folder, endings)
+    yield from _walk(folder, "", _ignores_above(folder), excluded, tuple(endings))
 
 
 def _walk(
     folder: Path,
+    within: str,  # from the top on, with a slash at its end
     ignores: list[tuple[Path, Spec]],
     excluded: Spec,
-    top: Path,
-    endings: Sequence[str],
+    endings: tuple[str, ...],
 ) -> Iterator[Path]:
     ignores = [*ignores, *_ignore_of(folder)]
-    for entry in sorted(folder.iterdir()):
-        if entry.name.startswith(".") or entry.name == "__pycache__":
+    here = folder.resolve() if ignores else folder
+    with os.scandir(folder) as entries:
+        there = sorted(entries, key=lambda entry: entry.name)
+    for entry in there:
+        name = entry.name
+        if name.startswith(".") or name == "__pycache__":
             continue
-        is_folder = entry.is_dir() and not entry.is_symlink()
-        relative = entry.relative_to(top).as_posix() + ("/" if is_folder else "")
-        if excluded.match_file(relative) or _ignored(entry, is_folder, ignores):
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if not (is_folder or name.endswith(endings)):
             continue
-        if is_folder:
-            if not (entry / "pyvenv.cfg").exists():
-                yield from _walk(entry, ignores, excluded, top, endings)
-        elif entry.suffix in endings and entry.is_file():
-            yield entry
+        slash = "/" if is_folder else ""
+        if excluded.match_file(f"{within}{name}{slash}") or _ignored(here, name + slash, ignores):
+            continue
+        if not is_folder:
+            if entry.is_file():
+                yield folder / name
+        elif not (folder / name / "pyvenv.cfg").exists():
+            yield from _walk(folder / name, f"{within}{name}/", ignores, excluded, endings)
 
 
 def _ignores_above(folder: Path) -> list[tuple[Path, Spec]]:
@@ -216,13 +224,12 @@ def _ignore_of(folder: Path) -> list[tuple[Path, Spec]]:
     return [(folder.resolve(), Spec.from_lines(lines))]
 
 
-def _ignored(entry: Path, is_folder: bool, ignores: Sequence[tuple[Path, Spec]]) -> bool:
-    """The last .gitignore that speaks about the entry decides."""
-    resolved = entry.parent.resolve() / entry.name
+def _ignored(folder: Path, name: str, ignores: Sequence[tuple[Path, Spec]]) -> bool:
+    """The last .gitignore that speaks about what has this name in a folder decides; folders have a slash."""
     verdict = False
     for base, spec in ignores:
-        relative = resolved.relative_to(base).as_posix() + ("/" if is_folder else "")
-        result = spec.check_file(relative)
+        within = folder.relative_to(base).as_posix()
+        result = spec.check_file(name if within == "." else f"{within}/{name}")
         if result.include is not None:
             verdict = result.include
     return verdict

@@ -29,12 +29,27 @@ _MOST = 400  # files that an import leads to, one after the other
 
 def may_define(source: str, path: Path) -> bool:
     """Is there anything in this source that could make a custom gradient?"""
-    if _WORDS.search(source):
-        return True
+    return has_a_word(source) or any(
+        leads_to_a_word(path, full) for full in used_names(source, path)
+    )
+
+
+def has_a_word(source: str) -> bool:
+    """Does a word of a framework stand in it?"""
+    return _WORDS.search(source) is not None
+
+
+def used_names(source: str, path: Path) -> list[str]:
+    """The whole names, of files of the project perhaps, that decorators and base classes use."""
     used = {word for part in _used(source) for word in re.findall(r"\w+", part)}
     imported = _imported(source, path) if used else ()
-    files = {file for name, full in imported if name in used for file in _files(path, full)}
-    return any(map(_leads_to_a_word, files))
+    named = (full for name, full in imported if name in used)
+    return sorted({full for full in named if full.partition(".")[0] not in LIBRARIES})
+
+
+def leads_to_a_word(path: Path, full: str) -> bool:
+    """Does a word of a framework stand in a file that this name leads through, or in what that imports?"""
+    return any(map(_leads_to_a_word, _files(path, full)))
 
 
 def _used(source: str) -> Iterator[str]:

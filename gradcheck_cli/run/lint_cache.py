@@ -57,9 +57,9 @@ class LintCache:
         drop(path for path, _ in list(held(self._path.parent))[_MOST_STATES:])
 
 
-def key_of(display: str, data: bytes) -> str:
-    """The name of a source in the cache."""
-    return digest(display.encode(), data)
+def key_of(display: str, content: str) -> str:
+    """The name of a source in the cache, by that of its content."""
+    return digest(display.encode(), content.encode())
 
 
 def _parts() -> Iterator[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -19,10 +19,12 @@ from gradcheck_cli.lint.linted import linted
 from gradcheck_cli.lint.notebook import notebook
 from gradcheck_cli.project.comments import Ignore, parse
 from gradcheck_cli.project.files import NOTEBOOK, Target, resolve
+from gradcheck_cli.project.real_paths import below
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
 from gradcheck_cli.run.lint_cache import LintCache, key_of
+from gradcheck_cli.run.state import digest
 
 STANDARD_INPUT, SHOWN_AS = "-", "<stdin>"
 _MARK = "cgcheck:"  # of comments that say something to us
@@ -55,11 +57,18 @@ def lint_files(
     return read_files(work, cache)
 
 
-def read_files(work: Sequence[tuple[str, str]], cache: LintCache | None) -> list[Read]:
-    """These files, each with how it is shown; what the cache knows by its content is not read again."""
+def read_files(
+    work: Sequence[tuple[str, str]],
+    cache: LintCache | None,
+    contents: Mapping[str, str] | None = None,
+) -> list[Read]:
+    """These files, each with how it is shown; what the cache knows by its content is not read again.
+
+    The names of some contents may be known, by path.
+    """
     if cache is None:
         return _all_read(work)
-    keys = [_key(*each) for each in work]
+    keys = [_key(path, display, (contents or {}).get(path)) for path, display in work]
     known = {key: said for key in keys if key and (said := cache.get(key)) is not None}
     open_ = [each for each, key in zip(work, keys, strict=True) if key not in known]
     new = iter(_all_read(open_))
@@ -73,10 +82,10 @@ def read_files(work: Sequence[tuple[str, str]], cache: LintCache | None) -> list
     return files
 
 
-def _key(path: str, display: str) -> str:
-    """The name of a file's content in the cache; none for a file that cannot be read."""
+def _key(path: str, display: str, content: str | None) -> str:
+    """The name of a file in the cache; none for a file that cannot be read."""
     try:
-        return key_of(display, Path(path).read_bytes())
+        return key_of(display, content or digest(Path(path).read_bytes()))
     except OSError:
         return ""
 
@@ -124,10 +133,7 @@ def _whole(target: Target) -> Path:
 
 
 def _display(file: Path, root: Path) -> str:
-    resolved = file.resolve()
-    return (
-        resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else file.as_posix()
-    )
+    return below(file, str(root)) or file.as_posix()
 
 
 def _read_file(work: tuple[str, str]) -> Read:

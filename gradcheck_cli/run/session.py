@@ -13,6 +13,7 @@ from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.batch import Batch
 from gradcheck_cli.run.result import Result
 from gradcheck_cli.run.result_cache import ResultCache
+from gradcheck_cli.run.skims import Skims
 from gradcheck_cli.run.sources import read_sources
 from gradcheck_cli.run.taken import take
 from gradcheck_cli.run.target_file import File
@@ -48,6 +49,7 @@ class Session:
         return TargetReader(
             self.settings, self.root, asked=self.at, cache=self.cache, only_inputs=self.only_inputs,
             script=self.script, plots=self.plots,
+            skims=None if self.results is None else Skims(self.results.parent),
         )  # fmt: skip
 
     def run(
@@ -59,6 +61,8 @@ class Session:
         """
         reader = self.reader
         files = sorted(map(reader.read, targets), key=lambda file: file.display)
+        if reader.skims is not None:
+            reader.skims.save()
         kept = None if self.results is None else ResultCache(self.results)
         for file in files:
             file.pending = [] if kept is not None and _recall(file, kept) else list(file.tasks)

@@ -18,7 +18,8 @@ def read_sources(files: Sequence[File], cache: str | None) -> None:
     """Give each file what is told of its source; what cannot be read, or is said wrongly, has been told already."""
     kept = None if cache is None else LintCache(Path(cache).parent)
     there = [(file, file.source) for file in files if file.source is not None]
-    read = read_files([(str(source), file.display) for file, source in there], kept)
+    contents = {str(source): file.content for file, source in there if file.content}
+    read = read_files([(str(source), file.display) for file, source in there], kept, contents)
     for (file, source), each in zip(there, read, strict=True):
         file.linted = [found for found in each.all_findings if find(found.rule).is_static]
         if file.skimmed:  # nobody has told yet that it is no Python

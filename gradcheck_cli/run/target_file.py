@@ -27,6 +27,7 @@ class File:
     seconds: float = 0.0
     linted: list[Finding] = field(default_factory=list)  # what its source alone tells
     source: Path | None = None  # where that is read; a library's, or a function's, is not
+    content: str | None = None  # its name, where it is known
     tree: ast.Module | None = None  # where the linter told of something
     whole: bool = True
     pending: list[Task] = field(default_factory=list)  # what workers have yet to do

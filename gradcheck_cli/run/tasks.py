@@ -18,9 +18,11 @@ from gradcheck_cli.project import comments, recorded_calls
 from gradcheck_cli.project.chosen_backend import chosen_backend
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT, Backend
+from gradcheck_cli.project.real_paths import below
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework
 from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of
+from gradcheck_cli.run.skims import Skims
 from gradcheck_cli.run.target_file import File
 
 
@@ -41,6 +43,7 @@ class TargetReader:
     only_inputs: bool = False
     script: str | None = None
     plots: bool = False
+    skims: Skims | None = None  # what is known of files by earlier runs
 
     def tasks(self, target: Target) -> list[Task]:
         """The tasks of one target; a file that cannot be read is an error."""
@@ -55,10 +58,11 @@ class TargetReader:
 
     def display(self, path: Path) -> str:
         """A file as it is shown: relative to the project, if it lies there."""
-        try:
-            return path.resolve().relative_to(self.root.resolve()).as_posix()
-        except ValueError:
-            return path.as_posix()
+        return below(path, self._real_root) or path.as_posix()
+
+    @functools.cached_property
+    def _real_root(self) -> str:
+        return str(self.root.resolve())
 
     def read(self, target: Target) -> File:
         """Read a file's source; only one that defines custom gradients gets a task."""
@@ -69,14 +73,21 @@ class TargetReader:
             return File(display, tasks, whole=not target.functions)
         display = target.module or self.display(target.path)
         file = File(display, whole=not target.functions)
+        file.ignores = list(self._ignored_here(display))
+        skims = not self._is_looked_into(target)
+        if skims and self._is_known_to_define_nothing(
+            file, target.path, of_module=target.module is not None
+        ):
+            return file
         source = text_of(target.path, display)
         if isinstance(source, Finding):
             file.findings.append(source)
             return file
         comment = comments.parse(source)
-        file.ignores = [*comment.ignores, *self._ignored_here(display)]
+        file.ignores = [*comment.ignores, *file.ignores]
         file.findings += meaningless(comment, display)
-        skims = not self._is_looked_into(target)
+        if self.skims is not None and skims and (skim := self.skims.put(target.path, source)):
+            file.content = skim.content
         marks = marks_of(source, target.path, display, skims=skims)
         file.skimmed = marks is None
         if isinstance(marks, Finding):
@@ -98,6 +109,15 @@ class TargetReader:
             for task in file.tasks
         ]
         return file
+
+    def _is_known_to_define_nothing(self, file: File, path: Path, *, of_module: bool) -> bool:
+        """Was it read before, with nothing in it for us? Then its findings are the linter's."""
+        skim = None if self.skims is None else self.skims.get(path)
+        if skim is None or skim.may_define(path):
+            return False
+        file.skimmed, file.content = True, skim.content
+        file.source = None if of_module else path
+        return True
 
     def _is_looked_into(self, target: Target) -> bool:
         """Is it asked for by itself, or imported whatever it says?"""

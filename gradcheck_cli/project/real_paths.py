@@ -1,0 +1,27 @@
+"""Paths without links, for many files: what is true of a folder is asked once."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+
+def real(path: str | Path) -> str:
+    """The path of a file itself, whatever links lead to it."""
+    text = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 — a `Path` of each costs more than the question
+    folder, name = os.path.split(text)
+    if name in ("", ".", "..") or os.path.islink(text):  # noqa: PTH114
+        return os.path.realpath(text)
+    return os.path.join(_real_folder(folder), name)  # noqa: PTH118
+
+
+def below(path: str | Path, root: str) -> str | None:
+    """A file's path from a folder on, with slashes; none where it lies elsewhere. The folder is without links."""
+    own, start = real(path), root if root.endswith(os.sep) else root + os.sep
+    return own[len(start) :].replace(os.sep, "/") if own.startswith(start) else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)

@@ -1,0 +1,86 @@
+"""What sources of a project said of themselves when they were last read: files that define nothing are not read again.
+
+A file is known again by its path, its size and the time of its last change; one that changed while it was read is not kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gradcheck_cli.project import skimming
+from gradcheck_cli.project.cache_folder import drop, held, keep
+from gradcheck_cli.run.state import digest, state_of
+
+_MOST_STATES = 4  # of cgcheck, whose cache files are kept
+_MOST = 100_000  # files that are remembered: of more, the oldest go
+_MARK = "cgcheck"  # of comments that say something to us
+_TICK = 20_000_000  # nanoseconds: what has changed since then may change again at the same time
+
+
+class Skim(msgspec.Struct, array_like=True, frozen=True):
+    """One file as it was; `uses` are names by which it may define a gradient, if what they lead to has one."""
+
+    time: int
+    size: int
+    content: str  # its name
+    says_something: bool
+    uses: list[str]
+
+    def may_define(self, path: Path) -> bool:
+        """Is there anything in it that could make a custom gradient, or a comment for us?"""
+        return self.says_something or any(skimming.leads_to_a_word(path, u) for u in self.uses)
+
+
+class Skims:
+    """The files of earlier runs, loaded when they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "skims" / f"{state_of(_parts())}.msgpack"
+        self._begun = time.time_ns() - _TICK
+        self._new: dict[str, Skim] = {}
+        self._held: dict[str, Skim] = {}
+        with suppress(OSError, msgspec.MsgspecError):
+            self._held = msgspec.msgpack.decode(self._path.read_bytes(), type=dict[str, Skim])
+
+    def get(self, path: Path) -> Skim | None:
+        """The file, if it is as it was."""
+        known = self._held.get(os.fspath(path.absolute()))
+        if known is None:
+            return None
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return known if (found.st_mtime_ns, found.st_size) == (known.time, known.size) else None
+
+    def put(self, path: Path, source: str) -> Skim | None:
+        """The file as it is now, with its text."""
+        try:
+            found, data = path.stat(), path.read_bytes()
+        except OSError:
+            return None
+        says = _MARK in source or skimming.has_a_word(source)
+        uses = [] if says else skimming.used_names(source, path)
+        skim = Skim(found.st_mtime_ns, found.st_size, digest(data), says, uses)
+        if found.st_mtime_ns < self._begun:
+            self._new[os.fspath(path.absolute())] = skim
+        return skim
+
+    def save(self) -> None:
+        """Write what is new beside what was there."""
+        if self._new:
+            kept = list({**self._held, **self._new}.items())[-_MOST:]
+            keep(self._path, msgspec.msgpack.encode(dict(kept)))
+            drop(path for path, _ in list(held(self._path.parent))[_MOST_STATES:])
+
+
+def _parts() -> Iterator[Path]:
+    """The files that a skim rests on."""
+    yield Path(__file__)
+    yield from Path(skimming.__file__).parent.glob("*.py")
