@@ -1,10 +1,13 @@
 """A second run: a project of 100 files with a rule each, cold, warm and with one file changed, beside ruff and mypy.
 
-Whole processes on one tree; each tool has a cache of its own in a folder that begins empty.
+    python benchmarks/warm.py [--plain 5000]
+
+With `--plain` so many files of 240 lines stand beside them, which define no gradient. Whole processes on one tree; each tool has a cache of its own in a folder that begins empty.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import statistics
@@ -43,10 +46,23 @@ def layer{n}(x):
     return act{n}(x) + {more}
 '''
 
+PLAIN = '''
+def blend{n}(x, y, weight=0.5):
+    """The mean of two, by this weight."""
+    scale = jnp.abs(x).max() + 1.0
+    mixed = weight * x / scale + (1 - weight) * y
+    return jnp.tanh(mixed) * scale
+'''
 
-def write(folder: Path) -> None:
-    """Each fifth module imports the one before it."""
-    (folder / "pkg").mkdir()
+
+def write(folder: Path, plain: int) -> None:
+    """Each fifth module imports the one before it; those without a gradient stand in folders of a hundred."""
+    body = "\n\n".join(PLAIN.format(n=n) for n in range(30))
+    for n in range(plain):
+        place = folder / "pkg" / f"part{n // 100}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"plain{n}.py").write_text(f'"""Module {n}."""\n\nimport jax.numpy as jnp\n{body}')
+    (folder / "pkg").mkdir(exist_ok=True)
     (folder / "pkg" / "__init__.py").touch()
     (folder / "pyproject.toml").write_text("[project]\nname = 'sample'\nversion = '0'\n")
     for n in range(FILES):
@@ -64,6 +80,9 @@ def seconds(command: list[str], cwd: Path) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plain", type=int, default=0)
+    given = parser.parse_args()
     tools = {
         "cgcheck": [sys.executable, "-m", "gradcheck_cli", "pkg"],
         "ruff check": [shutil.which("ruff") or "ruff", "check", "pkg"],
@@ -74,7 +93,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        write(place)
+        write(place, given.plain)
         for name, command in tools.items():
             cold = seconds(command, place)
             warm = [seconds(command, place) for _ in range(ROUNDS)]
