@@ -86,7 +86,7 @@ def check(
     watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a Python file of the project or its settings change, until Ctrl-C.")] = False,
     import_all: Annotated[bool, typer.Option("--import-all", help="Import files even if no custom gradient is seen in them.")] = False,
     static: Annotated[bool, typer.Option("--static", help="Read the source alone, as `cgcheck lint` does; nothing is imported or run.")] = False,
-    fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that are proved, and take out suppressions that suppress nothing. Each file is checked again, and put back if it is not better.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Write the repairs that are proved, and take out suppressions that suppress nothing. Each file is checked again, and what does no good is put back.")] = False,
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Write those too that may change a value or a rare case.")] = False,
     add_ignore: Annotated[str | None, typer.Option(metavar="REASON", help="Suppress what is found by comments with this reason.", show_default=False)] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and write nothing.")] = False,

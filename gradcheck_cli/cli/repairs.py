@@ -67,7 +67,7 @@ def write_repairs(
         for change in mended.kept:
             _say(f"{change.display}: {_what(change)} repaired")
         for change in mended.put_back:
-            _say(f"{change.display}: put back, for it is no better with {_what(change)} repaired")
+            _say(f"{change.display}: {_what(change)} put back, for it is no better repaired")
         for change in mended.changed_meanwhile:
             _say(f"{change.display}: left alone, for it was changed in the meantime")
     now = [item for each in later for item in each.unused if item.path in kept]

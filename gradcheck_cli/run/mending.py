@@ -5,23 +5,24 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradcheck_cli.contract.errors import CgcheckError
-from gradcheck_cli.contract.report import Edit, Finding, Report, Severity, Verdict
+from gradcheck_cli.contract.report import Edit, Finding, Report, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.project.edits import applied
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.change import Change, text_of
 from gradcheck_cli.run.merged import merged, without
+from gradcheck_cli.run.repaired_file import RepairedFile
 
 Again = Callable[[Sequence[Change]], Report]  # the report on these files alone, as they are now
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """The report after the repairs, the files that were repaired, those that were put back, and those that somebody else changed meanwhile."""
+    """The report after the repairs: those that were made, those that did no good, and those of files that somebody else changed meanwhile."""
 
     report: Report
     kept: Sequence[Change]
@@ -47,10 +48,8 @@ def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
         path = root / display
         text = text_of(path)
         if text is not None:
-            chosen = _apart(findings)
-            edits = list(dict.fromkeys(e for finding in chosen for e in finding.edits))
-            after = applied(text.source, edits)
-            yield Change(path, display, text.encoding, text.source, after, chosen)
+            untouched = Change(path, display, text.encoding, text.source, text.source, ())
+            yield _with_only(untouched, _apart(findings))
 
 
 def _under_unread_comments(report: Report, root: Path) -> set[int | None]:
@@ -102,26 +101,71 @@ def _headers(line: int, source: str) -> list[range]:
 
 
 def mend(report: Report, changes: Sequence[Change], again: Again, settings: Settings) -> Mended:
-    """Write all changes, check their files again, and put back what is not better."""
+    """Write all changes, check their files again, and put back what is not better.
+
+    Of a file for which some of the repairs did no good, the others are tried alone.
+    """
+    first = _tried(report, changes, again)
+    good = [each for each in first if each.is_better and not each.useless()]
+    doubtful = [each for each in first if each not in good]
+    others = [change for change in changes if change not in [each.change for each in first]]
+    others += _take_back([each.change for each in doubtful])
+    fewer = [
+        _with_only(each.change, each.useful())
+        for each in doubtful
+        if each.useful() and each.useless() and each.change not in others
+    ]
+    try:
+        second = _tried(report, fewer, again)
+    except BaseException:
+        _take_back([each.change for each in good])
+        raise
+    better = [each for each in second if each.is_better]
+    others += _take_back([each.change for each in second if each not in better])
+    kept = [*good, *better]
+    put_back = [
+        _with_only(each.change, [f for f in each.change.repaired if not _is_repaired(f, better)])
+        for each in doubtful
+        if each.change.display not in {change.display for change in others}
+    ]
+    return Mended(_told(report, kept, settings), [e.change for e in kept], put_back, others)
+
+
+def _told(report: Report, kept: Sequence[RepairedFile], settings: Settings) -> Report:
+    """The report, with what is told of the files that were kept as it is now."""
+    if not kept:
+        return report
+    here = {each.change.display for each in kept}
+    parts = [without(report, here, settings)]
+    for after in {id(each.after): each.after for each in kept}.values():
+        own = {each.change.display for each in kept if each.after is after}
+        told = {g.path for g in after.gradients} | {f.path for f in after.findings}
+        parts.append(without(after, told - own, settings))
+    return merged(parts)
+
+
+def _with_only(change: Change, findings: Sequence[Finding]) -> Change:
+    """The change with these of its repairs alone."""
+    edits = list(dict.fromkeys(e for finding in findings for e in finding.edits))
+    return replace(change, after=applied(change.before, edits), repaired=findings)
+
+
+def _is_repaired(finding: Finding, files: Sequence[RepairedFile]) -> bool:
+    return any(finding in each.change.repaired for each in files)
+
+
+def _tried(report: Report, changes: Sequence[Change], again: Again) -> list[RepairedFile]:
+    """The changes that could be written, with what is found then."""
     written: list[Change] = []
     try:
         for change in changes:
             if change.write():
                 written.append(change)
-        after = again(written)
+        after = again(written) if written else report
     except BaseException:  # whatever it was: nothing stays that was not checked
         _take_back(written)
         raise
-    kept = [change for change in written if _is_better(report, after, change.display)]
-    put_back = [change for change in written if change not in kept]
-    others = [*(c for c in changes if c not in written), *_take_back(put_back)]
-    put_back = [change for change in put_back if change not in others]
-    if not kept:
-        return Mended(report, [], put_back, others)
-    here = {c.display for c in kept}
-    there = {c.display for c in written} - here
-    whole = merged([without(report, here, settings), without(after, there, settings)])
-    return Mended(whole, kept, put_back, others)
+    return [RepairedFile(change, report, after) for change in written]
 
 
 def _take_back(changes: Sequence[Change]) -> list[Change]:
@@ -158,30 +202,3 @@ def _touch(one: Edit, other: Edit) -> bool:
 
 def _ends(edit: Edit) -> tuple[tuple[int, int], tuple[int, int]]:
     return (edit.line, edit.column), (edit.end_line, edit.end_column)
-
-
-# The formula is right, whatever its floats do.
-_RIGHT = (Verdict.CORRECT, Verdict.INTENDED, Verdict.UNSTABLE)
-
-
-def _is_better(before: Report, after: Report, display: str) -> bool:
-    """Is no gradient worse than before, and one of them better, or are errors and warnings fewer?"""
-    old, new = _verdicts(before, display), _verdicts(after, display)
-    if any(key not in new or new[key].rank > verdict.rank for key, verdict in old.items()):
-        return False
-    better = any(
-        new[key].rank < verdict.rank and new[key] in _RIGHT for key, verdict in old.items()
-    )
-    return better or _grave(after, display) < _grave(before, display)
-
-
-def _verdicts(report: Report, display: str) -> dict[tuple[str, str], Verdict]:
-    return {
-        (g.qualname, g.backend): g.verdict or Verdict.INCONCLUSIVE
-        for g in report.gradients
-        if g.path == display
-    }
-
-
-def _grave(report: Report, display: str) -> int:
-    return sum(f.severity is not Severity.NOTE for f in report.findings if f.path == display)

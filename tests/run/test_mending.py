@@ -162,6 +162,63 @@ def test_a_file_that_is_no_better_is_put_back(folder: Path, after: Report) -> No
     assert [f.rule for f in report.findings] == ["gradient-mismatch"]
 
 
+BOTH = "def rule(g):\n    return g * d, g * d\n\n\ndef other(g):\n    return g + d\n"
+TIMES = Edit(line=6, column=14, end_line=6, end_column=15, text="*")
+
+
+@pytest.mark.parametrize("then", [Verdict.WRONG, Verdict.INCONCLUSIVE])
+def test_of_two_repairs_the_one_that_does_good_is_made(tmp_path: Path, then: Verdict) -> None:
+    """The other changes nothing, or leaves a rule of which nothing is known."""
+    (tmp_path / "a.py").write_text(BOTH)
+
+    def report(f: Verdict, h: Verdict) -> Report:
+        each = {"f": (f, SIGN), "h": (h, TIMES)}
+        gradients = [
+            checked(*([wrong(edit)] if v is Verdict.WRONG else []), verdict=v, qualname=name)
+            for name, (v, edit) in each.items()
+        ]
+        return assemble([File("a.py", gradients=gradients)], Settings())
+
+    seen: list[str] = []
+
+    def again(changes: Sequence[Change]) -> Report:
+        seen.extend(change.path.read_text() for change in changes)
+        return report(Verdict.CORRECT, then if "g * d\n\n\ndef other(g):\n    return g * d" in seen[-1] else Verdict.WRONG)  # fmt: skip
+
+    before = report(Verdict.WRONG, Verdict.WRONG)
+    done = mend(before, list(repairs(before, tmp_path, unsafe=False)), again, Settings())
+    once = BOTH.replace("g * d, g * d", "g * d, -g * d")
+    assert seen == [once.replace("g + d", "g * d"), once]
+    assert (tmp_path / "a.py").read_text() == once
+    (kept,), (put_back,) = done.kept, done.put_back
+    assert [e.text for f in kept.repaired for e in f.edits] == ["-g"]
+    assert [e.text for f in put_back.repaired for e in f.edits] == ["*"]
+    assert [g.verdict for g in done.report.gradients] == [Verdict.CORRECT, Verdict.WRONG]
+
+
+def test_an_interrupt_between_puts_all_back(tmp_path: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(BOTH)
+    gradients = {
+        path: [checked(replace(wrong(SIGN), path=path), path=path, verdict=Verdict.WRONG, qualname="f"), checked(replace(wrong(TIMES), path=path), path=path, verdict=Verdict.WRONG, qualname="h")]
+        for path in ("a.py", "b.py")
+    }  # fmt: skip
+    before = assemble([File(path, gradients=g) for path, g in gradients.items()], Settings())
+    good = [checked(path="a.py", qualname=name) for name in "fh"]
+    after = assemble([File("a.py", gradients=good), File("b.py", gradients=[checked(path="b.py", qualname="f"), gradients["b.py"][1]])], Settings())  # fmt: skip
+    runs = iter([after])
+
+    def again(changes: Sequence[Change]) -> Report:
+        report = next(runs, None)
+        if report is None:
+            raise KeyboardInterrupt
+        return report
+
+    with pytest.raises(KeyboardInterrupt):
+        mend(before, list(repairs(before, tmp_path, unsafe=False)), again, Settings())
+    assert {(tmp_path / name).read_text() for name in ("a.py", "b.py")} == {BOTH}
+
+
 def test_notes_make_no_file_worse(folder: Path) -> None:
     note = replace(finding("redundant-rule"), severity=Severity.NOTE)
     kept, _, _ = mended(folder, report_of(note, note, verdict=Verdict.CORRECT))
