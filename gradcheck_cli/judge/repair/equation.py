@@ -81,7 +81,9 @@ class _Block:
 
     @property
     def within(self) -> Array:
-        return np.full(len(self.truth), SCREEN.value * np.abs(self.truth).max())
+        """What is near enough: beside the truth, or, where that is 0, beside what cancels there."""
+        size = np.abs(self.truth).max() or np.abs(self.once).max()
+        return np.full(len(self.truth), SCREEN.value * size)
 
     def numbers(self, of: Array | None) -> Array | None:
         """An array of the rule at these elements; None where it does not fit beside the place."""

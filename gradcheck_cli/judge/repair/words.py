@@ -61,7 +61,7 @@ class Meaning:
 
     def may_count(self, sizes: Collection[int]) -> bool:
         """Is its number one of these sizes, or one over it? Then it may be that by chance, and another one elsewhere."""
-        return any(abs(self.factor) in (n, 1 / n) for n in sizes)
+        return any(abs(self.factor) in (n, 1 / n) for n in sizes if n > 1)
 
     def alone(self) -> ast.expr:
         return self._text([])
