@@ -123,6 +123,7 @@ def _further(function: Function, part: Function, library: str | None) -> Sequenc
         for change in (changes.with_signs, changes.summed, changes.to_powers)
     )
     return (
+        (inside, names, changes.more_in_a_sum),
         (whole, [a.arg for a in part.args.args], changes.of_the_whole), (whole, names, sums),
         _sizes(part, names), (inside, names, roots), (inside, names, changes.with_more),
         (whole, names, changes.doubled), _roots(part, names), (inside, names, signs),

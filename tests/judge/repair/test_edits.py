@@ -38,6 +38,8 @@ def changes(function: Function) -> list[tuple[str, str]]:
         ("ct @ x", "ct @ x", "ct @ x.T"),
         ("ct @ x.T", "x.T", "x"),
         ("ct * (x > 1)", "x > 1", "x < 1"),
+        ("x * jnp.sum(ct, -1)", "jnp.sum(ct, -1)", "jnp.sum(ct * x, -1)"),
+        ("x * ct.sum(-1)", "ct.sum(-1)", "(ct * x).sum(-1)"),
         ("ct[0]", "ct[0]", "ct"),
         ("ct * 2", "2", "3"),
         ("ct * x ** 2", "2", "1"),
