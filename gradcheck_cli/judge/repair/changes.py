@@ -143,20 +143,20 @@ def reordered(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
 
 def more_in_a_sum(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
     """A factor that was forgotten in what is summed: `sum(g)` of a softmax instead of `sum(g * y)`."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=called)) if (
-            called in _REDUCED
-        ):
-            loads = [ast.Name(name, ast.Load()) for name in names]
-            if owner in names:
-                for name in loads:
-                    summed = ast.BinOp(node.func.value, ast.Mult(), name)
-                    function = ast.Attribute(summed, called, ast.Load())
-                    yield ast.Call(function, node.args, node.keywords)
-            elif node.args:
-                for name in loads:
-                    summed = ast.BinOp(node.args[0], ast.Mult(), name)
-                    yield ast.Call(node.func, [summed, *node.args[1:]], node.keywords)
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return
+    owner, called = node.func.value, node.func.attr
+    if called not in _REDUCED or not isinstance(owner, ast.Name):
+        return
+    loads = [ast.Name(name, ast.Load()) for name in names]
+    if owner.id in names:
+        for name in loads:
+            function = ast.Attribute(ast.BinOp(owner, ast.Mult(), name), called, ast.Load())
+            yield ast.Call(function, node.args, node.keywords)
+    elif node.args:
+        for name in loads:
+            summed = ast.BinOp(node.args[0], ast.Mult(), name)
+            yield ast.Call(node.func, [summed, *node.args[1:]], node.keywords)
 
 
 def with_more(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:

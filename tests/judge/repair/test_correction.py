@@ -24,7 +24,12 @@ ALL = range(len(X))
 FORMULAS: list[tuple[str, tuple[Any, ...], list[int], str]] = [
     ("wave", (X, Y), list(ALL), "`jnp.cos(x) * dx * y + jnp.sin(x) * dy` instead of"),
     ("square", (X,), list(ALL), "line 27: `2 * (ct * x)` instead of `ct * x`"),
-    ("rms_norm", (VECTORS, VECTORS[::-1] + 1), [0, 1], "line 44: `ct * w` instead of `ct`"),
+    (
+        "rms_norm",
+        (VECTORS, VECTORS[::-1] + 1),
+        [0, 1],
+        "line 44: `jnp.mean(ct * normed * w)` instead of",
+    ),
     ("row_loss", (VECTORS,), [0, 1], "line 67: `ct` instead of `ct[0]`"),
     ("mean_energy", (MATRICES,), [0, 1], "`2 * ct * x / x.shape[0]` instead of `2 * ct * x`"),
     ("ramp", (np.append(X, 7.0), np.append(Y, 5.0)), [5, 6], "`beta * x` instead of `beta`"),
