@@ -44,16 +44,15 @@ def named(
     path: str,
     gradients: Sequence[CustomGradient],
 ) -> Selection:
-    """The functions that the target names, custom gradients or not; the last framework says what is amiss."""
-    last = framework.name == list(task.marked)[-1]
+    """The functions that the target names, custom gradients or not; the last framework that is asked says what is amiss."""
     chosen: list[CustomGradient] = []
     findings: list[FileFinding] = []
     for name in task.functions:
-        hits = _with_name(name, gradients)
-        if not hits:
+        hits, asked = _with_name(name, gradients), _asked_for(name, task)
+        if not hits and framework.name in asked:
             plain = framework.named(module, name, path, own_files(task, module))
             hits = [] if plain is None else [plain]
-        if not hits and last:
+        if not hits and framework.name == asked[-1]:
             findings.append(_nothing_named(name, module, task, gradients))
         chosen += hits
     return Selection(chosen, findings)
@@ -73,6 +72,13 @@ def against_references(
         except UserCodeError as raised:
             findings.append(_no_reference(gradient, task, str(target), raised.error))
     return Selection(chosen, findings)
+
+
+def _asked_for(name: str, task: Task) -> list[str]:
+    """The frameworks in which the source defines a gradient of this name; all of them, where it is none."""
+    marked = task.marked.items()
+    own = [framework for framework, marks in marked if any(is_named(m, [name]) for m in marks)]
+    return own or list(task.marked)
 
 
 def _with_name(name: str, gradients: Sequence[CustomGradient]) -> list[CustomGradient]:

@@ -31,8 +31,31 @@ def sizes(function: Callable[..., Any]) -> list[int]:
 
 
 def halves(functions: Sequence[Callable[..., Any]]) -> bool:
-    """Does one of these take half of an axis, by its text? What becomes of the odd one is easily forgotten."""
-    return any(_HALF.search(ast.unparse(line)) for line in _lines(functions))
+    """Does one of these take half of an axis, by its text? What becomes of the odd one is easily forgotten.
+
+    Where it takes what is below a place and what is above it, as a rotation of both halves does, there is none.
+    """
+    lines = list(_lines(functions))
+    places = _cut_at(lines)
+    return any(_HALF.search(_without(places, line)) for line in lines)
+
+
+def _cut_at(lines: Sequence[ast.stmt]) -> set[str]:
+    """The texts of places at which an array is cut, and both sides are taken: `h` of `x[..., :h]` and `x[..., h:]`."""
+    slices = [part for line in lines for part in ast.walk(line) if isinstance(part, ast.Slice)]
+    below = {ast.unparse(s.upper) for s in slices if s.upper and not (s.lower or s.step)}
+    return below & {ast.unparse(s.lower) for s in slices if s.lower and not (s.upper or s.step)}
+
+
+def _without(places: set[str], line: ast.stmt) -> str:
+    """The text of a line without these places, and without what gives one its name: `h = x.shape[-1] // 2`."""
+    match line:
+        case ast.Assign(targets=[ast.Name(id=name)]) if name in places:
+            return ""
+    text = ast.unparse(line)
+    for place in places:
+        text = text.replace(place, "")
+    return text
 
 
 def loops(functions: Sequence[Callable[..., Any]]) -> bool:

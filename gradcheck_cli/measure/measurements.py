@@ -102,9 +102,15 @@ class Rows:
     @functools.cached_property
     def settings(self) -> dict[str, float]:
         """The plain numbers among the arguments that are not differentiated, but those that change nothing as a factor."""
-        given = ((name, getattr(v, "value", None)) for name, v in self.subject.signature.arguments)
-        numbers = {name: v for name, v in given if isinstance(v, int | float)}
-        return {n: float(v) for n, v in numbers.items() if np.isfinite(v) and abs(v) not in (0, 1)}
+        names = (name for name, _ in self.subject.signature.arguments)
+        numbers = {name: v for name in names if (v := self.setting(name)) is not None}
+        return {name: v for name, v in numbers.items() if np.isfinite(v) and abs(v) not in (0, 1)}
+
+    def setting(self, name: str) -> float | None:
+        """The number that an argument is which is not differentiated; none if it is something else."""
+        given = dict(self.subject.signature.arguments).get(name)
+        value = getattr(given, "value", None)
+        return float(value) if isinstance(value, int | float) else None
 
     def components(self, what: str) -> list[tuple[tuple[int, ...], Array]]:
         """For each output or argument: its shape, and which of its elements are judged."""

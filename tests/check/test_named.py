@@ -133,3 +133,41 @@ def test_what_a_factory_made_twice_is_judged_twice(tmp_path: Path, framework: st
     assert run.report["not_covered"] == []
     (one,) = check_json("twins.py:triple", cwd=tmp_path).report["gradients"]
     assert one["verdict"] == "wrong"
+
+
+MIXED = """
+import jax
+import torch
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * g
+
+
+@jax.custom_jvp
+def square(x):
+    return x**2
+
+
+square.defjvps(lambda t, y, x: t * 2 * x)
+"""
+
+
+@pytest.mark.needs("torch")
+@pytest.mark.parametrize(("name", "framework"), [("Cube", "torch"), ("square", "jax")])
+def test_a_name_is_sought_in_the_framework_that_defines_it(
+    tmp_path: Path, name: str, framework: str
+) -> None:
+    (tmp_path / "mixed.py").write_text(MIXED)
+    run = check_json(f"mixed.py:{name}", cwd=tmp_path)
+    (gradient,) = run.report["gradients"]
+    assert (gradient["framework"], gradient["verdict"]) == (framework, "correct")
+    assert (run.report["not_covered"], run.code) == ([], 0)

@@ -53,8 +53,31 @@ def left_fit(x: Any) -> Any:
     return x // 20 + x
 
 
+def turned(x: Any) -> Any:
+    h = x.shape[-1] // 2
+    return np.concatenate([-x[..., h:], x[..., :h]], -1)
+
+
+def turned_at_once(x: Any) -> Any:
+    return np.concatenate([-x[len(x) // 2 :], x[: len(x) // 2]])
+
+
+def turned_and_counted(x: Any) -> Any:
+    h = x.shape[-1] // 2
+    return np.concatenate([-x[..., h:], x[..., :h]], -1) * (len(x) % 2)
+
+
 @pytest.mark.parametrize(
-    ("function", "expected"), [(cut, True), (spectrum, True), (folded, True), (left_fit, False)]
+    ("function", "expected"),
+    [
+        (turned, False),
+        (turned_at_once, False),
+        (turned_and_counted, True),
+        (cut, True),
+        (spectrum, True),
+        (folded, True),
+        (left_fit, False),
+    ],
 )
 def test_halves(function: Any, expected: bool) -> None:
     assert halves([function]) is expected

@@ -34,7 +34,12 @@ class Scaled:
         return None
 
     def candidates(self, failure: Failure, m: Measurements) -> Iterator[str | None]:
-        """The one constant that all gradients have in common, but none that the call has: a size, a setting."""
+        """An argument by which all gradients are scaled, or the one constant that they have in common.
+
+        But none that the call has by chance: a size, or a setting that it is one over.
+        """
+        for name in m.settings:
+            yield from (name, f"-{name}")
         pairs = list(common_cells(m))
         truth, ours = m.reference.balls(GRADIENTS), formula(m)
         factor = ratio([truth[p] for p in pairs], [ours[p] for p in pairs])
@@ -72,7 +77,9 @@ def _of_argument(m: Measurements, row: int, k: int, text: str) -> arb | None:
     leaves = m.subject.leaves
     here = next((i for i, leaf in enumerate(leaves) if leaf.path == name), None)
     if here is None:
-        return None
+        setting = m.setting(name)
+        sign = -1 if text.startswith("-") else 1
+        return None if setting is None else arb(sign * setting, abs(setting) * m.fmt.eps)
     number, index = component_name(m, GRADIENTS, k)
     value = m.points[here][row]
     if leaves[here].size == 1:

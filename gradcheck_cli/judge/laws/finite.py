@@ -13,6 +13,7 @@ from gradcheck_cli.measure.accuracy import INFINITE, NAN
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.measurements import Measurements, Probe
+from gradcheck_cli.measure.states import KINK
 from gradcheck_cli.subject.results import VALUE
 
 _CAUSES = (NAN, INFINITE)
@@ -49,8 +50,12 @@ def _endless(m: Measurements) -> Failure | None:
     )  # fmt: skip
 
 
-def _message(what: str) -> Callable[[str], str]:
-    return lambda cause: f"the {what} is {_NAMES[cause]} where the truth is finite"
+def _message(what: str) -> Callable[[str, int], str]:
+    def message(cause: str, state: int) -> str:
+        where = "at a kink of the function" if state == KINK else "where the truth is finite"
+        return f"the {what} is {_NAMES[cause]} {where}"
+
+    return message
 
 
 FINITE = Finite()

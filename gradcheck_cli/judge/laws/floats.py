@@ -33,7 +33,7 @@ class FloatRule:
     name: RuleName
     who: str
     causes: Sequence[str]  # gravest first
-    message: Callable[[str], str]  # of a cause
+    message: Callable[[str, int], str]  # of a cause, and of the state of the truth
 
 
 def worst_failure(m: Measurements, rule: FloatRule) -> Failure | None:
@@ -81,7 +81,7 @@ def _failure(
         what=fault.what,
         component=fault.component,
         ground=Ground(kind, fault.cause),
-        message=rule.message(fault.cause)
+        message=rule.message(fault.cause, int(m.reference.states(fault.what)[row, fault.component]))
         + (met.text if met else _where_nobody_goes(m, fault, row)),
         modes=tuple(modes),
         holds=fault.recurs,

@@ -52,8 +52,8 @@ def _for_a_stand_in(failure: Failure, m: Measurements) -> Failure:
     return replace(failure, severity=Severity.NOTE) if stands_in else failure
 
 
-def _message(what: str) -> Callable[[str], str]:
-    def message(cause: str) -> str:
+def _message(what: str) -> Callable[[str, int], str]:
+    def message(cause: str, state: int) -> str:
         if cause == ZERO:
             return f"the {what} is exactly 0 where the truth is not"
         return f"the {what} loses its digits"

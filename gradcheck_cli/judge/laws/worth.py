@@ -12,7 +12,7 @@ from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.laws.fault import Fault
 from gradcheck_cli.judge.laws.law import NO_RULE, Judgement, Reason, base_probes, judged
-from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO
+from gradcheck_cli.measure.accuracy import DIGITS, INFINITE, NAN, ZERO, Grades
 from gradcheck_cli.measure.components import GRADIENTS, columns
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.formula_gap import comparison
@@ -67,17 +67,21 @@ def _repaired(m: Measurements) -> Failure | None:
 def _saved_rows(m: Measurements, mode: str) -> Array:
     """Rows where autodiff is bad and the rule is not."""
     custom, auto = grades(m, mode, CUSTOM), grades(m, mode, AUTO)
-    saved = (auto.severity >= Severity.WARNING.rank) & (custom.severity <= Severity.NOTE.rank)
-    saved &= ~m.beyond
+    saved = (auto.severity >= Severity.WARNING.rank) & _has_numbers(custom) & ~m.beyond
     saved &= ~comparison(m).differs.any(axis=1) if m.rule is not None else True
     return np.flatnonzero(saved)
+
+
+def _has_numbers(graded: Grades) -> Array:
+    """Rows with no more than a note, and not for want of a number: a NaN at a kink may be one."""
+    none = np.isin(graded.cause, (NAN, INFINITE))
+    return np.asarray((graded.severity <= Severity.NOTE.rank) & ~none)
 
 
 def _repair(fault: Fault, alone: Alone) -> Failure:
     def holds(m: Measurements) -> Array:
         """Rows where autodiff has the fault, and the rule none."""
-        custom = grades(m, fault.mode, CUSTOM)
-        return np.asarray(fault.recurs(m) & (custom.severity <= Severity.NOTE.rank))
+        return np.asarray(fault.recurs(m) & _has_numbers(grades(m, fault.mode, CUSTOM)))
 
     return Failure(
         rule=RuleName.REPAIRED_AUTODIFF, severity=Severity.NOTE, row=alone.row, what=GRADIENTS,

@@ -16,7 +16,7 @@ def test_declared_deviations_are_intended() -> None:
     verdicts = {g["name"]: g["verdict"] for g in run.report["gradients"]}
     intended = {name for name, verdict in verdicts.items() if verdict == "intended"}
     assert intended == {
-        "rounded", "spike", "reversed_gradient", "clipped", "frozen", "reversed_by", "projected",
+        "rounded", "spike", "reversed_gradient", "clipped", "frozen", "reversed_by", "reversed_by_a_setting", "projected",
         "basis", "frame", "polar",
     }  # fmt: skip
     assert verdicts["root"] == "correct"

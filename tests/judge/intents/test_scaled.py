@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
+from gradcheck_cli.inputs.signature import Fixed, Signature
 from gradcheck_cli.judge.intents.declarations import comment_for
 from gradcheck_cli.measure.measurements import Measurements
 from tests.support import declare, measured, mismatch, texts
@@ -106,3 +110,20 @@ def test_a_size_that_was_chosen_for_an_array_is_not_offered() -> None:
     assert comment_for(mismatch(), scaled(5.0)) == "expect(scaled=5)"
     assert comment_for(mismatch(), scaled(3.0)) is None
     assert comment_for(mismatch(), scaled(-1 / 3)) is None
+
+
+def with_a_setting(factor: float) -> Measurements:
+    """What hands its input on, and a number beside it that is not differentiated."""
+    m = measured(
+        POINTS, lambda x: x, lambda x, weight: weight, rule=lambda x, weight: factor * weight
+    )
+    given = m.subject.signature.arguments
+    signature = Signature((*given, ("alpha", Fixed(0.5, "0.5", "test"))))
+    subject: Any = m.subject
+    return replace(m, subject=replace(subject, signature=signature))
+
+
+def test_a_number_that_is_not_differentiated_is_a_factor_too() -> None:
+    assert declare(with_a_setting(-0.5), "scaled", "-alpha") == []
+    assert declare(with_a_setting(-0.25), "scaled", "-alpha")[-1].rule == "broken-intent"
+    assert comment_for(mismatch(), with_a_setting(-0.5)) == "expect(scaled=-alpha)"
