@@ -12,6 +12,7 @@ from gradcheck_cli.clues.source_text.named_functions import with_helpers
 from gradcheck_cli.clues.source_text.tree import last_word, text_of
 
 _MOST = 4
+_STEPS = 3  # assignments that an array is followed through
 _HALF = re.compile(r"//\s*2\b|%\s*2\b|\b[ih]?r?fftn?\b|\b[ir]+fft[2n]?\b|nyquist", re.IGNORECASE)
 
 _SCANS = frozenset({"scan", "associative_scan", "cumsum", "cumprod", "cumlogsumexp", "map_fn"})
@@ -91,6 +92,29 @@ def _counted(node: ast.AST) -> str:
                 value=ast.Attribute(value=ast.Name(id=name), attr="shape"), attr="rank" | "ndims"
             )
         ):
+            return name
+    return ""
+
+
+def open_axes(function: Callable[..., Any]) -> frozenset[str]:
+    """The names of arrays of which it takes what stands along the last axes, whatever there is before: `logits[..., 0]`.
+
+    An array that is made of another one is open as that is.
+    """
+    nodes = [node for line in _lines([function]) for node in ast.walk(line)]
+    taken = {name for node in nodes if (name := _taken_after_dots(node))}
+    made = [node for node in nodes if isinstance(node, ast.Assign)]
+    for _ in range(_STEPS):
+        sources = (a.value for a in made if any(ast.unparse(t) in taken for t in a.targets))
+        taken |= {n.id for value in sources for n in ast.walk(value) if isinstance(n, ast.Name)}
+    return frozenset(taken)
+
+
+def _taken_after_dots(node: ast.AST) -> str:
+    match node:
+        case ast.Subscript(
+            value=ast.Name(id=name), slice=ast.Tuple(elts=[ast.Constant(value=first), *rest])
+        ) if first is ... and not all(ast.unparse(part) == "None" for part in rest):
             return name
     return ""
 

@@ -14,7 +14,7 @@ from gradcheck_cli.clues.distinct import places_are_distinct
 from gradcheck_cli.clues.empty_rows import speaks_of_empty_rows
 from gradcheck_cli.clues.pieces import pieces
 from gradcheck_cli.clues.siblings import single_elsewhere
-from gradcheck_cli.clues.sizes import counts_axes, halves, loops, sizes
+from gradcheck_cli.clues.sizes import counts_axes, halves, loops, open_axes, sizes
 from gradcheck_cli.clues.windows import windows
 from gradcheck_cli.inputs.signature import Hints
 
@@ -36,7 +36,7 @@ def with_traits(
         halves=halves(both),
         loops=loops(both),
         pieces=pieces(both),
-        counts_axes=counts_axes(both) & set(names),
+        counts_axes=(counts_axes(both) | open_axes(function)) & set(names),
         learned=learned(function, names),
         deviates=deviates(function, rule),
         on_purpose=words,

@@ -181,7 +181,9 @@ class Hints:
     halves: bool = False  # its text takes half of an axis
     loops: bool = False  # its text goes along an axis step by step
     pieces: Sequence[int] = ()  # how long those are that its text takes one after the other
-    counts_axes: frozenset[str] = frozenset()  # arrays of which its text counts the axes
+    counts_axes: frozenset[str] = (
+        frozenset()
+    )  # arrays of which its text counts the axes, or takes the last after dots
     obstacle: str = ""  # why it cannot be called at all, whatever the inputs
     left_out: frozenset[str] = frozenset()  # integers whose places in a table do not count
     below_zero: frozenset[str] = frozenset()  # tables of which the text asks for entries below zero

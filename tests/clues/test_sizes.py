@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.clues.sizes import counts_axes, halves, loops, sizes
+from gradcheck_cli.clues.sizes import counts_axes, halves, loops, open_axes, sizes
 
 WEIGHT = np.ones((5, 7))
 
@@ -135,3 +135,20 @@ def asks_for_two(v: Any) -> Any:
 )
 def test_arrays_whose_axes_are_counted(function: Any, names: set[str]) -> None:
     assert counts_axes([function]) == names
+
+
+def first_score(logits: Any, scale: Any) -> Any:
+    likely = np.exp(logits)
+    whole = likely / likely.sum()
+    return whole[..., 0].mean() * scale[..., None]
+
+
+def columns(pairs: Any) -> Any:
+    return pairs[:, 0] - pairs[:, 1]
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"), [(first_score, {"logits"}), (turned, {"x"}), (columns, set())]
+)
+def test_what_is_taken_after_dots_has_any_axes_before(function: Any, expected: set[str]) -> None:
+    assert open_axes(function) & {"logits", "scale", "x", "pairs"} == expected
