@@ -32,10 +32,18 @@ def missing(name: str, task: Task) -> str:
     if root is not None and package not in NAMES:  # a folder `torch` is no PyTorch
         way = f"install the project (`pip install -e .`), or set `PYTHONPATH={_shown(root)}`"
         return f"{says}, which is not on the path, though it is in {_shown(root)}: {way}"
-    here = [module.name for module in pkgutil.iter_modules()]
-    close = [] if package in here else get_close_matches(package, here, n=1, cutoff=_ALIKE)
+    known = [module.name for module in pkgutil.iter_modules()]
+    close = [] if package in known else get_close_matches(package, known, n=1, cutoff=_ALIKE)
+    here = f"{says}, which is not installed here"
+    if is_optional(name, task):
+        return f"{here}, and may be missing: `optional-imports` names it"
     cure = f"is `{close[0]}` meant? Else" if close else f"pip install {package}, or"
-    return f"{says}, which is not installed here: {cure} name it in `optional-imports`"
+    return f"{here}: {cure} name it in `optional-imports`"
+
+
+def is_optional(name: str, task: Task) -> bool:
+    """Do the settings say that it may be missing?"""
+    return top_package(name) in map(top_package, task.optional_imports)
 
 
 def top_package(name: str) -> str:

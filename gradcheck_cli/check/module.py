@@ -9,7 +9,7 @@ from types import ModuleType
 import msgspec
 
 from gradcheck_cli.check.import_line import Tell, told_meanwhile
-from gradcheck_cli.check.missing_module import missing, top_package
+from gradcheck_cli.check.missing_module import is_optional, missing
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import FileFinding, Task
@@ -34,7 +34,7 @@ def imported(task: Task, tell: Tell) -> ModuleType | FileFinding:
     except ModuleNotFoundError as error:
         line = lines.raised_at(error, task.path)
         message = missing(error.name or "", task) or f"importing it raised {error!s:.300}"
-        if top_package(error.name or "") in map(top_package, task.optional_imports):
+        if is_optional(error.name or "", task):
             severity = Severity.NOTE
     except BaseException as error:
         line = lines.raised_at(error, task.path)

@@ -76,6 +76,15 @@ def root(
     """Check custom gradients: are they right, where do they break, and what to write instead.
 
     cgcheck PATH… is short for cgcheck check PATH….
+
+    \b
+    cgcheck model.py              every custom gradient of a file
+    cgcheck src/ --changed        of what differs from the last commit
+    cgcheck lint src/             unstable expressions; nothing is imported
+    cgcheck explain CG201         what a finding means, and how to turn it off
+
+    Exit codes: 0 fine; 1 findings; 2 bad usage, or what was asked for could not be checked;
+    3 a bug of cgcheck's; 130 interrupted.
     """
 
 

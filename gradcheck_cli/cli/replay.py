@@ -35,7 +35,7 @@ def replay(name: Id) -> None:
 
 def repro(
     name: Id,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there instead.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead.")] = None,
 ) -> None:  # fmt: skip
     """Write a finding as a script: run it to see the numbers, or give it to pytest."""
     from gradcheck_cli.contract.errors import UserError

@@ -23,14 +23,14 @@ _LONG = "cgcheck: every float32 of one argument is four billion numbers: minutes
 
 def sweep(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="FILE:function or package.module:function.")],
-    dtype: Annotated[Dtype, typer.Option(help="Whose floats.")] = Dtype.FLOAT32,
-    points: Annotated[int, typer.Option(help="Size of the grid, for several arguments or float64.")] = 4096,
+    dtype: Annotated[Dtype, typer.Option(metavar="DTYPE", help="Whose floats: float32, float16, bfloat16 or float64.")] = Dtype.FLOAT32,
+    points: Annotated[int, typer.Option(metavar="N", help="Size of the grid, for several arguments or float64.")] = 4096,
     output_format: Annotated[list[str] | None, typer.Option("--output-format", metavar="FORMAT[:FILE]", help="text, json, html or svg; FORMAT:FILE writes a file. Repeatable.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run has done.")] = False,
-    max_time: Annotated[float | None, typer.Option(help="Seconds; what is done until then is kept.")] = None,
-    device: Annotated[Device | None, typer.Option(help="Where the floats run.", show_default="cpu")] = None,
-    backend: Annotated[Backend | None, typer.Option(help="The backend that Keras runs on.", show_default="what its file chooses, else the first installed")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Workers at a time; 0 for one on each core.", show_default="cores")] = None,
+    max_time: Annotated[float | None, typer.Option(metavar="SECONDS", help="End after so long; what is done until then is kept.")] = None,
+    device: Annotated[Device | None, typer.Option(metavar="cpu|gpu", help="Where the floats run.", show_default="cpu")] = None,
+    backend: Annotated[Backend | None, typer.Option(metavar="BACKEND", help="The backend that Keras runs on.", show_default="what its file chooses, else the first installed")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", metavar="N", help="Workers at a time; 0 for one on each core.", show_default="cores")] = None,
     cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Let a dask cluster do the work: its scheduler's address or file; local:N for N nodes here.", show_default=False)] = None,
 ) -> None:  # fmt: skip
     """Look at every float of a function's one argument: where is its gradient wrong, and by how much.

@@ -17,6 +17,7 @@ from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.sampled_subject import steps
 
 _MOST_ARGUMENTS = 3
+_MOST_HELD = 2  # other arguments of which it is said what they were
 _MOST_VALUES = 256
 _STEPS = 400_000  # of flint for the truth at all values that are looked at: a few seconds
 _FEWEST_ROWS = 256
@@ -85,6 +86,18 @@ def in_words(interval: Interval, m: Measurements) -> str:
     if interval.start_open:
         return f"for {name} ≤ {stop}"
     return f"for {name} ≥ {start}" if interval.stop_open else f"for {start} ≤ {name} ≤ {stop}"
+
+
+def held(intervals: Sequence[Interval], m: Measurements, row: int) -> str:
+    """What the other numbers were while one was moved: `, with x = 100`; nothing where they are many, or arrays."""
+    moved = {interval.leaf for interval in intervals}
+    others = [i for i in range(len(m.subject.leaves)) if i not in moved]
+    if not (intervals and others) or len(others) > _MOST_HELD:
+        return ""
+    if any(leaf.shape for leaf in m.subject.leaves):
+        return ""
+    shown = (f"{m.subject.leaves[i].path} = {m.fmt.show(float(m.points[i][row]))}" for i in others)
+    return f", with {' and '.join(shown)}"
 
 
 def _end(value: float, exact: str, interval: Interval, m: Measurements) -> str:

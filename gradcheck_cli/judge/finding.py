@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gradcheck_cli.contract.report import Finding
-from gradcheck_cli.judge.boundary import as_boundary, boundaries, in_words
+from gradcheck_cli.judge.boundary import as_boundary, boundaries, held, in_words
 from gradcheck_cli.judge.explanation import explained, fix_of
 from gradcheck_cli.judge.fingerprint import Site, fingerprint
 from gradcheck_cli.judge.outline import outline
@@ -40,7 +40,7 @@ def make_finding(
         failure, m = simplified(failure, m)
     intervals = [] if dear else boundaries(failure, m)
     number, _ = component_name(m, failure.what, failure.component)
-    where = " and ".join(in_words(interval, m) for interval in intervals)
+    where = " and ".join(in_words(interval, m) for interval in intervals) + held(intervals, m, failure.row)  # fmt: skip
     message = f"{failure.message}, {where}" if where else failure.message
     finding = msgspec.structs.replace(
         outline(failure.rule, failure.severity, message, gradient, site, help=failure.help),

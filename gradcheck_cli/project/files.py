@@ -77,7 +77,8 @@ def _resolve_one(argument: str, exclude: Sequence[str], notebooks: bool) -> list
         found = _python_files(path, exclude, endings)
         files = [Target(file, None, explicit=False) for file in found]
         if not files:
-            raise TargetError(f"{argument}: no Python file in this folder")
+            left = ", or all are excluded" if exclude else ""
+            raise TargetError(f"{argument}: no Python file in this folder{left}")
         return files
     if path.is_file():
         return [Target(_python(path), None)]

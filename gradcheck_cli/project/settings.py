@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,12 @@ from gradcheck_cli.project.intent_specs import parse as parse_intents
 from gradcheck_cli.project.rule_pages import matching
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
+_WRONG_KIND = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<got>\w+)` - at `\$\.(?P<key>[^`]*)`")  # fmt: skip
+_NO_CHOICE = re.compile(r"Invalid enum value .* - at `\$\.(?P<key>[\w-]*)`")
+_KINDS = {
+    "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false",
+    "array": "a list", "object": "a table", "null": "nothing",
+}  # fmt: skip
 
 
 def _about(words: str) -> msgspec.Meta:
@@ -133,8 +140,24 @@ def parse(table: dict[str, object], where: str) -> Settings:
     try:
         settings = msgspec.convert(table, Settings, strict=True)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{where}: [tool.cgcheck] {error}") from None
+        raise SettingsError(f"{where}: [tool.cgcheck] {_in_words(str(error))}") from None
     return validated(settings, where)
+
+
+def _in_words(problem: str) -> str:
+    """What is wrong with a value, without the names that a library has for kinds of values."""
+    properties = schema()["$defs"]["Settings"]["properties"]
+    if (choice := _NO_CHOICE.fullmatch(problem)) is not None:
+        choices = properties[choice["key"]].get("enum", ())
+        return f"`{choice['key']}` has to be one of {', '.join(map(str, choices))}"
+    match = _WRONG_KIND.fullmatch(problem)
+    if match is None:
+        return problem
+    wanted = " or ".join(_KINDS.get(kind, kind) for kind in match["wanted"].split(" | "))
+    about = properties.get(match["key"], {}).get("description", "")
+    meant = f" ({about.rstrip('.')})" if about else ""
+    got = _KINDS.get(match["got"], match["got"])
+    return f"`{match['key']}` has to be {wanted}{meant}, and is {got}"
 
 
 def with_flags(settings: Settings, flags: Mapping[str, object], where: str) -> Settings:

@@ -38,6 +38,8 @@ def _checked(report: Report) -> str:
     if s.linted:
         each = count(s.files, "file")
         return f"{each if s.linted == s.files else f'{s.linted} of {each}'} linted"
+    if not s.files:
+        return "There was no file to look at"
     if not s.gradients and s.exit_code > 1:
         return f"Nothing could be checked in {count(s.files, 'file')}"
     if not s.gradients:
@@ -60,7 +62,7 @@ def _found(report: Report) -> str:
     ignored = any(g.ignored for g in report.gradients)
     if (
         certified
-        and len(certified) == s.checked
+        and len(certified) == s.checked == s.gradients
         and not (s.errors or s.warnings or s.known or ignored)
     ):
         text += ", all certified"

@@ -33,4 +33,4 @@ def _misfits(point: AskedPoint, sizes: Mapping[str, set[int]]) -> Iterator[str]:
             yield f"--at {name}=…: no gradient has an argument `{name}` (there are {names})"
         elif len(numbers) not in {1, *sizes[name]}:
             tried = ", ".join(map(str, sorted(sizes[name])))
-            yield f"--at {name}=[…] has {len(numbers)} numbers; `{name}` was tried with {tried}"
+            yield f"--at {name}=[…] has {len(numbers)} numbers; `{name}` was tried with {tried}: give one for all, or so many"

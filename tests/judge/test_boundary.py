@@ -13,7 +13,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.judge import boundary
-from gradcheck_cli.judge.boundary import argument_name, as_boundary, boundaries, in_words
+from gradcheck_cli.judge.boundary import argument_name, as_boundary, boundaries, held, in_words
 from gradcheck_cli.measure.boundary import Interval
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.measurements import Measurements
@@ -152,3 +152,19 @@ def test_stretches_of_an_element_that_meet_in_the_digits_told_are_one(
     monkeypatch.setattr(boundary, "find_boundaries", apart)
     wrong = failure(RuleName.GRADIENT_MISMATCH, holds=lambda m: np.ones(m.count, bool))
     assert len(boundaries(wrong, m)) == number
+
+
+def of_two() -> Measurements:
+    return measured(
+        {"x": [0.5, 100.0], "beta": [1.0, -1.0]},
+        lambda x, beta: x * beta,
+        lambda x, beta, weight: (beta * weight, x * weight),
+    )
+
+
+def test_what_was_held_fixed_is_said() -> None:
+    along_beta = Interval(1, 0, -1e9, -0.875, True, False)
+    assert held([along_beta], of_two(), 1) == ", with x = 100"
+    assert held([], of_two(), 1) == ""
+    assert held([replace(along_beta, leaf=0)], of_scalar(), 1) == ""
+    assert held([along_beta], of_matrix(), 1) == ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from gradcheck_cli.contract.report import Evidence, Finding, Severity
 from gradcheck_cli.report.text.caret import difference, source_lines
+from gradcheck_cli.report.text.first_words import Sheet
 from gradcheck_cli.report.text.lines import Line, labelled
 from gradcheck_cli.report.text.plot import plot_lines
 from gradcheck_cli.report.text.witness import witness_lines
@@ -21,17 +21,15 @@ _STYLES = {
 
 
 def finding_lines(
-    finding: Finding,
-    root: Path,
-    width: int,
-    evidence: Evidence | None = None,
-    verbose: bool = False,
-    too: Sequence[Finding] = (),
+    finding: Finding, sheet: Sheet, evidence: Evidence | None = None, too: Sequence[Finding] = ()
 ) -> Iterator[Line]:
     """The lines of the block; `too` are told in it as well."""
+    width = sheet.width
     head = f"{finding.severity}[{finding.rule}] "
     modes = " (op by op, not under jit)" if finding.modes == ["op-by-op"] else ""
-    first, *rest = textwrap.wrap(head + finding.message + modes, width - 2) or [head]
+    first, *rest = textwrap.wrap(
+        head + sheet.words.explain(finding.message) + modes, width - 2
+    ) or [head]
     yield [
         ("  ", ""),
         (first[: len(head)].rstrip(), _STYLES[finding.severity]),
@@ -39,7 +37,7 @@ def finding_lines(
     ]
     for line in rest:
         yield [("  " + line, "")]
-    for text, style in source_lines(finding, root, width):
+    for text, style in source_lines(finding, sheet.root, width):
         yield [(text, style)]
     if finding.witness is not None:
         for text in witness_lines(finding, width, evidence):
@@ -50,12 +48,13 @@ def finding_lines(
     for other in too:
         text = f"{other.severity}[{other.rule}] {other.message} (id {other.fingerprint[:8]})"
         yield from labelled("too", text, width, _STYLES[other.severity])
-    yield from _advice(finding, root, width, verbose)
+    yield from _advice(finding, sheet)
 
 
-def _advice(finding: Finding, root: Path, width: int, verbose: bool) -> Iterator[Line]:
+def _advice(finding: Finding, sheet: Sheet) -> Iterator[Line]:
     """Why it is so, what to write, how to see it again."""
-    if finding.traceback and verbose:
+    width = sheet.width
+    if finding.traceback and sheet.verbose:
         yield from labelled("calls", ", then ".join(finding.traceback), width, "")
     if finding.pattern is not None:
         yield from labelled(
@@ -66,7 +65,7 @@ def _advice(finding: Finding, root: Path, width: int, verbose: bool) -> Iterator
     if finding.fix:
         yield from labelled("write", finding.fix, width, "green")
         if finding.gradient is not None:
-            yield from ([line] for line in difference(finding, root, width))
+            yield from ([line] for line in difference(finding, sheet.root, width))
     elif finding.help:
         yield from labelled("help", finding.help, width, "")
     if finding.expect:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from gradcheck_cli.contract.report import Evidence, Finding, Gradient, Report, Severity, Verdict
 from gradcheck_cli.contract.rule_names import RuleName
@@ -12,6 +11,7 @@ from gradcheck_cli.report.by_file import Numbered
 from gradcheck_cli.report.closing import count
 from gradcheck_cli.report.shapes import in_words, shapes
 from gradcheck_cli.report.text.finding import finding_lines
+from gradcheck_cli.report.text.first_words import Sheet
 from gradcheck_cli.report.text.lines import Line, wrapped
 from gradcheck_cli.report.text.one_cause import with_followers
 from gradcheck_cli.report.words import (
@@ -61,11 +61,10 @@ def counted_verdicts(gradients: Sequence[Numbered], report: Report) -> str:
     return " · ".join([*parts, *([_counted_notes(notes)] if notes else [])])
 
 
-def gradient_lines(
-    numbered: Numbered, report: Report, root: Path, width: int, verbose: bool
-) -> Iterator[Line]:
+def gradient_lines(numbered: Numbered, report: Report, sheet: Sheet) -> Iterator[Line]:
     """The lines of the gradient."""
     gradient, number = numbered.gradient, numbered.number
+    width, verbose = sheet.width, sheet.verbose
     verdict = gradient.verdict
     style = "bold yellow" if verdict is None else _STYLES[verdict]
     word, on = verdict_word(gradient), backend_word(gradient)
@@ -83,7 +82,7 @@ def gradient_lines(
     line = about(gradient, findings)
     if folded and (untold := len(notes) + (0 if verbose else len(blind))):
         line += f" · {_counted_notes(untold)}"
-    yield from wrapped(line, width, "  ", "dim")
+    yield from wrapped(sheet.words.explain(line), width, "  ", "dim")
     if gradient.reason and gradient.evidence not in (None, Evidence.CERTIFIED):
         yield from wrapped(f"not certified: {gradient.reason}", width, "  ", "dim")
     if gradient.adequacy is not None and (gradient.adequacy.unseen or verbose):
@@ -91,7 +90,7 @@ def gradient_lines(
     yield from _elsewhere(gradient, number, report, width)
     for finding, too in [(f, []) for f in shown] if verbose else with_followers(shown):
         yield []
-        yield from finding_lines(finding, root, width, gradient.evidence, verbose, too)
+        yield from finding_lines(finding, sheet, gradient.evidence, too)
     if notes and not folded:
         yield []
         yield from _notes(notes, width)

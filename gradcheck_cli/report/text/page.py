@@ -14,6 +14,7 @@ from gradcheck_cli.report.closing import closing, start_with
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.alike import grouped, listed, with_one_reason
 from gradcheck_cli.report.text.finding import finding_lines
+from gradcheck_cli.report.text.first_words import Sheet
 from gradcheck_cli.report.text.gradient import (
     all_green,
     counted_verdicts,
@@ -34,7 +35,8 @@ def render(report: Report, look: Look) -> str:
 def begin(look: Look, files: int) -> Page:
     """The page of a run over so many files, while they are added to it."""
     columns = look.width or shutil.get_terminal_size((80, 24)).columns
-    return Page(look, max(_NARROWEST, min(_WIDEST, columns)), files > 1)
+    width = max(_NARROWEST, min(_WIDEST, columns))
+    return Page(look, Sheet(look.root, width, look.verbose), files > 1)
 
 
 @dataclass(slots=True)
@@ -42,7 +44,7 @@ class Page:
     """A page with the files that were added until now; those that could not be checked are told at its end."""
 
     look: Look
-    width: int
+    sheet: Sheet
     of_several: bool
     _in_short: bool = False  # does it end with a file in one line?
     _held: list[Section] = field(default_factory=list)
@@ -61,8 +63,8 @@ class Page:
         if self._in_short:
             yield []
         verbose = self.look.verbose
-        yield from _not_covered(report.not_covered, self.of_several, self.width, verbose)
-        yield from _closing(report, self.width)
+        yield from _not_covered(report.not_covered, self.of_several, self.sheet.width, verbose)
+        yield from _closing(report, self.sheet.width)
 
     def _told(self, section: Section, report: Report) -> Iterator[Line]:
         """One file; of one that was never run there is a word at the end."""
@@ -83,7 +85,7 @@ class Page:
             yield from self._findings(mine)
             for each in here:
                 yield []
-                yield from gradient_lines(each, report, self.look.root, self.width, verbose)
+                yield from gradient_lines(each, report, self.sheet)
             yield []
 
     def _loud(self, findings: Sequence[Finding]) -> list[Finding]:
@@ -98,7 +100,7 @@ class Page:
     def _findings(self, findings: Sequence[Finding]) -> Iterator[Line]:
         for finding in findings:
             yield []
-            yield from finding_lines(finding, self.look.root, self.width, verbose=self.look.verbose)
+            yield from finding_lines(finding, self.sheet)
 
     def _held_alike(self) -> list[list[Section]]:
         """The files that could not be checked; those of which the same is to be said together."""
@@ -110,11 +112,11 @@ class Page:
         yield from self._findings(first.findings)
         if others:
             text = f"in {listed([each.path for each in others])} (-v tells each)"
-            yield from labelled("same", text, self.width, "")
+            yield from labelled("same", text, self.sheet.width, "")
         yield []
 
     def _written(self, lines: Iterator[Line]) -> str:
-        return written(lines, self.width, color=self.look.color)
+        return written(lines, self.sheet.width, color=self.look.color)
 
 
 def _not_covered(
