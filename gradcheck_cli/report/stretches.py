@@ -55,7 +55,9 @@ def about(sweep: Map) -> str:
 
 
 def where(stretch: Stretch, sweep: Map) -> str:
-    """`88.72284 ≤ x ≤ 3.4028235e38`."""
+    """`88.72284 ≤ x ≤ 3.4028235e38`; of several arguments a point, for a box around all says little."""
+    if len(sweep.arguments) > 1 and stretch.at is not None:
+        return _point(stretch.at, sweep)
     fmt = format_of(sweep.dtype)
     parts = []
     for name, first, last in zip(sweep.arguments, stretch.first, stretch.last, strict=True):
@@ -66,19 +68,20 @@ def where(stretch: Stretch, sweep: Map) -> str:
 
 def says(stretch: Stretch, sweep: Map) -> str:
     """What is the matter, at how many points, and how bad it is at the worst of them."""
-    worst = ""
+    worst, several = "", len(sweep.arguments) > 1
     if stretch.bits is not None:
-        worst = f", at worst {stretch.bits:g} bits{_at(stretch, sweep)}"
+        at = "" if several or stretch.at is None else f" at {_point(stretch.at, sweep)}"
+        worst = f", at worst {stretch.bits:g} bits{at}"
     number = f"{stretch.count:,} {count(stretch.count, 'point').rpartition(' ')[2]}"
+    if several:
+        number = f"{stretch.count:,} of {count(sweep.floats, 'point')}"
     return f"{_SAYS[stretch.kind]}: {number}{worst}"
 
 
-def _at(stretch: Stretch, sweep: Map) -> str:
-    if stretch.at is None:
-        return ""
+def _point(at: Sequence[int], sweep: Map) -> str:
     fmt = format_of(sweep.dtype)
-    places = zip(sweep.arguments, stretch.at, strict=True)
-    return " at " + ", ".join(f"{name} = {_float(ordinal, fmt)}" for name, ordinal in places)
+    places = zip(sweep.arguments, at, strict=True)
+    return ", ".join(f"{name} = {_float(ordinal, fmt)}" for name, ordinal in places)
 
 
 def _float(ordinal: int, fmt: Format) -> str:

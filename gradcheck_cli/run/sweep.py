@@ -16,6 +16,7 @@ from gradcheck_cli.contract.report import Finding, Severity
 from gradcheck_cli.contract.sweep_map import Map, Share, Stretch, Swept
 from gradcheck_cli.contract.version import __version__
 from gradcheck_cli.contract.worker import Doing, Event, FileFinding, Task, Unreached
+from gradcheck_cli.inputs.floats import format_of
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.framework_marks import PACKAGES
 from gradcheck_cli.run.session import Session
@@ -163,6 +164,7 @@ def joined(parts: Sequence[Swept], display: str) -> Map:
     parts = sorted(parts, key=lambda part: part.part)
     first = parts[0]
     several = len(first.arguments) > 1
+    one = int(format_of(first.dtype).ordinals(1.0))
     gap = 1 << (_DIGITS[first.dtype] - 4)
     stretches: list[Stretch] = []
     latest: dict[tuple[int, str], int] = {}
@@ -170,7 +172,7 @@ def joined(parts: Sequence[Swept], display: str) -> Map:
         key = (stretch.result, stretch.kind)
         old = latest.get(key)
         if old is not None and (several or stretch.first[0] - stretches[old].last[0] <= gap):
-            stretches[old] = _both(stretches[old], stretch)
+            stretches[old] = _both(stretches[old], stretch, one)
         else:
             latest[key] = len(stretches)
             stretches.append(stretch)
@@ -183,13 +185,21 @@ def joined(parts: Sequence[Swept], display: str) -> Map:
     )  # fmt: skip
 
 
-def _both(a: Stretch, b: Stretch) -> Stretch:
-    worse = b if b.bits is not None and (a.bits is None or b.bits < a.bits) else a
+def _both(a: Stretch, b: Stretch, one: int) -> Stretch:
+    """Two of one fate, with the worst point of both; where none is worse than the other, with that nearer to ones."""
+    by_bits = b.bits is not None and (a.bits is None or b.bits < a.bits)
+    plainer = a.bits is None and b.bits is None and _distance(b, one) < _distance(a, one)
+    worse = b if by_bits or plainer else a
     return Stretch(
         result=a.result, kind=a.kind, first=_each(min, a.first, b.first),
         last=_each(max, a.last, b.last), count=a.count + b.count,
         within=a.within or b.within, bits=worse.bits, at=worse.at,
     )  # fmt: skip
+
+
+def _distance(stretch: Stretch, one: int) -> int:
+    """How many floats lie between the numbers of its point and ones of their signs; a stretch without a point is far."""
+    return sum(abs(abs(ordinal) - one) for ordinal in stretch.at) if stretch.at else 1 << 64
 
 
 def _each(choose: Callable[[Iterable[int]], int], a: list[int], b: list[int]) -> list[int]:

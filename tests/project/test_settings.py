@@ -141,3 +141,20 @@ def test_every_rule_is_raised_somewhere() -> None:
 
 def test_severities_are_ordered() -> None:
     assert Severity.NOTE.rank < Severity.WARNING.rank < Severity.ERROR.rank
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"memory-limit": "3GB"}, "`memory-limit` has to be a whole number (MiB that each worker may take), and is text"),
+        ({"select": "nan"}, "`select` has to be a list, and is text"),
+        ({"fail-on": "errors"}, "`fail-on` has to be one of error, never, note, warning"),
+        ({"max-time": []}, "`max-time` has to be a number or nothing, and is a list"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_kind_is_refused_in_plain_words(
+    table: dict[str, object], said: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        parse(table, "pyproject.toml")
+    assert str(refused.value) == f"pyproject.toml: [tool.cgcheck] {said}"

@@ -161,7 +161,7 @@ def test_what_another_backend_failed_by_is_said_in_a_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("files", "closing"),
     [
-        ([], "No custom gradients in 0 files."),
+        ([], "There was no file to look at."),
         ([File("a.py"), File("b.py")], "No custom gradients in 2 files."),
         (
             [File("a.py", findings=[finding("import-failed", gradient=None)])],

@@ -39,7 +39,7 @@ def parts(
         codes, bits = by_walks(subject, rungs, fmt, points, task.seed)
         yield replace(
             swept, part=number, parts=count, floats=len(rows),
-            stretches=[s for k, c in enumerate(codes) for s in _boxes(k, c, bits[k], rows, within)],
+            stretches=[s for k, c in enumerate(codes) for s in _boxes(k, c, bits[k], rows, within, fmt)],
             levels=[_level(c, b).tolist() for c, b in zip(codes, bits, strict=True)],
         )  # fmt: skip
 
@@ -59,17 +59,28 @@ def _grid(subject: Shaped, fmt: Format, budget: int) -> Array:
     return np.stack([axis.reshape(-1) for axis in np.meshgrid(*lines, indexing="ij")], axis=1)
 
 
-def _boxes(result: int, codes: Array, bits: Array, rows: Array, within: Array) -> Iterator[Stretch]:
+def _boxes(
+    result: int, codes: Array, bits: Array, rows: Array, within: Array, fmt: Format
+) -> Iterator[Stretch]:
+    """What is amiss with a result, each kind with the point that shows it best: the worst, or else the plainest."""
+    plain = _plainness(rows, fmt)
     for kind in np.unique(codes).tolist():
         if kind == FINE:
             continue
         places = np.flatnonzero(codes == kind)
-        worst = places[int(bits[places].argmin())]
+        badness = bits if kind in DIGITS else plain
+        worst = places[int(badness[places].argmin())]
         yield Stretch(
             result=result, kind=NAMES[kind], first=rows[places].min(axis=0).tolist(),
             last=rows[places].max(axis=0).tolist(), count=len(places), at=rows[worst].tolist(), within=bool(within[places].any()),
             bits=round(float(bits[worst]), 2) if kind in DIGITS else None,
         )  # fmt: skip
+
+
+def _plainness(rows: Array, fmt: Format) -> Array:
+    """How far the numbers of a point are from 1, in powers of two; those outside of what models meet are far."""
+    sizes = np.abs(fmt.from_ordinals(rows.reshape(-1))).reshape(rows.shape)
+    return np.asarray(np.abs(np.log2(np.maximum(sizes, fmt.tiny))).sum(axis=1))
 
 
 def _level(codes: Array, bits: Array) -> Array:

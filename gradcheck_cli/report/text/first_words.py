@@ -8,7 +8,7 @@ from pathlib import Path
 
 # A word where it stands, and what it means.
 _MEANINGS = {
-    re.compile(r"evidence: certified\b"): "by proved error bounds",
+    re.compile(r"evidence: certified(?: at the shapes tried)?"): "by proved error bounds",
     re.compile(r"\b\d+ probes?\b"): "inputs with a cotangent each",
     re.compile(r"\bat a kink\b"): "where the slopes of two sides differ",
 }
