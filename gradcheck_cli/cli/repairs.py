@@ -70,11 +70,13 @@ def write_repairs(
             _say(f"{change.display}: {_what(change)} put back, for it is no better repaired")
         for change in mended.changed_meanwhile:
             _say(f"{change.display}: left alone, for it was changed in the meantime")
-    now = [item for each in later for item in each.unused if item.path in kept]
-    unused = [item for item in result.unused if item.path not in kept] + now
+    latest = {file.display: each for each in later for file in each.files}
+    now = [item for path in kept for item in latest[path].unused if item.path == path]
+    unused = [item for item in result.unused if item.path not in latest] + now
     if removed := without_unused(unused, session.root):
         _say(f"{count(removed, 'unused suppression')} taken out")
-    files = [file for each in (result, *later) for file in each.files]
+    files = [file for file in result.files if file.display not in latest]
+    files += [f for path, each in latest.items() for f in each.files if f.display == path]
     return replace(result, report=report, files=files)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gradcheck_cli.contract.sweep_map import Swept
 from gradcheck_cli.contract.worker import Doing, Event
@@ -16,17 +17,28 @@ _CELLS = 24
 _EVERY = 0.2  # seconds
 
 
+def _is_shown() -> bool:
+    """Is there a terminal? Whoever started us may have closed even that."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def clear_line() -> None:
     """Take the line away, so that something else can be written; it comes again by itself."""
-    if sys.stderr.isatty():
+    if _is_shown():
         sys.stderr.write(_CLEAR)
         sys.stderr.flush()
+
+
+def leave_standard_output() -> None:
+    """Nobody reads it any more, as behind `| head`: what is still held for it goes nowhere, and ends nothing."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def progress(files: int) -> Iterator[Callable[[str, Event | None], None]]:
     """A function that takes what is done in a file, or None when all of it is, and redraws the line."""
-    if not sys.stderr.isatty():
+    if not _is_shown():
         yield lambda display, event: None
         return
     finished = 0
@@ -48,7 +60,7 @@ def progress(files: int) -> Iterator[Callable[[str, Event | None], None]]:
 @contextmanager
 def bar() -> Iterator[Callable[[Swept, int], None]]:
     """A function that takes each part of a sweep and how many are done, and redraws the line."""
-    if not sys.stderr.isatty():
+    if not _is_shown():
         yield lambda part, done: None
         return
     begun, shown, new, floats = time.monotonic(), 0.0, 0, 0

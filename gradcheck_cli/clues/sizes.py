@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -38,25 +39,44 @@ def halves(functions: Sequence[Callable[..., Any]]) -> bool:
     """
     lines = list(_lines(functions))
     places = _cut_at(lines)
-    return any(_HALF.search(_without(places, line)) for line in lines)
+    return any(_HALF.search(ast.unparse(_without(places, line))) for line in lines)
 
 
 def _cut_at(lines: Sequence[ast.stmt]) -> set[str]:
     """The texts of places at which an array is cut, and both sides are taken: `h` of `x[..., :h]` and `x[..., h:]`."""
-    slices = [part for line in lines for part in ast.walk(line) if isinstance(part, ast.Slice)]
-    below = {ast.unparse(s.upper) for s in slices if s.upper and not (s.lower or s.step)}
-    return below & {ast.unparse(s.lower) for s in slices if s.lower and not (s.upper or s.step)}
+    nodes = [node for line in lines for node in ast.walk(line)]
+    parts = [
+        (ast.unparse(node.value), part)
+        for node in nodes
+        if isinstance(node, ast.Subscript)
+        for part in ast.walk(node.slice)
+        if isinstance(part, ast.Slice) and part.step is None
+    ]
+    below = {(of, ast.unparse(s.upper)) for of, s in parts if s.upper and not s.lower}
+    above = {(of, ast.unparse(s.lower)) for of, s in parts if s.lower and not s.upper}
+    return {place for _, place in below & above}
 
 
-def _without(places: set[str], line: ast.stmt) -> str:
-    """The text of a line without these places, and without what gives one its name: `h = x.shape[-1] // 2`."""
+def _without(places: set[str], line: ast.stmt) -> ast.stmt:
+    """The line without cuts at these places, and without what gives one its name: `h = x.shape[-1] // 2`."""
     match line:
-        case ast.Assign(targets=[ast.Name(id=name)]) if name in places:
-            return ""
-    text = ast.unparse(line)
-    for place in places:
-        text = text.replace(place, "")
-    return text
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(op=ast.FloorDiv())):
+            if name in places:
+                return ast.Pass()
+    cut: ast.stmt = _WithoutCuts(places).visit(copy.deepcopy(line))
+    return cut
+
+
+class _WithoutCuts(ast.NodeTransformer):
+    def __init__(self, places: set[str]) -> None:
+        self._places = places
+
+    def visit_Slice(self, node: ast.Slice) -> ast.Slice:
+        lower, upper = (
+            None if end is not None and ast.unparse(end) in self._places else end
+            for end in (node.lower, node.upper)
+        )
+        return ast.Slice(lower, upper, node.step)
 
 
 def loops(functions: Sequence[Callable[..., Any]]) -> bool:
@@ -106,8 +126,22 @@ def open_axes(function: Callable[..., Any]) -> frozenset[str]:
     made = [node for node in nodes if isinstance(node, ast.Assign)]
     for _ in range(_STEPS):
         sources = (a.value for a in made if any(ast.unparse(t) in taken for t in a.targets))
-        taken |= {n.id for value in sources for n in ast.walk(value) if isinstance(n, ast.Name)}
+        taken |= {name for value in sources if (name := _made_of(value))}
     return frozenset(taken)
+
+
+def _made_of(value: ast.expr) -> str:
+    """The name of the array that an expression is first of all made of: `logits` of `log_softmax(logits / scale, -1)`."""
+    match value:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name)), args=[]):
+            return name
+        case ast.Call(args=[first, *_]) | ast.BinOp(left=first) | ast.UnaryOp(operand=first):
+            return _made_of(first)
+        case ast.Subscript(value=inner) | ast.Attribute(value=inner):
+            return _made_of(inner)
+    return ""
 
 
 def _taken_after_dots(node: ast.AST) -> str:

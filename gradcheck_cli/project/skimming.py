@@ -80,7 +80,7 @@ def _files(path: Path, full: str) -> Iterator[Path]:
     parts = full.split(".")
     if parts[0] in LIBRARIES:
         return
-    root = _root(path.parent)
+    root = root_of(path.parent)
     for cut in range(len(parts), 0, -1):
         file = _source_below(root, ".".join(parts[:cut]))
         if file is not None:
@@ -88,7 +88,8 @@ def _files(path: Path, full: str) -> Iterator[Path]:
 
 
 @functools.cache
-def _root(folder: Path) -> Path:
+def root_of(folder: Path) -> Path:
+    """Where the modules of a folder are imported from: above the package that it is in."""
     return module_name(folder / "__init__.py")[0] if (folder / "__init__.py").is_file() else folder
 
 

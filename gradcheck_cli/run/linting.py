@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tokenize
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -40,6 +41,7 @@ class Read:
     display: str
     all_findings: tuple[Finding, ...]
     ignores: tuple[Ignore, ...] = ()
+    content: str = ""  # the name of what was read
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -76,8 +78,10 @@ def read_files(
     for (_, display), key in zip(work, keys, strict=True):
         said = known.get(key)
         files.append(next(new) if said is None else Read(display, *said))
-        if said is None and key:
-            cache.put(key, (files[-1].all_findings, files[-1].ignores))
+        if said is None and files[-1].content:  # which may not be what it was when it was asked for
+            cache.put(
+                key_of(display, files[-1].content), (files[-1].all_findings, files[-1].ignores)
+            )
     cache.save()
     return files
 
@@ -138,20 +142,27 @@ def _display(file: Path, root: Path) -> str:
 
 def _read_file(work: tuple[str, str]) -> Read:
     path, display = work
-    if path.endswith(NOTEBOOK):
-        return _read_notebook(path, display)
     try:
-        with tokenize.open(path) as file:
-            source = file.read()
-    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        return Read(display, (find(RuleName.UNREADABLE_FILE).finding(display, 1, str(error)),))
+    read = _read_notebook(data, display) if path.endswith(NOTEBOOK) else _read_data(data, display)
+    return replace(read, content=digest(data))
+
+
+def _read_data(data: bytes, display: str) -> Read:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        source = io.TextIOWrapper(io.BytesIO(data), encoding).read()
+    except (SyntaxError, UnicodeDecodeError) as error:
         return Read(display, (find(RuleName.UNREADABLE_FILE).finding(display, 1, str(error)),))
     return _read_source(source, display)
 
 
-def _read_notebook(path: str, display: str) -> Read:
+def _read_notebook(data: bytes, display: str) -> Read:
     try:
-        book = notebook(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        book = notebook(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         text = f"it cannot be read as a notebook: {error}"
         return Read(display, (find(RuleName.UNREADABLE_FILE).finding(display, 1, text),))
     read = _read_source(book.source, display)

@@ -106,29 +106,36 @@ def mend(report: Report, changes: Sequence[Change], again: Again, settings: Sett
     Of a file for which some of the repairs did no good, the others are tried alone.
     """
     first = _tried(report, changes, again)
-    good = [each for each in first if each.is_better and not each.useless()]
-    doubtful = [each for each in first if each not in good]
-    others = [change for change in changes if change not in [each.change for each in first]]
-    others += _take_back([each.change for each in doubtful])
-    fewer = [
-        _with_only(each.change, each.useful())
-        for each in doubtful
-        if each.useful() and each.useless() and each.change not in others
-    ]
+    written = [each.change for each in first]
+    others = [change for change in changes if change not in written]
     try:
+        good, doubtful = _sorted(first)
+        others += _take_back([each.change for each in doubtful])
+        left = [each for each in doubtful if each.change not in others]
+        fewer = [_with_only(each.change, each.useful()) for each in left if each.useful()]
+        written += fewer
         second = _tried(report, fewer, again)
-    except BaseException:
-        _take_back([each.change for each in good])
+        better = [each for each in second if each.is_better]
+        others += _take_back([each.change for each in second if not each.is_better])
+        # What was better with all of its repairs, and is not with fewer, has them all.
+        names = {each.change.display for each in better} | {change.display for change in others}
+        whole = [e for e in left if e.is_better and e.change.display not in names]
+        kept = [*good, *better, *(each for each in whole if each.change.write())]
+        put_back = [
+            _with_only(each.change, lost)
+            for each in left
+            if (lost := [f for f in each.change.repaired if not _is_repaired(f, kept)])
+        ]
+        return Mended(_told(report, kept, settings), [e.change for e in kept], put_back, others)
+    except BaseException:  # nothing stays of what was not looked at to the end
+        _take_back(written)
         raise
-    better = [each for each in second if each.is_better]
-    others += _take_back([each.change for each in second if each not in better])
-    kept = [*good, *better]
-    put_back = [
-        _with_only(each.change, [f for f in each.change.repaired if not _is_repaired(f, better)])
-        for each in doubtful
-        if each.change.display not in {change.display for change in others}
-    ]
-    return Mended(_told(report, kept, settings), [e.change for e in kept], put_back, others)
+
+
+def _sorted(files: Sequence[RepairedFile]) -> tuple[list[RepairedFile], list[RepairedFile]]:
+    """Those that are better, with no repair that did nothing good beside others that did; and the rest."""
+    good = [f for f in files if f.is_better and not (f.useful() and f.useless())]
+    return good, [f for f in files if all(f is not other for other in good)]
 
 
 def _told(report: Report, kept: Sequence[RepairedFile], settings: Settings) -> Report:

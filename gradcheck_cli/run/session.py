@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gradcheck_cli.contract.worker import AskedPoint, Event, Kind, Task
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.batch import Batch
+from gradcheck_cli.run.exit_code import INTERRUPTED
 from gradcheck_cli.run.result import Result
 from gradcheck_cli.run.result_cache import ResultCache
 from gradcheck_cli.run.skims import Skims
@@ -69,11 +72,13 @@ class Session:
             if not file.pending:
                 progress(file.display, None)
         unfolding = Unfolding(files, self.settings, tell)
-        self._work(files, unfolding, progress, kept)
+        stopped = self._work(files, unfolding, progress, kept)
         unfolding.end()
         if kept is not None:
             kept.tidy()
         report = assemble(files, self.settings, self.at, durations=self.durations)
+        if stopped:  # perhaps by a pager that was left, when all was done
+            report = replace(report, summary=replace(report.summary, exit_code=INTERRUPTED))
         return Result(report, files, self.settings)
 
     def _work(
@@ -82,8 +87,8 @@ class Session:
         unfolding: Unfolding,
         progress: Progress,
         kept: ResultCache | None,
-    ) -> None:
-        """Let workers do what is pending, one kind of tasks after the other, until all is done or an interrupt comes."""
+    ) -> bool:
+        """Let workers do what is pending, one kind of tasks after the other; True if an interrupt came before all was done."""
         kinds = dict.fromkeys(needs(task) for file in files for task in file.pending)
         workers = crew(self.settings)
         try:
@@ -98,8 +103,10 @@ class Session:
         except KeyboardInterrupt:
             for file in files:
                 file.stopped |= bool(file.pending)
+            return True
         finally:
             workers.close()
+        return False
 
     def _do(
         self, batch: Batch, kind: Kind, workers: Crew, progress: Progress, unfolding: Unfolding

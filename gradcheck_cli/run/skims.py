@@ -1,6 +1,7 @@
 """What sources of a project said of themselves when they were last read: files that define nothing are not read again.
 
-A file is known again by its path, its size and the time of its last change; one that changed while it was read is not kept.
+A file is known again by its path, its size, the times of its last change and its place on the disk; one that changed just now is
+not kept. What it uses of other files is looked at each time.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from gradcheck_cli.run.state import digest, state_of
 _MOST_STATES = 4  # of cgcheck, whose cache files are kept
 _MOST = 100_000  # files that are remembered: of more, the oldest go
 _MARK = "cgcheck"  # of comments that say something to us
-_TICK = 20_000_000  # nanoseconds: what has changed since then may change again at the same time
+_TICK = 2_000_000_000  # nanoseconds: what has changed since then may change again at the same time
 
 
 class Skim(msgspec.Struct, array_like=True, frozen=True):
     """One file as it was; `uses` are names by which it may define a gradient, if what they lead to has one."""
 
-    time: int
-    size: int
+    state: tuple[
+        int, int, int, int
+    ]  # when it was changed, in two ways, its size, its place on the disk
+    root: str  # from which its modules are imported
     content: str  # its name
     says_something: bool
     uses: list[str]
@@ -57,7 +60,8 @@ class Skims:
             found = os.stat(path)  # noqa: PTH116 — half of the price
         except OSError:
             return None
-        return known if (found.st_mtime_ns, found.st_size) == (known.time, known.size) else None
+        same = _state(found) == known.state and _root(path) == known.root
+        return known if same else None
 
     def put(self, path: Path, source: str) -> Skim | None:
         """The file as it is now, with its text."""
@@ -67,7 +71,7 @@ class Skims:
             return None
         says = _MARK in source or skimming.has_a_word(source)
         uses = [] if says else skimming.used_names(source, path)
-        skim = Skim(found.st_mtime_ns, found.st_size, digest(data), says, uses)
+        skim = Skim(_state(found), _root(path), digest(data), says, uses)
         if found.st_mtime_ns < self._begun:
             self._new[_absolute(path)] = skim
         return skim
@@ -78,6 +82,14 @@ class Skims:
             kept = list({**self._held, **self._new}.items())[-_MOST:]
             keep(self._path, msgspec.msgpack.encode(dict(kept)))
             drop(path for path, _ in list(held(self._path.parent))[_MOST_STATES:])
+
+
+def _state(found: os.stat_result) -> tuple[int, int, int, int]:
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def _root(path: Path) -> str:
+    return str(skimming.root_of(path.parent))
 
 
 def _absolute(path: Path) -> str:

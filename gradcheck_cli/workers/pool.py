@@ -95,6 +95,7 @@ class Pool:
         self._running: dict[int, _Job] = {}
         self._done: dict[int, WorkerEnd] = {}
         self._clock = 0.0
+        self._held_up = 0.0  # seconds in which whoever hears of it did something else
         self._first = 0  # news of an earlier run's jobs are nobody's
 
     def run(self, tasks: Sequence[Task], heard: Heard) -> list[WorkerEnd]:
@@ -129,7 +130,7 @@ class Pool:
         if job is None:
             return self._done.pop(index, WorkerEnd(End.INTERRUPTED, (), None, None, 0.0))
         end = End.FINISHED if job.finished else End.INTERRUPTED
-        return WorkerEnd(end, tuple(job.events), job.doing, None, time.monotonic() - job.started)
+        return WorkerEnd(end, tuple(job.events), job.doing, None, self._now() - job.started)
 
     def _start(self, index: int, task: Task) -> None:
         ours, theirs = socket.socketpair()
@@ -138,7 +139,7 @@ class Pool:
         with contextlib.suppress(ConnectionError):  # it died before it read: its silence says so
             wire.send(ours, task)
         ours.setblocking(False)
-        self._running[index] = _Job(task, ours, time.monotonic())
+        self._running[index] = _Job(task, ours, self._now())
         self._selector.register(ours, selectors.EVENT_READ, index)
 
     def _turn(self, heard: Heard) -> None:
@@ -152,8 +153,8 @@ class Pool:
             if isinstance(news, Started):
                 job.pid = news.pid
             elif isinstance(news, Exited):
-                job.status, job.exited_at = news.status, time.monotonic()
-        now = time.monotonic()
+                job.status, job.exited_at = news.status, self._now()
+        now = self._now()
         look = now - self._clock > _TICK
         if look:
             self._clock = now
@@ -185,7 +186,7 @@ class Pool:
             data = b""
         if not data:
             self._selector.unregister(job.sock)
-            job.closed, job.closed_at = True, time.monotonic()
+            job.closed, job.closed_at = True, self._now()
             return
         try:
             events = [decode_event(frame) for frame in job.reader.feed(data)]
@@ -194,10 +195,10 @@ class Pool:
             return
         for event in events:
             if isinstance(event, Doing):
-                job.doing, job.said_at = event, time.monotonic()
+                job.doing, job.said_at = event, self._now()
             else:
                 job.events.append(event)
-            heard(job.task, event)
+            self._tell(heard, job.task, event)
 
     def _finish(self, index: int, heard: Heard) -> None:
         job = self._running.pop(index)
@@ -206,11 +207,23 @@ class Pool:
         job.sock.close()
         _kill(job.pid)
         assert job.end is not None
-        seconds = time.monotonic() - job.started
-        quiet = time.monotonic() - (job.said_at or job.started)
+        seconds = self._now() - job.started
+        quiet = self._now() - (job.said_at or job.started)
         end = WorkerEnd(job.end, tuple(job.events), job.doing, job.status, seconds, quiet)
         self._done[index] = end
-        heard(job.task, end)
+        self._tell(heard, job.task, end)
+
+    def _tell(self, heard: Heard, task: Task, news: Event | WorkerEnd) -> None:
+        """Hand on what comes; while nobody listens, as where a screen is full, no worker grows older."""
+        begun = time.monotonic()
+        try:
+            heard(task, news)
+        finally:
+            self._held_up += time.monotonic() - begun
+
+    def _now(self) -> float:
+        """Seconds by a clock that stands still while we are held up."""
+        return time.monotonic() - self._held_up
 
 
 def _kill(pid: int | None) -> None:

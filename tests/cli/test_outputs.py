@@ -188,3 +188,60 @@ def test_a_line_of_progress_makes_way(monkeypatch: pytest.MonkeyPatch, tmp_path:
         show("a.py", None)
         writing.tell(REPORT)
     assert both.getvalue().split("\r\x1b[K")[:3] == ["", "[1/1] a.py", "a.py:3:1: error[gradient-mismatch] f: it is wrong\n"]  # fmt: skip
+
+
+def test_a_target_that_is_named_twice_is_one(tmp_path: Path) -> None:
+    name = f"json-lines:{tmp_path}/out"
+    assert len(Outputs.parse([name, name], "never", verbose=False).targets) == 1
+    with pytest.raises(UsageError, match="two formats would be written to"):
+        Outputs.parse([name, f"text:{tmp_path}/out"], "never", verbose=False)
+
+
+class Leaving(io.StringIO):
+    """A reader that goes after the first words, as `head` does; or an interrupt that comes then."""
+
+    def __init__(self, raised: type[BaseException]) -> None:
+        super().__init__()
+        self.raised = raised
+
+    def write(self, text: str) -> int:
+        if self.getvalue():
+            raised, self.raised = self.raised, OSError
+            raise raised
+        return super().write(text)
+
+
+def test_a_reader_who_leaves_takes_no_other_report_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Leaving(BrokenPipeError))
+    whole = tmp_path / "out.json"
+    outputs = Outputs.parse(["concise", f"json:{whole}"], "never", verbose=False)
+    writing = Writing(outputs, tmp_path, 2, lambda part: part)
+    writing.tell(REPORT)
+    writing.tell(REPORT)
+    writing.end(REPORT)
+    assert json.loads(whole.read_text())["summary"]["errors"] == 1
+
+
+def test_what_an_interrupt_kept_from_being_written_is_written_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Leaving(KeyboardInterrupt)
+    monkeypatch.setattr(sys, "stdout", out)
+    writing = Writing(Outputs.parse(["concise"], "never", verbose=False), tmp_path, 2, lambda p: p)
+    writing.tell(REPORT)
+    with pytest.raises(KeyboardInterrupt):
+        writing.tell(REPORT)
+    later = io.StringIO()
+    writing._sinks[None] = later
+    writing.end(REPORT)
+    assert later.getvalue().count("gradient-mismatch") == 1
+
+
+def test_without_standard_error_reports_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    Outputs.parse(["concise"], "never", verbose=False).write(REPORT, tmp_path)
+    assert "gradient-mismatch" in capsys.readouterr().out

@@ -67,9 +67,19 @@ def turned_and_counted(x: Any) -> Any:
     return np.concatenate([-x[..., h:], x[..., :h]], -1) * (len(x) % 2)
 
 
+def corners(boxes: Any) -> Any:
+    return np.concatenate([boxes[..., :2] + boxes[..., 2:], boxes[: len(boxes) // 2, :2]])
+
+
+def parted(xp: Any, x: Any, f: int) -> Any:
+    return xp.fft.rfft(x[:f]) + x[f:]
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
+        (corners, True),
+        (parted, True),
         (turned, False),
         (turned_at_once, False),
         (turned_and_counted, True),
@@ -143,12 +153,18 @@ def first_score(logits: Any, scale: Any) -> Any:
     return whole[..., 0].mean() * scale[..., None]
 
 
+def filtered(logits: Any, scale: Any, conv: Any) -> Any:
+    smooth = conv(logits / scale, scale)
+    return smooth[..., 0]
+
+
 def columns(pairs: Any) -> Any:
     return pairs[:, 0] - pairs[:, 1]
 
 
 @pytest.mark.parametrize(
-    ("function", "expected"), [(first_score, {"logits"}), (turned, {"x"}), (columns, set())]
+    ("function", "expected"),
+    [(first_score, {"logits"}), (filtered, {"logits"}), (turned, {"x"}), (columns, set())],
 )
 def test_what_is_taken_after_dots_has_any_axes_before(function: Any, expected: set[str]) -> None:
     assert open_axes(function) & {"logits", "scale", "x", "pairs"} == expected

@@ -16,8 +16,6 @@ from tests.conftest import RIGHT, WRONG
 ROOT = Path(__file__).parents[2]
 ACTION, COMPONENT = ROOT / "action.yml", ROOT / "templates" / "cgcheck.yml"
 
-pytestmark = pytest.mark.needs("check_jsonschema")
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -58,10 +56,12 @@ def says_the_schema(name: str, file: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
+@pytest.mark.needs("check_jsonschema")
 def test_the_action_is_what_github_takes() -> None:
     assert "ok -- validation done" in says_the_schema("vendor.github-actions", ACTION)
 
 
+@pytest.mark.needs("check_jsonschema")
 def test_the_component_is_what_gitlab_takes(tmp_path: Path) -> None:
     import yaml
 

@@ -69,3 +69,15 @@ def test_a_folder_that_cannot_be_written_costs_nothing(project: Path, tmp_path: 
     cache = tmp_path / "cache"
     cache.write_text("a file stands where the folder would")
     assert rules(project, cache) == [["naive-softplus"]]
+
+
+def test_a_file_that_is_saved_in_between_is_kept_as_what_was_read(
+    project: Path, tmp_path: Path
+) -> None:
+    file, cache = project / "naive.py", LintCache(tmp_path / "cache")
+    before = state.digest(file.read_bytes())
+    file.write_text("x = 1\n")  # after its content was named, before the linter reads it
+    (read,) = linting.read_files([(str(file), "naive.py")], cache, {str(file): before})
+    assert read.findings == ()
+    file.write_text(NAIVE)
+    assert rules(project, tmp_path / "cache") == [["naive-softplus"]]

@@ -105,3 +105,23 @@ def test_settings_for_a_path_hold_for_what_is_not_read(folder: Path) -> None:
     reader = tasks.TargetReader(settings, folder, skims=Skims(folder.parent / "cache"))
     file = reader.read(Target(folder / "a.py", None, explicit=False))
     assert [ignore.rules for ignore in file.ignores] == [("stability",)]
+
+
+def test_a_package_that_becomes_one_has_other_names(folder: Path) -> None:
+    from gradcheck_cli.project import skimming
+
+    (folder / "pk").mkdir(parents=True)
+    write(folder / "pk", "base.py", "import torch\n\n\nclass Base(torch.autograd.Function): ...\n")
+    write(folder / "pk", "a.py", "from .base import Base\n\n\nclass Mine(Base): ...\n")
+    before = len(read(folder, "pk/a.py").tasks)
+    write(folder / "pk", "__init__.py", "")
+    skimming.root_of.cache_clear()  # as in another process
+    skimming._source_below.cache_clear()
+    assert len(read(folder, "pk/a.py").tasks) == before == 1
+
+
+def test_a_file_that_was_given_its_old_time_is_another_one(folder: Path) -> None:
+    write(folder, "a.py", RIGHT.replace("custom_gradient", "custom_gradienx"))
+    assert read(folder).tasks == []
+    write(folder, "a.py", RIGHT)
+    assert len(read(folder).tasks) == 1

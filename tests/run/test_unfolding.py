@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.report import Finding, Report, Severity, Verdict
 from gradcheck_cli.contract.worker import Checked, Task
+from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
+from gradcheck_cli.run.session import Session
 from gradcheck_cli.run.target_file import File
 from gradcheck_cli.run.unfolding import Unfolding
 from tests.reports import checked, finding, task
@@ -93,3 +97,18 @@ def test_a_module_waits_for_all_for_its_gradients_may_stand_in_any_file() -> Non
     assert told == []
     unfolding.end()
     assert told == [["f", "g"]]
+
+
+def test_an_interrupt_when_all_is_done_is_one(tmp_path: Path) -> None:
+    """As of a pager that is left: nothing is pending any more."""
+    (tmp_path / "a.py").write_text("x = 1\n")
+    targets = [Target(tmp_path / "a.py", None)]
+    raised = iter([KeyboardInterrupt()])
+
+    def tell(report: Report) -> None:
+        for interrupt in raised:
+            raise interrupt
+
+    result = Session(Settings(), tmp_path, reads=True).run(targets, lambda d, e: None, tell)
+    assert result.stopped
+    assert result.report.summary.exit_code == 130

@@ -165,3 +165,15 @@ def test_a_second_run_of_a_pool_is_not_misled_by_late_news_of_the_first() -> Non
     (end,) = both.run([task(max_time=0.2)], lambda task, event: None)
     launched.close()
     assert (end.end, end.status) == (End.TIMED_OUT, None)
+
+
+def test_who_is_held_up_lets_no_worker_grow_older() -> None:
+    """As where a pager is full: what was sent meanwhile still counts."""
+    launched = Launched(sends(FINISHED), sends(FINISHED))
+
+    def hear(task: Task, news: Event | WorkerEnd) -> None:
+        if isinstance(news, WorkerEnd):
+            time.sleep(0.6)
+
+    ends = Pool(launched, 2, memory_limit=1000).run([task(max_time=0.4), task(max_time=0.4)], hear)
+    assert [end.end for end in ends] == [End.FINISHED, End.FINISHED]
