@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from gradcheck_cli.lint.lifting import expression
 from gradcheck_cli.lint.terms import NAME, NUMBER, PRODUCT, SUM, Term
@@ -17,6 +18,7 @@ Found = Mapping[str, Term]
 
 REST = "_more"
 _MOST = 12  # operands of a sum that are tried in every order
+_KNOWN: dict[int, tuple[Sequence[Term], _Wanted]] = {}
 
 
 @functools.cache
@@ -63,15 +65,39 @@ def _in_order(forms: Sequence[Term], args: Sequence[Term], found: Found) -> Iter
 def _in_any_order(
     forms: Sequence[Term], args: Sequence[Term], found: Found, root: bool
 ) -> Iterator[Found]:
-    takes_rest = any(f.head == NAME and f.value == REST for f in forms)
-    wanted = [f for f in forms if not (f.head == NAME and f.value == REST)]
-    if len(wanted) > len(args) or len(args) > _MOST:
+    wanted = _wanted(forms)
+    if len(wanted.forms) > len(args) or len(args) > _MOST:
         return
-    # What says most comes first: names match anything.
-    wanted = sorted(wanted, key=lambda f: (f.head == NAME, f.head == NUMBER))
-    for one, left in _assigned(wanted, list(args), found):
-        if not left or takes_rest or root:
+    if not wanted.heads.issubset([arg.head for arg in args]):
+        return
+    for one, left in _assigned(wanted.forms, list(args), found):
+        if not left or wanted.takes_rest or root:
             yield one
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The operands of a pattern's sum or product: what says most first, for names match anything."""
+
+    forms: Sequence[Term]
+    heads: frozenset[str]  # that some operand must have
+    takes_rest: bool
+
+
+def _wanted(forms: Sequence[Term]) -> _Wanted:
+    """Those of one pattern, worked out once: it is the same object each time, and stays."""
+    known = _KNOWN.get(id(forms))
+    if known is not None and known[0] is forms:
+        return known[1]
+    rest = [f for f in forms if f.head == NAME and f.value == REST]
+    others = [f for f in forms if f not in rest]
+    wanted = _Wanted(
+        sorted(others, key=lambda f: (f.head == NAME, f.head == NUMBER)),
+        frozenset(f.head for f in others if f.head != NAME),
+        bool(rest),
+    )
+    _KNOWN[id(forms)] = forms, wanted
+    return wanted
 
 
 def _assigned(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from gradcheck_cli.lint.nodes import of_module
+
 _DECORATORS = frozenset({"custom_vjp", "custom_jvp", "custom_gradient"})
 _METHODS = frozenset({"forward", "backward", "setup_context", "vjp"})  # of a class of torch
 # What takes the functions of a rule: that of `defjvp` is differentiated, by its tangents.
@@ -13,8 +15,9 @@ _TAKES_RULES = "defvjp"
 
 def undifferentiated(tree: ast.Module) -> frozenset[int]:
     """The lines of such code in a file."""
-    rules = {name for node in ast.walk(tree) for name in _rules(node)}
-    return frozenset(line for node in ast.walk(tree) for line in _lines(node, rules))
+    nodes = of_module(tree)
+    rules = {name for node in nodes for name in _rules(node)}
+    return frozenset(line for node in nodes for line in _lines(node, rules))
 
 
 def _rules(node: ast.AST) -> Iterator[str]:
