@@ -40,21 +40,22 @@ def write_repairs(
     result: Result, session: Session, targets: Sequence[Target], *, unsafe: bool
 ) -> Result:
     """Repair the files of a run, and say so; the result is of the files as they are then."""
-    later: list[Result] = []
+    later: list[tuple[Sequence[Change], Result]] = []
 
     def again(changes: Sequence[Change]) -> Report:
         shown = {change.display for change in changes}
         path_of = session.reader.display
         todo = [t for t in targets if t.path is not None and path_of(t.path) in shown]
-        later.append(session.run(todo, lambda display, event: None))
-        if later[-1].stopped:
+        run = session.run(todo, lambda display, event: None)
+        if run.stopped:
             raise KeyboardInterrupt
-        return later[-1].report
+        later.append((changes, run))
+        return run.report
 
     changes = list(repairs(result.report, session.root, unsafe=unsafe))
     if not changes and (more := _with_more(result.report, session.root, unsafe=unsafe)):
         _say(f"nothing repaired{more}")
-    kept: set[str] = set()
+    kept: dict[str, Result] = {}  # the run of each file as it is now
     report = result.report
     if changes:
         try:
@@ -63,20 +64,20 @@ def write_repairs(
         except KeyboardInterrupt:  # all is put back
             summary = structs.replace(report.summary, exit_code=INTERRUPTED)
             return replace(result, report=structs.replace(report, summary=summary))
-        report, kept = mended.report, {change.display for change in mended.kept}
+        report = mended.report
+        kept = {c.display: run for c in mended.kept for changes, run in later if c in changes}
         for change in mended.kept:
             _say(f"{change.display}: {_what(change)} repaired")
         for change in mended.put_back:
             _say(f"{change.display}: {_what(change)} put back, for it is no better repaired")
         for change in mended.changed_meanwhile:
             _say(f"{change.display}: left alone, for it was changed in the meantime")
-    latest = {file.display: each for each in later for file in each.files}
-    now = [item for path in kept for item in latest[path].unused if item.path == path]
-    unused = [item for item in result.unused if item.path not in latest] + now
+    unused = [item for item in result.unused if item.path not in kept]
+    unused += [item for path, run in kept.items() for item in run.unused if item.path == path]
     if removed := without_unused(unused, session.root):
         _say(f"{count(removed, 'unused suppression')} taken out")
-    files = [file for file in result.files if file.display not in latest]
-    files += [f for path, each in latest.items() for f in each.files if f.display == path]
+    files = [file for file in result.files if file.display not in kept]
+    files += [f for path, run in kept.items() for f in run.files if f.display == path]
     return replace(result, report=report, files=files)
 
 

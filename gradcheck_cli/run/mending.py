@@ -112,7 +112,8 @@ def mend(report: Report, changes: Sequence[Change], again: Again, settings: Sett
         good, doubtful = _sorted(first)
         others += _take_back([each.change for each in doubtful])
         left = [each for each in doubtful if each.change not in others]
-        fewer = [_with_only(each.change, each.useful()) for each in left if each.useful()]
+        partly = [each for each in left if each.useful() and each.useless()]
+        fewer = [_with_only(each.change, each.useful()) for each in partly]
         written += fewer
         second = _tried(report, fewer, again)
         better = [each for each in second if each.is_better]

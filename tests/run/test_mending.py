@@ -13,6 +13,7 @@ from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.change import Change
 from gradcheck_cli.run.mending import _lines_meant, mend, repairs
+from gradcheck_cli.run.repaired_file import RepairedFile
 from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding
 
@@ -245,3 +246,54 @@ def test_what_somebody_changed_meanwhile_is_left_alone_and_told(folder: Path) ->
     assert [change.display for change in done.changed_meanwhile] == ["a.py"]
     assert (done.kept, done.put_back) == ([], [])
     assert (folder / "a.py").read_text() == "mine\n"
+
+
+def two(f: Verdict, h: Verdict, *findings: Finding) -> Report:
+    gradients = [
+        checked(*findings, verdict=f, qualname="f"),
+        checked(*([wrong()] if h is Verdict.WRONG else []), verdict=h, qualname="h"),
+    ]
+    return assemble([File("a.py", gradients=gradients)], Settings())
+
+
+def test_a_file_that_is_better_by_way_of_a_helper_stays_repaired(tmp_path: Path) -> None:
+    """The finding is of one gradient, and what its repair does good another."""
+    (tmp_path / "a.py").write_text(SOURCE)
+    before = two(Verdict.WRONG, Verdict.WRONG, wrong(SIGN))
+    after = two(Verdict.WRONG, Verdict.CORRECT, wrong(SIGN))
+    done = mend(before, list(repairs(before, tmp_path, unsafe=False)), lambda _: after, Settings())
+    assert [change.display for change in done.kept] == ["a.py"]
+    assert (tmp_path / "a.py").read_text() == RIGHT
+
+
+def test_what_was_better_with_all_repairs_and_is_not_with_fewer_has_them_all(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.py").write_text(BOTH)
+    each = [wrong(SIGN), wrong(TIMES)]
+
+    def report(f: Verdict, h: Verdict) -> Report:
+        gradients = [
+            checked(*([finding_] if v is Verdict.WRONG else []), verdict=v, qualname=name)
+            for name, v, finding_ in (("f", f, each[0]), ("h", h, each[1]))
+        ]
+        return assemble([File("a.py", gradients=gradients)], Settings())
+
+    before = report(Verdict.WRONG, Verdict.WRONG)
+    runs = iter([report(Verdict.CORRECT, Verdict.WRONG), before])
+    done = mend(before, list(repairs(before, tmp_path, unsafe=False)), lambda _: next(runs), Settings())  # fmt: skip
+    assert [len(change.repaired) for change in done.kept] == [2]
+    assert done.put_back == []
+    assert "g * d, -g * d" in (tmp_path / "a.py").read_text()
+
+
+def test_an_interrupt_while_reports_are_compared_puts_all_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: RepairedFile) -> list[Finding]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RepairedFile, "useful", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        mended(folder, report_of(verdict=Verdict.CORRECT))
+    assert (folder / "a.py").read_text() == SOURCE
