@@ -52,3 +52,27 @@ def test_what_looks_meant_is_offered_with_its_comment() -> None:
         "wave": {None},  # a sign in one of two arguments is no intent
         "rms_norm": {None},
     }
+
+
+REVERSED = """
+import torch
+
+
+class Reverse(torch.autograd.Function):  # cgcheck: expect(scaled=-alpha)
+    @staticmethod
+    def forward(ctx, x, alpha: float):
+        ctx.alpha = alpha
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -ctx.alpha * grad, None
+"""
+
+
+@pytest.mark.needs("torch")
+def test_a_number_that_is_kept_on_the_context_is_a_declared_factor(tmp_path: Path) -> None:
+    (tmp_path / "reverse.py").write_text(REVERSED)
+    run = check_json("reverse.py", cwd=tmp_path)
+    assert [g["verdict"] for g in run.report["gradients"]] == ["intended"]
+    assert run.findings() == []
