@@ -25,7 +25,7 @@ def scaled(factor, x):
 
 @jax.custom_gradient
 def deadly(x):
-    return x * x, lambda ct: scaled(3, x) * ct
+    return jax.numpy.sinh(x * x), lambda ct: scaled(3, x) * ct
 
 
 @jax.custom_gradient

@@ -41,7 +41,7 @@ def test_a_point_that_fits_no_gradient_is_a_finding() -> None:
     )  # fmt: skip
     points = [parse_point(t) for t in ("x=1", "x=[1, 2, 3, 4]", "x=[1, 2]", "y=3", "y=3")]
     assert [f.message for f in unmatched(points, [tried], "a.py")] == [
-        "--at x=[…] has 2 numbers; `x` was tried with 4",
+        "--at x=[…] has 2 numbers; `x` was tried with 4: give one for all, or so many",
         "--at y=…: no gradient has an argument `y` (there are x)",
     ]
     assert unmatched(points, [], "a.py") == []
