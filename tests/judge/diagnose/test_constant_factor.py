@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -136,6 +137,7 @@ def test_what_is_no_number_or_changes_nothing_is_no_setting() -> None:
     given = {"scale": 0.5, "fill": float("nan"), "top": float("inf"), "on": True, "how": "mean"}
     fixed = tuple((name, Fixed(value, repr(value), "test")) for name, value in given.items())
     m: Any = SimpleNamespace(subject=SimpleNamespace(signature=Signature(fixed)))
+    m.setting = partial(Measurements.setting, m)
     settings: Any = Measurements.settings
     assert settings.func(m) == {"scale": 0.5}
 
