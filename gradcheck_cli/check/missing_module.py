@@ -32,11 +32,11 @@ def missing(name: str, task: Task) -> str:
     if root is not None and package not in NAMES:  # a folder `torch` is no PyTorch
         way = f"install the project (`pip install -e .`), or set `PYTHONPATH={_shown(root)}`"
         return f"{says}, which is not on the path, though it is in {_shown(root)}: {way}"
-    known = [module.name for module in pkgutil.iter_modules()]
-    close = [] if package in known else get_close_matches(package, known, n=1, cutoff=_ALIKE)
     here = f"{says}, which is not installed here"
     if is_optional(name, task):
         return f"{here}, and may be missing: `optional-imports` names it"
+    known = [module.name for module in pkgutil.iter_modules()]
+    close = [] if package in known else get_close_matches(package, known, n=1, cutoff=_ALIKE)
     cure = f"is `{close[0]}` meant? Else" if close else f"pip install {package}, or"
     return f"{here}: {cure} name it in `optional-imports`"
 

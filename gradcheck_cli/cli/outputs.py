@@ -159,10 +159,8 @@ def write_map(sweep: Map, targets: Sequence[tuple[str, str | None]], width: int)
     for name, file in targets:
         text = render_map(name, sweep, width)
         if file is not None:
-            try:
-                Path(file).write_text(text, encoding="utf-8", errors="replace")
-            except OSError as error:
-                raise UsageError(f"cannot write {file}: {error.strerror}") from None
+            with _opened(file) as stream:
+                stream.write(text)
         elif sys.stdout is not None:
             sys.stdout.write(text)
             sys.stdout.flush()
@@ -189,4 +187,7 @@ def _targets(formats: Sequence[str], known: Collection[str]) -> list[tuple[str, 
 
 
 def _opened(file: str) -> TextIO:
-    return Path(file).open("w", encoding="utf-8", errors="replace")
+    try:
+        return Path(file).open("w", encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from None

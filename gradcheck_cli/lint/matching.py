@@ -85,7 +85,7 @@ class _Wanted:
 
 
 def _wanted(forms: Sequence[Term]) -> _Wanted:
-    """Those of one pattern, worked out once: it is the same object each time, and stays."""
+    """What one pattern wants, worked out once: it is the same object each time, and stays."""
     known = _KNOWN.get(id(forms))
     if known is not None and known[0] is forms:
         return known[1]

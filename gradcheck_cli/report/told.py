@@ -18,7 +18,7 @@ def told(report: Report, verbose: bool) -> Iterator[Finding]:
 
 
 def by_file(report: Report, verbose: bool) -> Iterator[Finding]:
-    """The same findings by the files that were checked, which may be others than those where a fault stands."""
+    """As `told`, but by the files that were checked, which may be others than those where a fault stands."""
 
     def place(finding: Finding) -> tuple[str, tuple[str, int, int, str, str]]:
         owner = finding.gradient_index

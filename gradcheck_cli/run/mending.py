@@ -134,7 +134,7 @@ def mend(report: Report, changes: Sequence[Change], again: Again, settings: Sett
 
 
 def _sorted(files: Sequence[RepairedFile]) -> tuple[list[RepairedFile], list[RepairedFile]]:
-    """Those that are better, with no repair that did nothing good beside others that did; and the rest."""
+    """Files that are better, with no repair that did nothing good beside others that did; and the rest."""
     good = [f for f in files if f.is_better and not (f.useful() and f.useless())]
     return good, [f for f in files if all(f is not other for other in good)]
 

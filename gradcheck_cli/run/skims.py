@@ -16,6 +16,7 @@ import msgspec
 
 from gradcheck_cli.project import skimming
 from gradcheck_cli.project.cache_folder import drop, held, keep
+from gradcheck_cli.project.real_paths import real
 from gradcheck_cli.run.state import digest, state_of
 
 _MOST_STATES = 4  # of cgcheck, whose cache files are kept
@@ -53,7 +54,7 @@ class Skims:
 
     def get(self, path: Path) -> Skim | None:
         """The file, if it is as it was."""
-        known = self._held.get(_absolute(path))
+        known = self._held.get(real(path))
         if known is None:
             return None
         try:
@@ -73,7 +74,7 @@ class Skims:
         uses = [] if says else skimming.used_names(source, path)
         skim = Skim(_state(found), _root(path), digest(data), says, uses)
         if found.st_mtime_ns < self._begun:
-            self._new[_absolute(path)] = skim
+            self._new[real(path)] = skim
         return skim
 
     def save(self) -> None:
@@ -90,10 +91,6 @@ def _state(found: os.stat_result) -> tuple[int, int, int, int]:
 
 def _root(path: Path) -> str:
     return str(skimming.root_of(path.parent))
-
-
-def _absolute(path: Path) -> str:
-    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 — of thousands of files
 
 
 def _parts() -> Iterator[Path]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.contract.report import Evidence, Finding, Severity
 from gradcheck_cli.report.text.caret import difference, source_lines
-from gradcheck_cli.report.text.first_words import Sheet
 from gradcheck_cli.report.text.lines import Line, labelled
 from gradcheck_cli.report.text.plot import plot_lines
+from gradcheck_cli.report.text.sheet import Sheet
 from gradcheck_cli.report.text.witness import witness_lines
 from gradcheck_cli.report.words import caused
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 
 # A word where it stands, and what it means.
 _MEANINGS = {
@@ -27,13 +26,3 @@ class FirstWords:
                 self._said.add(word)
                 text = f"{text[: found.end()]} ({meaning}){text[found.end() :]}"
         return text
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """What lines are written on: where sources are read, how wide it is, how much is told, and the words explained so far."""
-
-    root: Path
-    width: int
-    verbose: bool
-    words: FirstWords = field(default_factory=FirstWords)

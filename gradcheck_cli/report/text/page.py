@@ -14,7 +14,6 @@ from gradcheck_cli.report.closing import closing, start_with
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.text.alike import grouped, listed, with_one_reason
 from gradcheck_cli.report.text.finding import finding_lines
-from gradcheck_cli.report.text.first_words import Sheet
 from gradcheck_cli.report.text.gradient import (
     all_green,
     counted_verdicts,
@@ -22,6 +21,7 @@ from gradcheck_cli.report.text.gradient import (
     is_told,
 )
 from gradcheck_cli.report.text.lines import Line, labelled, wrapped, written
+from gradcheck_cli.report.text.sheet import Sheet
 
 _WIDEST, _NARROWEST = 100, 60
 
