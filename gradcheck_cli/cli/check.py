@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.project.framework_marks import Backend
 from gradcheck_cli.project.settings import Settings, load_for, with_flags
-
-if TYPE_CHECKING:
-    from gradcheck_cli.project.files import Target
-    from gradcheck_cli.run.result import Result
-    from gradcheck_cli.run.session import Session
-    from gradcheck_cli.run.unfolding import Told
 
 FORMATS_HELP = (
     "text, concise, statistics, json, json-lines, sarif, junit, github, gitlab, markdown, html or svg; FORMAT:FILE writes a file. "
@@ -105,6 +98,7 @@ def check(
     Exit codes: 0 fine; 1 findings at or above --fail-on; 2 bad usage, or what was asked for could not be checked;
     3 a bug of cgcheck's; 130 interrupted.
     """
+    from gradcheck_cli.cli.checking import checked
     from gradcheck_cli.cli.known import news, only_new
     from gradcheck_cli.cli.outputs import Outputs, Writing
     from gradcheck_cli.cli.repairs import show_repairs, write_ignores, write_repairs
@@ -154,7 +148,7 @@ def check(
     )
     # Told at once is only what is final: repairs change it, and so do points that turn out to fit nothing.
     is_final = not (fix or unsafe_fixes or diff or at or update_baseline)
-    result = _run(session, targets, writing.tell if is_final else None)
+    result = checked(session, targets, writing.tell if is_final else None)
     if diff:
         raise typer.Exit(show_repairs(result.report, root, unsafe=unsafe_fixes))
     if (fix or unsafe_fixes) and not result.stopped:
@@ -170,12 +164,3 @@ def check(
     if kept is not None:
         remember(entries(report, result.targets, settings, asked), root, kept)
     raise typer.Exit(report.summary.exit_code)
-
-
-def _run(session: Session, targets: Sequence[Target], tell: Told | None) -> Result:
-    """Check the targets; what goes on is shown, and a request to end is heeded."""
-    from gradcheck_cli.cli.interrupts import heeding_termination
-    from gradcheck_cli.cli.terminal import progress
-
-    with progress(len(targets)) as show, heeding_termination():
-        return session.run(targets, show, tell)

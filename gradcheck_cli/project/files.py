@@ -12,7 +12,7 @@ import pathspec
 
 from gradcheck_cli.contract.errors import TargetError
 from gradcheck_cli.project import installed
-from gradcheck_cli.project.real_paths import real
+from gradcheck_cli.project.real_paths import below, real
 
 Spec = pathspec.GitIgnoreSpec
 
@@ -31,6 +31,11 @@ class Target:
     module: str | None
     functions: tuple[str, ...] = ()
     explicit: bool = True
+
+
+def shown(path: Path, root: Path) -> str:
+    """A file as it is shown: from the project's root on, if it lies there."""
+    return below(path, real(root)) or path.as_posix()
 
 
 def named(display: str, qualname: str) -> str:

@@ -19,8 +19,7 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.lint.linted import linted
 from gradcheck_cli.lint.notebook import notebook
 from gradcheck_cli.project.comments import Ignore, parse
-from gradcheck_cli.project.files import NOTEBOOK, Target, resolve
-from gradcheck_cli.project.real_paths import below
+from gradcheck_cli.project.files import NOTEBOOK, Target, resolve, shown
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
@@ -117,7 +116,7 @@ def findings_of(source: str, display: str, settings: Settings) -> list[Finding]:
 def files_of(paths: Sequence[str], settings: Settings, root: Path) -> list[tuple[Path, str]]:
     """The files that these name, each with how it is shown."""
     files = [_whole(target) for target in resolve(paths, settings.exclude, notebooks=True)]
-    return [(file, _display(file, root)) for file in files]
+    return [(file, shown(file, root)) for file in files]
 
 
 def displays_of(paths: Sequence[str], settings: Settings, root: Path) -> set[str]:
@@ -134,10 +133,6 @@ def _whole(target: Target) -> Path:
     if target.functions:
         raise TargetError(f"{target.path}:{target.functions[0]}: the linter reads whole files")
     return target.path
-
-
-def _display(file: Path, root: Path) -> str:
-    return below(file, str(root)) or file.as_posix()
 
 
 def _read_file(work: tuple[str, str]) -> Read:

@@ -12,13 +12,11 @@ import pathspec
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.errors import TargetError
-from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.worker import AskedPoint, Kind, Mark, Task
 from gradcheck_cli.project import comments, recorded_calls
 from gradcheck_cli.project.chosen_backend import chosen_backend
-from gradcheck_cli.project.files import Target
+from gradcheck_cli.project.files import Target, shown
 from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT, Backend
-from gradcheck_cli.project.real_paths import below
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework
 from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of
@@ -58,11 +56,7 @@ class TargetReader:
 
     def display(self, path: Path) -> str:
         """A file as it is shown: relative to the project, if it lies there."""
-        return below(path, self._real_root) or path.as_posix()
-
-    @functools.cached_property
-    def _real_root(self) -> str:
-        return str(self.root.resolve())
+        return shown(path, self.root)
 
     def read(self, target: Target) -> File:
         """Read a file's source; only one that defines custom gradients gets a task."""
@@ -80,7 +74,7 @@ class TargetReader:
         ):
             return file
         source = text_of(target.path, display)
-        if isinstance(source, Finding):
+        if not isinstance(source, str):
             file.findings.append(source)
             return file
         comment = comments.parse(source)
@@ -90,7 +84,7 @@ class TargetReader:
             file.content = skim.content
         marks = marks_of(source, target.path, display, skims=skims)
         file.skimmed = marks is None
-        if isinstance(marks, Finding):
+        if marks is not None and not isinstance(marks, list):
             file.findings.append(marks)
             return file
         self._sort_marks(file, target, marks or [], chosen_backend(source))

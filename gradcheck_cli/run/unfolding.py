@@ -49,6 +49,12 @@ class Unfolding:
             self.tell(assemble(files, self.settings))
 
 
+def report_of(files: Sequence[File], settings: Settings) -> Report:
+    """What is shown of files to which nothing more comes."""
+    join(files)
+    return assemble(files, settings)
+
+
 def _is_final(file: File) -> bool:
     """Will nothing change what is told of it? Gradients of a module may be defined in any file."""
     judged = [each.gradient for each in file.gradients if each.gradient.status is Status.CHECKED]

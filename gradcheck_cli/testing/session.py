@@ -17,10 +17,9 @@ from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.report import render
 from gradcheck_cli.report.look import Look
-from gradcheck_cli.run.assemble import assemble
-from gradcheck_cli.run.joined import join
 from gradcheck_cli.run.target_file import File
 from gradcheck_cli.run.tasks import TargetReader
+from gradcheck_cli.run.unfolding import report_of
 from gradcheck_cli.subject.protocol import CustomGradient, Framework
 
 
@@ -81,9 +80,7 @@ class LoadedSession:
 
     def report(self) -> Report:
         """All that was checked until now."""
-        files = list(self.files.values())
-        join(files)
-        return assemble(files, self.settings)
+        return report_of(list(self.files.values()), self.settings)
 
     def page(self, width: int) -> str:
         """The report that people read."""
