@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gradcheck_cli.contract.worker import Event, Kind, Mark, Task
 from gradcheck_cli.project.files import resolve
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.run import session
+from gradcheck_cli.run import session, work
 from gradcheck_cli.run.durations import Durations
 from gradcheck_cli.workers.pool import End, WorkerEnd
 from tests.conftest import WRONG
@@ -96,7 +96,7 @@ class Listener:
 
 def test_the_longest_begin_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener()
-    monkeypatch.setattr(session, "crew", lambda settings: listener)
+    monkeypatch.setattr(work, "crew", lambda settings: listener)
     targets = []
     for name in ("a.py", "b.py", "c.py"):
         (tmp_path / name).write_text(WRONG)
