@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from gradcheck_cli.contract.worker import Event, Kind, Mark, Task
+from gradcheck_cli.contract.worker import Kind, Mark, Task
 from gradcheck_cli.project.files import resolve
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run import session, work
 from gradcheck_cli.run.durations import Durations
-from gradcheck_cli.workers.pool import End, WorkerEnd
+from gradcheck_cli.workers.pool import End, Heard, WorkerEnd
 from tests.conftest import WRONG
 from tests.reports import task
 
@@ -85,11 +85,12 @@ class Listener:
 
     def expect(self, kind: Kind) -> None: ...
 
-    def run(
-        self, kind: Kind, tasks: Sequence[Task], progress: Callable[[Task, Event | None], None]
-    ) -> list[WorkerEnd]:
+    def run(self, kind: Kind, tasks: Sequence[Task], heard: Heard) -> list[WorkerEnd]:
         self.heard += [task.display for task in tasks]
-        return [ended(1.0) for _ in tasks]
+        ends = [ended(1.0) for _ in tasks]
+        for each, end in zip(tasks, ends, strict=True):
+            heard(each, end)
+        return ends
 
     def close(self) -> None: ...
 
