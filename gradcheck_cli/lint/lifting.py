@@ -590,11 +590,11 @@ def expression(text: str, functions: Sequence[str]) -> Term:
 
 
 def _absorbs(left: Term, right: Term) -> bool:
-    """Is the sum of two numbers the larger one, in float32?"""
+    """Is the sum of a number and an eps the number, in float32? Whole numbers may be counts, which lose nothing."""
     if left.number is None or right.number is None:
         return False
     small, large = sorted((abs(left.number), abs(right.number)))
-    return 0 < small < large * _HALF_ULP
+    return 0 < small < min(1, large * _HALF_ULP)
 
 
 def _as_read(target: ast.expr) -> ast.expr:

@@ -20,16 +20,13 @@ from gradcheck_cli.lint.repair import Source, repair
 from gradcheck_cli.lint.rulebook import Hit, forms
 from gradcheck_cli.lint.spans import Span
 from gradcheck_cli.lint.terms import POWER, PRODUCT, Term
-from gradcheck_cli.lint.vocabulary import FRAMEWORKS
+from gradcheck_cli.lint.vocabulary import DIFFERENTIATE, computes
 from gradcheck_cli.project.rule_pages import Rule, find
 
-# Frameworks that differentiate; in a file that imports none of them only values count.
-_DIFFERENTIATE = FRAMEWORKS - {"numpy", "scipy", "math", "cmath", "cupy"} | {
-    "flax", "equinox", "optax", "haiku", "pytorch_lightning", "lightning", "tensorflow_probability", "distrax", "numpyro",
-}  # fmt: skip
 WHERE = "where"
 _CAUTION = "  (better where this fails, not everywhere)"
 _MOST_LETTERS = 2_000_000
+_TOO_DEEP = "nested too deeply to be read"
 
 
 def linted(source: str, path: str) -> list[Finding]:
@@ -40,15 +37,25 @@ def linted(source: str, path: str) -> list[Finding]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
-            terms = lift(tree)
     except SyntaxError as error:
         said = f"it is not valid Python: {error.msg}"
         return [find(RuleName.SYNTAX_ERROR).finding(path, error.lineno or 1, said)]
     except ValueError as error:  # a zero byte
         return [_unread(path, 1, str(error))]
     except (RecursionError, MemoryError):
-        return [_unread(path, 1, "nested too deeply to be read")]
-    whole = Source(source, tree)
+        return [_unread(path, 1, _TOO_DEEP)]
+    if not computes(source):
+        return []
+    try:
+        terms = lift(tree)
+    except (RecursionError, MemoryError):
+        return [_unread(path, 1, _TOO_DEEP)]
+    return _told(Source(source, tree), terms, path)
+
+
+def _told(whole: Source, terms: Sequence[Lifted], path: str) -> list[Finding]:
+    """What there is to tell of these terms, and of what a framework asks of a module."""
+    tree = whole.tree
     roots = _roots(whole)
     hits = [hit for lifted in terms for hit in _hits(lifted, roots)]
     choices = _choices(terms)
@@ -121,7 +128,7 @@ def _hits(lifted: Lifted, roots: frozenset[str]) -> Iterator[Hit]:
 
 def _is_meant(rule: Rule, roots: frozenset[str]) -> bool:
     """Is the rule about a file that imports these?"""
-    if rule.gradient_only and not roots & _DIFFERENTIATE:
+    if rule.gradient_only and not roots & DIFFERENTIATE:
         return False
     return not rule.only_in or not roots.isdisjoint(rule.only_in)
 

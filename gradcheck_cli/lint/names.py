@@ -45,7 +45,8 @@ def settings(node: ast.ClassDef) -> dict[str, Term]:
     for function in (
         s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"
     ):
-        args = function.args.args[len(function.args.args) - len(function.args.defaults) :]
+        given = [*function.args.posonlyargs, *function.args.args]
+        args = given[len(given) - len(function.args.defaults) :]
         pairs = zip(args, function.args.defaults, strict=True)
         defaults |= {a.arg: v for a, d in pairs if (v := plain_number(d)) is not None}
     for statement in walk(node):

@@ -19,6 +19,17 @@ MODULES = (
     "keras.ops", "keras.backend", "keras.activations", "keras.src.ops", "autograd.numpy", "cupy",
 )  # fmt: skip
 FRAMEWORKS = frozenset(m.partition(".")[0] for m in MODULES)
+# Frameworks that differentiate, and what is built on them; in a file that imports none of them only values count.
+DIFFERENTIATE = FRAMEWORKS - {"numpy", "scipy", "math", "cmath", "cupy"} | {
+    "flax", "equinox", "optax", "haiku", "pytorch_lightning", "lightning", "tensorflow_probability", "distrax", "numpyro",
+}  # fmt: skip
+_NAMED = re.compile(rf"\b(?:{'|'.join(sorted(FRAMEWORKS | DIFFERENTIATE))})\b")
+
+
+def computes(source: str) -> bool:
+    """Does a source name a package whose functions are known here? Of another there is nothing to tell."""
+    return _NAMED.search(source) is not None
+
 
 # Other names of one function; a name that stands in no row is its own head.
 _HEADS = {

@@ -1,7 +1,7 @@
 """Which sources are worth a syntax tree? Of most, their words alone say that they define no custom gradient.
 
-A custom gradient has a word of a framework in its text (`custom_vjp`, `Function`), or a decorator or base class that
-is imported from a file of the project where such a word may stand, perhaps by way of further files.
+A custom gradient has a word of a framework (`custom_vjp`, `Function`) and the framework's name in its text, or in that of a
+file of the project that its decorator or base class is imported from, perhaps by way of further files.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gradcheck_cli.project.framework_marks import LIBRARIES, MARKS
@@ -18,38 +19,48 @@ from gradcheck_cli.project.origins import imports
 
 _NAMES = {n.rpartition(".")[2] for m in MARKS for n in (*m.callables, *m.bases, *m.solutions)}
 _WORDS = re.compile(rf"\b(?:{'|'.join(sorted(_NAMES))})\b")
+_LIBRARIES = re.compile("|".join(sorted(LIBRARIES)))
 _DECORATORS = re.compile(r"^[ \t]*@(.*?)^[ \t]*(?:async\s+def|def|class)\b", re.MULTILINE | re.DOTALL)  # fmt: skip
 _CLASS = re.compile(r"^[ \t]*class\b[^\n(]*\(", re.MULTILINE)
 _IMPORTS = re.compile(
     r"\b(?:from\s+[\w.]+\s+)?import\b[ \t]*(?:\((?:[^()#]|#[^\n]*)*\)|[^\n;]*(?:\\\n[^\n;]*)*)"
 )
 _LONGEST = 2000  # letters of the bases of a class
-_MOST = 400  # files that an import leads to, one after the other
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What stands in a source, and the whole names, of files of the project perhaps, that it uses."""
+
+    word: bool  # of what makes a custom gradient
+    library: bool  # the name of a framework
+    uses: Sequence[str]
+
+    def may_define(self, path: Path) -> bool:
+        """Are there both, in this file or in those that its names lead through?"""
+        files = [file for full in self.uses for file in _files(path, full)]
+        return (self.word or any(map(_leads_to_a_word, files))) and (
+            self.library or any(map(_leads_to_a_library, files))
+        )
 
 
 def may_define(source: str, path: Path) -> bool:
     """Is there anything in this source that could make a custom gradient?"""
-    return has_a_word(source) or any(
-        leads_to_a_word(path, full) for full in used_names(source, path)
-    )
+    return words_of(source, path).may_define(path)
 
 
-def has_a_word(source: str) -> bool:
-    """Does a word of a framework stand in it?"""
-    return _WORDS.search(source) is not None
+def words_of(source: str, path: Path) -> Words:
+    """What stands in this source."""
+    word, library = _WORDS.search(source) is not None, _LIBRARIES.search(source) is not None
+    return Words(word, library, () if word and library else _used_names(source, path))
 
 
-def used_names(source: str, path: Path) -> list[str]:
+def _used_names(source: str, path: Path) -> list[str]:
     """The whole names, of files of the project perhaps, that decorators and base classes use."""
     used = {word for part in _used(source) for word in re.findall(r"\w+", part)}
     imported = _imported(source, path) if used else ()
     named = (full for name, full in imported if name in used)
     return sorted({full for full in named if full.partition(".")[0] not in LIBRARIES})
-
-
-def leads_to_a_word(path: Path, full: str) -> bool:
-    """Does a word of a framework stand in a file that this name leads through, or in what that imports?"""
-    return any(map(_leads_to_a_word, _files(path, full)))
 
 
 def _used(source: str) -> Iterator[str]:
@@ -98,25 +109,50 @@ def _source_below(root: Path, name: str) -> Path | None:
     return source_below(root, name)
 
 
+class _Leading:
+    """Which files have a text that is sought, or import one that has it, by however many steps."""
+
+    def __init__(self, sought: re.Pattern[str]) -> None:
+        self._sought = sought
+        self.known: dict[Path, bool] = {}
+
+    def __call__(self, file: Path) -> bool:
+        """Is it this file, or one that it leads to?"""
+        seen, waiting = {file}, [file]
+        while waiting:
+            here = waiting.pop()
+            known = self.known.get(here)
+            if known or (known is None and self._sought.search(_text(here))):
+                self.known[file] = True
+                return True
+            if known is None:
+                new = _led_to(here) - seen
+                seen |= new
+                waiting += sorted(new)
+        self.known |= dict.fromkeys(seen, False)
+        return False
+
+
+_leads_to_a_word, _leads_to_a_library = _Leading(_WORDS), _Leading(_LIBRARIES)
+
+
 @functools.cache
-def _leads_to_a_word(file: Path) -> bool:
-    """Does a word of a framework stand in this file, or in one that it imports, by however many steps?"""
-    seen, waiting = {file}, [file]
-    for _ in range(_MOST):
-        if not waiting:
-            return False
-        here = waiting.pop()
-        text = _text(here)
-        if _WORDS.search(text):
-            return True
-        new = {file for _, full in _imported(text, here) for file in _files(here, full)} - seen
-        seen |= new
-        waiting += sorted(new)
-    return True  # too many to tell
+def _led_to(file: Path) -> set[Path]:
+    """The files of the project that a file imports."""
+    return {each for _, full in _imported(_text(file), file) for each in _files(file, full)}
 
 
+@functools.lru_cache(maxsize=256)  # what is read for one search is sought through by another
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError):
         return ""
+
+
+def forget() -> None:
+    """Forget what files were found to say, which may have changed."""
+    _leads_to_a_word.known.clear()
+    _leads_to_a_library.known.clear()
+    for kept in (_led_to, _text, root_of, _source_below):
+        kept.cache_clear()

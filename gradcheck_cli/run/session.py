@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.worker import AskedPoint
+from gradcheck_cli.project import skimming
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
@@ -54,6 +55,7 @@ class Session:
 
         Files are told as they are done, in the order of the report.
         """
+        skimming.forget()
         reader = self.reader
         files = sorted(map(reader.read, targets), key=lambda file: file.display)
         if reader.skims is not None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from gradcheck_cli.lint import vocabulary
+from gradcheck_cli.lint.vocabulary import computes
 from gradcheck_cli.project import skimming
 from gradcheck_cli.project.cache_folder import drop, held, keep
 from gradcheck_cli.project.real_paths import real
@@ -26,19 +28,20 @@ _TICK = 2_000_000_000  # nanoseconds: what has changed since then may change aga
 
 
 class Skim(msgspec.Struct, array_like=True, frozen=True):
-    """One file as it was; `uses` are names by which it may define a gradient, if what they lead to has one."""
+    """One file as it was."""
 
     state: tuple[
         int, int, int, int
     ]  # when it was changed, in two ways, its size, its place on the disk
     root: str  # from which its modules are imported
     content: str  # its name
-    says_something: bool
-    uses: list[str]
+    is_told: bool  # something of it, to us
+    computes: bool  # something that the linter could tell of
+    words: skimming.Words
 
-    def may_define(self, path: Path) -> bool:
+    def says_something(self, path: Path) -> bool:
         """Is there anything in it that could make a custom gradient, or a comment for us?"""
-        return self.says_something or any(skimming.leads_to_a_word(path, u) for u in self.uses)
+        return self.is_told or self.words.may_define(path)
 
 
 class Skims:
@@ -70,9 +73,10 @@ class Skims:
             found, data = path.stat(), path.read_bytes()
         except OSError:
             return None
-        says = _MARK in source or skimming.has_a_word(source)
-        uses = [] if says else skimming.used_names(source, path)
-        skim = Skim(_state(found), _root(path), digest(data), says, uses)
+        words = skimming.words_of(source, path)
+        skim = Skim(
+            _state(found), _root(path), digest(data), _MARK in source, computes(source), words
+        )
         if found.st_mtime_ns < self._begun:
             self._new[real(path)] = skim
         return skim
@@ -96,4 +100,5 @@ def _root(path: Path) -> str:
 def _parts() -> Iterator[Path]:
     """The files that a skim rests on."""
     yield Path(__file__)
+    yield Path(vocabulary.__file__)
     yield from Path(skimming.__file__).parent.glob("*.py")

@@ -19,7 +19,7 @@ from gradcheck_cli.project.files import Target, shown
 from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT, Backend
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework
-from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of
+from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of, to_lint
 from gradcheck_cli.run.skims import Skims
 from gradcheck_cli.run.target_file import File
 
@@ -89,7 +89,7 @@ class TargetReader:
             return file
         self._sort_marks(file, target, marks or [], chosen_backend(source))
         if file.whole and not target.module:
-            file.source = target.path
+            file.source = to_lint(source, target.path, skimmed=file.skimmed)
         inputs = {str(item.applies_to): item.text for item in comment.inputs}
         expects = {str(item.applies_to): item.text for item in comment.expects}
         references = {str(item.applies_to): item.text for item in comment.references}
@@ -107,10 +107,10 @@ class TargetReader:
     def _is_known_to_define_nothing(self, file: File, path: Path, *, of_module: bool) -> bool:
         """Was it read before, with nothing in it for us? Then its findings are the linter's."""
         skim = None if self.skims is None else self.skims.get(path)
-        if skim is None or skim.may_define(path):
+        if skim is None or skim.says_something(path):
             return False
         file.skimmed, file.content = True, skim.content
-        file.source = None if of_module else path
+        file.source = path if skim.computes and not of_module else None
         return True
 
     def _is_looked_into(self, target: Target) -> bool:

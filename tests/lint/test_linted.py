@@ -52,6 +52,7 @@ def test_softplus_over_two_lines_in_every_spelling(spelling: str) -> None:
         "x / np.sqrt(np.sum(x**2) + 1e-8)",
         "np.exp(np.float64(x)) - 1",  # digits to spare
         "np.log(2.0) - 1",
+        "np.arange(2**63 + 1, 2**63 + 9) - x",  # whole numbers
     ],
 )
 def test_what_is_guarded_is_left_alone(body: str) -> None:
@@ -200,6 +201,27 @@ def test_the_place_counts_letters_and_not_bytes() -> None:
 )
 def test_what_cannot_be_read_is_said(source: str, rule: str) -> None:
     assert [f.rule for f in linted(source, "model.py")] == [rule]
+
+
+def test_what_no_package_computes_is_parsed_alone() -> None:
+    text = "def f(x):\n    return {}.log(1 + {}.exp(x))\n"
+    assert rules("import jnp\n" + text.format("jnp", "jnp")) == []
+    assert rules("import torch\n" + text.format("torch", "torch")) == ["naive-softplus"]
+    assert rules("def f(x):\n    return (\n") == ["syntax-error"]
+
+
+def test_settings_that_are_given_by_place_alone_are_known() -> None:
+    source = """
+        import torch
+
+        class Scale(torch.nn.Module):
+            def __init__(self, module, floor=0.0, /, *, size):
+                self.floor = floor
+
+            def forward(self, x):
+                return torch.log(1 + torch.exp(x))
+        """
+    assert rules(source) == ["naive-softplus"]
 
 
 def test_odd_statements_are_walked_through() -> None:

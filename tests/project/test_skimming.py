@@ -17,6 +17,7 @@ BESIDE = {
     "middle.py": "from base import Op\n\n\nclass Half(Op):\n    pass\n",
     "pkg/__init__.py": "",
     "pkg/sub.py": "import jax\n\ndeco = jax.custom_jvp\n",
+    "short.py": "import jax as J\n",
     "plain.py": "class Plain:\n    pass\n\n\ndef wrap(f):\n    return f\n",
 }
 MARKED = (
@@ -27,6 +28,7 @@ MARKED = (
     "from middle import (\n    Half,  # (half)\n)\n\n\nclass Whole(Half): ...\n",
     "def g():\n    from middle import Half; import os\n\n    class Whole(\n        Half,\n    ):\n        pass\n",
     "import pkg.sub\n\n@pkg.sub.deco\ndef f(x): ...\n",
+    "from short import J\n\n@J.custom_jvp\ndef f(x): ...\n",
     "# here is a lazy import\nfrom compat import deco\n\n@deco\ndef f(x): ...\n",
     "from compat import deco\n\n@deco\ndef f(x):\n    '''Not from plain import deco.'''\n",
 )
@@ -35,6 +37,7 @@ PLAIN = (
     "import functools\n\n@functools.cache\ndef f(x): ...\n",
     "from plain import Plain, wrap\n\n\nclass More(Plain): ...\n\n\n@wrap\ndef f(x): ...\n",
     "from compat import deco\n\nx = 1\n",
+    "class Function: ...\n\n\nclass Cosine(Function): ...\n",
     '"""Words that import the reader into class A(x)."""\n',
 )
 

@@ -45,14 +45,16 @@ def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "text_of", text_of)
 
 
+@pytest.mark.parametrize(("source", "computes"), [("x = 1\n", False), ("import numpy\n", True)])
 def test_a_file_without_a_word_is_not_read_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    source: str, computes: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(folder, "a.py", "x = 1\n")
+    write(folder, "a.py", source)
     before = read(folder)
     forbid_reading(monkeypatch)
     assert read(folder) == before
-    assert (before.tasks, before.skimmed, before.source) == ([], True, folder / "a.py")
+    there = folder / "a.py" if computes else None
+    assert (before.tasks, before.skimmed, before.source) == ([], True, there)
 
 
 @pytest.mark.parametrize("source", [RIGHT, "x = 1  # cgcheck: ignore[nan] -- as it is\n"])
@@ -82,7 +84,7 @@ def test_a_name_that_comes_to_lead_to_a_word_is_followed_each_time(folder: Path)
     from gradcheck_cli.project import skimming
 
     write(folder, "compat.py", "import jax\n\ndeco = jax.custom_vjp\n")
-    skimming._leads_to_a_word.cache_clear()  # as in another process
+    skimming.forget()  # as in another run
     assert len(read(folder).tasks) == 1
 
 
@@ -115,8 +117,7 @@ def test_a_package_that_becomes_one_has_other_names(folder: Path) -> None:
     write(folder / "pk", "a.py", "from .base import Base\n\n\nclass Mine(Base): ...\n")
     before = len(read(folder, "pk/a.py").tasks)
     write(folder / "pk", "__init__.py", "")
-    skimming.root_of.cache_clear()  # as in another process
-    skimming._source_below.cache_clear()
+    skimming.forget()  # as in another run
     assert len(read(folder, "pk/a.py").tasks) == before == 1
 
 
