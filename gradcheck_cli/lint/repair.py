@@ -12,6 +12,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gradcheck_cli.contract.report import Edit
 from gradcheck_cli.lint import terms
 from gradcheck_cli.lint.lifting import Scene
@@ -33,6 +35,7 @@ from gradcheck_cli.project.rule_pages import Proof, Rule
 # Which of several a method's object is of.
 _ARRAYS = ("torch", "jax", "tensorflow", "keras", "numpy")
 _PRODUCT = "1 * 1"
+_FACTORS = ("factor_1", "factor_1 * factor_2", "factor_1 * factor_2 * factor_3")  # named by no page
 _KEY = {"dim": "axis", "keepdim": "keepdims"}
 
 
@@ -82,15 +85,24 @@ def repair(rule: Rule, term: Term, scene: Scene, source: Source) -> Repair | Non
     framework = _framework(scene, source)
     if framework is None:
         return None
-    for proof in rule.proof:
-        if proof.fix is None:
-            continue
+    for proof in (p for each in rule.proof if each.fix for p in _times(each)):
         for found in matches(pattern(proof.naive), term, whole=True):
             try:
                 return _written(proof, found, term, scene, source, framework)
             except UnspelledError:
                 continue
     return None
+
+
+def _times(proof: Proof) -> Iterator[Proof]:
+    """What is proved, and of a product the same with other factors: `g * sinh(x) / cosh(x)` is `g * tanh(x)`."""
+    yield proof
+    if pattern(proof.naive).head != terms.PRODUCT:
+        return
+    one, over, divisor = proof.stable.partition("1 / ")
+    by = f"/ {divisor}" if over and not one else f"* ({proof.stable})"
+    for factors in _FACTORS:
+        yield replace(proof, naive=f"{factors} * ({proof.naive})", stable=f"{factors} {by}")
 
 
 def _written(

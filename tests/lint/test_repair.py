@@ -146,6 +146,19 @@ def test_parentheses_stand_where_they_are_needed() -> None:
     assert "return (-jnp.expm1(x - y)) ** 2 / jnp.expm1(x)" in repaired(source)
 
 
+@pytest.mark.parametrize(
+    ("written", "stable"),
+    [
+        ("g * torch.sinh(x) / torch.cosh(x)", "g * torch.tanh(x)"),
+        ("2 * g * w * torch.exp(x) / (1 + torch.exp(x))", "2 * g * w * torch.sigmoid(x)"),
+        ("(g + 1) * torch.cosh(x) / torch.sinh(x)", "(g + 1) / torch.tanh(x)"),
+    ],
+)
+def test_what_a_form_is_multiplied_by_stays(written: str, stable: str) -> None:
+    source = "import torch\n\n\ndef f(g, w, x):\n    return {}\n"
+    assert repaired(source.format(written)) == source.format(stable)
+
+
 def test_only_what_computes_the_same_is_written_unless_more_is_asked_for() -> None:
     source = """\
         import jax.numpy as jnp
