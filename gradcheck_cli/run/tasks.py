@@ -88,7 +88,7 @@ class TargetReader:
             file.findings.append(marks)
             return file
         self._sort_marks(file, target, marks or [], chosen_backend(source))
-        if file.whole and not target.module:
+        if not target.module:
             file.source = to_lint(source, target.path, skimmed=file.skimmed)
         inputs = {str(item.applies_to): item.text for item in comment.inputs}
         expects = {str(item.applies_to): item.text for item in comment.expects}

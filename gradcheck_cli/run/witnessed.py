@@ -24,9 +24,11 @@ _NON_FINITE = (RuleName.NON_FINITE_GRADIENT, RuleName.NON_FINITE_VALUE)
 
 
 def witness(file: File) -> None:
-    """Join what the linter told of a file with what its gradients showed."""
+    """Join what the linter told of a file with what its gradients showed; of a part of a file it tells what stands there."""
     if file.tree is not None and file.gradients:
         _Joint(file, Parts(file.tree)).join()
+    elif not file.whole:
+        file.linted = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,12 @@ class _Joint:
         explained = [each for each in told if self._explains(each, self._is_cause)]
         rest = [each for each in told if each not in explained]
         explained += [each for each in rest if self._explains(each, self._is_twin)]
-        left = [finding for finding in file.linted if finding not in explained]
+        left = [each for each in file.linted if each not in explained and self._is_asked(each)]
         file.linted = [self._withdrawn_if_unseen(each) for each in left]
+
+    def _is_asked(self, told: Finding) -> bool:
+        """Is it about what was named?"""
+        return self.file.whole or any(self._holds(c.gradient, told) for c in self.file.gradients)
 
     def _explains(self, told: Finding, how: Callable[[Finding, Finding], bool]) -> bool:
         """Does it explain what the run found? Then the run's findings know of it from here on."""

@@ -101,3 +101,5 @@ def test_a_named_function_is_judged_alone(project: Path) -> None:
     (project / "a.py").write_text(SOFTPLUS + BESIDE)
     run = check_json("a.py:log1pexp", cwd=project)
     assert "entropy-at-zero" not in {f["rule"] for f in run.findings()}
+    (error,) = (f for f in run.findings() if f["severity"] == "error")
+    assert (error["pattern"], error["fix"]) == ("naive-softplus", "jax.nn.softplus(x)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from gradcheck_cli.contract.number_text import tidy
 from gradcheck_cli.contract.report import Number, Profile
@@ -20,7 +21,7 @@ def plot_lines(profile: Profile, width: int) -> Iterator[str]:
         return
     cells = min(_MOST_CELLS, count, width - _NAMES)
     bounds = [i * count // cells for i in range(cells + 1)]
-    heights = [min(profile.bits[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    heights = [min(profile.bits[a:b]) for a, b in pairwise(bounds)]
     bar = "".join(_BLOCKS[round(h / profile.full * (len(_BLOCKS) - 1))] for h in heights)
     left, right = _power(profile.at[0]), _power(profile.at[-1])
     before = f"    bits  {profile.argument} = {left} "
