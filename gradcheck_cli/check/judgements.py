@@ -63,7 +63,7 @@ def judgements(request: Request, m: Measurements, intents: Sequence[Declared]) -
     ]
     failures = [failure for each in judged for failure in each.failures]
     undeclared, declarations = unexplained(failures, m, intents)
-    wrong = [f.row for f in undeclared if find(f.rule).correctable]
+    wrong = [f.row for f in undeclared if _is_correctable(f)]
     outcome = GradientOutcome(
         findings=tuple(bugs),
         laws=tuple(_law_result(_as_declared(each, undeclared), m) for each in judged),
@@ -74,10 +74,17 @@ def judgements(request: Request, m: Measurements, intents: Sequence[Declared]) -
     return Judgements(m, failures, undeclared, outcome)
 
 
+def _is_correctable(failure: Failure) -> bool:
+    """Would the function's own derivative be right? That of a step is 0, and not what is meant."""
+    return find(failure.rule).correctable and failure.ground.kind is not Kind.PASSED_IN_PART
+
+
 def _as_declared(each: Judgement, undeclared: Sequence[Failure]) -> Judgement:
     """A law of which only declared deviations failed holds."""
     left = [f for f in each.failures if f in undeclared and f.severity is not Severity.NOTE]
-    if each.outcome is not Outcome.FAIL or left:
+    in_part = any(f.ground.kind is Kind.PASSED_IN_PART for f in undeclared)
+    wrong = in_part and any(f.ground.kind is Kind.SURROGATE for f in each.failures)
+    if each.outcome is not Outcome.FAIL or left or wrong:
         return each
     doubt = next((f for f in undeclared if f.ground.kind is Kind.DOUBT), None)
     if doubt is not None:

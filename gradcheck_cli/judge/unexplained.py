@@ -10,7 +10,7 @@ from gradcheck_cli.judge.deviation import as_meant, as_question, is_of_formula
 from gradcheck_cli.judge.frozen import as_frozen
 from gradcheck_cli.judge.intents.declarations import Declarations
 from gradcheck_cli.judge.projection import as_projected
-from gradcheck_cli.judge.through_steps import as_passed
+from gradcheck_cli.judge.through_steps import as_passed, as_passed_in_part
 from gradcheck_cli.judge.withheld import as_withheld
 from gradcheck_cli.measure.failure import Failure
 from gradcheck_cli.measure.measurements import Measurements
@@ -35,7 +35,8 @@ def unexplained(
     meant = as_withheld(meant, m, [d.argument or "" for d in intents if d.name == WITHHELD])
     meant = as_passed(meant, m, visible=_STRAIGHT_THROUGH in said)
     frozen = said.get(DEVIATES, "") if said.get(DEVIATES, "") in _KEPT else ""
-    return on_purpose(as_frozen(meant, m, words or frozen), m, words), declarations
+    told = on_purpose(as_frozen(meant, m, words or frozen), m, words)
+    return as_passed_in_part(told, m), declarations  # whatever a text says: it says so of all
 
 
 def _is_of_no_argument(intents: Sequence[Declared], m: Measurements) -> bool:

@@ -28,6 +28,9 @@ class Kind(Enum):
     APPROXIMATE = "approximate"
     SINGULARITY = "singularity"
     SURROGATE = "surrogate"
+    PASSED_IN_PART = (
+        "passed in part"  # and the argument: for some elements the rule is straight-through
+    )
     DEVIATION = "deviation"  # and what it does
     INCONCLUSIVE = "inconclusive"
     INNER_RULE = "inner"

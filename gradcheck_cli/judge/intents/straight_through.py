@@ -5,6 +5,7 @@ Or each rounding in it were: a quantizer with a learned step differentiates all 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ from gradcheck_cli.measure.handed_on import origins
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.passed_steps import with_passed_steps
+
+_FEWEST = 3  # points that tell of an element
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,24 @@ def passes_steps(m: Measurements, argument: str) -> bool:
     return _is_of(_with_passed_steps(m), m, argument)
 
 
+def passes_in_part(m: Measurements, argument: str) -> tuple[int, int] | None:
+    """A cell of an element at which the argument's gradient is nowhere what that of others is everywhere: with steps passed."""
+    truth = _with_passed_steps(m)
+    if truth is None:
+        return None
+    ours, meant = formula(m), columns(truth.gradients, m.count)
+    passed: dict[int, list[bool]] = defaultdict(list)
+    rows: dict[int, int] = {}
+    for row, k in _apart(truth, m, argument):
+        if ours[row, k] != 0 and meant[row, k] != 0:  # a window lets nothing through
+            passed[k].append(bool(ours[row, k].overlaps(meant[row, k])))
+            rows.setdefault(k, row)
+    told = {k: each for k, each in passed.items() if len(each) >= _FEWEST}
+    if not any(all(each) for each in told.values()):
+        return None
+    return next(((rows[k], k) for k, each in told.items() if not any(each)), None)
+
+
 def passes_bounds(m: Measurements, argument: str) -> bool:
     """Is it that of the function with its bounds taken for the identity, too?"""
     return _is_of(_with_passed_bounds(m), m, argument)
@@ -91,12 +112,18 @@ def _is_of(truth: Truth | None, m: Measurements, argument: str) -> bool:
     if truth is None:
         return False
     ours, meant = formula(m), columns(truth.gradients, m.count)
-    states, autodiff = columns(truth.gradient_states, m.count), m.reference.balls(GRADIENTS)
-    both = [
-        c for c in formula_cells(m) if argument_of(m, c[1]) == argument and states[c] == REGULAR
-    ]
-    apart = [c for c in both if not ours[c].overlaps(autodiff[c])]  # zero is zero either way
+    apart = list(_apart(truth, m, argument))
     return bool(apart) and all(ours[cell].overlaps(meant[cell]) for cell in apart)
+
+
+def _apart(truth: Truth, m: Measurements, argument: str) -> Iterator[tuple[int, int]]:
+    """The cells of the argument where its gradient is not the function's own, and such a function's is known."""
+    states, ours = columns(truth.gradient_states, m.count), formula(m)
+    autodiff = m.reference.balls(GRADIENTS)
+    for cell in formula_cells(m):
+        known = argument_of(m, cell[1]) == argument and states[cell] == REGULAR
+        if known and not ours[cell].overlaps(autodiff[cell]):  # zero is zero either way
+            yield cell
 
 
 @derived
