@@ -26,6 +26,7 @@ from gradcheck_cli.judge.diagnose.constant_factor import describe_factor, leaves
 from gradcheck_cli.judge.diagnose.explain import explain
 from gradcheck_cli.judge.laws.singularity import radius_around_singularities
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
+from gradcheck_cli.measure.exceeded import exceeds_an_infinity
 from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind, component_name
 from gradcheck_cli.measure.formula_gap import (
     Comparison,
@@ -73,6 +74,10 @@ _OF_A_LIMIT = "it is the derivative of what the function's loop would come to, a
 _FAR = (
     f"the formula is wrong, but only where an argument is beyond {STANDS_FOR_INFINITY.value:g}: "
     "what stands for infinity is exceeded there"
+)
+_EXCEEDED = (
+    "the formula is wrong, but only where a number that stands for infinity is exceeded: "
+    "with one that is farther out it is right"
 )
 _DATA = "no gradient is given for what is data by its name or its numbers; the truth is not zero"
 _OPEN = (
@@ -153,6 +158,9 @@ def verdict(mismatch: Mismatch) -> Failure | None:
     near = large[~_is_far(mismatch.m, large)]
     if not len(near):
         return mismatch.failure(int(large[0]), Kind.FAR, _FAR)
+    large, near = near, near[~exceeds_an_infinity(mismatch.m, near, mismatch.part)]
+    if not len(near):
+        return mismatch.failure(int(large[0]), Kind.FAR, _EXCEEDED)
     large = near
     if _autodiff_is_wrong_at_points(mismatch, large):
         return None
