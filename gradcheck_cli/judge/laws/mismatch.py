@@ -17,16 +17,14 @@ from gradcheck_cli.contract.limits import (
     FORMULA_EPS,
     OPINIONS,
     ORDINARY,
-    STANDS_FOR_INFINITY,
     half_of_the_digits,
 )
-from gradcheck_cli.contract.report import Severity
-from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.diagnose.constant_factor import describe_factor, leaves_out_data
 from gradcheck_cli.judge.diagnose.explain import explain
+from gradcheck_cli.judge.laws.infinities import short_of_infinity
+from gradcheck_cli.judge.laws.reported_kinds import ERRORS, REPORTED
 from gradcheck_cli.judge.laws.singularity import radius_around_singularities
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
-from gradcheck_cli.measure.exceeded import exceeds_an_infinity
 from gradcheck_cli.measure.failure import Failure, Ground, Holds, Kind, component_name
 from gradcheck_cli.measure.formula_gap import (
     Comparison,
@@ -44,17 +42,6 @@ Array = np.ndarray[Any, Any]
 
 _MOSTLY = 0.5
 
-_REPORTED = {
-    Kind.FORMULA: (RuleName.GRADIENT_MISMATCH, Severity.ERROR),
-    Kind.DATA: (RuleName.GRADIENT_MISMATCH, Severity.NOTE),
-    Kind.FAR: (RuleName.GRADIENT_MISMATCH, Severity.NOTE),
-    Kind.APPROXIMATE: (RuleName.APPROXIMATE_RULE, Severity.WARNING),
-    Kind.SURROGATE: (RuleName.UNDECLARED_SURROGATE, Severity.WARNING),
-    Kind.INCONCLUSIVE: (RuleName.INCONCLUSIVE_GRADIENT, Severity.WARNING),
-    Kind.SINGULARITY: (RuleName.SAFE_AT_SINGULARITY, Severity.NOTE),
-}
-
-
 _AT_A_POINT = (
     "the formula is wrong at a point: on all sides of it the derivative tends to another number"
 )
@@ -71,14 +58,6 @@ _FOLLOWS_STEPS = (
     "(straight-through, or a smoothed step)"
 )
 _OF_A_LIMIT = "it is the derivative of what the function's loop would come to, and that ends after a few steps, short of it"
-_FAR = (
-    f"the formula is wrong, but only where an argument is beyond {STANDS_FOR_INFINITY.value:g}: "
-    "what stands for infinity is exceeded there"
-)
-_EXCEEDED = (
-    "the formula is wrong, but only where a number that stands for infinity is exceeded: "
-    "with one that is farther out it is right"
-)
 _DATA = "no gradient is given for what is data by its name or its numbers; the truth is not zero"
 _OPEN = (
     "the formula differs from autodiff through the primal, and the integral of the rule could "
@@ -112,12 +91,12 @@ class Mismatch:
 
     def failure(self, row: int, kind: Kind, message: str, everywhere: bool = False) -> Failure:
         """The failure that it is at a row, in the name of the argument if there are several."""
-        rule, severity = _REPORTED[kind]
+        rule, severity = REPORTED[kind]
         component = self.part.start + int(self.gap[row].argmax())
         leaf, _ = component_name(self.m, GRADIENTS, component)
         leaves = self.m.subject.leaves
         name = leaves[leaf].path if len(leaves) > 1 else None
-        local = severity is Severity.ERROR and not everywhere
+        local = kind in ERRORS and not everywhere
         return Failure(
             rule=rule,
             severity=severity,
@@ -155,12 +134,9 @@ def verdict(mismatch: Mismatch) -> Failure | None:
     if not len(defined):
         return mismatch.failure(int(large[0]), Kind.SINGULARITY, _WITHOUT_VALUE)
     large = defined
-    near = large[~_is_far(mismatch.m, large)]
+    near, why = short_of_infinity(mismatch.m, large, mismatch.part)
     if not len(near):
-        return mismatch.failure(int(large[0]), Kind.FAR, _FAR)
-    large, near = near, near[~exceeds_an_infinity(mismatch.m, near, mismatch.part)]
-    if not len(near):
-        return mismatch.failure(int(large[0]), Kind.FAR, _EXCEEDED)
+        return mismatch.failure(int(large[0]), Kind.FAR, why)
     large = near
     if _autodiff_is_wrong_at_points(mismatch, large):
         return None
@@ -174,16 +150,6 @@ def verdict(mismatch: Mismatch) -> Failure | None:
 def _has_value(m: Measurements, rows: Array) -> Array:
     """Rows at which the primal computes its value, and does not only tend to one."""
     return np.asarray((m.reference.states(VALUES)[rows] != LIMIT).all(axis=1))
-
-
-def _is_far(m: Measurements, rows: Array) -> Array:
-    """Rows at which an argument whose domain nobody states exceeds what stands for infinity."""
-    far = np.zeros(len(rows), bool)
-    for leaf, points in zip(m.subject.leaves, m.points, strict=True):
-        if leaf.domain is None or not leaf.domain.states_a_size:
-            size = np.abs(points[rows].reshape(len(rows), -1))
-            far |= (size > STANDS_FOR_INFINITY.value).any(axis=1)
-    return far
 
 
 def _small(mismatch: Mismatch) -> Failure | None:
