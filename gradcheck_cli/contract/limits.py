@@ -255,6 +255,11 @@ STANDS_FOR_INFINITY = Limit(
     "Convention: what a formula has wrong only beyond it is a note. Numbers that stand for infinity, as the -1e30 of "
     "masked scores does, are exceeded there, and are none any more.",
 )  # fmt: skip
+CHOSEN_INFINITY = Limit(
+    1e6, "size of a constant", "F",
+    "Convention: a constant of such a size that is only chosen, compared or put somewhere stands for infinity, as the "
+    "-1e9 of masked scores does. Where a formula is right as soon as it is 2^200 times as large, what it has wrong is a note.",
+)  # fmt: skip
 
 OWN_SLOPE = Limit(
     0.25, "of the truth", "F",

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import CHOSEN_INFINITY
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.reals.program import Program, Slot, Step
 
-_LEAST = 1e6  # and what a number is that stands for infinity
 _FARTHER = 2.0**200
 _MOVES = named(lambda facts: facts.moves or facts.law in (Law.IDENTITY, Law.CAST))
 _CHOOSES = named(lambda facts: facts.law in (Law.CHOICE, Law.COMPARISON)) | {
@@ -41,7 +41,7 @@ def _is_large(value: Any) -> bool:
     if getattr(getattr(value, "dtype", None), "kind", "") != "f":
         return False
     size = np.abs(np.asarray(value))
-    return bool(size.size and (size >= _LEAST).all() and np.isfinite(size).all())
+    return bool(size.size and (size >= CHOSEN_INFINITY.value).all() and np.isfinite(size).all())
 
 
 def _is_chosen(slot: Slot, readers: dict[Slot, list[Step]]) -> bool:

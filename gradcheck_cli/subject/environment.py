@@ -15,6 +15,10 @@ _LACKS = (
         r"|0 active drivers|interpret mode is supported on cpu",
         "a GPU",
     ),
+    (
+        r"CustomGradientFunction\.backward\(\) takes 2 positional arguments",
+        "a Keras that hands it the cotangents of several outputs on PyTorch",
+    ),
     (r"ninja|cuda_home|nvcc|error (building|compiling)|c\+\+ compiler", "a compiler"),
 )
 _PATTERNS = tuple((re.compile(pattern, re.I), what) for pattern, what in _LACKS)

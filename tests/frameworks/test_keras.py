@@ -62,6 +62,14 @@ def test_a_forgotten_grad_function_is_told_where_keras_says_nothing() -> None:
     assert "on PyTorch its gradient is NaN without a word" in told[("torch",)]
 
 
+def test_several_outputs_are_what_keras_cannot_do_on_pytorch() -> None:
+    run = check_json("fixtures/keras/several.py")
+    verdicts = {backend: g["verdict"] for backend, g in on(run, "two_outputs").items()}
+    assert verdicts == {"jax": "correct", "tensorflow": "correct", "torch": None}
+    (left,) = run.report["not_covered"]
+    assert "the cotangents of several outputs on PyTorch, which is not here" in left["reason"]
+
+
 def test_right_rules_are_certified_on_every_backend() -> None:
     report = check_json("fixtures/keras/right.py").report
     assert report["summary"]["checked"] == len(report["gradients"]) == 8 * 3
