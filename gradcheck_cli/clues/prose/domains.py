@@ -104,6 +104,11 @@ _FAMILIES = tuple(
             r"|\b(?:is|of) probabilities\b",
             "in [0, 1]",
         ),
+        (
+            r"^(?!.*(?:percent|%|per cent))\W*?(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!log|raw|un\w*ed|for\b|to\b|from\b|by\b|with\b|in\b|of\b|net|excess|chang"
+            r"|relativ)[\w-]+\s+){0,2}?(?:fractions?|shares?|proportions?)\s+of\b",
+            "in [0, 1]",
+        ),
         (rf"{_AT_START}{_ADVERB}non-?negative\b{_END}|{_MUST}{_ADVERB}non-?negative\b", ">= 0"),
         (
             r"^(?!.*\bsubtract)\W*(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!(?:\w+-)?(?:log|net|sign|excess|relativ|centred|centered|standard|normali|chang|residual|differ|transform|whiten|correct|delta|scor|how\b))[\w-]+\s+){0,3}(?<!\bof )(?<!\bfor )(?<!\bper )counts\b"
