@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from weakref import WeakKeyDictionary
 
 from gradcheck_cli.reals.facts import FACTS, Effort
 from gradcheck_cli.reals.program import Program, Step
@@ -18,9 +19,12 @@ _COMPILED_STEP = 120_000
 _COMPILED_ANY = 1_500_000
 
 
+_KNOWN: WeakKeyDictionary[Program, tuple[int, int]] = WeakKeyDictionary()
+
+
 def by_flint(program: Program) -> int:
     """Steps of flint for one row."""
-    return sum(map(_step, program.steps))
+    return _counts(program)[0]
 
 
 def by_pairs(program: Program, rows: int) -> int:
@@ -41,9 +45,17 @@ def worth_compiling(program: Program, rows: int) -> bool:
 
 def calls(program: Program) -> int:
     """Steps of one walk, those of loops as often as they run."""
-    return sum(
-        _trips(step) * sum(map(calls, step.subs)) if step.subs else 1 for step in program.steps
-    )
+    return _counts(program)[1]
+
+
+def _counts(program: Program) -> tuple[int, int]:
+    """Both counts: a program is walked often, and counted once."""
+    if program not in _KNOWN:
+        walked = (
+            _trips(step) * sum(map(calls, step.subs)) if step.subs else 1 for step in program.steps
+        )
+        _KNOWN[program] = sum(map(_step, program.steps)), sum(walked)
+    return _KNOWN[program]
 
 
 def _step(step: Step) -> int:

@@ -54,7 +54,7 @@ class Step:
     call: Any = None  # the equation that calls the function of JAX's which this is a step of
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Program:
     """Straight-line steps over numbered slots; control flow holds programs of its own."""
 
