@@ -16,6 +16,7 @@ from pathlib import Path
 from gradcheck_cli.project.framework_marks import LIBRARIES, MARKS
 from gradcheck_cli.project.module_files import module_name, source_below
 from gradcheck_cli.project.origins import imports
+from gradcheck_cli.project.real_paths import real
 
 _NAMES = {n.rpartition(".")[2] for m in MARKS for n in (*m.callables, *m.bases, *m.solutions)}
 _WORDS = re.compile(rf"\b(?:{'|'.join(sorted(_NAMES))})\b")
@@ -23,8 +24,9 @@ _LIBRARIES = re.compile("|".join(sorted(LIBRARIES)))
 _DECORATORS = re.compile(r"^[ \t]*@(.*?)^[ \t]*(?:async\s+def|def|class)\b", re.MULTILINE | re.DOTALL)  # fmt: skip
 _CLASS = re.compile(r"^[ \t]*class\b[^\n(]*\(", re.MULTILINE)
 _IMPORTS = re.compile(
-    r"\b(?:from\s+[\w.]+\s+)?import\b[ \t]*(?:\((?:[^()#]|#[^\n]*)*\)|[^\n;]*(?:\\\n[^\n;]*)*)"
+    r"(?:^|[;:])[ \t]*((?:from|import)\b(?:\((?:[^()#]|#[^\n]*)*\)|\\\n|[^\n;(\\])*)", re.MULTILINE
 )
+_COMMENT = re.compile(r"#[^\n]*")
 _LONGEST = 2000  # letters of the bases of a class
 
 
@@ -38,7 +40,8 @@ class Words:
 
     def may_define(self, path: Path) -> bool:
         """Are there both, in this file or in those that its names lead through?"""
-        files = [file for full in self.uses for file in _files(path, full)]
+        here = Path(real(path))
+        files = [file for full in self.uses for file in _files(here, full)]
         return (self.word or any(map(_leads_to_a_word, files))) and (
             self.library or any(map(_leads_to_a_library, files))
         )
@@ -52,7 +55,7 @@ def may_define(source: str, path: Path) -> bool:
 def words_of(source: str, path: Path) -> Words:
     """What stands in this source."""
     word, library = _WORDS.search(source) is not None, _LIBRARIES.search(source) is not None
-    return Words(word, library, () if word and library else _used_names(source, path))
+    return Words(word, library, () if word and library else _used_names(source, Path(real(path))))
 
 
 def _used_names(source: str, path: Path) -> list[str]:
@@ -67,8 +70,9 @@ def _used(source: str) -> Iterator[str]:
     """The texts of decorators and of the bases of classes, or more."""
     yield from (match[1] for match in _DECORATORS.finditer(source))
     for match in _CLASS.finditer(source):
-        end = source.find("):", match.end())
-        yield source[match.end() : end if end >= 0 else match.end() + _LONGEST]
+        part = source[match.end() : match.end() + _LONGEST]
+        bases = part.partition("):")[0]
+        yield _COMMENT.sub("", part).partition("):")[0] if "#" in bases else bases
 
 
 def _imported(source: str, path: Path) -> list[tuple[str, str]]:
@@ -76,7 +80,7 @@ def _imported(source: str, path: Path) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for match in _IMPORTS.finditer(source):
         try:
-            tree = ast.parse(match.group())
+            tree = ast.parse(match[1])
         except (SyntaxError, ValueError):
             continue
         found += imports(tree, path)

@@ -29,6 +29,10 @@ MARKED = (
     "def g():\n    from middle import Half; import os\n\n    class Whole(\n        Half,\n    ):\n        pass\n",
     "import pkg.sub\n\n@pkg.sub.deco\ndef f(x): ...\n",
     "from short import J\n\n@J.custom_jvp\ndef f(x): ...\n",
+    "# taken from numpy\nimport compat\n\n@compat.deco\ndef f(x): ...\n",
+    "from compat import \\\n    deco\n\n@deco\ndef f(x): ...\n",
+    "from compat \\\n    import deco\n\n@deco\ndef f(x): ...\n",
+    "if True: from middle import Half\n\nclass Whole(  # see g(x):\n    Half,\n): ...\n",
     "# here is a lazy import\nfrom compat import deco\n\n@deco\ndef f(x): ...\n",
     "from compat import deco\n\n@deco\ndef f(x):\n    '''Not from plain import deco.'''\n",
 )
@@ -55,6 +59,26 @@ def test_what_may_define_one_is_looked_into(source: str, place: Path) -> None:
     place.write_text(source)
     assert find_marks(ast.parse(source), place)
     assert may_define(source, place)
+
+
+@pytest.mark.parametrize("source", ["from.base import Op", "from . base import Op"])
+def test_relative_imports_are_followed_however_they_are_spaced(source: str, place: Path) -> None:
+    inner = place.parent / "pkg" / "model.py"
+    (inner.parent / "base.py").write_text(BESIDE["base.py"])
+    text = f"{source}\n\n\nclass Mine(Op): ...\n"
+    inner.write_text(text)
+    assert find_marks(ast.parse(text), inner)
+    assert may_define(text, inner)
+
+
+def test_a_link_is_read_where_its_file_lies(place: Path) -> None:
+    text = "from base import Op\n\n\nclass Mine(Op): ...\n"
+    place.write_text(text)
+    link = place.parent / "elsewhere" / "link.py"
+    link.parent.mkdir()
+    link.symlink_to(place)
+    assert find_marks(ast.parse(text), link)
+    assert may_define(text, link)
 
 
 @pytest.mark.parametrize("source", PLAIN)

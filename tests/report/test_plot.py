@@ -50,3 +50,15 @@ def test_zero_and_the_edges_of_what_is_lost_are_named_below_their_cells() -> Non
 def test_zero_at_an_end_is_told_there() -> None:
     (line,) = plot_lines(profile(*[24.0] * 3), 80)
     assert line.endswith("2e0")
+    (line,) = plot_lines(
+        Profile(argument="x", at=[-2.0, -1.0, 0.0], bits=[24.0] * 3, full=24.0), 80
+    )
+    assert line.endswith("0e0")
+
+
+def test_what_reads_alike_is_told_once() -> None:
+    at = [99.0, 99.96, 99.98, 100.0, 100.02, 101.0]
+    _, ticks = plot_lines(
+        Profile(argument="x", at=list(at), bits=[24.0, 24.0, 0.0, 0.0, 24.0, 24.0], full=24.0), 80
+    )
+    assert ticks.split() == ["100"]

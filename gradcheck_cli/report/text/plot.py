@@ -19,7 +19,7 @@ def plot_lines(profile: Profile, width: int) -> Iterator[str]:
     count = len(profile.bits)
     if count < 2:
         return
-    cells = min(_MOST_CELLS, count, width - _NAMES)
+    cells = max(1, min(_MOST_CELLS, count, width - _NAMES))
     bounds = [i * count // cells for i in range(cells + 1)]
     heights = [min(profile.bits[a:b]) for a, b in pairwise(bounds)]
     bar = "".join(_BLOCKS[round(h / profile.full * (len(_BLOCKS) - 1))] for h in heights)
@@ -43,28 +43,25 @@ def _ticks(profile: Profile, bounds: Sequence[int]) -> str:
 
 
 def _zero(profile: Profile, bounds: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """The cell with the first point that is not below 0, if points lie on both sides."""
-    if not _below_zero(profile.at[0]) or _below_zero(profile.at[-1]):
-        return
-    place = next(i for i, value in enumerate(profile.at) if not _below_zero(value))
-    yield _cell(place, bounds), "0"
+    """The cell with the point 0, if it is no end of the bar."""
+    inner = profile.at[1:-1]
+    if 0 in inner:
+        yield _cell(inner.index(0) + 1, bounds), "0"
 
 
 def _edges(profile: Profile, bounds: Sequence[int]) -> Iterator[tuple[int, str]]:
     """The first and the last point of each stretch that has lost half of its bits, but for the ends of the bar."""
     lost = [bits < profile.full / 2 for bits in profile.bits]
+    told = ""
     for place, here in enumerate(lost):
         outside = (lost[i] for i in (place - 1, place + 1) if 0 <= i < len(lost))
-        if here and not all(outside):
-            yield _cell(place, bounds), _short(profile.at[place])
+        if here and not all(outside) and (text := _short(profile.at[place])) != told:
+            told = text
+            yield _cell(place, bounds), text
 
 
 def _cell(place: int, bounds: Sequence[int]) -> int:
     return max(cell for cell, begin in enumerate(bounds[:-1]) if begin <= place)
-
-
-def _below_zero(value: Number) -> bool:
-    return float(value) < 0
 
 
 def _power(value: Number) -> str:
