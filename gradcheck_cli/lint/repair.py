@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +37,7 @@ from gradcheck_cli.project.rule_pages import Proof, Rule
 # Which of several a method's object is of.
 _ARRAYS = ("torch", "jax", "tensorflow", "keras", "numpy")
 _PRODUCT = "1 * 1"
+_IN_PLACE = re.compile(r"[a-z]\w*[^\W_]_")
 _FACTORS = ("factor_1", "factor_1 * factor_2", "factor_1 * factor_2 * factor_3")  # named by no page
 _KEY = {"dim": "axis", "keepdim": "keepdims"}
 
@@ -83,7 +86,7 @@ class Repair:
 def repair(rule: Rule, term: Term, scene: Scene, source: Source) -> Repair | None:
     """The first proof of the page that speaks of the whole term, written out."""
     framework = _framework(scene, source)
-    if framework is None:
+    if framework is None or _does_more(scene.node, source.tree):
         return None
     for proof in (p for each in rule.proof if each.fix for p in _times(each)):
         for found in matches(pattern(proof.naive), term, whole=True):
@@ -92,6 +95,21 @@ def repair(rule: Rule, term: Term, scene: Scene, source: Source) -> Repair | Non
             except UnspelledError:
                 continue
     return None
+
+
+def _does_more(node: ast.expr, tree: ast.Module) -> bool:
+    """Does it also change or name something, as `x /= y`, `x.exp_()` and `(w := x)` do? A stable form would not."""
+    if not any(node is each for each in ast.walk(tree)):  # an operator of a statement
+        return True
+    for part in ast.walk(node):
+        if isinstance(part, ast.NamedExpr):
+            return True
+        if isinstance(part, ast.Call) and (
+            any(keyword.arg == "out" for keyword in part.keywords)
+            or _IN_PLACE.fullmatch(getattr(part.func, "attr", ""))
+        ):
+            return True
+    return False
 
 
 def _times(proof: Proof) -> Iterator[Proof]:
@@ -152,6 +170,8 @@ class _Reader:
     def text(self, term: Term) -> str:
         """The text; raises `UnspelledError`."""
         value = term.number
+        if value is not None and not math.isfinite(value):
+            raise UnspelledError("a number without digits")
         if value is not None:
             return repr(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
         return self._known.get(term) or self._built(term)

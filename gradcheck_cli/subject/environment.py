@@ -15,17 +15,19 @@ _LACKS = (
         r"|0 active drivers|interpret mode is supported on cpu",
         "a GPU",
     ),
-    (
-        r"CustomGradientFunction\.backward\(\) takes 2 positional arguments",
-        "a Keras that hands it the cotangents of several outputs on PyTorch",
-    ),
     (r"ninja|cuda_home|nvcc|error (building|compiling)|c\+\+ compiler", "a compiler"),
 )
 _PATTERNS = tuple((re.compile(pattern, re.I), what) for pattern, what in _LACKS)
 
 
+class NotHereError(Exception):
+    """What is needed, and not here, as we know it."""
+
+
 def lacking(error: BaseException | None) -> str | None:
     """What the code that raised this lacks here; nothing, if it may be the code itself."""
+    if isinstance(error, NotHereError):
+        return str(error)
     if isinstance(error, ImportError):
         return f"the module `{error.name}`" if error.name else "a module"
     if isinstance(error, OSError) and error.filename:

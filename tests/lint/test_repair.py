@@ -159,6 +159,20 @@ def test_what_a_form_is_multiplied_by_stays(written: str, stable: str) -> None:
     assert repaired(source.format(written)) == source.format(stable)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    y = g * torch.exp(x)\n    y /= 1 + torch.exp(x)\n    return y",
+        "    e = torch.exp(x)\n    e.mul_(g).div_(1 + torch.exp(x))\n    return e",
+        "    return (w := g) * torch.exp(x) / (1 + torch.exp(x)) + w",
+        "    y = torch.div(torch.exp(x), 1 + torch.exp(x), out=g)\n    return g",
+    ],
+)
+def test_what_also_changes_or_names_something_is_left(body: str) -> None:
+    source = f"import torch\n\n\ndef f(g, x):\n{body}\n"
+    assert repaired(source) == source
+
+
 def test_only_what_computes_the_same_is_written_unless_more_is_asked_for() -> None:
     source = """\
         import jax.numpy as jnp

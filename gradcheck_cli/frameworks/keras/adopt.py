@@ -16,6 +16,7 @@ from gradcheck_cli.frameworks.keras.hooks import KIND, recording, source
 from gradcheck_cli.frameworks.shared.made_anew import Anew, recorded_again, settings_of
 from gradcheck_cli.frameworks.torch.fit import fit
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
+from gradcheck_cli.subject.environment import NotHereError
 from gradcheck_cli.subject.refusals import RuleError
 from gradcheck_cli.subject.results import Found, Place
 
@@ -24,6 +25,9 @@ FORGOTTEN = (
     "TypeError: it returns no grad function, and on PyTorch its gradient is NaN without a word: "
     "write `return value, grad`"
 )
+
+_SEVERAL = "TypeError: Keras's own backward takes one cotangent there"
+_OF_SEVERAL = "a Keras that hands it the cotangents of several outputs on PyTorch"
 
 
 def adopted_from(recorded: Found) -> TorchGradient:
@@ -81,7 +85,9 @@ def _asking(thing: Any, split: Callable[..., tuple[Any, Any]]) -> Callable[..., 
     def rule(*inputs: Any, **keywords: Any) -> Any:
         if not answers:
             with torch.no_grad():
-                _, grad = split(*inputs, **keywords)
+                out, grad = split(*inputs, **keywords)
+            if isinstance(out, (tuple, list)) and len(out) > 1:
+                raise RuleError("TypeError", _SEVERAL, error=NotHereError(_OF_SEVERAL))
             answers.append(grad is not None)
         if not answers[0]:
             raise RuleError("TypeError", FORGOTTEN, certain=True)
