@@ -36,7 +36,9 @@ def unexplained(
     meant = as_passed(meant, m, visible=_STRAIGHT_THROUGH in said)
     frozen = said.get(DEVIATES, "") if said.get(DEVIATES, "") in _KEPT else ""
     told = on_purpose(as_frozen(meant, m, words or frozen), m, words)
-    return as_passed_in_part(told, m), declarations  # whatever a text says: it says so of all
+    if _STRAIGHT_THROUGH in said:
+        told = as_passed_in_part(told, m)
+    return told, declarations
 
 
 def _is_of_no_argument(intents: Sequence[Declared], m: Measurements) -> bool:

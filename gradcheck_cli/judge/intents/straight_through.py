@@ -6,8 +6,10 @@ Or each rounding in it were: a quantizer with a learned step differentiates all 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from flint import arb
 
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.judge.intents.intent import (
@@ -27,7 +29,8 @@ from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.passed_steps import with_passed_steps
 
-_FEWEST = 3  # points that tell of an element
+_FEWEST = 8  # points that tell of an element
+_ALIKE = 6  # digits after which two slopes are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +88,34 @@ def passes_steps(m: Measurements, argument: str) -> bool:
 
 
 def passes_in_part(m: Measurements, argument: str) -> tuple[int, int] | None:
-    """A cell of an element at which the argument's gradient is nowhere what that of others is everywhere: with steps passed."""
+    """A cell of an element at which the argument's gradient is nowhere what that of others is everywhere: with steps passed.
+
+    There the function has a slope beside its steps, and the rule no fixed multiple of it: that would be a rate.
+    """
     truth = _with_passed_steps(m)
     if truth is None:
         return None
     ours, meant = formula(m), columns(truth.gradients, m.count)
-    passed: dict[int, list[bool]] = defaultdict(list)
-    rows: dict[int, int] = {}
-    for row, k in _apart(truth, m, argument):
-        if ours[row, k] != 0 and meant[row, k] != 0:  # a window lets nothing through
-            passed[k].append(bool(ours[row, k].overlaps(meant[row, k])))
-            rows.setdefault(k, row)
-    told = {k: each for k, each in passed.items() if len(each) >= _FEWEST}
-    if not any(all(each) for each in told.values()):
+    cells: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for cell in _apart(truth, m, argument):
+        if ours[cell] != 0 and meant[cell] != 0:  # a window lets nothing through
+            cells[cell[1]].append(cell)
+    told = [each for each in cells.values() if len(each) >= _FEWEST]
+    passed = [[bool(ours[cell].overlaps(meant[cell])) for cell in each] for each in told]
+    if not any(map(all, passed)):
         return None
-    return next(((rows[k], k) for k, each in told.items() if not any(each)), None)
+    weights = columns(m.cotangents, m.count)
+    for each, right in zip(told, passed, strict=True):
+        by_weight = [meant[r, k] / weights[r, k] for r, k in each if k < weights.shape[1]]
+        varied = _varies(by_weight) and _varies([ours[cell] / meant[cell] for cell in each])
+        if varied and not any(right):
+            return each[0]
+    return None
+
+
+def _varies(numbers: Sequence[arb]) -> bool:
+    """Are there several numbers among these, and no rate of a few?"""
+    return len({round(float(number), _ALIKE) for number in numbers}) >= _FEWEST
 
 
 def passes_bounds(m: Measurements, argument: str) -> bool:
