@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.measure.ball_truth import Ask, Reals
-from gradcheck_cli.measure.components import columns
+from gradcheck_cli.measure.components import as_floats, columns
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.reals.farther_infinities import with_farther_infinities
+from gradcheck_cli.reals.enclose import enclose
+from gradcheck_cli.reals.farther_infinities import Infinities, infinities
 
 Array = np.ndarray[Any, Any]
 
 
 def exceeds_an_infinity(m: Measurements, rows: Array, part: slice) -> Array:
-    """Which of the rows are right if all such numbers are farther out, where that can be told."""
+    """Which of the rows exceed such a number, and are right if all of them are farther out."""
     none = np.zeros(len(rows), bool)
     traces = m.subject.traces()
     if traces.primal is None or traces.rule is None or m.in_part or m.dear:
         return none
-    primal, rule = map(with_farther_infinities, (traces.primal, traces.rule))
+    primal, rule = map(infinities, (traces.primal, traces.rule))
     if primal is None or rule is None:
         return none
     points, cotangents = ([each[rows] for each in given] for given in (m.points, m.cotangents))
+    beyond = _reached(primal, [*points, *cotangents], m.reference.goal)
+    if not beyond.any():
+        return none
     ask = Ask(m.reference.goal, ties=True, nudged=False)
-    true, ours = (Reals(each).evaluate(points, cotangents, ask) for each in (primal, rule))
+    true, ours = (Reals(each.farther).evaluate(points, cotangents, ask) for each in (primal, rule))
     both = zip(
         columns(true.gradients, len(rows))[:, part], columns(ours.gradients, len(rows))[:, part],
         strict=True,
     )  # fmt: skip
-    return np.array([all(map(_meet, a, b)) for a, b in both], bool)
+    return np.asarray(beyond & np.array([all(map(_meet, a, b)) for a, b in both], bool))
+
+
+def _reached(there: Infinities, args: Sequence[Array], goal: int) -> Array:
+    """The rows in which what stands beside such a number is as large."""
+    beside = enclose(there.beside, args, goal=goal).outs
+    reached = np.zeros(len(args[0]), bool)
+    for out, size in zip(beside, there.sizes, strict=True):
+        reached |= np.abs(as_floats(out)).reshape(len(out), -1).max(axis=1) >= size
+    return reached
 
 
 def _meet(a: Any, b: Any) -> bool:
