@@ -23,12 +23,14 @@ FRAMEWORKS = frozenset(m.partition(".")[0] for m in MODULES)
 DIFFERENTIATE = FRAMEWORKS - {"numpy", "scipy", "math", "cmath", "cupy"} | {
     "flax", "equinox", "optax", "haiku", "pytorch_lightning", "lightning", "tensorflow_probability", "distrax", "numpyro",
 }  # fmt: skip
-_NAMED = re.compile(rf"\b(?:{'|'.join(sorted(FRAMEWORKS | DIFFERENTIATE))})\b")
+_COMPUTES = re.compile(
+    rf"\b(?:{'|'.join(sorted(FRAMEWORKS | DIFFERENTIATE))})\b|[\w)\]] *\*\*"  # no `f(**options)`
+)
 
 
 def computes(source: str) -> bool:
-    """Does a source name a package whose functions are known here? Of another there is nothing to tell."""
-    return _NAMED.search(source) is not None
+    """Does a source name a package whose functions are known here, or raise to a power? Of another there is nothing to tell."""
+    return _COMPUTES.search(source) is not None
 
 
 # Other names of one function; a name that stands in no row is its own head.

@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from gradcheck_cli.lint.linted import linted
+from gradcheck_cli.lint.vocabulary import computes
 
 SPELLINGS = {
     "jax": ("import jax.numpy as jnp", "jnp.exp(x)", "jnp.log(1 + e)"),
@@ -208,6 +209,8 @@ def test_what_no_package_computes_is_parsed_alone() -> None:
     assert rules("import jnp\n" + text.format("jnp", "jnp")) == []
     assert rules("import torch\n" + text.format("torch", "torch")) == ["naive-softplus"]
     assert rules("def f(x):\n    return (\n") == ["syntax-error"]
+    assert not computes("def f(*a, **k):\n    return g(*a, **k)\n")
+    assert computes("def f(rate, n):\n    return (1.0 - (1.0 + rate) ** (-n)) / rate\n")
 
 
 def test_settings_that_are_given_by_place_alone_are_known() -> None:
